@@ -1,0 +1,48 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package supervisor is the process that stands between a container's init
+// process slot and the program that its author wrote.
+//
+// The kernel treats the first process of a PID namespace specially: it
+// inherits every orphan, it is immune to signals that it does not handle, and
+// when it ends, so does the namespace. A program that was not written for this
+// leaks zombies and ignores SIGTERM. So the supervisor takes the slot, starts
+// the program as its child, and then does three things, for as long as the
+// child lives:
+//
+//   - it passes on each signal that it is sent (signals.go);
+//   - it waits for whatever dies, so that no zombie is left (reap.go);
+//   - when the child has died, it exits as the child did.
+//
+// Everything else is about not being noticed: the child has the argv, the
+// environment, the descriptors, the limits, the signal mask and the terminal
+// that it would have had without us (start.go, tty.go).
+//
+// # Exit codes
+//
+//   - the child's own code, or 128+n when signal n killed it;
+//   - 127 when there is no such command, or its interpreter is missing;
+//   - 126 when there is one, but it can't be run: permission denied, a
+//     directory, a format that the kernel doesn't know, arguments too long;
+//   - 125 when the supervisor itself failed: flags it can't parse, no command,
+//     no argv for this platform, no memory or process to be had.
+//
+// These are the codes of env(1), nohup(1) and timeout(1). For 125 to 127 there
+// is one line on stderr, which starts with "entrypointer: " and says what was
+// attempted, with what, and what to do.
+//
+// # What the child can notice
+//
+// A Go program can't do without these, and a container seldom cares:
+//
+//   - its PID is not 1, and signals with a default action act on it;
+//   - a descriptor of 0 to 2 that was closed is /dev/null;
+//   - a signal other than SIGHUP, SIGINT, SIGCONT, SIGTSTP, SIGTTIN and
+//     SIGTTOU that was ignored has its default action (container runtimes
+//     start processes with none ignored);
+//   - a signal's sender is the supervisor, and a value attached to it by
+//     sigqueue(3) is lost.
+package supervisor

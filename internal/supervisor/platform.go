@@ -1,0 +1,99 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A platformArgv is the argv that an image has on one platform. The images of
+// an index may differ in their ENTRYPOINT, and which one runs is known only on
+// the node.
+type platformArgv struct {
+	platform string // normalized, see normalize
+	argv     []string
+}
+
+// parsePlatformArgv parses os/arch[/variant]=["json","array"].
+func parsePlatformArgv(s string) (platformArgv, error) {
+	name, list, ok := strings.Cut(s, "=")
+	parts := strings.Split(name, "/")
+	if !ok || len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+		return platformArgv{}, errors.New(`use os/arch[/variant]=["json","array"]`)
+	}
+	argv, err := parseStrings(list)
+	if err != nil {
+		return platformArgv{}, err
+	}
+	return platformArgv{normalize(name), argv}, nil
+}
+
+// normalize drops or adds a variant that is an architecture's default, so that
+// each platform has one spelling. The defaults are those of containerd's
+// platforms.Normalize, which is what picks the image.
+func normalize(name string) string {
+	switch {
+	case strings.HasSuffix(name, "/amd64/v1"), strings.HasSuffix(name, "/arm64/v8"):
+		return name[:len(name)-len("/v1")]
+	case strings.HasSuffix(name, "/arm"):
+		return name + "/v7"
+	}
+	return name
+}
+
+// choose returns the argv of the first of wanted that all has.
+func choose(all []platformArgv, wanted []string) ([]string, error) {
+	for _, w := range wanted {
+		for _, p := range all {
+			if p.platform == w {
+				return p.argv, nil
+			}
+		}
+	}
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.platform
+	}
+	return nil, ownFailure("choosing the command for " + strconv.Quote(wanted[0]) + ": the image has one for " +
+		strings.Join(names, ", ") + " only: schedule the pod on such a node, or set command")
+}
+
+// platform is the one that this program runs on, without a variant.
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// candidates are the platforms whose images a node of the architecture goarch
+// runs, best first, by the rules of containerd's platforms.Default: only 32-bit
+// ARM has variants, and runs those below its own as well. machine is uname -m.
+func candidates(goarch, machine string) []string {
+	os := runtime.GOOS + "/"
+	if goarch != "arm" {
+		return []string{os + goarch}
+	}
+	var list []string
+	for _, v := range []string{"8", "7", "6", "5"} {
+		if list != nil || strings.HasPrefix(machine, "armv"+v) || v == "8" && machine == "aarch64" {
+			list = append(list, os+"arm/v"+v)
+		}
+	}
+	if list == nil {
+		return []string{os + "arm/v7"}
+	}
+	return list
+}
+
+// machine is the hardware's name as the kernel has it, "" if it won't say.
+func machine() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Machine[:])
+}

@@ -1,0 +1,191 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// defaultPath is searched when the environment has no PATH. It is what
+// containerd and Docker put into a container that has none.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// start runs argv as a child and returns its process ID.
+//
+// Descriptors from 3 on need no mention: the kernel hands on what is not
+// close-on-exec, and all that the Go runtime opens is. ForkExec also undoes
+// what the runtime has done to the process: the raised limit of open files,
+// and the signal mask.
+func start(argv []string, attr *syscall.SysProcAttr) (pid int, err error) {
+	env := environ()
+	err = search(argv[0], env, func(path string) error {
+		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
+			Env:   env,
+			Files: []uintptr{0, 1, 2},
+			Sys:   attr,
+		})
+		return err
+	})
+	return pid, err
+}
+
+// replace makes this process the command, and returns only if it can't.
+func replace(argv []string) error {
+	env := environ()
+	return search(argv[0], env, func(path string) error {
+		return syscall.Exec(path, argv, env)
+	})
+}
+
+// environ is the environment byte for byte: os.Environ and syscall.Environ
+// drop duplicates and empty strings, and a program may look for either.
+func environ() []string {
+	block, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return syscall.Environ() // no /proc: the next best
+	}
+	s := strings.TrimSuffix(string(block), "\x00")
+	if len(block) == 0 {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}
+
+// search calls exec with each path that execvp(3) would try for name, until
+// one is executed. A name with a slash is a path; any other is looked for in
+// the directories of PATH, of which an empty one is the working directory.
+// Unlike execvp, but like container runtimes, it doesn't hand a file of unknown
+// format to /bin/sh.
+func search(name string, env []string, exec func(path string) error) error {
+	if strings.Contains(name, "/") || name == "" {
+		return startFailure(name, name, exec(name))
+	}
+	list := searchPath(env)
+	// As execvp: a file that may not be executed is skipped, and remembered
+	// as a better answer than "not found".
+	found, result := "", error(syscall.ENOENT)
+	for rest, more := list, true; more; {
+		var dir string
+		dir, rest, more = strings.Cut(rest, ":")
+		path := name
+		if dir != "" {
+			path = dir + "/" + name
+		}
+		// Asking first is cheaper than forking in vain.
+		err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
+		if err == nil {
+			err = exec(path)
+		}
+		if err == nil {
+			return nil
+		}
+		if !skipped(err) {
+			return startFailure(name, path, err)
+		}
+		if exists(path) && (found == "" || err == syscall.EACCES) {
+			found, result = path, err
+		}
+	}
+	if found != "" {
+		return startFailure(name, found, result)
+	}
+	return &failure{exitNotFound, "starting " + strconv.Quote(name) + ": executable not found in PATH " + strconv.Quote(list) +
+		": set command to a path that exists in the image, or PATH to a list of directories that has it"}
+}
+
+// searchPath is the value of PATH, of the first one if there are several, as
+// getenv(3) has it.
+func searchPath(env []string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			return v
+		}
+	}
+	return defaultPath
+}
+
+// skipped reports whether execvp(3) goes on to the next directory after err.
+func skipped(err error) bool {
+	switch err {
+	case syscall.EACCES, syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.ENODEV, syscall.ETIMEDOUT:
+		return true
+	}
+	return false
+}
+
+func exists(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil
+}
+
+// startFailure says why path, which name was resolved to, was not executed;
+// nil if it was.
+func startFailure(name, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	what := "starting " + strconv.Quote(name)
+	if path != name {
+		what += " (" + strconv.Quote(path) + ")"
+	}
+	what += ": "
+	switch {
+	case name == "":
+		return &failure{exitNotFound, what + "the command is an empty string: set command to a path that exists in the image"}
+	case err == syscall.ENOENT && exists(path):
+		return &failure{exitNotFound, what + missingInterpreter(path)}
+	case err == syscall.ENOENT, err == syscall.ENOTDIR:
+		return &failure{exitNotFound, what + err.Error() + ": set command to a path that exists in the image"}
+	case err == syscall.EACCES && isDirectory(path):
+		return &failure{exitNotExecutable, what + "is a directory: set command to a file in it"}
+	case err == syscall.EACCES, err == syscall.EPERM:
+		return &failure{exitNotExecutable, what + err.Error() + ": make the file executable for the container's user, and its volume mounted without noexec"}
+	case err == syscall.ENOEXEC:
+		return &failure{exitNotExecutable, what + err.Error() + ": build it for " + platform() + ", or start a script with a line like #!/bin/sh"}
+	case err == syscall.E2BIG:
+		return &failure{exitNotExecutable, what + err.Error() + ": shorten args or the environment (enableServiceLinks: false drops the services' variables)"}
+	case err == syscall.EAGAIN, err == syscall.ENOMEM, err == syscall.EMFILE, err == syscall.ENFILE:
+		return ownFailure(what + err.Error() + ": raise the container's limits of memory, processes (pids) or open files")
+	default:
+		return &failure{exitNotExecutable, what + err.Error() + ": set command to a file that this node can execute"}
+	}
+}
+
+func isDirectory(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// missingInterpreter explains ENOENT for a file that exists.
+func missingInterpreter(path string) string {
+	const hint = ": add it to the image, or set command to a program that is there"
+	head := make([]byte, 256) // what the kernel reads, binfmt_script
+	n, err := readHead(path, head)
+	if err != nil || !strings.HasPrefix(string(head[:n]), "#!") {
+		return "the file exists, but its dynamic loader does not" + hint
+	}
+	line, _, _ := strings.Cut(string(head[2:n]), "\n")
+	interpreter, _, _ := strings.Cut(strings.Trim(line, " \t"), " ")
+	if strings.HasSuffix(interpreter, "\r") {
+		return "its interpreter " + strconv.Quote(interpreter) + " does not exist: save the script with Unix line ends (LF, not CR LF)"
+	}
+	return "its interpreter " + strconv.Quote(interpreter) + " does not exist" + hint
+}
+
+func readHead(path string, buf []byte) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.Read(buf)
+	return n, errors.Join(err, f.Close())
+}

@@ -1,0 +1,90 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal is the controlling terminal whose foreground process group we
+// were started in; the zero value's fd is meaningless, use ours.
+//
+// The foreground group is the one that may read from the terminal and that
+// Ctrl-C, Ctrl-Z and a change of window size are sent to. The child's group
+// takes this place from ours, so that it reads as if we weren't there and gets
+// each of these signals from the kernel, once. It stays in our session, which
+// is what keeps the terminal its controlling one.
+type terminal struct {
+	fd    int
+	found bool
+}
+
+func (t terminal) ours() bool { return t.found }
+
+// foregroundTerminal finds the terminal among stdin, stdout and stderr. It
+// finds none when we run in the background of someone's shell: whoever is in
+// front stays there.
+func foregroundTerminal() terminal {
+	for fd := range 3 {
+		// Only a controlling terminal answers this.
+		if pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil {
+			return terminal{fd: fd, found: pgrp == unix.Getpgrp()}
+		}
+	}
+	return terminal{}
+}
+
+// childStopped acts on Ctrl-Z, the stop that a terminal brings about. Other
+// stops are between the child and whoever sent them.
+//
+// In a container there is no shell above us that could resume the child. The
+// kernel knows that case: it discards SIGTSTP for a process group that nobody
+// in the session can resume (POSIX: orphaned), and without us the child's group
+// would be such a one. So the child goes on. Under a shell, in turn, the
+// job that the shell knows of is us: we step back and stop with the child, and
+// take it to the front again when we are resumed.
+func (t terminal) childStopped(pid int, sig syscall.Signal) {
+	if !t.ours() || sig != syscall.SIGTSTP {
+		return
+	}
+	if !orphaned() {
+		t.setForeground(unix.Getpgrp())
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		t.setForeground(pid)
+	}
+	_ = unix.Kill(-pid, unix.SIGCONT)
+}
+
+// orphaned reports whether our parent is outside of our session, so that no
+// shell does job control for us.
+func orphaned() bool {
+	ppid := os.Getppid()
+	if ppid == 0 {
+		return true // the parent is outside of our PID namespace
+	}
+	theirs, err := unix.Getsid(ppid)
+	if err != nil {
+		return true
+	}
+	own, err := unix.Getsid(0)
+	return err != nil || theirs != own
+}
+
+// setForeground is tcsetpgrp(3). The kernel answers a caller from the
+// background, which we are once the child has the terminal, with SIGTTOU,
+// unless that is blocked.
+func (t terminal) setForeground(pgrp int) {
+	var ttou, old unix.Sigset_t
+	ttou.Val[0] = 1 << (unix.SIGTTOU - 1)
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &ttou, &old) != nil {
+		return
+	}
+	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+}
