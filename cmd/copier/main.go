@@ -3,6 +3,12 @@
 
 //go:build linux
 
+// The runtime would read the cgroup's CPU limit before main, for a scheduler
+// that has nothing to schedule, and keep it up to date.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Copier is the init container's program: it copies itself into the volume
 // that it shares with the pod's other containers, where the copy, started under
 // the name entrypoint, is the supervisor. One program that is both needs no

@@ -3,6 +3,12 @@
 
 //go:build linux
 
+// The runtime would read the cgroup's CPU limit before main, for a scheduler
+// that has nothing to schedule, and keep it up to date.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
+
 // Entrypoint supervises a container's own process. See -help, and package
 // supervisor for what it promises.
 package main

@@ -6,6 +6,7 @@
 package supervisor
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -98,12 +99,11 @@ func (o *options) set(name, value string) error {
 	return nil
 }
 
-// command is the argv to run on the first of platforms that the flags name, or
-// on any if they name none.
-func (o *options) command(platforms []string) ([]string, error) {
+// command is the argv to run on this platform.
+func (o *options) command() ([]string, error) {
 	argv := o.argv
 	if len(o.platforms) > 0 {
-		prefix, err := choose(o.platforms, platforms)
+		prefix, err := choose(o.platforms, candidates(runtime.GOARCH, machine()))
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ package supervisor
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,15 +50,38 @@ func replace(argv []string) error {
 // environ is the environment byte for byte: os.Environ and syscall.Environ
 // drop duplicates and empty strings, and a program may look for either.
 func environ() []string {
-	block, err := os.ReadFile("/proc/self/environ")
+	block, err := readFile("/proc/self/environ")
 	if err != nil {
 		return syscall.Environ() // no /proc: the next best
 	}
-	s := strings.TrimSuffix(string(block), "\x00")
 	if len(block) == 0 {
 		return nil
 	}
-	return strings.Split(s, "\x00")
+	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00")
+}
+
+// readFile is os.ReadFile without the poller, whose set-up would be a good part
+// of our start-up.
+func readFile(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 16<<10)
+	for {
+		buf = slices.Grow(buf, 4<<10)
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return buf, nil
+		default:
+			buf = buf[:len(buf)+n]
+		}
+	}
 }
 
 // search calls exec with each path that execvp(3) would try for name, until

@@ -7,7 +7,6 @@ package supervisor
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 )
 
@@ -28,7 +27,7 @@ func Main(args []string) int {
 	case opts.version:
 		return print("entrypoint " + version + " " + platform() + "\n")
 	}
-	argv, err := opts.command(candidates(runtime.GOARCH, machine()))
+	argv, err := opts.command()
 	if err != nil {
 		return report(err)
 	}
@@ -45,11 +44,6 @@ func Main(args []string) int {
 // supervise starts argv as a child and stays until it has exited.
 func supervise(argv []string) (int, error) {
 	catchSignals()
-
-	// The kernel kills a child whose parent asked for it when the parent's
-	// thread ends, not when the parent does. A locked thread lasts as long.
-	runtime.LockOSThread()
-
 	term := foregroundTerminal()
 	pid, err := start(argv, childAttr(term))
 	if err != nil {
@@ -72,6 +66,9 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 		// PID 1 needs neither: it inherits orphans by nature, and nothing
 		// in its namespace outlives it.
 		becomeSubreaper()
+		// The kernel goes by the end of the thread that forked, not of the
+		// process. It comes to the same: the Go runtime ends no thread but
+		// one whose goroutine ended while locked to it.
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	return attr

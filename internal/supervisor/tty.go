@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"os"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -80,6 +81,8 @@ func orphaned() bool {
 // background, which we are once the child has the terminal, with SIGTTOU,
 // unless that is blocked.
 func (t terminal) setForeground(pgrp int) {
+	runtime.LockOSThread() // the mask is the thread's
+	defer runtime.UnlockOSThread()
 	var ttou, old unix.Sigset_t
 	ttou.Val[0] = 1 << (unix.SIGTTOU - 1)
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &ttou, &old) != nil {
