@@ -1,0 +1,59 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Injector is the webhook that puts the entrypoint into pods, and the
+// reconciler that keeps the labels of namespaces in step with their annotations.
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"time"
+
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/signals"
+	"knative.dev/pkg/webhook"
+	"knative.dev/pkg/webhook/certificates"
+	"knative.dev/pkg/webhook/configmaps"
+
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/namespaces"
+	"github.com/entrypointer/entrypointer/internal/pods"
+)
+
+// drainPeriod is how long a replica that is told to stop keeps serving, so
+// that every API server has heard of it by then. The Deployment's
+// terminationGracePeriodSeconds is longer.
+const drainPeriod = 20 * time.Second
+
+func main() {
+	copierImage := flag.String("copier-image", "", "image of the init container, with its digest (required)")
+	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
+		ServiceName: "entrypointer-webhook",
+		SecretName:  "entrypointer-webhook-certs",
+		Port:        8443,
+		GracePeriod: drainPeriod,
+	})
+	// It parses the flags, so it comes before they are read.
+	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
+	if *copierImage == "" {
+		log.Fatal("starting the injector: -copier-image is empty; config/ sets it to the image of cmd/copier")
+	}
+	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,
+		certificates.NewController,
+		pods.NewAdmissionController(*copierImage),
+		namespaces.NewAdmissionController,
+		namespaces.NewReconciler,
+		newConfigValidation,
+	)
+}
+
+// newConfigValidation refuses a ConfigMap that the injector couldn't read when it is written.
+func newConfigValidation(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	return configmaps.NewAdmissionController(ctx, "config.entrypointer.dev", "/config",
+		configmap.Constructors{config.Name: config.FromConfigMap})
+}

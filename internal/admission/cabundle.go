@@ -1,0 +1,103 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/pkg/system"
+	certresources "knative.dev/pkg/webhook/certificates/resources"
+)
+
+// caBundle keeps one MutatingWebhookConfiguration usable: the API server has
+// to know the CA that signed our certificate, which is replaced every few days.
+//
+// It also makes our namespace the configuration's owner: whoever deletes the
+// namespace, and with it the injector, would otherwise leave a webhook behind
+// that refuses every pod it selects.
+type caBundle struct {
+	reconciler.LeaderAwareFuncs
+
+	client         kubernetes.Interface
+	key            types.NamespacedName
+	secretName     string
+	secrets        corelisters.SecretLister
+	configurations admissionlisters.MutatingWebhookConfigurationLister
+}
+
+// Reconcile implements controller.Reconciler.
+func (c *caBundle) Reconcile(ctx context.Context, key string) error {
+	if !c.IsLeaderFor(c.key) {
+		return controller.NewSkipKey(key)
+	}
+	secret, err := c.secrets.Secrets(system.Namespace()).Get(c.secretName)
+	if err != nil {
+		return fmt.Errorf("reading the webhook's certificates: %w", err)
+	}
+	ca, ok := secret.Data[certresources.CACert]
+	if !ok {
+		// The certificate controller is about to fill it, which brings us back.
+		logging.FromContext(ctx).Infof("Waiting for secret %q to be filled", c.secretName)
+		return nil
+	}
+	current, err := c.configurations.Get(c.key.Name)
+	if err != nil {
+		return fmt.Errorf("reading MutatingWebhookConfiguration %q: %w", c.key.Name, err)
+	}
+	owner, err := c.owner(ctx)
+	if err != nil {
+		return err
+	}
+	wanted, changed := withCABundle(current, ca, owner)
+	if !changed {
+		return nil
+	}
+	if _, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("updating MutatingWebhookConfiguration %q: %w", c.key.Name, err)
+	}
+	logging.FromContext(ctx).Infof("Updated the CA bundle of MutatingWebhookConfiguration %q", c.key.Name)
+	return nil
+}
+
+func (c *caBundle) owner(ctx context.Context) (metav1.OwnerReference, error) {
+	namespace, err := c.client.CoreV1().Namespaces().Get(ctx, system.Namespace(), metav1.GetOptions{})
+	if err != nil {
+		return metav1.OwnerReference{}, fmt.Errorf("reading namespace %q: %w", system.Namespace(), err)
+	}
+	return metav1.OwnerReference{
+		APIVersion: corev1.SchemeGroupVersion.String(),
+		Kind:       "Namespace",
+		Name:       namespace.Name,
+		UID:        namespace.UID,
+	}, nil
+}
+
+// withCABundle returns a copy in which every webhook trusts ca, and whether it differs.
+func withCABundle(current *admissionregistrationv1.MutatingWebhookConfiguration, ca []byte, owner metav1.OwnerReference) (*admissionregistrationv1.MutatingWebhookConfiguration, bool) {
+	wanted := current.DeepCopy()
+	changed := false
+	if len(current.OwnerReferences) != 1 || current.OwnerReferences[0].UID != owner.UID {
+		wanted.OwnerReferences = []metav1.OwnerReference{owner}
+		changed = true
+	}
+	for i := range wanted.Webhooks {
+		if config := &wanted.Webhooks[i].ClientConfig; !bytes.Equal(config.CABundle, ca) {
+			config.CABundle = ca
+			changed = true
+		}
+	}
+	return wanted, changed
+}

@@ -1,0 +1,106 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission serves mutating webhooks through knative.dev/pkg: an admit
+// function on a path, and a reconciler that keeps the CA bundle of the
+// MutatingWebhookConfiguration current.
+//
+// knative.dev/pkg has such a controller of its own, for custom resources
+// (webhook/resourcesemantics/defaulting). It overwrites rules and
+// reinvocation policy, drops fields that its types don't know, and logs whole
+// patches; pods forgive none of the three.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	mwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/mutatingwebhookconfiguration"
+	"knative.dev/pkg/controller"
+	secretinformer "knative.dev/pkg/injection/clients/namespacedkube/informers/core/v1/secret"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/pkg/system"
+	"knative.dev/pkg/webhook"
+)
+
+// Admit decides on one object. It must not have side effects.
+type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+
+// NewController serves admit on path, and keeps the CA bundle of the
+// MutatingWebhookConfiguration called name.
+func NewController(ctx context.Context, name, path string, admit Admit) *controller.Impl {
+	secrets, configurations := secretinformer.Get(ctx), mwcinformer.Get(ctx)
+	options := webhook.GetOptions(ctx)
+	key := types.NamespacedName{Name: name}
+	s := &server{
+		path:  path,
+		admit: admit,
+		caBundle: caBundle{
+			client:         kubeclient.Get(ctx),
+			key:            key,
+			secretName:     options.SecretName,
+			secrets:        secrets.Lister(),
+			configurations: configurations.Lister(),
+			LeaderAwareFuncs: reconciler.LeaderAwareFuncs{
+				PromoteFunc: func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
+					enqueue(bucket, key)
+					return nil
+				},
+			},
+		},
+	}
+	logger := logging.FromContext(ctx).Named(name)
+	impl := controller.NewContext(ctx, s, controller.ControllerOptions{WorkQueueName: name, Logger: logger})
+	// Whatever changed, there is one object to look at.
+	look := controller.HandleAll(func(any) { impl.EnqueueKey(key) })
+	_, err := configurations.Informer().AddEventHandler(cache.FilteringResourceEventHandler{
+		FilterFunc: controller.FilterWithName(name), Handler: look,
+	})
+	if err == nil {
+		_, err = secrets.Informer().AddEventHandler(cache.FilteringResourceEventHandler{
+			FilterFunc: controller.FilterWithNameAndNamespace(system.Namespace(), options.SecretName), Handler: look,
+		})
+	}
+	if err != nil {
+		logger.Fatalw("Failed to watch the webhook's configuration and secret", zap.Error(err))
+	}
+	return impl
+}
+
+// server is what sharedmain recognises as a webhook and runs as a reconciler.
+type server struct {
+	webhook.StatelessAdmissionImpl
+	caBundle
+
+	path  string
+	admit Admit
+}
+
+var (
+	_ webhook.AdmissionController          = (*server)(nil)
+	_ webhook.StatelessAdmissionController = (*server)(nil)
+	_ controller.Reconciler                = (*server)(nil)
+	_ reconciler.LeaderAware               = (*server)(nil)
+)
+
+// Path implements webhook.AdmissionController.
+func (s *server) Path() string { return s.path }
+
+// Admit implements webhook.AdmissionController. A panic becomes an answer: the
+// API server would take a broken connection for an outage.
+func (s *server) Admit(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			logging.FromContext(ctx).Errorw("Panic in admission", zap.Any("panic", recovered), zap.ByteString("stack", debug.Stack()))
+			response = failed(fmt.Errorf("deciding on this object: internal error: %v; please report it", recovered))
+		}
+	}()
+	return s.admit(ctx, request)
+}

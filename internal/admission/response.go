@@ -1,0 +1,53 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Allow admits the object with the changes of patch, which may be empty.
+func Allow(patch []jsonpatch.Operation) *admissionv1.AdmissionResponse {
+	response := &admissionv1.AdmissionResponse{Allowed: true}
+	if len(patch) == 0 {
+		return response
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return failed(fmt.Errorf("encoding the patch: %w", err))
+	}
+	patchType := admissionv1.PatchTypeJSONPatch
+	response.Patch, response.PatchType = encoded, &patchType
+	return response
+}
+
+// Deny refuses the object with a message for its author.
+func Deny(reason error) *admissionv1.AdmissionResponse {
+	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, reason)
+}
+
+// Malformed refuses an object that the API server should not have sent.
+func Malformed(err error) *admissionv1.AdmissionResponse {
+	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Errorf("decoding the object under review: %w", err))
+}
+
+// failed refuses the object because of a defect of ours.
+func failed(err error) *admissionv1.AdmissionResponse {
+	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)
+}
+
+func refuse(code int32, reason metav1.StatusReason, err error) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    code,
+		Reason:  reason,
+		Message: err.Error(),
+	}}
+}

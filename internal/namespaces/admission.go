@@ -1,0 +1,69 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package namespaces
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/system"
+
+	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// WebhookName is the name of the MutatingWebhookConfiguration.
+const WebhookName = "namespaces.entrypointer.dev"
+
+// NewAdmissionController returns the controller of the namespace webhook.
+func NewAdmissionController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	labels := &labelAdmission{rule: newRule(system.Namespace())}
+	return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
+}
+
+type labelAdmission struct{ rule rule }
+
+// admit lets the label follow the annotation within the write that changes
+// either. A mistake is refused when it is made; a namespace that carries one
+// from a time when nobody looked stays writable.
+func (l *labelAdmission) admit(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	var now, before corev1.Namespace
+	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
+		return admission.Malformed(err)
+	}
+	if len(request.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
+			return admission.Malformed(err)
+		}
+	}
+	want, mistake := l.rule.wants(&now)
+	if mistake != nil && now.Annotations[pod.InjectAnnotation] != before.Annotations[pod.InjectAnnotation] {
+		return admission.Deny(mistake)
+	}
+	response := admission.Allow(labelPatch(&now, want))
+	if mistake != nil {
+		response.Warnings = []string{"entrypointer: " + mistake.Error()}
+	}
+	return response
+}
+
+func labelPatch(ns *corev1.Namespace, want bool) []jsonpatch.Operation {
+	path := "/metadata/labels/" + strings.ReplaceAll(labelKey, "/", "~1")
+	switch {
+	case follows(ns, want):
+		return nil
+	case !want:
+		return []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
+	case len(ns.Labels) == 0:
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels", map[string]string{labelKey: optedIn})}
+	default:
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, optedIn)}
+	}
+}

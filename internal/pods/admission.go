@@ -1,0 +1,115 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pods is the webhook that wraps pods: pkg/pod, served to an API server.
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+
+	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// WebhookName is the name of the MutatingWebhookConfiguration.
+const WebhookName = "pods.entrypointer.dev"
+
+// answerMargin is what we leave of the API server's patience for our answer to
+// reach it: a webhook that times out says nothing, one that is early says why.
+const answerMargin = 500 * time.Millisecond
+
+// NewAdmissionController returns a constructor of the pod webhook, whose init
+// containers run copierImage.
+func NewAdmissionController(copierImage string) func(context.Context, configmap.Watcher) *controller.Impl {
+	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+		w := &wrapper{
+			copierImage: copierImage,
+			config:      config.NewStore(logging.FromContext(ctx), watcher),
+			lookup: lookup.Remember(
+				lookup.NewRegistry(lookup.PodKeychains(kubeclient.Get(ctx)), http.DefaultTransport),
+				config.MaxLookupTimeout,
+			),
+		}
+		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
+	}
+}
+
+type wrapper struct {
+	copierImage string
+	config      *config.Store
+	lookup      lookup.Lookuper
+}
+
+func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	start := time.Now()
+	var before corev1.Pod
+	if err := json.Unmarshal(request.Object.Raw, &before); err != nil {
+		return admission.Malformed(err)
+	}
+	current := w.config.Load()
+	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
+	defer cancel()
+
+	injector := &pod.Injector{CopierImage: w.copierImage, Lookup: w.lookup, Policy: current.Policy}
+	result, err := injector.Inject(ctx, request.Namespace, &before)
+
+	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)), zap.Duration("took", time.Since(start)))
+	var refusal *pod.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		logger.Infow("Refused a pod", zap.String("outcome", string(refusal.Outcome)), zap.Error(err))
+		return admission.Deny(fmt.Errorf("%s: %w", describe(&before), err))
+	case err != nil:
+		logger.Errorw("Failed to decide on a pod", zap.Error(err))
+		return admission.Deny(fmt.Errorf("%s: %w", describe(&before), err))
+	}
+	logger.Infow("Decided on a pod", zap.String("outcome", string(result.Outcome)),
+		zap.String("owner", result.Owner), zap.Strings("wrapped", result.Wrapped))
+	response := admission.Allow(pod.Patch(&before, result.Pod))
+	response.Warnings = result.Warnings
+	return response
+}
+
+// budget is the time that a lookup may take: what is configured, unless the
+// API server itself waits for less (it says so in the URL: ?timeout=10s).
+func budget(ctx context.Context, configured time.Duration) time.Duration {
+	request := apis.GetHTTPRequest(ctx)
+	if request == nil {
+		return configured
+	}
+	patience, err := time.ParseDuration(request.URL.Query().Get("timeout"))
+	if err != nil || patience <= answerMargin {
+		return configured
+	}
+	return min(configured, patience-answerMargin)
+}
+
+// describe names a pod by what its author knows: a pod that a controller
+// creates has no name yet when it is admitted.
+func describe(p *corev1.Pod) string {
+	name := p.Name
+	if name == "" {
+		name = p.GenerateName + "*"
+	}
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return fmt.Sprintf("pod %q of %s %q", name, owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("pod %q", name)
+}

@@ -1,0 +1,88 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+// needsLookup says whether only the image knows what the container runs. The
+// kubelet takes an empty list for an unset one.
+func needsLookup(c corev1.Container) bool { return len(c.Command) == 0 }
+
+// wrappedArgs returns the entrypoint's args: flags, "--", the original argv.
+// The image may be nil where needsLookup says no.
+func wrappedArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
+	if !needsLookup(c) {
+		return slices.Concat([]string{"--"}, c.Command, c.Args), nil
+	}
+	inherited := make([][]string, len(image.Configs))
+	for i, config := range image.Configs {
+		inherited[i] = inherit(c, config)
+		if len(inherited[i])+len(c.Args) == 0 {
+			return nil, refuse(NoCommand, "wrapping container %q: image %q has neither ENTRYPOINT nor CMD for %s; set command: in the container",
+				c.Name, c.Image, config.Platform)
+		}
+	}
+	if agree(inherited) {
+		return slices.Concat([]string{"--"}, escapeAll(inherited[0]), c.Args), nil
+	}
+	var flags []string
+	for i, config := range image.Configs {
+		token, err := platformArgv(config.Platform, inherited[i])
+		if err != nil {
+			return nil, fmt.Errorf("wrapping container %q: %w", c.Name, err)
+		}
+		flags = append(flags, "-argv", token)
+	}
+	return slices.Concat(flags, []string{"--"}, c.Args), nil
+}
+
+// inherit is what the container takes from its image: args replace CMD, always.
+func inherit(c corev1.Container, config lookup.Config) []string {
+	if len(c.Args) > 0 {
+		return config.Entrypoint
+	}
+	return slices.Concat(config.Entrypoint, config.Cmd)
+}
+
+func agree(argvs [][]string) bool {
+	for _, argv := range argvs[1:] {
+		if !slices.Equal(argv, argvs[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// platformArgv is the value of the entrypoint's -argv flag: platform=JSON array.
+func platformArgv(platform string, argv []string) (string, error) {
+	var encoded bytes.Buffer
+	encoder := json.NewEncoder(&encoded)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(append([]string{}, argv...)); err != nil {
+		return "", fmt.Errorf("encoding argv of platform %q: %w", platform, err)
+	}
+	return platform + "=" + escape(strings.TrimSpace(encoded.String())), nil
+}
+
+func escapeAll(tokens []string) []string {
+	escaped := make([]string, len(tokens))
+	for i, token := range tokens {
+		escaped[i] = escape(token)
+	}
+	return escaped
+}
+
+// escape makes the kubelet's expansion give token back
+// (k8s.io/kubernetes/third_party/forked/golang/expansion: "$$" stands for "$").
+func escape(token string) string { return strings.ReplaceAll(token, "$", "$$") }

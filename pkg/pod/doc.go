@@ -1,0 +1,29 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pod puts the entrypoint in front of the containers of a pod.
+//
+// It asks four questions, in this order, and each has its file:
+//
+//   - Whose pod is it? Tekton's, Knative's, one that asks by annotation, or
+//     none of ours (owner.go).
+//   - Which of its containers are wrapped? (owner.go)
+//   - What is the argv that each of them would have run? (argv.go)
+//   - What has to change for the entrypoint to run it? (mutate.go, init.go)
+//
+// The answer is a changed copy of the pod and a named [Outcome]; [Patch] turns
+// the pod before and after into a JSON patch that touches only what this
+// package owns.
+//
+// # The one rule
+//
+// Whatever a container would have run becomes the arguments of the entrypoint:
+//
+//	command: [/entrypointer/bin/entrypoint]
+//	args: [<flags>, --, <the original argv>]
+//
+// Kubernetes' names differ from the image's: command replaces ENTRYPOINT, args
+// replaces CMD, and setting command drops CMD as well. The kubelet expands
+// $(VAR) in command and args, but never in what comes from the image, so each
+// $ of a token that we bring from the image is doubled.
+package pod

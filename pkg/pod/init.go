@@ -1,0 +1,139 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
+const volumeSize = "32Mi"
+
+// nonRootUser is the user of distroless images, for pods that would make the init container root.
+const nonRootUser int64 = 65532
+
+// install adds the volume and the init container that fills it, unless they are there.
+func (i *Injector) install(pod *corev1.Pod, selected []int) error {
+	if err := installVolume(pod); err != nil {
+		return err
+	}
+	wanted := i.initContainer(pod, selected)
+	at := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
+	switch {
+	case at < 0:
+		pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, 0, wanted)
+	case !isInitContainer(pod.Spec.InitContainers[at]):
+		return refuse(NameCollision, "adding init container %q: the pod has another one of this name, image %q; rename it",
+			InitContainerName, pod.Spec.InitContainers[at].Image)
+	case !runsSame(pod.Spec.InitContainers[at], wanted):
+		// Left by another release of ours, or tampered with.
+		pod.Spec.InitContainers[at] = wanted
+	}
+	return nil
+}
+
+func installVolume(pod *corev1.Pod) error {
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
+	if at < 0 {
+		size := resource.MustParse(volumeSize)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name:         VolumeName,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}},
+		})
+		return nil
+	}
+	if pod.Spec.Volumes[at].EmptyDir == nil {
+		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
+	}
+	return nil
+}
+
+// initContainer is the container that copies the entrypoint. It asks for no
+// right and no resource that the pod didn't have before.
+func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
+	return corev1.Container{
+		Name:            InitContainerName,
+		Image:           i.CopierImage,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{EntrypointPath},
+		Resources:       initResources(pod, selected),
+		VolumeMounts:    []corev1.VolumeMount{{Name: VolumeName, MountPath: MountPath}},
+		SecurityContext: initSecurityContext(pod),
+		// What the API server would default, so that a second look finds nothing to change.
+		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+func isInitContainer(c corev1.Container) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.Name == VolumeName && m.MountPath == MountPath
+	})
+}
+
+// runsSame compares what decides about the content of the volume. Other
+// webhooks may well have changed the rest, and to change it back would start a
+// fight that reinvocation makes visible.
+func runsSame(got, wanted corev1.Container) bool {
+	return got.Image == wanted.Image && slices.Equal(got.Command, wanted.Command) && slices.Equal(got.Args, wanted.Args)
+}
+
+// initResources are those of the wrapped container with the most CPU, as far
+// as an init container needs them. A pod's effective request is
+// max(largest init container, sum of containers), so it stays what it was, and
+// so do its QoS class and what a quota or a LimitRange says of it.
+func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements {
+	most := pod.Spec.Containers[selected[0]].Resources
+	for _, index := range selected[1:] {
+		r := pod.Spec.Containers[index].Resources
+		if more := cpu(r); more.Cmp(cpu(most)) > 0 {
+			most = r
+		}
+	}
+	return corev1.ResourceRequirements{Requests: onlyBasic(most.Requests), Limits: onlyBasic(most.Limits)}
+}
+
+func cpu(r corev1.ResourceRequirements) resource.Quantity {
+	if request, ok := r.Requests[corev1.ResourceCPU]; ok {
+		return request
+	}
+	return r.Limits[corev1.ResourceCPU]
+}
+
+// onlyBasic leaves out devices and huge pages: an init container would hold, or wait for, a GPU.
+func onlyBasic(all corev1.ResourceList) corev1.ResourceList {
+	var basic corev1.ResourceList
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if quantity, ok := all[name]; ok {
+			if basic == nil {
+				basic = corev1.ResourceList{}
+			}
+			basic[name] = quantity
+		}
+	}
+	return basic
+}
+
+// initSecurityContext is the PodSecurity "restricted" profile in full
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+// There is no runAsUser, so that an OpenShift SCC can pick one, unless the pod
+// says 0: with that, the kubelet would refuse runAsNonRoot.
+func initSecurityContext(pod *corev1.Pod) *corev1.SecurityContext {
+	yes, no := true, false
+	context := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no,
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		ReadOnlyRootFilesystem:   &yes,
+		RunAsNonRoot:             &yes,
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if of := pod.Spec.SecurityContext; of != nil && of.RunAsUser != nil && *of.RunAsUser == 0 {
+		user := nonRootUser
+		context.RunAsUser = &user
+	}
+	return context
+}

@@ -1,0 +1,63 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+// The annotations that users write, and the one that they read.
+const (
+	// InjectAnnotation opts a namespace in ("true"), asks for a pod ("true"),
+	// or opts a pod out ("false"). The label of the same name follows it on
+	// namespaces, because API servers select by label only.
+	InjectAnnotation = "entrypointer.dev/inject"
+	// ContainersAnnotation narrows a pod that asks to the containers named,
+	// separated by commas.
+	ContainersAnnotation = "entrypointer.dev/containers"
+	// StatusAnnotation holds the Outcome on pods that were changed.
+	StatusAnnotation = "entrypointer.dev/status"
+)
+
+// What is added to a pod.
+const (
+	InitContainerName = "entrypointer-init"
+	VolumeName        = "entrypointer-bin"
+	// MountPath is where VolumeName is mounted, read-only but for the init container.
+	MountPath = "/entrypointer/bin"
+	// EntrypointPath is the command of every wrapped container.
+	EntrypointPath = MountPath + "/entrypoint"
+)
+
+// Outcome names what was decided about a pod. The log line, the metric label,
+// the status annotation and the tests use the same words.
+type Outcome string
+
+// The outcomes that admit a pod.
+const (
+	Injected        Outcome = "Injected"        // changed
+	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
+	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and it doesn't ask
+	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
+	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"
+	Windows         Outcome = "Windows"         // the entrypoint is a Linux program
+	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs it from a file, whatever we say
+	LookupWaived    Outcome = "LookupWaived"    // a lookup failed, and the operator lets such pods run unwrapped
+)
+
+// The outcomes that refuse a pod.
+const (
+	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation of ours can't be understood
+	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container is where ours belongs
+	NoCommand         Outcome = "NoCommand"         // neither the container nor its image says what to run
+	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
+)
+
+// Refusal is the error of a pod that must not run as it is.
+type Refusal struct {
+	Outcome Outcome
+	Err     error
+}
+
+// Error says what is wrong and what to do about it.
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap returns the cause.
+func (r *Refusal) Unwrap() error { return r.Err }

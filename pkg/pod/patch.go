@@ -1,0 +1,97 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"fmt"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// Patch returns the JSON patch (RFC 6902) that leads from the pod before to
+// the pod after [Injector.Inject].
+//
+// It looks at nothing but what Inject may change, and it addresses the
+// elements of lists one by one: fields that a newer API server knows and our
+// vendored types don't are neither removed nor moved to another container, as
+// a generic diff of the two documents would do.
+func Patch(before, after *corev1.Pod) []jsonpatch.Operation {
+	var p patch
+	p.annotation(before, after)
+	p.volumes(before, after)
+	p.initContainers(before, after)
+	for i := range before.Spec.Containers {
+		p.container(i, &before.Spec.Containers[i], &after.Spec.Containers[i])
+	}
+	return p
+}
+
+// Same says whether there is nothing to patch.
+func Same(before, after *corev1.Pod) bool { return len(Patch(before, after)) == 0 }
+
+type patch []jsonpatch.Operation
+
+func (p *patch) add(path string, value any) {
+	*p = append(*p, jsonpatch.NewOperation("add", path, value))
+}
+
+// appendTo adds the elements of after that before hasn't. A list that the API
+// server would leave out has to be created with its first element.
+func appendTo[T any](p *patch, path string, before, after []T) {
+	if len(before) == 0 && len(after) > 0 {
+		p.add(path, after)
+		return
+	}
+	for _, element := range after[len(before):] {
+		p.add(path+"/-", element)
+	}
+}
+
+func (p *patch) annotation(before, after *corev1.Pod) {
+	status, set := after.Annotations[StatusAnnotation]
+	switch {
+	case !set || before.Annotations[StatusAnnotation] == status:
+	case len(before.Annotations) == 0:
+		p.add("/metadata/annotations", map[string]string{StatusAnnotation: status})
+	default:
+		p.add("/metadata/annotations/"+strings.ReplaceAll(StatusAnnotation, "/", "~1"), status)
+	}
+}
+
+func (p *patch) volumes(before, after *corev1.Pod) {
+	appendTo(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes)
+}
+
+func (p *patch) initContainers(before, after *corev1.Pod) {
+	was, is := before.Spec.InitContainers, after.Spec.InitContainers
+	switch {
+	case len(was) == 0 && len(is) > 0:
+		p.add("/spec/initContainers", is)
+	case len(is) > len(was):
+		p.add("/spec/initContainers/0", is[0])
+	default:
+		for i := range is {
+			if !equality.Semantic.DeepEqual(was[i], is[i]) {
+				*p = append(*p, jsonpatch.NewOperation("replace", fmt.Sprintf("/spec/initContainers/%d", i), is[i]))
+			}
+		}
+	}
+}
+
+func (p *patch) container(i int, before, after *corev1.Container) {
+	at := fmt.Sprintf("/spec/containers/%d", i)
+	if !equality.Semantic.DeepEqual(before.Command, after.Command) {
+		p.add(at+"/command", after.Command)
+	}
+	if !equality.Semantic.DeepEqual(before.Args, after.Args) {
+		p.add(at+"/args", after.Args)
+	}
+	if before.Image != after.Image {
+		p.add(at+"/image", after.Image)
+	}
+	appendTo(p, at+"/volumeMounts", before.VolumeMounts, after.VolumeMounts)
+}
