@@ -36,13 +36,18 @@
 //
 // # What the child can notice
 //
-// A Go program can't do without these, and a container seldom cares:
+// These follow from there being a parent, and one written in Go:
 //
 //   - its PID is not 1, and signals with a default action act on it;
 //   - a descriptor of 0 to 2 that was closed is /dev/null;
 //   - a signal other than SIGHUP, SIGINT, SIGCONT, SIGTSTP, SIGTTIN and
 //     SIGTTOU that was ignored has its default action (container runtimes
 //     start processes with none ignored);
+//   - of a mask of blocked signals that we were started with, SIGCHLD, SIGPROF,
+//     SIGRTMIN and the faults are not blocked (container runtimes start
+//     processes with none blocked);
+//   - the environment variables of the Go runtime, GODEBUG above all, act on us
+//     as well;
 //   - a signal's sender is the supervisor, and a value attached to it by
 //     sigqueue(3) is lost.
 package supervisor

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Signals are forwarded by a handler of our own, a few instructions of
@@ -80,6 +82,20 @@ func forwardSignals(pid int) {
 	for _, sig := range ignored {
 		install(sig)
 	}
+	unblockSignals()
+}
+
+// unblockSignals lets this thread take what all threads were started with
+// blocked. The child keeps such a mask, and what it does with a signal that
+// arrives is its own affair.
+func unblockSignals() {
+	var set unix.Sigset_t
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		if forwarded(sig) {
+			set.Val[0] |= 1 << (sig - 1)
+		}
+	}
+	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 }
 
 // install makes the handler for sig ours. Else, its action becomes the one that

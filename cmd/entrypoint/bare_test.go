@@ -1,0 +1,162 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestChildSeesWhatItWouldSeeWithoutUs prepares a process by a shell, has it
+// look at itself, and does so again under the entrypoint.
+func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
+	looks := map[string][]string{
+		"status":      {"cat", "/proc/self/status"},
+		"stat":        {"cat", "/proc/self/stat"},
+		"limits":      {"cat", "/proc/self/limits"},
+		"environment": {"cat", "/proc/self/environ"},
+		"argv":        {"cat", "/proc/self/cmdline"},
+		"descriptors": {"ls", "-l", "/proc/self/fd/"},
+		"directory":   {"readlink", "/proc/self/cwd"},
+		"oom score":   {"cat", "/proc/self/oom_score_adj"},
+		"timer slack": {"cat", "/proc/self/timerslack_ns"},
+		"personality": {"cat", "/proc/self/personality"},
+		"cgroup":      {"cat", "/proc/self/cgroup"},
+		"namespaces":  {"readlink", "/proc/self/ns/mnt", "/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/ipc"},
+	}
+	for name, prepare := range map[string]string{
+		"as is":                "",
+		"umask":                "umask 027",
+		"limits":               "ulimit -n 100; ulimit -S -c 0; ulimit -S -s 4096; ulimit -u 5000",
+		"limit of open files":  "ulimit -S -n 50",
+		"ignored signals":      "trap '' HUP INT TSTP TTIN TTOU CONT",
+		"descriptors":          "exec 3</dev/null 7>/dev/null 9>&2",
+		"stdin at its end":     "exec </dev/null",
+		"deleted directory":    "mkdir gone; cd gone; rmdir ../gone",
+		"environment":          "export A= B='a b' 'C=x\ny' D=$(printf '\\377\\376')",
+		"oom score":            "echo 500 >/proc/self/oom_score_adj",
+		"no variables":         "set -- /usr/bin/env -i \"$@\"",
+		"nice":                 "set -- nice -n 5 \"$@\"",
+		"no new privileges":    "set -- setpriv --no-new-privs \"$@\"",
+		"nobody":               "[ $(id -u) != 0 ] || set -- setpriv --reuid 65534 --regid 65534 --groups 1,2 \"$@\"",
+		"ambient capabilities": "[ $(id -u) != 0 ] || set -- setpriv --reuid 65534 --inh-caps +net_bind_service --ambient-caps +net_bind_service \"$@\"",
+		"one processor":        "set -- taskset 1 \"$@\"",
+		"batch scheduling":     "set -- chrt --batch 0 \"$@\"",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for what, look := range looks {
+				see := func(wrapper ...string) string {
+					argv := append([]string{"sh", "-c", prepare + "\n" + `exec "$@"`, "sh"}, wrapper...)
+					got := output(t, append(argv, look...), func(cmd *exec.Cmd) { cmd.Dir = dir })
+					require.Zero(t, got.Code, got.Stderr)
+					return comparable(what, got.Stdout)
+				}
+				bare := see()
+				require.Equal(t, bare, see(entrypoint, "--"), what)
+				require.Equal(t, bare, see(entrypoint, "-mode", "exec", "--"), what+" in mode exec")
+			}
+		})
+	}
+}
+
+var (
+	// volatile fields differ between any two processes.
+	volatile = regexp.MustCompile(`(?m)^(Pid|PPid|Tgid|Ngid|NStgid|NSpid|NSpgid|NSsid|Vm.*|Rss.*|HugetlbPages|.*ctxt_switches|Cpu.*flush|SigQ):.*\n`)
+	date     = regexp.MustCompile(`(?m)^(\S+) .* (\d+ -> )`)
+	id       = regexp.MustCompile(`/proc/\d+/fd|(pipe|socket):\[\d+\]`)
+)
+
+// comparable drops from what a process says of itself what differs each time.
+func comparable(what, s string) string {
+	switch what {
+	case "status":
+		return volatile.ReplaceAllString(s, "")
+	case "stat": // see proc(5); 18 and 19 are priority and niceness, 41 the policy
+		fields := strings.Fields(s)
+		return strings.Join([]string{fields[17], fields[18], fields[39], fields[40]}, " ")
+	case "descriptors":
+		return id.ReplaceAllString(date.ReplaceAllString(s, "$1 $2"), "$1")
+	}
+	return s
+}
+
+// TestEnvironmentByteForByte has what no shell would set: duplicates, a name
+// that is empty, a string without =, none at all, and bytes that are no text.
+func TestEnvironmentByteForByte(t *testing.T) {
+	env := []string{"A=1", "A=2", "=x", "noequals", "", "\xff\xfe=\x80", "PATH=/usr/bin:/bin", "PATH=/nowhere", "B="}
+	for _, argv := range [][]string{
+		{"/bin/cat", "/proc/self/environ"},
+		supervised("cat", "/proc/self/environ"),
+		{entrypoint, "-mode=exec", "--", "cat", "/proc/self/environ"},
+	} {
+		require.Equal(t, strings.Join(env, "\x00")+"\x00", raw(t, argv[0], argv, env), "%q", argv)
+	}
+}
+
+func TestLargeEnvironment(t *testing.T) {
+	var env []string
+	for range 500 {
+		env = append(env, "X="+strings.Repeat("x", 1000))
+	}
+	argv := supervised("/bin/cat", "/proc/self/environ")
+	require.Equal(t, strings.Join(env, "\x00")+"\x00", raw(t, argv[0], argv, env))
+}
+
+func TestArgvToTheLetter(t *testing.T) {
+	argv := []string{entrypoint, "--", "/bin/cat", "/proc/self/cmdline", "/dev/null", "--"}
+	require.Equal(t, strings.Join(argv[2:], "\x00")+"\x00", raw(t, argv[0], argv, nil))
+	argv = []string{entrypoint, "--", "cat", "/proc/self/cmdline", "--", "/dev/null"}
+	require.Equal(t, strings.Join(argv[2:], "\x00")+"\x00", raw(t, argv[0], argv, nil), "argv[0] is not the path")
+}
+
+// raw starts a process without the care that package os/exec takes of the
+// environment, and returns its output.
+func raw(t *testing.T, path string, argv, env []string) string {
+	t.Helper()
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, write.Fd(), 2}})
+	require.NoError(t, err)
+	require.NoError(t, write.Close())
+	out, err := io.ReadAll(read)
+	require.NoError(t, err)
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(pid, &status, 0, nil)
+	require.NoError(t, err)
+	require.Zero(t, status.ExitStatus())
+	return string(out)
+}
+
+func TestStdinIsTheSame(t *testing.T) {
+	const size = 64 << 20
+	cmd := exec.Command(entrypoint, "--", "wc", "-c")
+	cmd.Stdin = io.LimitReader(zeros{}, size)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	require.NoError(t, cmd.Run())
+	require.Equal(t, "67108864", strings.TrimSpace(out.String()))
+}
+
+// TestClosedDescriptors is a difference: the Go runtime opens /dev/null in the
+// place of a closed stdin, stdout or stderr before our code runs.
+func TestClosedDescriptors(t *testing.T) {
+	got := output(t, append([]string{"sh", "-c", `exec "$@" <&-`, "sh"}, supervised("readlink", "/proc/self/fd/0")...))
+	require.Equal(t, "/dev/null\n", got.Stdout)
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,281 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+)
+
+// The tests treat the entrypoint as what it is, a process: they build it as it
+// is released, start it, and look at it and at its child from outside. Where
+// there is a question what is right, they run the same command without it, and
+// compare.
+
+// deadline is for a step that takes milliseconds on an idle machine.
+const deadline = 20 * time.Second
+
+var tags = flag.String("child.tags", "", "build `tags` for the entrypoint under test, like portable")
+
+// Paths of the programs under test, and of their helper.
+var binDir, entrypoint, child string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "entrypoint-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // some tests run as nobody
+		panic(err)
+	}
+	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
+	for _, pkg := range []string{".", "../copier", "./testdata/child"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+*tags, "-o", dir+"/", pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("%v: %v\n%s", cmd, err, out))
+		}
+	}
+	return m.Run()
+}
+
+// TestStories runs the scripts in testdata/script.
+func TestStories(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", binDir+":"+env.Getenv("PATH"))
+			env.Setenv("BIN", binDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": cmdExit, "mode": cmdMode},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Getuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// cmdExit is "exit code command...": it runs the command and compares its exit
+// code.
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exit code command [argument...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = code(exit.ProcessState)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, not %d", got, want)
+	}
+}
+
+// cmdMode is "mode octal file": it compares a file's permission bits.
+func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: mode octal file")
+	}
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := strconv.FormatUint(uint64(info.Mode().Perm()), 8); got != args[0] {
+		ts.Fatalf("mode %s, not %s", got, args[0])
+	}
+}
+
+// supervised is command under the entrypoint.
+func supervised(command ...string) []string {
+	return append([]string{entrypoint, "--"}, command...)
+}
+
+// result is what can be seen of a process that has ended.
+type result struct {
+	Status         string // "exit status 1", "signal: killed"
+	Code           int    // as a shell has it
+	Stdout, Stderr string
+}
+
+// output runs argv, prepared by the functions, to its end.
+func output(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) result {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	for _, f := range prepare {
+		f(cmd)
+	}
+	require.NoError(t, cmd.Start())
+	timer := time.AfterFunc(deadline, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	require.True(t, timer.Stop(), "%q did not end in time", argv)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return result{cmd.ProcessState.String(), code(cmd.ProcessState), stdout.String(), stderr.String()}
+}
+
+// code is the exit code as a shell has it.
+func code(state *os.ProcessState) int {
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// A process is a running one whose output is read by the line.
+type process struct {
+	*exec.Cmd
+	t     testing.TB
+	lines chan string
+	done  chan struct{}
+}
+
+// begin starts argv, prepared by the functions. At the test's end, it and all of
+// its descendants that can be found are killed.
+func begin(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) *process {
+	t.Helper()
+	p := &process{exec.Command(argv[0], argv[1:]...), t, make(chan string, 100000), make(chan struct{})}
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	p.Stdout, p.Stderr = write, write
+	for _, f := range prepare {
+		f(p.Cmd)
+	}
+	require.NoError(t, p.Start())
+	require.NoError(t, write.Close())
+	go func() {
+		for s := bufio.NewScanner(read); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		_ = read.Close()
+		close(p.lines)
+	}()
+	go func() {
+		_ = p.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-p.done:
+			return
+		default:
+		}
+		for _, pid := range children(p.Process.Pid) {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
+		_ = p.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// expect waits for a line and compares it.
+func (p *process) expect(want string) {
+	p.t.Helper()
+	require.Equal(p.t, want, p.line())
+}
+
+// line waits for a line.
+func (p *process) line() string {
+	p.t.Helper()
+	select {
+	case line, ok := <-p.lines:
+		require.True(p.t, ok, "the process closed its output")
+		return line
+	case <-time.After(deadline):
+		require.Fail(p.t, "no output in time")
+	}
+	return ""
+}
+
+// send sends a signal.
+func (p *process) send(sig syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, syscall.Kill(p.Process.Pid, sig))
+}
+
+// end waits for the process to end and returns its exit code.
+func (p *process) end() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(deadline):
+		require.Fail(p.t, "the process did not end in time")
+	}
+	return code(p.ProcessState)
+}
+
+// children are the process IDs of pid's children, zombies included.
+func children(pid int) []int { return childrenInState(pid, "") }
+
+// childrenInState are pid's children in one of states, or in any if that is
+// empty; proc(5) has the letters.
+func childrenInState(pid int, states string) (list []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has just ended
+		}
+		// The name, in parentheses, may contain anything.
+		i := bytes.LastIndexByte(stat, ')')
+		fields := strings.Fields(string(stat[i+1:]))
+		if fields[1] == strconv.Itoa(pid) && (states == "" || strings.Contains(states, fields[0])) {
+			n, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// childOf waits for the process to have its one child and returns its ID.
+func childOf(t testing.TB, pid int) int {
+	t.Helper()
+	var list []int
+	require.Eventually(t, func() bool {
+		list = children(pid)
+		return len(list) == 1
+	}, deadline, time.Millisecond)
+	return list[0]
+}
+
+// needRoot skips a test that can't be run otherwise.
+func needRoot(t *testing.T, why string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("not run as root, which is needed for " + why)
+	}
+}

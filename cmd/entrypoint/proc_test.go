@@ -1,0 +1,48 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// statusField is a field of /proc/pid/status.
+func statusField(t testing.TB, pid int, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	require.Fail(t, "no such field", name)
+	return ""
+}
+
+// executable is the file that pid executes, "" if it has ended.
+func executable(pid int) string {
+	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return name
+}
+
+// silence is a descriptor to read from that never says anything, and never
+// ends.
+func silence(t testing.TB) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = read.Close()
+		_ = write.Close()
+	})
+	return read
+}
