@@ -1,0 +1,127 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package images fills the image registry: with images made of this machine's
+// files, for there is no other registry to get base images from, and with
+// Tekton's and Knative's, which ko builds.
+package images
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
+)
+
+// Image is an image of one layer.
+type Image struct {
+	Repository string
+	Tags       []string
+	Files      []File
+	Entrypoint []string
+	Cmd        []string
+	User       string // "" is root
+}
+
+// File is a file, a directory or a symbolic link in an image. Directories that
+// are on the way need no File of their own.
+type File struct {
+	Path string
+	Mode int64 // permissions
+	// One of these says what it is; none, that it is a directory.
+	From    string // a file of this machine
+	Content string
+	Link    string // what it points to
+}
+
+// The images that others refer to.
+const (
+	Pause   = layout.Registry + "/pause:latest"
+	Static  = layout.Registry + "/static:latest"
+	Busybox = layout.Registry + "/library/busybox:latest"
+	CoreDNS = layout.Registry + "/coredns:latest"
+	Traefik = layout.Registry + "/traefik:latest"
+)
+
+// nonroot is the user that ko's and Tekton's images run as.
+const nonroot = "65532"
+
+// Base are the images that need nothing built. To add one, say which files of
+// which of Debian's packages it consists of.
+func Base() ([]Image, error) {
+	busybox, err := busyboxFiles()
+	if err != nil {
+		return nil, err
+	}
+	return []Image{
+		{
+			Repository: "pause",
+			Tags:       []string{"latest"},
+			Files:      []File{{Path: "pause", Mode: 0o755, From: host.Catatonit}},
+			Entrypoint: []string{"/pause", "-P"}, // waits for signals, and reaps
+			User:       nonroot,
+		},
+		{
+			Repository: "static",
+			Tags:       []string{"latest"},
+			Files:      staticFiles(),
+			User:       nonroot,
+		},
+		{
+			Repository: "library/busybox",
+			Tags:       []string{"1.37", "latest"}, // 1.37 for those who ask for Docker Hub's current one
+			Files:      append(staticFiles(), busybox...),
+			Cmd:        []string{"sh"},
+		},
+	}, nil
+}
+
+// Programs are the images with a tool in them, which must be built.
+func Programs(l layout.Layout) []Image {
+	program := func(t tools.Tool) Image {
+		return Image{
+			Repository: t.Name,
+			Tags:       []string{"latest"},
+			Files:      append(staticFiles(), File{Path: t.Name, Mode: 0o755, From: t.Path(l, t.Name)}),
+			Entrypoint: []string{"/" + t.Name},
+			User:       nonroot,
+		}
+	}
+	return []Image{program(tools.CoreDNS), program(tools.Traefik)}
+}
+
+// staticFiles are what a statically linked program expects of a system.
+func staticFiles() []File {
+	return []File{
+		{Path: "etc/passwd", Mode: 0o644, Content: "root:x:0:0:root:/root:/sbin/nologin\n" +
+			"nobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n" +
+			"nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
+		{Path: "etc/group", Mode: 0o644, Content: "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n"},
+		{Path: "etc/nsswitch.conf", Mode: 0o644, Content: "hosts: files dns\n"},
+		{Path: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, From: host.CACerts},
+		{Path: "home/nonroot", Mode: 0o777},
+		{Path: "root", Mode: 0o700},
+		{Path: "tmp", Mode: 0o1777},
+	}
+}
+
+// busyboxFiles are the binary, and a link for each of its applets.
+func busyboxFiles() ([]File, error) {
+	list, err := exec.Command(host.Busybox, "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing busybox' applets: %w; is %s the one of the package busybox-static?", err, host.Busybox)
+	}
+	files := []File{{Path: "bin/busybox", Mode: 0o755, From: host.Busybox}}
+	for _, applet := range strings.Fields(string(list)) {
+		if applet != "busybox" {
+			files = append(files, File{Path: "bin/" + applet, Mode: 0o777, Link: "busybox"})
+		}
+	}
+	for _, dir := range []string{"usr/bin", "sbin", "usr/sbin", "var/tmp"} {
+		files = append(files, File{Path: dir, Mode: 0o755})
+	}
+	return files, nil
+}

@@ -1,0 +1,103 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+var image = Image{
+	Repository: "test",
+	Tags:       []string{"latest"},
+	Files: []File{
+		{Path: "etc/passwd", Mode: 0o644, Content: "root"},
+		{Path: "bin/sh", Link: "busybox", Mode: 0o777},
+		{Path: "tmp", Mode: 0o1777},
+		{Path: "etc/group", Mode: 0o644, Content: "root"},
+	},
+	Cmd:  []string{"sh"},
+	User: "65532",
+}
+
+func TestLayer(t *testing.T) {
+	layer, err := image.layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []string
+	for reader := tar.NewReader(bytes.NewReader(layer)); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, header.Name)
+	}
+	if got, want := strings.Join(entries, " "), "etc/ etc/passwd bin/ bin/sh tmp/ etc/group"; got != want {
+		t.Errorf("layer: got %q, want %q", got, want)
+	}
+}
+
+func TestMakeSetsPlatform(t *testing.T) {
+	layer, err := image.layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := image.input(layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := image.make(layer, input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := made.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH {
+		t.Errorf("platform: got %s/%s", config.OS, config.Architecture)
+	}
+	if config.Config.Labels[inputLabel] != input || config.Config.User != "65532" {
+		t.Errorf("config: got %+v", config.Config)
+	}
+}
+
+func TestInputTellsImagesApart(t *testing.T) {
+	layer, err := image.layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, cmd := range [][]string{{"sh"}, {"sh", "-c"}} {
+		other := image
+		other.Cmd = cmd
+		for _, content := range [][]byte{layer, append([]byte("x"), layer...)} {
+			input, err := other.input(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[input] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("input: %d hashes for 4 images", len(seen))
+	}
+}
+
+func TestReference(t *testing.T) {
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	text := "image: 10.250.0.1:5000/tekton/controller@" + hash + "\nargs: [10.250.0.1:5000/x, example.org/y@" + hash + "]"
+	if got := reference.FindAllString(text, -1); len(got) != 1 || got[0] != "10.250.0.1:5000/tekton/controller@"+hash {
+		t.Errorf("references: got %q", got)
+	}
+}

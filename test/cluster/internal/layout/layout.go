@@ -1,0 +1,120 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layout knows where everything is: directories, addresses and ports.
+//
+// There are two directories. The cache holds what takes long to make (binaries,
+// images, manifests), each under its version, and any number of checkouts share
+// it. The state holds what the running cluster writes, and is deleted with it.
+package layout
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// The cluster's addresses. The node's is an alias on the loopback interface:
+// it needs no network card, pods can reach it, and since it is private (RFC
+// 1918), clients of the image registry speak plain HTTP by themselves.
+const (
+	NodeName = "node"
+	NodeIP   = "10.250.0.1"
+
+	Registry  = NodeIP + ":5000"
+	APIServer = NodeIP + ":6443"
+	Etcd      = NodeIP + ":2379"
+	EtcdPeer  = NodeIP + ":2380"
+
+	PodCIDR      = "10.244.0.0/22"
+	ServiceCIDR  = "10.96.0.0/16"
+	APIServiceIP = "10.96.0.1"
+	DNSServiceIP = "10.96.0.10"
+
+	// Domain is the one that Knative Services get their URLs in:
+	// http://<service>.<namespace>.example.test, answered at NodeIP.
+	Domain = "example.test"
+)
+
+// NoProxy are the addresses that a proxy must never be asked for.
+const NoProxy = "localhost,127.0.0.1,.svc,.cluster.local,." + Domain + "," + NodeIP + "," + PodCIDR + "," + ServiceCIDR
+
+// Layout is where a cluster keeps its files.
+type Layout struct {
+	Cache string
+	State string
+}
+
+// Default is $ENTRYPOINTER_CACHE, or a directory in the user's cache, and a
+// state directory whose path is short enough for Unix sockets (108 bytes).
+func Default() (Layout, error) {
+	cache := os.Getenv("ENTRYPOINTER_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return Layout{}, fmt.Errorf("finding the cache directory: %w; set ENTRYPOINTER_CACHE to a directory", err)
+		}
+		cache = filepath.Join(user, "entrypointer")
+	}
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return Layout{}, fmt.Errorf("finding the cache directory %q: %w", cache, err)
+	}
+	return Layout{Cache: cache, State: "/var/lib/entrypointer-cluster"}, nil
+}
+
+// Bin is where the current version of each tool is linked from.
+func (l Layout) Bin(tool ...string) string { return l.cache("bin", tool...) }
+
+// Tools holds the built tools, each in a directory that names its version.
+func (l Layout) Tools(tool ...string) string { return l.cache("tools", tool...) }
+
+// Source holds writable copies of modules that can't be built in place.
+func (l Layout) Source(module ...string) string { return l.cache("src", module...) }
+
+// RegistryData is what the image registry stores.
+func (l Layout) RegistryData() string { return l.cache("registry") }
+
+// Manifests holds Tekton's and Knative's YAML with their images resolved.
+func (l Layout) Manifests(name ...string) string { return l.cache("manifests", name...) }
+
+// BuildLogs holds one log for each thing that was built.
+func (l Layout) BuildLogs(name ...string) string { return l.cache("logs", name...) }
+
+// Kubeconfig is the administrator's.
+func (l Layout) Kubeconfig() string { return filepath.Join(l.State, "kubeconfig") }
+
+// Logs holds one log for each component.
+func (l Layout) Logs(name ...string) string { return l.state("logs", name...) }
+
+// PIDs holds one file for each process that was started.
+func (l Layout) PIDs() string { return l.state("pids") }
+
+// PKI holds certificates and keys.
+func (l Layout) PKI(name ...string) string { return l.state("pki", name...) }
+
+// Config holds the components' configuration files.
+func (l Layout) Config(name ...string) string { return l.state("config", name...) }
+
+// Data is where a component keeps what it stores.
+func (l Layout) Data(component ...string) string { return l.state("data", component...) }
+
+// Run holds sockets, and what containerd mounts.
+func (l Layout) Run(name ...string) string { return l.state("run", name...) }
+
+// ContainerdSocket is where containerd listens.
+func (l Layout) ContainerdSocket() string { return l.Run("containerd.sock") }
+
+// Installed remembers what was installed in the cluster.
+func (l Layout) Installed() string { return l.state("installed") }
+
+// Lock is held by whoever starts or ends a cluster.
+func (l Layout) Lock() string { return l.State + ".lock" }
+
+func (l Layout) cache(dir string, rest ...string) string {
+	return filepath.Join(append([]string{l.Cache, dir}, rest...)...)
+}
+
+func (l Layout) state(dir string, rest ...string) string {
+	return filepath.Join(append([]string{l.State, dir}, rest...)...)
+}

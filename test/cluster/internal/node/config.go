@@ -1,0 +1,122 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+)
+
+//go:embed config
+var templates embed.FS
+
+// settings is what the templates know.
+type settings struct {
+	layout.Layout
+
+	NodeIP, NodeName, Registry, APIServer, DNSServiceIP, PodCIDR string
+
+	CgroupRoot, CNIPlugins string
+	Pause                  string // the image of the container that holds a pod's namespaces
+	RestrictOOMScoreAdj    bool
+}
+
+func newSettings(l layout.Layout, pause string) settings {
+	return settings{
+		Layout: l,
+		NodeIP: layout.NodeIP, NodeName: layout.NodeName, Registry: layout.Registry,
+		APIServer: layout.APIServer, DNSServiceIP: layout.DNSServiceIP, PodCIDR: layout.PodCIDR,
+		CgroupRoot: host.CgroupRoot, CNIPlugins: host.CNIPlugins,
+		Pause:               pause,
+		RestrictOOMScoreAdj: !host.HasCapability(host.CapSysResource),
+	}
+}
+
+// writeRegistryConfig writes what the registry reads, which is started first.
+func writeRegistryConfig(l layout.Layout) error {
+	return render("registry.yaml", l.Config("registry.yaml"), newSettings(l, ""))
+}
+
+// writeConfig writes the components' configuration and kubeconfigs.
+func writeConfig(l layout.Layout, pause string) error {
+	s := newSettings(l, pause)
+	for name, path := range map[string]string{
+		"kubelet.yaml":    l.Config("kubelet.yaml"),
+		"kube-proxy.yaml": l.Config("kube-proxy.yaml"),
+		"containerd.toml": l.Config("containerd.toml"),
+		"hosts.toml":      l.Config("certs.d", layout.Registry, "hosts.toml"),
+		"cni.conflist":    l.Config("cni", "10-pods.conflist"),
+	} {
+		if err := render(name, path, s); err != nil {
+			return err
+		}
+	}
+	var resolvConf strings.Builder
+	for _, server := range host.Nameservers() {
+		fmt.Fprintf(&resolvConf, "nameserver %s\n", server)
+	}
+	if err := write(l.Config("resolv.conf"), resolvConf.String()); err != nil {
+		return err
+	}
+	// The administrator's is the last: its presence tells that all is there.
+	for _, c := range certificates() {
+		if !c.isKubeconfig {
+			continue
+		}
+		if err := writeKubeconfig(l, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeKubeconfig(l layout.Layout, c certificate) error {
+	data := map[string]string{"User": c.user, "APIServer": layout.APIServer}
+	for field, file := range map[string]string{
+		"Authority":   "ca.crt",
+		"Certificate": c.name + ".crt",
+		"Key":         c.name + ".key",
+	} {
+		content, err := os.ReadFile(l.PKI(file))
+		if err != nil {
+			return fmt.Errorf("writing the kubeconfig of %q: %w", c.user, err)
+		}
+		data[field] = base64.StdEncoding.EncodeToString(content)
+	}
+	path := l.Config(c.name + ".kubeconfig")
+	if c.name == "admin" {
+		path = l.Kubeconfig()
+	}
+	return render("kubeconfig.yaml", path, data)
+}
+
+func render(name, path string, data any) error {
+	t, err := template.New(name).Option("missingkey=error").ParseFS(templates, "config/"+name)
+	if err != nil {
+		return fmt.Errorf("reading the template %q: %w", name, err)
+	}
+	var text strings.Builder
+	if err := t.Execute(&text, data); err != nil {
+		return fmt.Errorf("filling in the template %q: %w", name, err)
+	}
+	return write(path, text.String())
+}
+
+func write(path, content string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	return nil
+}

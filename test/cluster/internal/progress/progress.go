@@ -1,0 +1,88 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package progress tells a person what takes long, as it happens, and what the
+// log said when it failed.
+package progress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Steps shorter than this are over before anyone asks.
+const short = 2 * time.Second
+
+// Say prints one line on standard error: standard output is for results.
+func Say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// Step says what it does, does it, and says how long that took. Its error
+// begins with what.
+func Step(what string, do func() error) error {
+	Say("%s", what)
+	start := time.Now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if took := time.Since(start); took > short {
+		Say("%s: done in %s", what, took.Round(time.Second))
+	}
+	return nil
+}
+
+// final is an error that waiting longer doesn't cure.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// Final makes Wait give up.
+func Final(err error) error { return final{err} }
+
+// Wait asks ready, four times a second, until it returns nil or a Final error.
+// After the limit it returns what ready missed last.
+func Wait(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing := ready(ctx)
+		if missing == nil {
+			return nil
+		}
+		if errors.As(missing, &final{}) {
+			return missing
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), missing)
+		case <-tick.C:
+		}
+	}
+}
+
+// WithLog adds the last 20 lines of a log to an error, and where the rest is.
+func WithLog(err error, path string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w\nthe last lines of %s:\n%s", err, path, tail(path, 20))
+}
+
+func tail(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "    (" + err.Error() + ")"
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return "    " + strings.Join(lines, "\n    ")
+}
