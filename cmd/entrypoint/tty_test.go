@@ -1,0 +1,228 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A console is a pseudo-terminal with a process on it that leads the session,
+// as a container's does that has tty: true.
+type console struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	done   chan struct{}
+
+	mu     sync.Mutex
+	output bytes.Buffer
+}
+
+// onConsole starts argv, prepared by the functions, on a new console.
+func onConsole(t *testing.T, argv []string, prepare ...func(*exec.Cmd)) *console {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+
+	c := &console{t: t, master: master, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	for _, f := range prepare {
+		f(c.cmd)
+	}
+	c.cmd.SysProcAttr.Setsid, c.cmd.SysProcAttr.Setctty = true, true
+	require.NoError(t, c.cmd.Start())
+	require.NoError(t, slave.Close())
+	go c.read()
+	go func() {
+		_ = c.cmd.Wait()
+		close(c.done)
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // all others get SIGHUP from the terminal
+		<-c.done
+		_ = master.Close()
+	})
+	return c
+}
+
+func (c *console) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := c.master.Read(buf)
+		c.mu.Lock()
+		c.output.Write(buf[:n])
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// lines is what was printed, without what the terminal echoes, which each test
+// switches off.
+func (c *console) lines() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Fields(c.output.String())
+}
+
+func (c *console) waitFor(line string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return slices.Contains(c.lines(), line) }, deadline, time.Millisecond,
+		"no %q on the terminal", line)
+}
+
+func (c *console) enter(keys string) {
+	c.t.Helper()
+	_, err := c.master.WriteString(keys)
+	require.NoError(c.t, err)
+}
+
+func (c *console) end() int {
+	c.t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(deadline):
+		require.Fail(c.t, "did not end in time", "%q", c.lines())
+	}
+	return code(c.cmd.ProcessState)
+}
+
+// consoles runs a test bare, and wrapped in each place.
+func consoles(t *testing.T, script string, test func(t *testing.T, c *console)) {
+	argv := []string{"sh", "-c", "stty -echo; " + script}
+	t.Run("bare", func(t *testing.T) { test(t, onConsole(t, argv)) })
+	t.Run("wrapped", func(t *testing.T) { test(t, onConsole(t, supervised(argv...))) })
+	t.Run("mode exec", func(t *testing.T) {
+		test(t, onConsole(t, append([]string{entrypoint, "-mode=exec", "--"}, argv...)))
+	})
+	t.Run("wrapped as PID 1", func(t *testing.T) {
+		needRoot(t, "a PID namespace")
+		test(t, onConsole(t, supervised(argv...), asPID1))
+	})
+}
+
+func TestTerminalReadsAndWrites(t *testing.T) {
+	consoles(t, "echo ready; read x; echo got-$x; exit 3", func(t *testing.T, c *console) {
+		c.waitFor("ready")
+		c.enter("this\n")
+		c.waitFor("got-this")
+		require.Equal(t, 3, c.end())
+	})
+}
+
+// TestCtrlCOnce counts: neither none nor two.
+func TestCtrlCOnce(t *testing.T) {
+	script := "trap 'echo int' INT; echo ready; while ! read x; do :; done; exit 4"
+	consoles(t, script, func(t *testing.T, c *console) {
+		c.waitFor("ready")
+		for range 3 {
+			c.enter("\x03")
+			time.Sleep(30 * time.Millisecond)
+		}
+		c.enter("end\n")
+		require.Equal(t, 4, c.end())
+		require.Equal(t, []string{"ready", "int", "int", "int"}, c.lines())
+	})
+}
+
+func TestCtrlCKills(t *testing.T) {
+	consoles(t, "echo ready; exec sleep 60", func(t *testing.T, c *console) {
+		c.waitFor("ready")
+		time.Sleep(30 * time.Millisecond) // until sleep has taken over
+		c.enter("\x03")
+		require.Equal(t, 128+int(syscall.SIGINT), c.end())
+	})
+}
+
+// TestCtrlZStopsNothing is for a container, where no shell could resume what
+// was stopped: the kernel discards it for a bare process.
+func TestCtrlZStopsNothing(t *testing.T) {
+	consoles(t, "echo ready; read x; echo got-$x; exit 5", func(t *testing.T, c *console) {
+		c.waitFor("ready")
+		c.enter("\x1a")
+		time.Sleep(50 * time.Millisecond)
+		c.enter("this\n")
+		c.waitFor("got-this")
+		require.Equal(t, 5, c.end())
+	})
+}
+
+// TestCtrlZUnderAShell stops and resumes a job. The shell on the console is
+// bash, for its job control in scripts.
+func TestCtrlZUnderAShell(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash, whose job control this is about")
+	}
+	job := []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 6"}
+	for _, c := range []struct {
+		name string
+		argv []string
+		stop syscall.Signal // what the shell believes to have stopped its job
+	}{
+		{"bare", job, syscall.SIGTSTP},
+		{"wrapped", supervised(job...), syscall.SIGSTOP},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			argv, stop := c.argv, c.stop
+			script := `stty -echo; set -m; "$@"; echo stopped-$?; read y; echo resume-$y; fg >/dev/null; echo ended-$?; read z; echo mine-$z`
+			c := onConsole(t, append([]string{"bash", "-c", script, "bash"}, argv...))
+			c.waitFor("ready")
+			c.enter("\x1a")
+			c.waitFor(fmt.Sprint("stopped-", 128+int(stop)))
+			c.enter("a\n")
+			c.waitFor("resume-a")
+			time.Sleep(50 * time.Millisecond)
+			c.enter("b\n")
+			c.waitFor("got-b")
+			c.waitFor("ended-6")
+			c.enter("c\n")
+			c.waitFor("mine-c")
+		})
+	}
+}
+
+func TestWindowSize(t *testing.T) {
+	script := "trap 'stty size | tr \" \" x' WINCH; echo ready; while ! read x; do :; done"
+	consoles(t, script, func(t *testing.T, c *console) {
+		c.waitFor("ready")
+		require.NoError(t, unix.IoctlSetWinsize(int(c.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}))
+		c.waitFor("33x77")
+		c.enter("end\n")
+		require.Zero(t, c.end())
+	})
+}
+
+// TestBackgroundStaysThere starts the entrypoint behind a shell that reads from
+// the terminal.
+func TestBackgroundStaysThere(t *testing.T) {
+	script := `stty -echo; set -m; "$@" & echo ready; sleep 0.1; read x; echo got-$x; wait`
+	c := onConsole(t, append([]string{"sh", "-c", script, "sh"}, supervised("sh", "-c", "sleep 0.2; echo child")...))
+	c.waitFor("ready")
+	time.Sleep(50 * time.Millisecond)
+	c.enter("this\n")
+	c.waitFor("got-this")
+	c.waitFor("child")
+	require.Zero(t, c.end())
+}

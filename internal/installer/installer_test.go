@@ -1,0 +1,84 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package installer
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The scripts of cmd/entrypoint show the copier as a process; here is what they
+// can't.
+
+// TestNeverHalfWritten reads the target while it is installed again and again,
+// by several at once.
+func TestNeverHalfWritten(t *testing.T) {
+	dir := t.TempDir()
+	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(dir, "entrypoint")
+	want := bytes.Repeat([]byte("whole"), 100_000)
+	require.NoError(t, os.WriteFile(source, want, 0o600))
+	require.NoError(t, Install(source, target))
+
+	var writers sync.WaitGroup
+	for range 3 {
+		writers.Go(func() {
+			for range 20 {
+				// One may remove the other's temporary file, which fails
+				// the other; what is installed is whole.
+				_ = Install(source, target)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		writers.Wait()
+		close(done)
+	}()
+	for {
+		got, err := os.ReadFile(target)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want, got))
+		info, err := os.Stat(target)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(Mode), info.Mode().Perm())
+		select {
+		case <-done:
+			require.NoError(t, Install(source, target))
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, entries, 1, "temporary files are left")
+			return
+		default:
+		}
+	}
+}
+
+func TestLeavesOthersAlone(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".entrypoint-", "entrypoint-1.tmp", ".entrypoint-1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, Install("/proc/self/exe", filepath.Join(dir, "entrypoint")))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 4)
+}
+
+func TestFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "entrypoint"), 0o700))
+	require.Error(t, Install("/proc/self/exe", filepath.Join(dir, "entrypoint")))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+
+	require.ErrorIs(t, Install(filepath.Join(dir, "none"), filepath.Join(dir, "copy")), os.ErrNotExist)
+}

@@ -1,0 +1,57 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCandidates(t *testing.T) {
+	for _, test := range []struct {
+		goarch, machine string
+		want            []string
+	}{
+		{"amd64", "x86_64", []string{"linux/amd64"}},
+		{"arm64", "aarch64", []string{"linux/arm64"}},
+		{"arm", "armv7l", []string{"linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},
+		{"arm", "armv6l", []string{"linux/arm/v6", "linux/arm/v5"}},
+		{"arm", "aarch64", []string{"linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},
+		{"arm", "", []string{"linux/arm/v7"}},
+	} {
+		require.Equal(t, test.want, candidates(test.goarch, test.machine), "%s on %s", test.goarch, test.machine)
+	}
+}
+
+func TestNormalize(t *testing.T) {
+	for name, want := range map[string]string{
+		"linux/amd64":    "linux/amd64",
+		"linux/amd64/v1": "linux/amd64",
+		"linux/amd64/v3": "linux/amd64/v3",
+		"linux/arm64/v8": "linux/arm64",
+		"linux/arm64/v9": "linux/arm64/v9",
+		"linux/arm":      "linux/arm/v7",
+		"linux/arm/v6":   "linux/arm/v6",
+	} {
+		require.Equal(t, want, normalize(name))
+	}
+}
+
+func TestChoose(t *testing.T) {
+	all := []platformArgv{{"linux/arm/v6", []string{"six"}}, {"linux/arm/v7", []string{"seven"}}, {"linux/amd64", nil}}
+
+	got, err := choose(all, []string{"linux/arm/v7", "linux/arm/v6"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"seven"}, got, "the best, not the first")
+
+	got, err = choose(all, []string{"linux/arm/v6", "linux/arm/v5"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"six"}, got)
+
+	_, err = choose(all, []string{"linux/s390x"})
+	require.ErrorContains(t, err, `choosing the command for "linux/s390x": the image has one for linux/arm/v6, linux/arm/v7, linux/amd64 only`)
+}

@@ -1,0 +1,81 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSearchPath(t *testing.T) {
+	require.Equal(t, "a", searchPath([]string{"XPATH=x", "PATH=a", "PATH=b"}))
+	require.Equal(t, "", searchPath([]string{"PATH="}))
+	require.Equal(t, defaultPath, searchPath([]string{"PATH"}))
+	require.Equal(t, defaultPath, searchPath(nil))
+}
+
+// TestSearchGoesOn has what a real exec seldom answers; the rest is in the
+// scripts of cmd/entrypoint.
+func TestSearchGoesOn(t *testing.T) {
+	var env []string
+	var want []string
+	for i, dir := range []string{t.TempDir(), t.TempDir(), t.TempDir()} {
+		path := filepath.Join(dir, "tool")
+		require.NoError(t, os.WriteFile(path, nil, 0o755))
+		want = append(want, path)
+		if i == 0 {
+			env = []string{"PATH=" + dir}
+		} else {
+			env[0] += ":" + dir
+		}
+	}
+	for _, test := range []struct {
+		answers []error
+		tried   int
+		code    int
+	}{
+		{[]error{nil}, 1, 0},
+		{[]error{syscall.EACCES, nil}, 2, 0},
+		{[]error{syscall.ENOENT, syscall.ESTALE, nil}, 3, 0},
+		{[]error{syscall.E2BIG}, 1, exitNotExecutable},
+		{[]error{syscall.EAGAIN}, 1, exitOwnFailure},
+		{[]error{syscall.ENOMEM}, 1, exitOwnFailure},
+		{[]error{syscall.ENOENT, syscall.ETXTBSY}, 2, exitNotExecutable},
+		{[]error{syscall.ENOENT, syscall.EACCES, syscall.ENOENT}, 3, exitNotExecutable},
+		{[]error{syscall.ENOENT, syscall.ENOENT, syscall.ENOENT}, 3, exitNotFound},
+	} {
+		var tried []string
+		err := search("tool", env, func(path string) error {
+			tried = append(tried, path)
+			return test.answers[len(tried)-1]
+		})
+		require.Equal(t, want[:test.tried], tried)
+		if test.code == 0 {
+			require.NoError(t, err)
+			continue
+		}
+		var f *failure
+		require.ErrorAs(t, err, &f, "%v", test.answers)
+		require.Equal(t, test.code, f.code, "%v: %v", test.answers, err)
+		require.NotContains(t, f.text, "\n")
+	}
+}
+
+func TestEnvironReadsAll(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	for _, size := range []int{0, 1, 4 << 10, 16 << 10, 16<<10 + 1, 1 << 20} {
+		require.NoError(t, os.WriteFile(name, make([]byte, size), 0o600))
+		got, err := readFile(name)
+		require.NoError(t, err)
+		require.Len(t, got, size)
+	}
+	_, err := readFile(name + "x")
+	require.ErrorIs(t, err, syscall.ENOENT)
+}
