@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Copyright The entrypointer Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# A cluster for the demo and the end-to-end tests where there is Docker: kind,
+# with an image registry, Tekton, Knative Serving and an ingress. It does what
+# test/cluster does on a Linux machine without Docker.
+#
+#   hack/kind.sh up              create it, or complete it
+#   eval "$(hack/kind.sh env)"   point this shell to it
+#   hack/kind.sh down            delete it, and the registry
+set -euo pipefail
+
+# The versions that test/cluster installs, so that both clusters test the same.
+readonly kind_version=v0.33.0
+readonly tekton=https://github.com/tektoncd/pipeline/releases/download/v1.15.0
+readonly serving=https://github.com/knative/serving/releases/download/knative-v1.23.0 # serving v0.50.0
+readonly kourier=https://github.com/knative-extensions/net-kourier/releases/download/knative-v1.23.0
+
+readonly cluster=entrypointer
+readonly registry=entrypointer-registry
+readonly registry_address=localhost:5001
+readonly ingress_port=31080
+readonly cache="${ENTRYPOINTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/entrypointer}"
+export KUBECONFIG="$cache/kind.kubeconfig"
+
+fail() {
+  echo "$0: $*" >&2
+  exit 1
+}
+
+check_programs() {
+  command -v kubectl >/dev/null || fail "kubectl is not on the PATH; see https://kubernetes.io/docs/tasks/tools/"
+  command -v docker >/dev/null || fail "docker is not on the PATH; install it, or use test/cluster, which needs none"
+  docker info >/dev/null || fail "docker doesn't answer; start its daemon, or use test/cluster, which needs none"
+  command -v go >/dev/null || fail "go is not on the PATH; kind is built with it"
+  kind=$("$(dirname "$0")/go-tool.sh" "sigs.k8s.io/kind@$kind_version")
+}
+
+# As in https://kind.sigs.k8s.io/docs/user/local-registry/.
+start_registry() {
+  docker inspect "$registry" >/dev/null 2>&1 ||
+    docker create --restart=always --name "$registry" -p "127.0.0.1:${registry_address#*:}:5000" registry:3 >/dev/null
+  docker start "$registry" >/dev/null
+}
+
+start_nodes() {
+  mkdir -p "$cache"
+  if grep -qx "$cluster" <<<"$("$kind" get clusters -q)"; then
+    "$kind" export kubeconfig --name "$cluster" --kubeconfig "$KUBECONFIG"
+  else
+    "$kind" create cluster --name "$cluster" --kubeconfig "$KUBECONFIG" --wait 3m --config - <<YAML
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+nodes:
+  - role: control-plane
+    extraPortMappings:
+      - {containerPort: $ingress_port, hostPort: $ingress_port, listenAddress: 127.0.0.1}
+YAML
+  fi
+  # On a node, localhost is the node; this sends its pulls to the registry.
+  local node hosts="/etc/containerd/certs.d/$registry_address"
+  for node in $("$kind" get nodes --name "$cluster" -q); do
+    docker exec -i "$node" sh -c "mkdir -p $hosts && cat >$hosts/hosts.toml" <<<"[host.\"http://$registry:5000\"]"
+  done
+  [[ $(docker inspect -f '{{json .NetworkSettings.Networks.kind}}' "$registry") != null ]] ||
+    docker network connect kind "$registry"
+}
+
+# Tries again: the webhooks of what is there already may need a moment.
+apply() {
+  local try
+  for try in {1..6}; do
+    kubectl apply --server-side --force-conflicts -f "$1" >/dev/null && return
+    echo "applying $1 failed ($try of 6)" >&2
+    sleep 5
+  done
+  fail "applying $1 failed; see above"
+}
+
+configure() {
+  kubectl patch configmap "$1" -n knative-serving --type merge -p "{\"data\":$2}"
+}
+
+install_releases() {
+  apply "$serving/serving-crds.yaml"
+  kubectl wait --for=condition=Established --timeout=1m crd --all >/dev/null
+  apply "$serving/serving-core.yaml"
+  apply "$kourier/kourier.yaml"
+  apply "$tekton/release.yaml"
+  local namespace
+  for namespace in knative-serving kourier-system tekton-pipelines; do
+    echo "waiting for the deployments in $namespace"
+    kubectl wait --for=condition=Available --timeout=5m deployment --all -n "$namespace" >/dev/null
+  done
+  # The least that Knative allows: a test shouldn't wait for a minute to see a
+  # service scale to zero.
+  configure config-autoscaler '{"stable-window":"6s","scale-to-zero-grace-period":"6s"}'
+  configure config-network '{"ingress-class":"kourier.ingress.networking.knative.dev"}'
+  configure config-domain '{"example.test":""}'
+  kubectl patch service kourier -n kourier-system \
+    -p "{\"spec\":{\"type\":\"NodePort\",\"ports\":[{\"port\":80,\"nodePort\":$ingress_port}]}}"
+}
+
+case ${1:-} in
+  up)
+    check_programs
+    start_registry
+    start_nodes
+    install_releases
+    ;;
+  env)
+    printf 'export %q\n' "KUBECONFIG=$KUBECONFIG" "KO_DOCKER_REPO=$registry_address/entrypointer" \
+      "KO_DEFAULTPLATFORMS=linux/$(go env GOARCH)" "E2E_INGRESS=127.0.0.1:$ingress_port"
+    ;;
+  down)
+    check_programs
+    "$kind" delete cluster --name "$cluster" --kubeconfig "$KUBECONFIG"
+    docker rm -f "$registry"
+    ;;
+  *) fail "usage: $0 up|env|down" ;;
+esac
