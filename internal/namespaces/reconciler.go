@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
-	"knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	namespacereconciler "knative.dev/pkg/client/injection/kube/reconciler/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -32,7 +32,7 @@ func NewReconciler(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		return controller.Options{SkipStatusUpdates: true}
 	})
 	// The informer's resync makes it look at every namespace again, in case an event was lost.
-	if _, err := namespace.Get(ctx).Informer().AddEventHandler(controller.HandleAll(impl.Enqueue)); err != nil {
+	if _, err := namespaceinformer.Get(ctx).Informer().AddEventHandler(controller.HandleAll(impl.Enqueue)); err != nil {
 		logging.FromContext(ctx).Fatalw("Failed to watch namespaces", zap.Error(err))
 	}
 	return impl

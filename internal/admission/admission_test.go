@@ -1,0 +1,99 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/pkg/system"
+	_ "knative.dev/pkg/system/testing"
+)
+
+func TestAPanicIsAnAnswer(t *testing.T) {
+	s := &server{admit: func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		panic("unforeseen")
+	}}
+	response := s.Admit(t.Context(), &admissionv1.AdmissionRequest{})
+	require.False(t, response.Allowed)
+	require.Contains(t, response.Result.Message, "unforeseen")
+	require.Contains(t, response.Result.Message, "please report it")
+}
+
+const name = "pods.entrypointer.dev"
+
+func newCABundle(t *testing.T, leader bool, data map[string][]byte) (*caBundle, *fake.Clientset) {
+	t.Helper()
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "one"}, {Name: "two"}},
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system.Namespace(), UID: "uid"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "certs", Namespace: system.Namespace()}, Data: data}
+	client := fake.NewClientset(configuration, namespace)
+	c := &caBundle{
+		client: client, key: types.NamespacedName{Name: name}, secretName: "certs",
+		secrets:        corelisters.NewSecretLister(indexer(t, secret)),
+		configurations: admissionlisters.NewMutatingWebhookConfigurationLister(indexer(t, configuration)),
+	}
+	if leader {
+		require.NoError(t, c.Promote(reconciler.UniversalBucket(), nil))
+	}
+	return c, client
+}
+
+func indexer(t *testing.T, object runtime.Object) cache.Indexer {
+	t.Helper()
+	i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	require.NoError(t, i.Add(object))
+	return i
+}
+
+func TestTheLeaderGivesEveryWebhookTheCA(t *testing.T) {
+	c, client := newCABundle(t, true, map[string][]byte{"ca-cert.pem": []byte("ca")})
+	require.NoError(t, c.Reconcile(t.Context(), name))
+	got, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	for _, webhook := range got.Webhooks {
+		require.Equal(t, "ca", string(webhook.ClientConfig.CABundle))
+	}
+	require.Equal(t, types.UID("uid"), got.OwnerReferences[0].UID, "it goes when the namespace goes")
+}
+
+func TestOnlyTheLeaderWrites(t *testing.T) {
+	c, client := newCABundle(t, false, map[string][]byte{"ca-cert.pem": []byte("ca")})
+	require.True(t, controller.IsSkipKey(c.Reconcile(t.Context(), name)))
+	require.Empty(t, client.Actions())
+}
+
+func TestAnEmptySecretIsWaitedFor(t *testing.T) {
+	c, client := newCABundle(t, true, nil)
+	require.NoError(t, c.Reconcile(t.Context(), name))
+	require.Empty(t, client.Actions())
+}
+
+func TestWhatIsCurrentIsLeftAlone(t *testing.T) {
+	owner := metav1.OwnerReference{UID: "uid"}
+	current, changed := withCABundle(&admissionregistrationv1.MutatingWebhookConfiguration{
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "one"}},
+	}, []byte("ca"), owner)
+	require.True(t, changed)
+	_, changed = withCABundle(current, []byte("ca"), owner)
+	require.False(t, changed)
+	_, changed = withCABundle(current, []byte("renewed"), owner)
+	require.True(t, changed)
+}

@@ -1,0 +1,149 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package namespaces
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+const own = "entrypointer-system"
+
+func namespace(name string, annotation, label *string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"kept": "yes"}, Annotations: map[string]string{"kept": "yes"},
+	}}
+	if annotation != nil {
+		ns.Annotations[pod.InjectAnnotation] = *annotation
+	}
+	if label != nil {
+		ns.Labels[labelKey] = *label
+	}
+	return ns
+}
+
+// The cases, which webhook and reconciler have to treat alike.
+var cases = map[string]struct {
+	namespace *corev1.Namespace
+	optedIn   bool
+	mistake   string
+}{
+	"never mentioned":              {namespace: namespace("a", nil, nil)},
+	"annotated":                    {namespace: namespace("a", new("true"), nil), optedIn: true},
+	"annotated and labelled":       {namespace: namespace("a", new("true"), new("true")), optedIn: true},
+	"annotated, label changed":     {namespace: namespace("a", new("true"), new("false")), optedIn: true},
+	"opted out":                    {namespace: namespace("a", new("false"), new("true"))},
+	"annotation removed":           {namespace: namespace("a", nil, new("true"))},
+	"annotated with something":     {namespace: namespace("a", new("yes"), new("true")), mistake: `"yes" is neither "true" nor "false"`},
+	"the cluster's own namespace":  {namespace: namespace("kube-system", new("true"), nil), mistake: `opting namespace "kube-system" in`},
+	"the injector's own namespace": {namespace: namespace(own, new("true"), new("true")), mistake: "annotate another namespace"},
+}
+
+func TestTheWebhookLetsTheLabelFollowTheAnnotation(t *testing.T) {
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			// Updated, with the annotation as it was: mistakes of old don't block the namespace.
+			response := admit(t, test.namespace, test.namespace)
+			require.True(t, response.Allowed)
+			requireLabel(t, patched(t, test.namespace, response), test.optedIn)
+			if test.mistake == "" {
+				require.Empty(t, response.Warnings)
+				return
+			}
+			require.Contains(t, response.Warnings[0], test.mistake)
+
+			refused := admit(t, test.namespace, nil)
+			require.False(t, refused.Allowed, "a mistake is refused when it is made")
+			require.Contains(t, refused.Result.Message, test.mistake)
+		})
+	}
+}
+
+func TestTheReconcilerRepairsTheLabel(t *testing.T) {
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(test.namespace.DeepCopy())
+			l := &labeler{client: client, rule: newRule(own)}
+			event := l.ReconcileKind(t.Context(), test.namespace)
+			if test.mistake == "" {
+				require.NoError(t, event)
+			} else {
+				var warning *reconciler.ReconcilerEvent
+				require.True(t, reconciler.EventAs(event, &warning))
+				require.Contains(t, warning.Error(), test.mistake)
+			}
+			got, err := client.CoreV1().Namespaces().Get(t.Context(), test.namespace.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			requireLabel(t, got, test.optedIn)
+
+			client.ClearActions()
+			_ = l.ReconcileKind(t.Context(), got)
+			require.Empty(t, client.Actions(), "what is right is left alone")
+		})
+	}
+}
+
+func TestANamespaceWithoutLabelsGetsItsFirst(t *testing.T) {
+	bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
+	require.Equal(t, map[string]string{labelKey: "true"}, patched(t, bare, admit(t, bare, nil)).Labels)
+}
+
+func TestAnObjectThatIsNoNamespaceIsRefused(t *testing.T) {
+	labels := &labelAdmission{rule: newRule(own)}
+	request := &admissionv1.AdmissionRequest{}
+	request.Object.Raw = []byte("[]")
+	require.False(t, labels.admit(t.Context(), request).Allowed)
+}
+
+func admit(t *testing.T, now, before *corev1.Namespace) *admissionv1.AdmissionResponse {
+	t.Helper()
+	request := &admissionv1.AdmissionRequest{Operation: admissionv1.Create}
+	request.Object.Raw = encode(t, now)
+	if before != nil {
+		request.Operation = admissionv1.Update
+		request.OldObject.Raw = encode(t, before)
+	}
+	return (&labelAdmission{rule: newRule(own)}).admit(t.Context(), request)
+}
+
+func patched(t *testing.T, ns *corev1.Namespace, response *admissionv1.AdmissionResponse) *corev1.Namespace {
+	t.Helper()
+	if response.Patch == nil {
+		return ns
+	}
+	patch, err := jsonpatch.DecodePatch(response.Patch)
+	require.NoError(t, err)
+	document, err := patch.Apply(encode(t, ns))
+	require.NoError(t, err)
+	var after corev1.Namespace
+	require.NoError(t, json.Unmarshal(document, &after))
+	return &after
+}
+
+func requireLabel(t *testing.T, ns *corev1.Namespace, optedIn bool) {
+	t.Helper()
+	value, labelled := ns.Labels[labelKey]
+	require.Equal(t, optedIn, labelled)
+	if optedIn {
+		require.Equal(t, "true", value)
+	}
+	require.Equal(t, "yes", ns.Labels["kept"])
+}
+
+func encode(t *testing.T, object any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(object)
+	require.NoError(t, err)
+	return encoded
+}

@@ -1,0 +1,91 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+func TestTheOriginalArgvFollowsTheDashes(t *testing.T) {
+	huge := strings.Repeat("x", 130<<10) // beyond what Linux allows as one string; not ours to judge
+	known := images{
+		"both":       image([]string{"/entry", "-v"}, []string{"cmd", "arg"}),
+		"cmd-only":   image(nil, []string{"sh"}),
+		"entry-only": image([]string{"/entry"}, nil),
+		"dollars":    image([]string{"/bin/sh", "-c", "echo $HOME $(NAME) $$"}, []string{"$1"}),
+	}
+	for name, test := range map[string]struct {
+		container corev1.Container
+		want      []string
+	}{
+		"command alone drops CMD":                 {corev1.Container{Image: "both", Command: []string{"run"}}, []string{"run"}},
+		"command and args":                        {corev1.Container{Image: "both", Command: []string{"run"}, Args: []string{"a", "b"}}, []string{"run", "a", "b"}},
+		"a command needs no registry":             {corev1.Container{Image: "unknown", Command: []string{"run"}}, []string{"run"}},
+		"args replace CMD":                        {corev1.Container{Image: "both", Args: []string{"a"}}, []string{"/entry", "-v", "a"}},
+		"args alone, without ENTRYPOINT":          {corev1.Container{Image: "cmd-only", Args: []string{"ls"}}, []string{"ls"}},
+		"nothing set":                             {corev1.Container{Image: "both"}, []string{"/entry", "-v", "cmd", "arg"}},
+		"nothing set, CMD only":                   {corev1.Container{Image: "cmd-only"}, []string{"sh"}},
+		"nothing set, ENTRYPOINT only":            {corev1.Container{Image: "entry-only"}, []string{"/entry"}},
+		"empty lists count as unset":              {corev1.Container{Image: "both", Command: []string{}, Args: []string{}}, []string{"/entry", "-v", "cmd", "arg"}},
+		"an empty string is an argument":          {corev1.Container{Image: "both", Command: []string{"run", ""}}, []string{"run", ""}},
+		"dollars of the image are doubled":        {corev1.Container{Image: "dollars"}, []string{"/bin/sh", "-c", "echo $$HOME $$(NAME) $$$$", "$$1"}},
+		"dollars of the author are not":           {corev1.Container{Image: "dollars", Command: []string{"echo"}, Args: []string{"$(NAME)", "$$", "$HOME"}}, []string{"echo", "$(NAME)", "$$", "$HOME"}},
+		"dollars of both, each by its rule":       {corev1.Container{Image: "dollars", Args: []string{"$(NAME)"}}, []string{"/bin/sh", "-c", "echo $$HOME $$(NAME) $$$$", "$(NAME)"}},
+		"dashes and flags of the author's":        {corev1.Container{Image: "both", Command: []string{"--", "-mode", "exec", "--"}}, []string{"--", "-mode", "exec", "--"}},
+		"newlines, unicode and a very large word": {corev1.Container{Image: "both", Command: []string{"a\nb", "ü🚀", huge}}, []string{"a\nb", "ü🚀", huge}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.container.Name = "c"
+			wrapped := inject(t, newInjector(known), asking(test.container)).Pod.Spec.Containers[0]
+			require.Equal(t, []string{pod.EntrypointPath}, wrapped.Command)
+			require.Equal(t, append([]string{"--"}, test.want...), wrapped.Args)
+		})
+	}
+}
+
+func TestAnImageThatWasLookedUpIsPinned(t *testing.T) {
+	known := images{"app": image(nil, []string{"app"})}
+	wrapped := inject(t, newInjector(known), asking(
+		corev1.Container{Name: "looked-up", Image: "app"},
+		corev1.Container{Name: "explicit", Image: "app", Command: []string{"app"}},
+	)).Pod
+	require.Contains(t, wrapped.Spec.Containers[0].Image, "app@sha256:")
+	require.Equal(t, "app", wrapped.Spec.Containers[1].Image, "nothing was read, so nothing has to be pinned")
+}
+
+func TestPlatformsThatDisagreeAllGoAlong(t *testing.T) {
+	known := images{"app": lookup.Image{Configs: []lookup.Config{
+		{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "<$HOME>"}},
+		{Platform: "linux/arm64/v8", Entrypoint: []string{"/arm64"}},
+	}}}
+	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
+	require.Equal(t, []string{
+		"-argv", `linux/amd64=["/amd64","<$$HOME>"]`,
+		"-argv", `linux/arm64/v8=["/arm64"]`,
+		"--", "x",
+	}, wrapped.Spec.Containers[0].Args)
+}
+
+func TestPlatformsThatAgreeAreOne(t *testing.T) {
+	known := images{"app": lookup.Image{Configs: []lookup.Config{
+		{Platform: "linux/amd64", Entrypoint: []string{"/app"}, Cmd: []string{"amd64"}},
+		{Platform: "linux/arm64", Entrypoint: []string{"/app"}, Cmd: []string{"arm64"}},
+	}}}
+	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
+	require.Equal(t, []string{"--", "/app", "x"}, wrapped.Spec.Containers[0].Args,
+		"they differ in CMD only, which args replace")
+}
+
+func TestAnImageThatSaysNothingIsRefused(t *testing.T) {
+	known := images{"scratch": image(nil, nil)}
+	_, err := newInjector(known).Inject(t.Context(), "tenant", asking(corev1.Container{Name: "c", Image: "scratch"}))
+	requireRefused(t, err, pod.NoCommand, `image "scratch" has neither ENTRYPOINT nor CMD`, "set command:")
+}

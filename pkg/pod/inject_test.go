@@ -1,0 +1,210 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+func requireRefused(t *testing.T, err error, outcome pod.Outcome, says ...string) {
+	t.Helper()
+	var refusal *pod.Refusal
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, outcome, refusal.Outcome)
+	for _, words := range says {
+		require.ErrorContains(t, err, words)
+	}
+}
+
+func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
+	containers := []corev1.Container{
+		running("step-build", "make"), running("sidecar-db", "db"), running("queue-proxy", "q"),
+		running("istio-proxy", "i"), running("app", "a"),
+	}
+	label := func(p *corev1.Pod, key string) *corev1.Pod { p.Labels = map[string]string{key: "x"}; return p }
+	annotate := func(p *corev1.Pod, key, value string) *corev1.Pod { p.Annotations[key] = value; return p }
+	plain := func() *corev1.Pod { p := asking(containers...); p.Annotations = map[string]string{}; return p }
+
+	for name, test := range map[string]struct {
+		pod     *corev1.Pod
+		policy  pod.Policy
+		outcome pod.Outcome
+		wrapped []string
+	}{
+		"a TaskRun's steps, never its sidecars": {pod: label(plain(), "tekton.dev/taskRun"), outcome: pod.Injected, wrapped: []string{"step-build"}},
+		"a Revision's, but for the proxies": {
+			pod: label(plain(), "serving.knative.dev/revision"), outcome: pod.Injected,
+			wrapped: []string{"step-build", "sidecar-db", "app"},
+		},
+		"a pod that asks": {pod: asking(containers...), outcome: pod.Injected, wrapped: []string{"step-build", "sidecar-db", "queue-proxy", "app"}},
+		"a pod that asks for some": {
+			pod: annotate(asking(containers...), pod.ContainersAnnotation, "app, sidecar-db"), outcome: pod.Injected,
+			wrapped: []string{"sidecar-db", "app"},
+		},
+		"a pod that asks for a proxy by name": {
+			pod: annotate(asking(containers...), pod.ContainersAnnotation, "istio-proxy"), outcome: pod.Injected,
+			wrapped: []string{"istio-proxy"},
+		},
+		"any other pod":                 {pod: plain(), outcome: pod.NotOurs},
+		"a TaskRun's that opts out":     {pod: annotate(label(plain(), "tekton.dev/taskRun"), pod.InjectAnnotation, "false"), outcome: pod.OptedOut},
+		"any other pod that opts out":   {pod: annotate(plain(), pod.InjectAnnotation, "false"), outcome: pod.OptedOut},
+		"opting out, which is not done": {pod: annotate(label(plain(), "tekton.dev/taskRun"), pod.InjectAnnotation, "false"), policy: pod.Policy{ForbidOptOut: true}, outcome: pod.Injected, wrapped: []string{"step-build"}},
+		"opting out of nothing":         {pod: annotate(plain(), pod.InjectAnnotation, "false"), policy: pod.Policy{ForbidOptOut: true}, outcome: pod.NotOurs},
+		"a pod without any of ours": {
+			pod:     label(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{running("queue-proxy", "q")}}}, "serving.knative.dev/revision"),
+			outcome: pod.NothingToWrap,
+		},
+		"Windows by its OS":            {pod: onWindows(asking(running("c", "x")), true), outcome: pod.Windows},
+		"Windows by its node selector": {pod: onWindows(asking(running("c", "x")), false), outcome: pod.Windows},
+		"a static pod's mirror":        {pod: annotate(asking(running("c", "x")), corev1.MirrorPodAnnotationKey, "x"), outcome: pod.MirrorPod},
+	} {
+		t.Run(name, func(t *testing.T) {
+			injector := newInjector(nil)
+			injector.Policy = test.policy
+			before := test.pod.DeepCopy()
+			result := inject(t, injector, test.pod)
+			require.Equal(t, test.outcome, result.Outcome)
+			require.Equal(t, test.wrapped, result.Wrapped)
+			require.Equal(t, before, test.pod, "the pod that was given is left as it was")
+			if result.Outcome != pod.Injected {
+				require.Same(t, test.pod, result.Pod)
+				return
+			}
+			require.Equal(t, string(pod.Injected), result.Pod.Annotations[pod.StatusAnnotation])
+		})
+	}
+}
+
+func onWindows(p *corev1.Pod, byOS bool) *corev1.Pod {
+	if byOS {
+		p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+	} else {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"}
+	}
+	return p
+}
+
+func TestInjectingTwiceEqualsInjectingOnce(t *testing.T) {
+	once := inject(t, newInjector(nil), asking(running("a", "x"), running("b", "y"))).Pod
+	twice := inject(t, newInjector(nil), once)
+	require.Equal(t, pod.AlreadyInjected, twice.Outcome)
+	require.Equal(t, once, twice.Pod)
+}
+
+func TestAContainerThatCameLaterIsWrappedOnReinvocation(t *testing.T) {
+	once := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
+	once.Spec.Containers = append(once.Spec.Containers, running("late", "y"), running("istio-proxy", "z"))
+	once.Spec.InitContainers = append([]corev1.Container{running("istio-init", "i")}, once.Spec.InitContainers...)
+
+	twice := inject(t, newInjector(nil), once)
+	require.Equal(t, []string{"late"}, twice.Wrapped)
+	require.Len(t, twice.Pod.Spec.InitContainers, 2, "ours is there already, wherever another webhook moved it")
+	require.Len(t, twice.Pod.Spec.Volumes, 1)
+	require.Equal(t, []string{"z"}, twice.Pod.Spec.Containers[2].Command)
+}
+
+func TestAForgedStatusAnnotationChangesNothing(t *testing.T) {
+	forged := asking(running("a", "x"))
+	forged.Annotations[pod.StatusAnnotation] = string(pod.Injected)
+	require.Equal(t, []string{"a"}, inject(t, newInjector(nil), forged).Wrapped)
+}
+
+func TestAForgedInitContainerIsReplaced(t *testing.T) {
+	forged := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
+	forged.Spec.InitContainers[0].Image = "registry.example.test/mine"
+	result := inject(t, newInjector(nil), forged)
+	require.Equal(t, pod.Injected, result.Outcome)
+	require.Equal(t, copierImage, result.Pod.Spec.InitContainers[0].Image)
+}
+
+func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
+	mounted := func(path string) *corev1.Pod {
+		c := running("app", "x")
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "theirs", MountPath: path}}
+		return asking(c)
+	}
+	volume := asking(running("app", "x"))
+	volume.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{},
+	}}}
+	initContainer := asking(running("app", "x"))
+	initContainer.Spec.InitContainers = []corev1.Container{running(pod.InitContainerName, "x")}
+
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		says []string
+	}{
+		"a mount at our path":      {mounted("/entrypointer/bin/"), []string{`"theirs"`, `"entrypointer-bin"`, "mount it elsewhere"}},
+		"a mount in our path":      {mounted("/entrypointer/bin/entrypoint"), []string{`"theirs"`}},
+		"a mount around our path":  {mounted("/entrypointer"), []string{`"theirs"`}},
+		"a volume of our name":     {volume, []string{`"entrypointer-bin"`, "rename it"}},
+		"a container of our name":  {initContainer, []string{`"entrypointer-init"`, `"busybox"`, "rename it"}},
+		"a mount beside our paths": {mounted("/entrypointer-data"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newInjector(nil).Inject(t.Context(), "tenant", test.pod)
+			if test.says == nil {
+				require.NoError(t, err)
+				return
+			}
+			requireRefused(t, err, pod.NameCollision, test.says...)
+		})
+	}
+}
+
+func TestAnAnnotationThatCantBeUnderstoodIsRefused(t *testing.T) {
+	maybe := asking(running("a", "x"))
+	maybe.Annotations[pod.InjectAnnotation] = "yes"
+	_, err := newInjector(nil).Inject(t.Context(), "tenant", maybe)
+	requireRefused(t, err, pod.InvalidAnnotation, pod.InjectAnnotation, `"yes" is neither "true" nor "false"`)
+
+	unknown := asking(running("a", "x"))
+	unknown.Annotations[pod.ContainersAnnotation] = "a,b"
+	_, err = newInjector(nil).Inject(t.Context(), "tenant", unknown)
+	requireRefused(t, err, pod.InvalidAnnotation, pod.ContainersAnnotation, `no container "b"`)
+}
+
+func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {
+	p := asking(corev1.Container{Name: "c", Image: "missing"})
+	_, err := newInjector(images{}).Inject(t.Context(), "tenant", p)
+	requireRefused(t, err, pod.LookupFailed, `container "c"`, `"missing"`, `namespace "tenant"`, "set command:")
+
+	waiving := newInjector(images{})
+	waiving.Policy.WaiveFailedLookups = true
+	result := inject(t, waiving, p)
+	require.Equal(t, pod.LookupWaived, result.Outcome)
+	require.Same(t, p, result.Pod)
+	require.Len(t, result.Warnings, 1)
+	require.Contains(t, result.Warnings[0], "without its supervisor")
+}
+
+func TestTheInitContainerCostsNothing(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	small, large := running("small", "x"), running("large", "x")
+	small.Resources = corev1.ResourceRequirements{Requests: list("100m", "1Gi"), Limits: list("100m", "1Gi")}
+	large.Resources = corev1.ResourceRequirements{Requests: list("2", "64Mi"), Limits: list("2", "64Mi")}
+	large.Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
+
+	wrapped := inject(t, newInjector(nil), asking(small, large)).Pod
+	require.Equal(t, corev1.ResourceRequirements{Requests: list("2", "64Mi"), Limits: list("2", "64Mi")},
+		wrapped.Spec.InitContainers[0].Resources, "those of the container with the most CPU, without its GPU")
+	require.Empty(t, inject(t, newInjector(nil), asking(running("a", "x"))).Pod.Spec.InitContainers[0].Resources)
+}
+
+func TestTheInitContainerIsNeverRoot(t *testing.T) {
+	root := int64(0)
+	p := asking(running("a", "x"))
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root}
+	context := inject(t, newInjector(nil), p).Pod.Spec.InitContainers[0].SecurityContext
+	require.Equal(t, int64(65532), *context.RunAsUser)
+	require.True(t, *context.RunAsNonRoot)
+}
