@@ -1,0 +1,57 @@
+# Copyright The entrypointer Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# The two commands: "make demo" shows what this is for, "make test" checks
+# everything. Both start a cluster if none is there.
+
+# Where it runs:
+#   source   a Kubernetes that test/cluster builds and starts on this machine
+#   kind     a kind cluster (needs Docker)
+#   current  whatever kubectl talks to; Tekton and Knative are there, KO_DOCKER_REPO is set
+CLUSTER ?= source
+
+include hack/lint.mk
+
+cluster-source  := go run -C test/cluster .
+cluster-kind    := hack/kind.sh
+cluster-current := hack/current.sh
+cluster         := $(or $(cluster-$(CLUSTER)),$(error CLUSTER=$(CLUSTER) is none of source, kind, current))
+
+# In the environment of the cluster: KUBECONFIG, KO_DOCKER_REPO, and so on.
+in-cluster = eval "$$($(cluster) env)" &&
+
+.PHONY: help
+help:
+	@echo 'make demo    a cluster, entrypointer on it, and the examples with and without'
+	@echo 'make test    every check there is: lint, unit, e2e'
+	@echo 'make lint    formatting, vet, linters'
+	@echo 'make unit    tests that need no cluster'
+	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
+	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
+	@echo 'make down    no cluster, and nothing left of it'
+	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
+
+.PHONY: demo
+demo: deploy
+	@$(in-cluster) go run ./test/demo
+
+.PHONY: test
+test: lint unit e2e
+
+.PHONY: unit
+unit:
+	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
+	go test -race ./...
+	cd test/cluster && go test . ./internal/...
+
+.PHONY: e2e
+e2e: deploy
+	@$(in-cluster) go test -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS)
+
+.PHONY: deploy
+deploy: up $(KO)
+	@$(in-cluster) hack/deploy.sh $(KO)
+
+.PHONY: up down status env
+up down status env:
+	@$(cluster) $@
