@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Installs this checkout on the current cluster, and waits until it serves:
-# until the API server trusts the webhook's certificate and gets an answer.
+# until the API server trusts the webhooks' certificate and gets an answer.
 set -euo pipefail
 
 ko=${1:?usage: $0 PATH_OF_KO}
@@ -12,19 +12,27 @@ ko=${1:?usage: $0 PATH_OF_KO}
 "$ko" apply -f config/ >&2
 kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
 
-deadline=$((SECONDS + 60))
-until answer=$(kubectl create -f - --dry-run=server -o jsonpath='{.metadata.labels.entrypointer\.dev/inject}' 2>&1 <<'NAMESPACE'
+trusts() { # the API server knows the CA of this webhook configuration
+  [[ -n $(kubectl get mutatingwebhookconfiguration "$1" -o jsonpath='{.webhooks[0].clientConfig.caBundle}') ]]
+}
+
+answers() { # a namespace that is annotated gets its label
+  [[ true == $(kubectl create --dry-run=server -o jsonpath='{.metadata.labels.entrypointer\.dev/inject}' -f - <<'NAMESPACE'
 apiVersion: v1
 kind: Namespace
 metadata:
-  name: entrypointer-deploy-probe
+  name: entrypointer-probe
   annotations:
     entrypointer.dev/inject: "true"
 NAMESPACE
-) && [ "$answer" = true ]; do
-	if [ $SECONDS -ge $deadline ]; then
-		echo "waiting for the webhook to answer: got \"$answer\"; see: kubectl -n entrypointer-system logs deployment/injector" >&2
-		exit 1
-	fi
-	sleep 0.5
+  ) ]]
+}
+
+deadline=$((SECONDS + 60))
+until trusts pods.entrypointer.dev && trusts namespaces.entrypointer.dev && answers; do
+  if ((SECONDS >= deadline)); then
+    echo "waiting for the webhooks to answer: they don't, after 60 s; see: kubectl -n entrypointer-system logs deployment/injector" >&2
+    exit 1
+  fi
+  sleep 0.5
 done
