@@ -8,6 +8,7 @@
 #
 #   hack/kind.sh up              create it, or complete it
 #   eval "$(hack/kind.sh env)"   point this shell to it
+#   hack/kind.sh status          show what runs
 #   hack/kind.sh down            delete it, and the registry
 set -euo pipefail
 
@@ -21,6 +22,7 @@ readonly cluster=entrypointer
 readonly registry=entrypointer-registry
 readonly registry_address=localhost:5001
 readonly ingress_port=31080
+readonly namespaces=(knative-serving kourier-system tekton-pipelines)
 readonly cache="${ENTRYPOINTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/entrypointer}"
 export KUBECONFIG="$cache/kind.kubeconfig"
 
@@ -31,9 +33,8 @@ fail() {
 
 check_programs() {
   command -v kubectl >/dev/null || fail "kubectl is not on the PATH; see https://kubernetes.io/docs/tasks/tools/"
-  command -v docker >/dev/null || fail "docker is not on the PATH; install it, or use test/cluster, which needs none"
-  docker info >/dev/null || fail "docker doesn't answer; start its daemon, or use test/cluster, which needs none"
-  command -v go >/dev/null || fail "go is not on the PATH; kind is built with it"
+  command -v docker >/dev/null || fail "docker is not on the PATH; install it, or leave CLUSTER=kind out"
+  docker info >/dev/null || fail "docker doesn't answer; start its daemon, or leave CLUSTER=kind out"
   kind=$("$(dirname "$0")/go-tool.sh" "sigs.k8s.io/kind@$kind_version")
 }
 
@@ -78,10 +79,6 @@ apply() {
   fail "applying $1 failed; see above"
 }
 
-configure() {
-  kubectl patch configmap "$1" -n knative-serving --type merge -p "{\"data\":$2}"
-}
-
 install_releases() {
   apply "$serving/serving-crds.yaml"
   kubectl wait --for=condition=Established --timeout=1m crd --all >/dev/null
@@ -89,34 +86,29 @@ install_releases() {
   apply "$kourier/kourier.yaml"
   apply "$tekton/release.yaml"
   local namespace
-  for namespace in knative-serving kourier-system tekton-pipelines; do
+  for namespace in "${namespaces[@]}"; do
     echo "waiting for the deployments in $namespace"
     kubectl wait --for=condition=Available --timeout=5m deployment --all -n "$namespace" >/dev/null
   done
   # The least that Knative allows: a test shouldn't wait for a minute to see a
   # service scale to zero.
-  configure config-autoscaler '{"stable-window":"6s","scale-to-zero-grace-period":"6s"}'
-  configure config-network '{"ingress-class":"kourier.ingress.networking.knative.dev"}'
-  configure config-domain '{"example.test":""}'
+  kubectl patch configmap config-autoscaler -n knative-serving --type merge \
+    -p '{"data":{"stable-window":"6s","scale-to-zero-grace-period":"6s"}}'
+  kubectl patch configmap config-network -n knative-serving --type merge \
+    -p '{"data":{"ingress-class":"kourier.ingress.networking.knative.dev"}}'
+  kubectl patch configmap config-domain -n knative-serving --type merge \
+    -p '{"data":{"example.test":""}}'
   kubectl patch service kourier -n kourier-system \
     -p "{\"spec\":{\"type\":\"NodePort\",\"ports\":[{\"port\":80,\"nodePort\":$ingress_port}]}}"
 }
 
 case ${1:-} in
-  up)
-    check_programs
-    start_registry
-    start_nodes
-    install_releases
-    ;;
+  up) check_programs; start_registry; start_nodes; install_releases ;;
   env)
     printf 'export %q\n' "KUBECONFIG=$KUBECONFIG" "KO_DOCKER_REPO=$registry_address/entrypointer" \
       "KO_DEFAULTPLATFORMS=linux/$(go env GOARCH)" "E2E_INGRESS=127.0.0.1:$ingress_port"
     ;;
-  down)
-    check_programs
-    "$kind" delete cluster --name "$cluster" --kubeconfig "$KUBECONFIG"
-    docker rm -f "$registry"
-    ;;
-  *) fail "usage: $0 up|env|down" ;;
+  status) for namespace in "${namespaces[@]}"; do kubectl get deployments -n "$namespace"; done ;;
+  down) check_programs; "$kind" delete cluster --name "$cluster" --kubeconfig "$KUBECONFIG"; docker rm -f "$registry" ;;
+  *) fail "usage: $0 up|env|status|down" ;;
 esac
