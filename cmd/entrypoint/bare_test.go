@@ -55,13 +55,16 @@ func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
 		"batch scheduling":     "set -- chrt --batch 0 \"$@\"",
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "ignored signals" && *tags == "portable" {
+				t.Skip("package os/signal overrides them, but for HUP and INT")
+			}
 			dir := t.TempDir()
 			for what, look := range looks {
 				see := func(wrapper ...string) string {
 					argv := append([]string{"sh", "-c", prepare + "\n" + `exec "$@"`, "sh"}, wrapper...)
 					got := output(t, append(argv, look...), func(cmd *exec.Cmd) { cmd.Dir = dir })
 					require.Zero(t, got.Code, got.Stderr)
-					return comparable(what, got.Stdout)
+					return lasting(what, got.Stdout)
 				}
 				bare := see()
 				require.Equal(t, bare, see(entrypoint, "--"), what)
@@ -78,8 +81,8 @@ var (
 	id       = regexp.MustCompile(`/proc/\d+/fd|(pipe|socket):\[\d+\]`)
 )
 
-// comparable drops from what a process says of itself what differs each time.
-func comparable(what, s string) string {
+// lasting drops from what a process says of itself what differs each time.
+func lasting(what, s string) string {
 	switch what {
 	case "status":
 		return volatile.ReplaceAllString(s, "")

@@ -70,6 +70,7 @@ func BenchmarkStart(b *testing.B) {
 
 // timeOf runs argv once, by no more than fork, exec and wait.
 func timeOf(b *testing.B, argv []string) time.Duration {
+	b.Helper()
 	start := time.Now()
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 	require.NoError(b, err)
@@ -117,6 +118,7 @@ func BenchmarkWaiting(b *testing.B) {
 
 // switches is how often all threads of a process went to sleep of their own.
 func switches(b *testing.B, pid int) (sum int) {
+	b.Helper()
 	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	require.NoError(b, err)
 	for _, task := range tasks {

@@ -32,7 +32,7 @@ import (
 // deadline is for a step that takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
-var tags = flag.String("child.tags", "", "build `tags` for the entrypoint under test, like portable")
+var tags = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
 
 // Paths of the programs under test, and of their helper.
 var binDir, entrypoint, child string
@@ -73,8 +73,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": cmdExit, "mode": cmdMode},
 		Condition: func(cond string) (bool, error) {
-			switch cond {
-			case "root":
+			if cond == "root" {
 				return os.Getuid() == 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)

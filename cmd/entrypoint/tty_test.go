@@ -27,7 +27,8 @@ type console struct {
 	t      *testing.T
 	master *os.File
 	cmd    *exec.Cmd
-	done   chan struct{}
+	done   chan struct{} // closed when the process has ended
+	read   chan struct{} // closed when its output has been read
 
 	mu     sync.Mutex
 	output bytes.Buffer
@@ -44,7 +45,7 @@ func onConsole(t *testing.T, argv []string, prepare ...func(*exec.Cmd)) *console
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 
-	c := &console{t: t, master: master, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	c := &console{t: t, master: master, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), read: make(chan struct{})}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	for _, f := range prepare {
@@ -53,7 +54,7 @@ func onConsole(t *testing.T, argv []string, prepare ...func(*exec.Cmd)) *console
 	c.cmd.SysProcAttr.Setsid, c.cmd.SysProcAttr.Setctty = true, true
 	require.NoError(t, c.cmd.Start())
 	require.NoError(t, slave.Close())
-	go c.read()
+	go c.readAll()
 	go func() {
 		_ = c.cmd.Wait()
 		close(c.done)
@@ -66,7 +67,8 @@ func onConsole(t *testing.T, argv []string, prepare ...func(*exec.Cmd)) *console
 	return c
 }
 
-func (c *console) read() {
+func (c *console) readAll() {
+	defer close(c.read)
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.master.Read(buf)
@@ -101,10 +103,12 @@ func (c *console) enter(keys string) {
 
 func (c *console) end() int {
 	c.t.Helper()
-	select {
-	case <-c.done:
-	case <-time.After(deadline):
-		require.Fail(c.t, "did not end in time", "%q", c.lines())
+	for _, ch := range []chan struct{}{c.done, c.read} {
+		select {
+		case <-ch:
+		case <-time.After(deadline):
+			require.Fail(c.t, "did not end in time", "%q", c.lines())
+		}
 	}
 	return code(c.cmd.ProcessState)
 }
@@ -137,9 +141,10 @@ func TestCtrlCOnce(t *testing.T) {
 	script := "trap 'echo int' INT; echo ready; while ! read x; do :; done; exit 4"
 	consoles(t, script, func(t *testing.T, c *console) {
 		c.waitFor("ready")
-		for range 3 {
+		for i := range 3 {
 			c.enter("\x03")
-			time.Sleep(30 * time.Millisecond)
+			require.Eventually(t, func() bool { return len(c.lines()) > 1+i }, deadline, time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // time for one too many
 		}
 		c.enter("end\n")
 		require.Equal(t, 4, c.end())

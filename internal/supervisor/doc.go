@@ -30,7 +30,10 @@
 //   - 125 when the supervisor itself failed: flags it can't parse, no command,
 //     no argv for this platform, no memory or process to be had.
 //
-// These are the codes of env(1), nohup(1) and timeout(1). For 125 to 127 there
+// These are the codes of env(1), nohup(1) and timeout(1). Without us, a container
+// runtime fails to create the container for the reasons of 126 and 127, and the
+// kubelet shows StartError and exit code 128: a pod that was broken stays broken,
+// with another code and our line in its log. For 125 to 127 there
 // is one line on stderr, which starts with "entrypointer: " and says what was
 // attempted, with what, and what to do.
 //

@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -107,7 +108,7 @@ func (o *options) command() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		argv = append(prefix[:len(prefix):len(prefix)], argv...)
+		argv = slices.Concat(prefix, argv)
 	}
 	if len(argv) == 0 {
 		return nil, ownFailure(`parsing the command line: nothing after "--": set command, or args for an image that has an ENTRYPOINT`)

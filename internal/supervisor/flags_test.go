@@ -27,10 +27,12 @@ func TestParse(t *testing.T) {
 		"last one wins":            {[]string{"-mode=exec", "-mode=supervise", "--"}, &options{mode: modeSupervise, argv: []string{}}, ""},
 		"help needs no command":    {[]string{"-help"}, &options{help: true}, ""},
 		"version needs no command": {[]string{"--version", "-nope"}, &options{version: true}, ""},
-		"platforms": {[]string{"-argv", `linux/amd64=["a=b"]`, `-argv=linux/arm=[]`, "--"},
+		"platforms": {
+			[]string{"-argv", `linux/amd64=["a=b"]`, `-argv=linux/arm=[]`, "--"},
 			&options{mode: modeSupervise, argv: []string{}, platforms: []platformArgv{
 				{"linux/amd64", []string{"a=b"}}, {"linux/arm/v7", []string{}},
-			}}, ""},
+			}}, "",
+		},
 
 		"nothing":             {nil, nil, `no "--" in it`},
 		"no --":               {[]string{"-mode", "exec"}, nil, `no "--" in it`},

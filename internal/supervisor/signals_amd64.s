@@ -25,15 +25,15 @@ TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	LEAQ	·received(SB), R9
 	LOCK
 	INCL	(R9)(R8*4)
-	MOVL	·child(SB), R10
-	TESTL	R10, R10
+	MOVQ	·child(SB), R10
+	TESTQ	R10, R10
 	JZ	done
 	XORL	R12, R12
 	XCHGL	R12, (R9)(R8*4)
 next:
 	TESTL	R12, R12
 	JZ	done
-	MOVL	R10, DI
+	MOVQ	R10, DI
 	MOVL	R8, SI
 	MOVL	$SYS_kill, AX
 	SYSCALL

@@ -31,15 +31,15 @@ increment:
 	STLXRW	R6, (R5), R7
 	CBNZW	R7, increment
 	MOVD	$·child(SB), R7
-	LDARW	(R7), R9
-	CBZW	R9, done
+	LDAR	(R7), R9
+	CBZ	R9, done
 take:
 	LDAXRW	(R5), R6
 	STLXRW	ZR, (R5), R7
 	CBNZW	R7, take
 next:
 	CBZW	R6, done
-	MOVW	R9, R0
+	MOVD	R9, R0
 	MOVW	R4, R1
 	MOVD	$SYS_kill, R8
 	SVC

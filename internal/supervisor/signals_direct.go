@@ -16,8 +16,8 @@ import (
 // Signals are forwarded by a handler of our own, a few instructions of
 // assembly that the kernel calls. Package os/signal can't do this work: it
 // never sees signal 34 (SIGRTMIN) and SIGPROF, it merges real-time signals that
-// ought to be counted, drops what doesn't fit into its channel, and takes as
-// long to set up as a small program takes to run (see docs/adr).
+// ought to be counted, drops what doesn't fit into its channel, overrides what is
+// ignored, and takes as long to set up as a small program takes to run.
 //
 // The handler counts the signal; then, if there is a child, it takes the count
 // and sends the signal to the child as many times. When there is a child for
@@ -26,7 +26,7 @@ import (
 // of the program and that of the child, and none is sent twice.
 var (
 	received [lastSignal + 1]uint32 // per signal, not yet forwarded
-	child    int32                  // process ID, 0 before there is one
+	child    int64                  // process ID, 0 before there is one
 
 	// runtimeHandler is the address of the Go runtime's signal handler.
 	runtimeHandler uintptr
@@ -73,7 +73,7 @@ func catchSignals() {
 // that came before. It may have begun to handle those that it was started with
 // ignored, so from now on they are forwarded as well.
 func forwardSignals(pid int) {
-	atomic.StoreInt32(&child, int32(pid))
+	atomic.StoreInt64(&child, int64(pid))
 	for sig := range received {
 		for range atomic.SwapUint32(&received[sig], 0) {
 			_ = syscall.Kill(pid, syscall.Signal(sig))
@@ -115,7 +115,7 @@ func install(sig syscall.Signal) {
 // nil, and returns the one before. The system call doesn't fail for the signals
 // and the memory that it is called with here.
 func setAction(sig syscall.Signal, action *sigaction) (old sigaction) {
-	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig),
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig),
 		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(&old)), unsafe.Sizeof(old.mask), 0, 0)
 	return old
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // On an architecture for which there is no handler of our own, signals are
-// forwarded by package os/signal, with its limits (see signals_direct.go). The
-// build tag portable selects this for a test elsewhere.
+// forwarded by package os/signal, with its limits (see signals_direct.go), and
+// none but SIGHUP and SIGINT stays ignored in the child. The build tag portable
+// selects this for a test elsewhere.
 
 // caught holds the signals that came before there was a child to forward them
 // to, and those of a burst.

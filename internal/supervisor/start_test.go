@@ -16,7 +16,7 @@ import (
 
 func TestSearchPath(t *testing.T) {
 	require.Equal(t, "a", searchPath([]string{"XPATH=x", "PATH=a", "PATH=b"}))
-	require.Equal(t, "", searchPath([]string{"PATH="}))
+	require.Empty(t, searchPath([]string{"PATH="}))
 	require.Equal(t, defaultPath, searchPath([]string{"PATH"}))
 	require.Equal(t, defaultPath, searchPath(nil))
 }

@@ -23,9 +23,9 @@ func Main(args []string) int {
 	}
 	switch {
 	case opts.help:
-		return print(usage)
+		return answer(usage)
 	case opts.version:
-		return print("entrypoint " + version + " " + platform() + "\n")
+		return answer("entrypoint " + version + " " + platform() + "\n")
 	}
 	argv, err := opts.command()
 	if err != nil {
@@ -74,8 +74,8 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 	return attr
 }
 
-// print writes to stdout what was asked for by -help or -version.
-func print(s string) int {
+// answer writes to stdout what was asked for by -help or -version.
+func answer(s string) int {
 	if _, err := syscall.Write(1, []byte(s)); err != nil {
 		return exitOwnFailure
 	}
