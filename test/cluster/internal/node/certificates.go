@@ -33,7 +33,7 @@ type certificate struct {
 	isKubeconfig bool
 }
 
-// certificates are those that kubeadm would make, less the aggregation layer's.
+// certificates are those that kubeadm would make, and that the authority signs.
 func certificates() []certificate {
 	return []certificate{
 		{name: "etcd", user: "etcd", servesAt: []string{layout.NodeIP, "127.0.0.1"}},
@@ -68,6 +68,15 @@ func writePKI(l layout.Layout) error {
 	if err != nil {
 		return fmt.Errorf("making the certificate authority: %w", err)
 	}
+	// Aggregated API servers trust another one: whoever it vouches for may
+	// speak for any user.
+	frontProxy, err := newAuthority(l.PKI("front-proxy-ca"))
+	if err != nil {
+		return fmt.Errorf("making the front proxy's authority: %w", err)
+	}
+	if err := frontProxy.issue(certificate{user: "front-proxy-client"}, l.PKI("front-proxy-client")); err != nil {
+		return fmt.Errorf("making the front proxy's certificate: %w", err)
+	}
 	for _, c := range certificates() {
 		if err := ca.issue(c, l.PKI(c.name)); err != nil {
 			return fmt.Errorf("making the certificate %q: %w", c.name, err)
@@ -89,7 +98,7 @@ func newAuthority(path string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: "entrypointer-cluster"})
+	template, err := newTemplate(pkix.Name{CommonName: "entrypointer-" + filepath.Base(path)})
 	if err != nil {
 		return nil, err
 	}

@@ -111,6 +111,13 @@ func apiserver(l layout.Layout) component {
 			"--kubelet-certificate-authority=" + l.PKI("ca.crt"),
 			"--kubelet-client-certificate=" + l.PKI("kube-apiserver-kubelet-client.crt"),
 			"--kubelet-client-key=" + l.PKI("kube-apiserver-kubelet-client.key"),
+			"--proxy-client-cert-file=" + l.PKI("front-proxy-client.crt"),
+			"--proxy-client-key-file=" + l.PKI("front-proxy-client.key"),
+			"--requestheader-client-ca-file=" + l.PKI("front-proxy-ca.crt"),
+			"--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-username-headers=X-Remote-User",
 			// Nothing resolves the node's name.
 			"--kubelet-preferred-address-types=InternalIP",
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
