@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"log"
+	"strings"
 	"time"
 
 	"knative.dev/pkg/configmap"
@@ -40,8 +41,8 @@ func main() {
 	})
 	// It parses the flags, so it comes before they are read.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
-	if *copierImage == "" {
-		log.Fatal("starting the injector: -copier-image is empty; config/ sets it to the image of cmd/copier")
+	if !strings.Contains(*copierImage, "@sha256:") {
+		log.Fatalf("starting the injector: -copier-image %q is no image with a digest; install config/ with ko apply, which fills it in", *copierImage)
 	}
 	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,
 		certificates.NewController,
