@@ -21,10 +21,10 @@ flags:
   -mode supervise|exec
         supervise stays as the parent of the command (the default); exec
         replaces itself with it, for a command that insists on being PID 1.
-  -argv os/arch[/variant]=["json", "array"]
-        What to put before the command where the platform is this one. May be
-        repeated; the one for the platform that we run on is used, and it is
-        an error if there is none.
+  -platform=os/arch[/variant] [-arg=WORD ...]
+        The words to put before the command where the platform is this one. May
+        be repeated; those for the platform that we run on are used, and it is
+        an error if there are none.
   -version
         Print the version and exit.
   -help
@@ -68,7 +68,7 @@ func parse(args []string) (*options, error) {
 				return nil, parseFailure(arg, "it takes no value")
 			}
 			return &options{help: name != "version", version: name == "version"}, nil
-		case name != "mode" && name != "argv":
+		case name != "mode" && name != "platform" && name != "arg":
 			return nil, parseFailure(arg, `unknown flag: see -help, and put "--" before the command`)
 		case !hasValue:
 			if i++; i == len(args) || args[i] == "--" {
@@ -90,12 +90,17 @@ func (o *options) set(name, value string) error {
 			return parseFailure("-mode="+value, "unknown mode: use "+modeSupervise+" or "+modeExec)
 		}
 		o.mode = value
-	case "argv":
-		p, err := parsePlatformArgv(value)
-		if err != nil {
-			return parseFailure("-argv="+value, err.Error())
+	case "platform":
+		if parts := strings.Split(value, "/"); len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+			return parseFailure("-platform="+value, "no platform: use os/arch or os/arch/variant")
 		}
-		o.platforms = append(o.platforms, p)
+		o.platforms = append(o.platforms, platformArgv{platform: normalize(value)})
+	case "arg":
+		if len(o.platforms) == 0 {
+			return parseFailure("-arg="+value, "it belongs to no platform: put -platform before it")
+		}
+		last := &o.platforms[len(o.platforms)-1]
+		last.argv = append(last.argv, value)
 	}
 	return nil
 }

@@ -28,9 +28,9 @@ func TestParse(t *testing.T) {
 		"help needs no command":    {[]string{"-help"}, &options{help: true}, ""},
 		"version needs no command": {[]string{"--version", "-nope"}, &options{version: true}, ""},
 		"platforms": {
-			[]string{"-argv", `linux/amd64=["a=b"]`, `-argv=linux/arm=[]`, "--"},
+			[]string{"-platform=linux/amd64", "-arg=/tini", "-arg=--", "-arg=", "-platform", "linux/arm", "--"},
 			&options{mode: modeSupervise, argv: []string{}, platforms: []platformArgv{
-				{"linux/amd64", []string{"a=b"}}, {"linux/arm/v7", []string{}},
+				{"linux/amd64", []string{"/tini", "--", ""}}, {"linux/arm/v7", nil},
 			}}, "",
 		},
 
@@ -44,7 +44,8 @@ func TestParse(t *testing.T) {
 		"unknown value":       {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
 		"-- is no value":      {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
 		"value for a boolean": {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
-		"broken argv":         {[]string{"-argv", "linux/amd64=[", "--"}, nil, `parsing "-argv=linux/amd64=["`},
+		"no platform":         {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": no platform`},
+		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": it belongs to no platform`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(test.args)
@@ -65,8 +66,8 @@ func TestParse(t *testing.T) {
 // command is what follows the first --, or there is an error of one line.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"--\necho\nhi", "-mode\nexec\n--\na", "-mode=exec\n--\n--\n-mode", "-mode\n--\nexec", "-argv\nlinux/amd64=[\"a\",\"\\u00e9\"]\n--\nx",
-		"-argv=linux/arm/v7=[]\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-argv=\n--", "-argv=a/b=[\"\\ud800\\udc00\"]\n--",
+		"--\necho\nhi", "-mode\nexec\n--\na", "-mode=exec\n--\n--\n-mode", "-mode\n--\nexec", "-platform\nlinux/amd64\n-arg\na\n-arg=--\n--\nx",
+		"-platform=linux/arm/v7\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-platform=\n--", "-arg=\n--",
 	} {
 		f.Add(seed)
 	}

@@ -6,7 +6,6 @@
 package supervisor
 
 import (
-	"errors"
 	"runtime"
 	"strconv"
 	"strings"
@@ -20,20 +19,6 @@ import (
 type platformArgv struct {
 	platform string // normalized, see normalize
 	argv     []string
-}
-
-// parsePlatformArgv parses os/arch[/variant]=["json","array"].
-func parsePlatformArgv(s string) (platformArgv, error) {
-	name, list, ok := strings.Cut(s, "=")
-	parts := strings.Split(name, "/")
-	if !ok || len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return platformArgv{}, errors.New(`use os/arch[/variant]=["json","array"]`)
-	}
-	argv, err := parseStrings(list)
-	if err != nil {
-		return platformArgv{}, err
-	}
-	return platformArgv{normalize(name), argv}, nil
 }
 
 // normalize drops or adds a variant that is an architecture's default, so that

@@ -4,9 +4,6 @@
 package pod
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,13 +33,13 @@ func wrappedArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	if agree(inherited) {
 		return slices.Concat([]string{"--"}, escapeAll(inherited[0]), c.Args), nil
 	}
+	// The node decides which of them runs; the entrypoint there picks its own.
 	var flags []string
 	for i, config := range image.Configs {
-		token, err := platformArgv(config.Platform, inherited[i])
-		if err != nil {
-			return nil, fmt.Errorf("wrapping container %q: %w", c.Name, err)
+		flags = append(flags, "-platform="+config.Platform)
+		for _, token := range inherited[i] {
+			flags = append(flags, "-arg="+escape(token))
 		}
-		flags = append(flags, "-argv", token)
 	}
 	return slices.Concat(flags, []string{"--"}, c.Args), nil
 }
@@ -62,17 +59,6 @@ func agree(argvs [][]string) bool {
 		}
 	}
 	return true
-}
-
-// platformArgv is the value of the entrypoint's -argv flag: platform=JSON array.
-func platformArgv(platform string, argv []string) (string, error) {
-	var encoded bytes.Buffer
-	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(append([]string{}, argv...)); err != nil {
-		return "", fmt.Errorf("encoding argv of platform %q: %w", platform, err)
-	}
-	return platform + "=" + escape(strings.TrimSpace(encoded.String())), nil
 }
 
 func escapeAll(tokens []string) []string {

@@ -63,13 +63,13 @@ func TestAnImageThatWasLookedUpIsPinned(t *testing.T) {
 
 func TestPlatformsThatDisagreeAllGoAlong(t *testing.T) {
 	known := images{"app": lookup.Image{Configs: []lookup.Config{
-		{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "<$HOME>"}},
+		{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "--", "<$HOME>"}},
 		{Platform: "linux/arm64/v8", Entrypoint: []string{"/arm64"}},
 	}}}
 	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
 	require.Equal(t, []string{
-		"-argv", `linux/amd64=["/amd64","<$$HOME>"]`,
-		"-argv", `linux/arm64/v8=["/arm64"]`,
+		"-platform=linux/amd64", "-arg=/amd64", "-arg=--", "-arg=<$$HOME>",
+		"-platform=linux/arm64/v8", "-arg=/arm64",
 		"--", "x",
 	}, wrapped.Spec.Containers[0].Args)
 }
