@@ -10,6 +10,8 @@
 #   current  whatever kubectl talks to; Tekton and Knative are there, KO_DOCKER_REPO is set
 CLUSTER ?= source
 
+.DEFAULT_GOAL := help
+
 include hack/lint.mk
 
 cluster-source  := go run -C test/cluster .

@@ -4,7 +4,8 @@
 
 # A cluster for the demo and the end-to-end tests where there is Docker: kind,
 # with an image registry, Tekton, Knative Serving and an ingress. It does what
-# test/cluster does on a Linux machine without Docker.
+# test/cluster does on a Linux machine without Docker. It needs Linux as well,
+# where a container's address can be reached from outside.
 #
 #   hack/kind.sh up              create it, or complete it
 #   eval "$(hack/kind.sh env)"   point this shell to it
@@ -20,7 +21,6 @@ readonly kourier=https://github.com/knative-extensions/net-kourier/releases/down
 
 readonly cluster=entrypointer
 readonly registry=entrypointer-registry
-readonly registry_address=localhost:5001
 readonly ingress_port=31080
 readonly namespaces=(knative-serving kourier-system tekton-pipelines)
 readonly cache="${ENTRYPOINTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/entrypointer}"
@@ -38,10 +38,16 @@ check_programs() {
   kind=$("$(dirname "$0")/go-tool.sh" "sigs.k8s.io/kind@$kind_version")
 }
 
-# As in https://kind.sigs.k8s.io/docs/user/local-registry/.
+# The registry is known by its address on kind's network, to this machine, to
+# the nodes and to pods alike. "localhost", as in kind's documentation, would be
+# another place in a pod, and Tekton, Knative and we look up images from pods.
+registry_address() {
+  docker inspect -f '{{.NetworkSettings.Networks.kind.IPAddress}}:5000' "$registry"
+}
+
 start_registry() {
   docker inspect "$registry" >/dev/null 2>&1 ||
-    docker create --restart=always --name "$registry" -p "127.0.0.1:${registry_address#*:}:5000" registry:3 >/dev/null
+    docker create --restart=always --name "$registry" --network kind registry:3 >/dev/null
   docker start "$registry" >/dev/null
 }
 
@@ -59,13 +65,16 @@ nodes:
       - {containerPort: $ingress_port, hostPort: $ingress_port, listenAddress: 127.0.0.1}
 YAML
   fi
-  # On a node, localhost is the node; this sends its pulls to the registry.
-  local node hosts="/etc/containerd/certs.d/$registry_address"
+}
+
+# Lets the nodes pull without TLS.
+configure_nodes() {
+  local node address hosts
+  address=$(registry_address)
+  hosts=/etc/containerd/certs.d/$address
   for node in $("$kind" get nodes --name "$cluster" -q); do
-    docker exec -i "$node" sh -c "mkdir -p $hosts && cat >$hosts/hosts.toml" <<<"[host.\"http://$registry:5000\"]"
+    docker exec -i "$node" sh -c "mkdir -p $hosts && cat >$hosts/hosts.toml" <<<"server = \"http://$address\""
   done
-  [[ $(docker inspect -f '{{json .NetworkSettings.Networks.kind}}' "$registry") != null ]] ||
-    docker network connect kind "$registry"
 }
 
 # Tries again: the webhooks of what is there already may need a moment.
@@ -103,9 +112,9 @@ install_releases() {
 }
 
 case ${1:-} in
-  up) check_programs; start_registry; start_nodes; install_releases ;;
+  up) check_programs; start_nodes; start_registry; configure_nodes; install_releases ;;
   env)
-    printf 'export %q\n' "KUBECONFIG=$KUBECONFIG" "KO_DOCKER_REPO=$registry_address/entrypointer" \
+    printf 'export %q\n' "KUBECONFIG=$KUBECONFIG" "KO_DOCKER_REPO=$(registry_address)/entrypointer" \
       "KO_DEFAULTPLATFORMS=linux/$(go env GOARCH)" "E2E_INGRESS=127.0.0.1:$ingress_port"
     ;;
   status) for namespace in "${namespaces[@]}"; do kubectl get deployments -n "$namespace"; done ;;

@@ -58,8 +58,7 @@ func (e *Error) wayOut() string {
 
 // newError classifies err, the outcome of asking query.
 func newError(query Query, err error) *Error {
-	var already *Error
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[*Error](err); ok {
 		return already
 	}
 	return &Error{Query: query, Reason: reasonOf(err), Err: err}
