@@ -30,6 +30,13 @@ func RemoveAddress(ctx context.Context, ip string) error {
 	return run(ctx, "ip", "address", "del", ip+"/32", "dev", "lo")
 }
 
+// AddRoute lets this machine reach the services' addresses where it has no
+// default route: a packet to one needs some route before kube-proxy's rules
+// give it another destination. The route goes with the node's address.
+func AddRoute(ctx context.Context, serviceCIDR, nodeIP string) error {
+	return run(ctx, "ip", "route", "replace", serviceCIDR, "dev", "lo", "src", nodeIP)
+}
+
 func hasAddress(ip string) (bool, error) {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {

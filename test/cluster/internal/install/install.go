@@ -25,6 +25,7 @@ import (
 const (
 	applyLimit = 2 * time.Minute
 	readyLimit = 5 * time.Minute
+	interval   = time.Second // kubectl takes a tenth of one
 )
 
 // Install applies everything, unless the cluster has it, and waits until
@@ -42,7 +43,7 @@ func Install(ctx context.Context, l layout.Layout, releases ...string) error {
 		return nil
 	}
 	return progress.Step("waiting for DNS, Tekton, Knative and the ingress", func() error {
-		return progress.Wait(ctx, readyLimit, func(ctx context.Context) error { return Ready(ctx, l) })
+		return progress.Wait(ctx, readyLimit, interval, func(ctx context.Context) error { return Ready(ctx, l) })
 	})
 }
 
@@ -78,7 +79,7 @@ func applyOnce(ctx context.Context, l layout.Layout, crds, rest []object) error 
 
 // apply tries again: a webhook of an installation before may not be up yet.
 func apply(ctx context.Context, l layout.Layout, yaml string) error {
-	return progress.Wait(ctx, applyLimit, func(ctx context.Context) error {
+	return progress.Wait(ctx, applyLimit, interval, func(ctx context.Context) error {
 		_, err := kubectl(ctx, l, yaml, "apply", "--server-side", "--force-conflicts", "--filename=-")
 		return err
 	})

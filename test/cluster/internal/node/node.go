@@ -21,6 +21,7 @@ import (
 
 const (
 	startLimit = 2 * time.Minute
+	interval   = 100 * time.Millisecond
 	// A component that takes longer to end is killed.
 	stopGrace = 10 * time.Second
 )
@@ -76,7 +77,7 @@ func (n Node) StartRegistry(ctx context.Context) error {
 // Start starts every component that doesn't run, and waits until all are
 // ready. The pause image is the one that containerd makes pods with.
 func (n Node) Start(ctx context.Context, pause string) error {
-	if err := n.prepare(pause); err != nil {
+	if err := n.prepare(ctx, pause); err != nil {
 		return err
 	}
 	for _, stage := range stages(n.layout) {
@@ -87,8 +88,11 @@ func (n Node) Start(ctx context.Context, pause string) error {
 	return nil
 }
 
-func (n Node) prepare(pause string) error {
+func (n Node) prepare(ctx context.Context, pause string) error {
 	if err := host.MakeCgroup(); err != nil {
+		return err
+	}
+	if err := host.AddRoute(ctx, layout.ServiceCIDR, layout.NodeIP); err != nil {
 		return err
 	}
 	for _, dir := range []string{n.layout.Data(), n.layout.Run()} {
@@ -132,7 +136,7 @@ func (n Node) start(ctx context.Context, stage []component) error {
 
 func (n Node) wait(ctx context.Context, stage []component) error {
 	for _, c := range stage {
-		err := progress.Wait(ctx, startLimit, func(ctx context.Context) error {
+		err := progress.Wait(ctx, startLimit, interval, func(ctx context.Context) error {
 			if _, err := n.processes.Check(c.name); err != nil {
 				return progress.Final(err)
 			}

@@ -17,6 +17,9 @@ import (
 // Steps shorter than this are over before anyone asks.
 const short = 2 * time.Second
 
+// A person who waits for longer wonders what for.
+const reminder = 30 * time.Second
+
 // Say prints one line on standard error: standard output is for results.
 func Say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
@@ -44,24 +47,32 @@ func (f final) Unwrap() error { return f.error }
 // Final makes Wait give up.
 func Final(err error) error { return final{err} }
 
-// Wait asks ready, four times a second, until it returns nil or a Final error.
-// After the limit it returns what ready missed last.
-func Wait(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
+// Wait asks ready, at an interval, until it returns nil or a Final error. Now
+// and then it says what ready missed last; after the limit, that is the error.
+func Wait(ctx context.Context, limit, interval time.Duration, ready func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(250 * time.Millisecond)
+	tick, remind := time.NewTicker(interval), time.NewTicker(reminder)
 	defer tick.Stop()
+	defer remind.Stop()
+	missing := errors.New("nothing was asked yet")
 	for {
-		missing := ready(ctx)
-		if missing == nil {
+		switch now := ready(limited); {
+		case now == nil:
 			return nil
-		}
-		if errors.As(missing, &final{}) {
-			return missing
+		case errors.As(now, &final{}):
+			return now
+		case limited.Err() == nil: // else it was cut short
+			missing = now
 		}
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), missing)
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("not ready after %s: %w", limit, missing)
+		case <-remind.C:
+			Say("still waiting: %v", missing)
 		case <-tick.C:
 		}
 	}

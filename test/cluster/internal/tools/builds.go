@@ -35,7 +35,7 @@ func buildKubernetes(ctx context.Context, g golang, t Tool, into string) error {
 	version := strings.Split(strings.TrimPrefix(t.Version, "v"), ".")
 	const variable = "k8s.io/component-base/version."
 	flags := ldflags(variable+"gitVersion="+t.Version, variable+"gitMajor="+version[0], variable+"gitMinor="+version[1])
-	if err := g.run(ctx, kubernetesSource, nil, "build", "-o", into, "-ldflags", flags, "."); err != nil {
+	if err := g.run(ctx, kubernetesSource, "build", "-o", into, "-ldflags", flags, "."); err != nil {
 		return err
 	}
 	for _, component := range t.Binaries[1:] {
@@ -44,15 +44,6 @@ func buildKubernetes(ctx context.Context, g golang, t Tool, into string) error {
 		}
 	}
 	return nil
-}
-
-func buildContainerd(ctx context.Context, g golang, t Tool, into string) error {
-	const module = "github.com/containerd/containerd/v2"
-	args := []string{"install", "-ldflags", ldflags(module + "/version.Version=" + t.Version)}
-	for _, binary := range t.Binaries {
-		args = append(args, module+"/cmd/"+binary+"@"+t.Version)
-	}
-	return g.run(ctx, into, []string{"GOBIN=" + into}, args...)
 }
 
 // corednsPlugins is plugin.cfg with what our Corefile uses. Their order is
@@ -79,10 +70,10 @@ func buildCoreDNS(ctx context.Context, g golang, t Tool, into string) error {
 	if err := os.WriteFile(filepath.Join(dir, "plugin.cfg"), []byte(corednsPlugins), 0o644); err != nil {
 		return err
 	}
-	if err := g.run(ctx, dir, nil, "run", "directives_generate.go"); err != nil {
+	if err := g.run(ctx, dir, "run", "directives_generate.go"); err != nil {
 		return err
 	}
-	return g.run(ctx, dir, nil, "build", "-o", into, "-ldflags", ldflags(), ".")
+	return g.run(ctx, dir, "build", "-o", into, "-ldflags", ldflags(), ".")
 }
 
 // noDNSProviders takes the place of lego's list of DNS providers.
@@ -120,11 +111,11 @@ func buildTraefik(ctx context.Context, g golang, t Tool, into string) error {
 	if err := os.WriteFile(list, []byte(noDNSProviders), 0o644); err != nil {
 		return err
 	}
-	if err := g.run(ctx, dir, nil, "mod", "edit", "-replace", module+"="+lego); err != nil {
+	if err := g.run(ctx, dir, "mod", "edit", "-replace", module+"="+lego); err != nil {
 		return err
 	}
 	flags := ldflags("github.com/traefik/traefik/v3/pkg/version.Version=" + t.Version)
-	return g.run(ctx, dir, nil, "build", "-mod=mod", "-o", into, "-ldflags", flags, "./cmd/traefik")
+	return g.run(ctx, dir, "build", "-mod=mod", "-o", into, "-ldflags", flags, "./cmd/traefik")
 }
 
 // unusedDrivers matches what imports storage drivers that we don't use: the
@@ -146,5 +137,5 @@ func buildRegistry(ctx context.Context, g golang, t Tool, into string) error {
 		return err
 	}
 	flags := ldflags("github.com/distribution/distribution/v3/version.version=" + t.Version)
-	return g.run(ctx, dir, nil, "build", "-o", into, "-ldflags", flags, "./cmd/registry")
+	return g.run(ctx, dir, "build", "-o", into, "-ldflags", flags, "./cmd/registry")
 }

@@ -22,13 +22,14 @@ type golang struct {
 	log    string
 }
 
-// Environ is the environment for whatever compiles Go: static binaries, and
-// neither the workspace nor the flags that somebody set for another project.
+// Environ is the environment for whatever compiles Go: static binaries, of
+// what go.mod says (some modules are published with half a vendor directory),
+// and neither the workspace nor the flags that somebody set for another project.
 func Environ() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false -trimpath")
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false -trimpath -mod=readonly")
 }
 
-func (g golang) run(ctx context.Context, dir string, env []string, args ...string) error {
+func (g golang) run(ctx context.Context, dir string, args ...string) error {
 	log, err := os.OpenFile(g.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (g golang) run(ctx context.Context, dir string, env []string, args ...strin
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(Environ(), env...)
+	cmd.Env = Environ()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("running %q: %w", "go "+strings.Join(args, " "), err)
@@ -44,15 +45,20 @@ func (g golang) run(ctx context.Context, dir string, env []string, args ...strin
 	return nil
 }
 
-// install builds a package of a module that has no replace directives: its
-// own go.mod counts, whatever the version.
-func install(packages ...string) func(context.Context, golang, Tool, string) error {
+// build builds packages of a module where it was downloaded to. ("go install
+// package@version" asks for the list of versions, too, which not every module
+// proxy gives.) The variable, if any, is the one to set to the version.
+func build(module, variable string, packages ...string) func(context.Context, golang, Tool, string) error {
 	return func(ctx context.Context, g golang, t Tool, into string) error {
-		args := []string{"install", "-ldflags", ldflags()}
-		for _, p := range packages {
-			args = append(args, p+"@"+t.Version)
+		dir, err := ModuleDir(ctx, module, t.Version)
+		if err != nil {
+			return err
 		}
-		return g.run(ctx, into, []string{"GOBIN=" + into}, args...)
+		flags := ldflags()
+		if variable != "" {
+			flags = ldflags(variable + "=" + t.Version)
+		}
+		return g.run(ctx, dir, append([]string{"build", "-o", into, "-ldflags", flags}, packages...)...)
 	}
 }
 

@@ -42,7 +42,8 @@ var (
 		Name:     "containerd",
 		Version:  "v2.4.2",
 		Binaries: []string{"containerd", "containerd-shim-runc-v2", "ctr"},
-		build:    buildContainerd,
+		build: build("github.com/containerd/containerd/v2", "github.com/containerd/containerd/v2/version.Version",
+			"./cmd/containerd", "./cmd/containerd-shim-runc-v2", "./cmd/ctr"),
 	}
 	Registry = Tool{
 		Name:     "registry",
@@ -54,13 +55,13 @@ var (
 		Name:     "ko",
 		Version:  "v0.19.1",
 		Binaries: []string{"ko"},
-		build:    install("github.com/google/ko"),
+		build:    build("github.com/google/ko", "github.com/google/ko/pkg/commands.Version", "."),
 	}
 	Crane = Tool{
 		Name:     "crane",
 		Version:  "v0.21.7",
 		Binaries: []string{"crane"},
-		build:    install("github.com/google/go-containerregistry/cmd/crane"),
+		build:    build("github.com/google/go-containerregistry", "github.com/google/go-containerregistry/cmd/crane/cmd.Version", "./cmd/crane"),
 	}
 	CoreDNS = Tool{
 		Name:     "coredns",
@@ -93,6 +94,9 @@ func (t Tool) Path(l layout.Layout, binary string) string {
 func (t Tool) Build(ctx context.Context, l layout.Layout) error {
 	if _, err := os.Stat(l.Tools(t.id())); err == nil {
 		return t.link(l)
+	}
+	if err := ctx.Err(); err != nil {
+		return err // Another build failed: don't begin this one.
 	}
 	g := golang{source: l.Source(), log: l.BuildLogs(t.Name + ".log")}
 	err := progress.Step(fmt.Sprintf("building %s %s", t.Name, t.Version), func() error {
