@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -83,21 +83,25 @@ func (c *Cluster) InjectorPods(ctx context.Context) ([]corev1.Pod, error) {
 
 // ScaleInjector sets the number of replicas, and returns at once.
 func (c *Cluster) ScaleInjector(ctx context.Context, replicas int32) error {
-	scale := &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Name: Injector, Namespace: SystemNamespace},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}
-	if _, err := c.Kube.AppsV1().Deployments(SystemNamespace).UpdateScale(ctx, Injector, scale, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("scaling the injector to %d replicas: %w", replicas, err)
+	return c.Scale(ctx, SystemNamespace, Injector, replicas)
+}
+
+// Scale sets the number of replicas of a Deployment, and returns at once.
+func (c *Cluster) Scale(ctx context.Context, namespace, name string, replicas int32) error {
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	_, err := c.Kube.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")
+	if err != nil {
+		return fmt.Errorf("scaling Deployment %q to %d replicas: %w", name, replicas, err)
 	}
 	return nil
 }
 
-// KillInjector deletes the injector's pods without leaving them time to drain.
-func (c *Cluster) KillInjector(ctx context.Context) error {
-	var now int64
+// KillInjector deletes the injector's pods, and leaves them some seconds to
+// stop, which is less than they need to drain. With none, they are gone for
+// everybody but the kubelet, which may need a moment to end them.
+func (c *Cluster) KillInjector(ctx context.Context, seconds int64) error {
 	err := c.Kube.CoreV1().Pods(SystemNamespace).DeleteCollection(ctx,
-		metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: InjectorSelector})
+		metav1.DeleteOptions{GracePeriodSeconds: &seconds}, metav1.ListOptions{LabelSelector: InjectorSelector})
 	if err != nil {
 		return fmt.Errorf("killing the injector's pods: %w", err)
 	}

@@ -1,0 +1,116 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// seen is what an example shows: what it said, and who was PID 1 when it did.
+type seen struct{ said, first string }
+
+// see splits an output into what was said and who was PID 1.
+func see(output string) seen {
+	said, processes := kit.SplitProcesses(output)
+	return seen{said: said, first: kit.First(processes)}
+}
+
+// examples has for each file in examples/ how to see what it shows.
+var examples = map[string]func(t *testing.T, namespace string) map[string]seen{
+	"taskrun.yaml":     seeTaskRun,
+	"pipelinerun.yaml": seePipelineRun,
+	"service.yaml":     seeService,
+	"deployment.yaml":  seeDeployment,
+}
+
+func TestEveryExampleSaysTheSameUnderTheEntrypoint(t *testing.T) {
+	t.Parallel()
+	files, err := kit.Examples()
+	require.NoError(t, err)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(examples)), files)
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			plainNS, optedInNS := plainNamespace(t), optedInNamespace(t)
+			createExample(t, plainNS, file)
+			createExample(t, optedInNS, file)
+			plain, wrapped := examples[file](t, plainNS), examples[file](t, optedInNS)
+			require.NotEmpty(t, plain)
+			for what, got := range wrapped {
+				require.Equal(t, plain[what].said, got.said, what)
+				require.Contains(t, got.first, pod.EntrypointPath+" -- ", "PID 1 of "+what)
+				require.NotContains(t, plain[what].first, pod.EntrypointPath, "PID 1 of "+what)
+			}
+			require.Len(t, wrapped, len(plain))
+		})
+	}
+}
+
+func createExample(t *testing.T, namespace, file string) {
+	t.Helper()
+	objects, err := kit.Example(t.Context(), file)
+	require.NoError(t, err)
+	require.NoError(t, cluster.Create(t.Context(), namespace, objects...))
+}
+
+func seeTaskRun(t *testing.T, namespace string) map[string]seen {
+	t.Helper()
+	run, err := cluster.TaskRunDone(t.Context(), namespace, "steps")
+	require.NoError(t, err)
+	ran := describe(t, run)
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	require.Equal(t, "hello, Tekton\n", ran.Results[0].Value.StringVal)
+	require.Equal(t, int32(3), ran.Steps[2].ExitCode)
+	shown := map[string]seen{}
+	for _, step := range ran.Steps {
+		shown[step.Container] = see(step.Log)
+	}
+	return shown
+}
+
+func seePipelineRun(t *testing.T, namespace string) map[string]seen {
+	t.Helper()
+	run, err := cluster.PipelineRunDone(t.Context(), namespace, "relay")
+	require.NoError(t, err)
+	require.Equal(t, "42", run.Status.Results[0].Value.StringVal)
+	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, pods.Items, 2)
+	shown := map[string]seen{}
+	for i := range pods.Items {
+		for _, step := range stepContainers(&pods.Items[i]) {
+			shown[step] = see(logs(t, namespace, pods.Items[i].Name, step))
+		}
+	}
+	return shown
+}
+
+func seeService(t *testing.T, namespace string) map[string]seen {
+	t.Helper()
+	service, err := cluster.ServiceReady(t.Context(), namespace, "hello")
+	require.NoError(t, err)
+	return map[string]seen{"answer": see(waitForAnswer(t, service))}
+}
+
+func seeDeployment(t *testing.T, namespace string) map[string]seen {
+	t.Helper()
+	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "clock"))
+	p, err := cluster.PodOf(t.Context(), namespace, "app=clock")
+	require.NoError(t, err)
+	return map[string]seen{
+		"clock": see(logs(t, namespace, p.Name, "clock") + execIn(t, namespace, p.Name, "clock", "ps", "-o", "pid,args")),
+		"hello": see(logs(t, namespace, p.Name, "hello")),
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// install does what a user does, and returns what kubectl said.
+func install(t *testing.T) string {
+	t.Helper()
+	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/")
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
+	install(t)
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+	before := installed(t)
+	said := install(t)
+	time.Sleep(2 * time.Second) // whatever it set off would be under way
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.Equal(t, before, installed(t), "versions of the objects, after kubectl said:\n%s", said)
+}
+
+// installed has the version of every object of config/, and the restarts of the injector's pods.
+func installed(t *testing.T) map[string]string {
+	t.Helper()
+	versions := map[string]string{}
+	for _, resource := range []struct{ group, version, resource, namespace string }{
+		{"", "v1", "namespaces", ""},
+		{"", "v1", "serviceaccounts", kit.SystemNamespace},
+		{"", "v1", "configmaps", kit.SystemNamespace},
+		{"", "v1", "secrets", kit.SystemNamespace},
+		{"", "v1", "services", kit.SystemNamespace},
+		{"apps", "v1", "deployments", kit.SystemNamespace},
+		{"policy", "v1", "poddisruptionbudgets", kit.SystemNamespace},
+		{"rbac.authorization.k8s.io", "v1", "roles", kit.SystemNamespace},
+		{"rbac.authorization.k8s.io", "v1", "rolebindings", kit.SystemNamespace},
+		{"rbac.authorization.k8s.io", "v1", "clusterroles", ""},
+		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", ""},
+		{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", ""},
+		{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", ""},
+	} {
+		kind := schema.GroupVersionResource{Group: resource.group, Version: resource.version, Resource: resource.resource}
+		list, err := cluster.Dynamic.Resource(kind).Namespace(resource.namespace).List(t.Context(), partOfUs)
+		require.NoError(t, err)
+		require.NotEmpty(t, list.Items, resource.resource)
+		for i := range list.Items {
+			versions[resource.resource+"/"+list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
+		}
+	}
+	pods, err := cluster.InjectorPods(t.Context())
+	require.NoError(t, err)
+	for i := range pods {
+		versions["pods/"+pods[i].Name] = containerStates(&pods[i])
+		for _, s := range pods[i].Status.ContainerStatuses {
+			require.Zero(t, s.RestartCount, "restarts of pod %s", pods[i].Name)
+		}
+	}
+	return versions
+}
+
+// partOfUs selects what config/ installs.
+var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
+
+func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
+	namespace := optedInNamespace(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			// For the tests that follow.
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/")
+			t.Logf("installing again after a failure: %v", err)
+		}
+	})
+	_, err := kit.Run(t.Context(), "ko", "delete", "-f", "config/")
+	require.NoError(t, err)
+
+	mutating, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(t.Context(), partOfUs)
+	require.NoError(t, err)
+	require.Empty(t, mutating.Items)
+	validating, err := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(), partOfUs)
+	require.NoError(t, err)
+	require.Empty(t, validating.Items)
+	waitUntilSelected(t, namespace, false)
+	requireRunsAsWritten(t, namespace)
+
+	// All parallel tests come after this one, so they test this installation.
+	install(t)
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))
+	requireWrapped(t, again, "main")
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "again").Status.Phase)
+}

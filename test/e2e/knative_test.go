@@ -1,0 +1,148 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// helloService creates the example's Knative Service, changed, and waits until it is ready.
+func helloService(t *testing.T, namespace string, change func(*servingv1.RevisionTemplateSpec)) *servingv1.Service {
+	t.Helper()
+	objects, err := kit.Example(t.Context(), "service.yaml")
+	require.NoError(t, err)
+	service, err := kit.Typed[servingv1.Service](objects[0])
+	require.NoError(t, err)
+	change(&service.Spec.Template)
+	_, err = cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
+	require.NoError(t, err)
+	service, err = cluster.ServiceReady(t.Context(), namespace, service.Name)
+	require.NoError(t, err)
+	return service
+}
+
+// waitForAnswer asks until the Service answers: a route may become ready some
+// moments before the ingress knows it.
+func waitForAnswer(t *testing.T, service *servingv1.Service) string {
+	t.Helper()
+	var answer string
+	eventually(t, patience, "an answer from "+service.Status.URL.String(), func() (err error) {
+		answer, err = cluster.Ask(t.Context(), service, "/")
+		return err
+	})
+	return answer
+}
+
+func servingPod(t *testing.T, service *servingv1.Service) *corev1.Pod {
+	t.Helper()
+	p, err := cluster.PodOf(t.Context(), service.Namespace, "serving.knative.dev/service="+service.Name)
+	require.NoError(t, err)
+	return p
+}
+
+func requireWrappedAnswer(t *testing.T, answer string) {
+	t.Helper()
+	said, processes := kit.SplitProcesses(answer)
+	require.Equal(t, "hello, Knative\n", said)
+	require.Len(t, processes, 2, "the entrypoint and the server")
+	require.Equal(t, kit.Process{PID: 1, Command: pod.EntrypointPath + " -- /ko-app/hello"}, processes[0])
+	require.Equal(t, "/ko-app/hello", processes[1].Command)
+}
+
+func TestAKnativeServiceScalesToZeroAndBackUnderTheEntrypoint(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	service := helloService(t, namespace, func(template *servingv1.RevisionTemplateSpec) {
+		template.Annotations = map[string]string{"autoscaling.knative.dev/window": "6s"}
+	})
+	requireWrappedAnswer(t, waitForAnswer(t, service))
+	first := servingPod(t, service)
+	requireWrapped(t, first, "user-container")
+	output := follow(t, namespace, first.Name, "user-container")
+
+	eventually(t, patience, "the Service to scale to zero", func() error {
+		deployment, err := cluster.Kube.AppsV1().Deployments(namespace).Get(t.Context(), service.Status.LatestReadyRevisionName+"-deployment", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if *deployment.Spec.Replicas > 0 {
+			return fmt.Errorf("it has %d replicas", *deployment.Spec.Replicas)
+		}
+		return nil
+	})
+	requireWrappedAnswer(t, waitForAnswer(t, service))
+	second := servingPod(t, service)
+	requireWrapped(t, second, "user-container")
+	require.NotEqual(t, first.UID, second.UID, "the pod that answers after scaling to zero")
+
+	all := output.rest()
+	require.Equal(t, "stopped in order", all[len(all)-1], "the last of %q", all)
+}
+
+func TestAKnativePodThatIsStoppedAnswersFirst(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	service := helloService(t, namespace, func(*servingv1.RevisionTemplateSpec) {})
+	requireWrappedAnswer(t, waitForAnswer(t, service))
+	p := servingPod(t, service)
+	output := follow(t, namespace, p.Name, "user-container")
+
+	type answer struct {
+		text string
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		text, err := cluster.Ask(t.Context(), service, "/?sleep=5s")
+		answered <- answer{text, err}
+	}()
+	time.Sleep(time.Second) // for the request to arrive
+	deletePod(t, namespace, p.Name)
+	got := <-answered
+	require.NoError(t, got.err)
+	requireWrappedAnswer(t, got.text)
+	all := output.rest()
+	require.Contains(t, all, "told to stop, finishing requests")
+	require.Equal(t, "stopped in order", all[len(all)-1], "the last of %q", all)
+}
+
+// What a container last did is what its author reads in the Revision.
+func TestARevisionThatFailsSaysSoAsUnwrapped(t *testing.T) {
+	t.Parallel()
+	messages := map[bool]string{}
+	for wrapped, namespace := range map[bool]string{false: plainNamespace(t), true: optedInNamespace(t)} {
+		service := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Name: "fails"}}
+		// Knative looks at the container when the Deployment gives up.
+		service.Spec.Template.Annotations = map[string]string{"serving.knative.dev/progress-deadline": "5s"}
+		service.Spec.Template.Spec.Containers = []corev1.Container{busybox(t, "", "sh", "-c", "echo no database; exit 7")}
+		_, err := cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
+		require.NoError(t, err)
+		eventually(t, patience, fmt.Sprintf("Knative Service \"fails\" in namespace %q to have failed", namespace), func() error {
+			revision, err := cluster.Serving.ServingV1().Revisions(namespace).Get(t.Context(), "fails-00001", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			condition := revision.Status.GetCondition(servingv1.RevisionConditionContainerHealthy)
+			if condition == nil || !condition.IsFalse() {
+				return fmt.Errorf("its Revision says %v", condition)
+			}
+			messages[wrapped] = condition.Reason + ": " + condition.Message
+			return nil
+		})
+	}
+	require.Equal(t, "ExitCode7: Container failed with: no database\n", messages[false])
+	require.Equal(t, messages[false], messages[true])
+}

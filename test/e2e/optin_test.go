@@ -1,0 +1,133 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+func TestANamespaceThatDidNotOptInIsUntouched(t *testing.T) {
+	t.Parallel()
+	requireRunsAsWritten(t, plainNamespace(t))
+}
+
+// requireRunsAsWritten creates a pod that would be wrapped in a namespace that
+// opted in, and compares it with what was submitted.
+func requireRunsAsWritten(t *testing.T, namespace string) {
+	t.Helper()
+	submitted := askingPod("as-written", busybox(t, "main", "readlink", "/proc/1/exe"))
+	created := createPod(t, namespace, submitted)
+	require.True(t, equality.Semantic.DeepDerivative(submitted.Spec, created.Spec), "submitted %+v, created %+v", submitted.Spec, created.Spec)
+	require.Equal(t, submitted.Annotations, created.Annotations)
+	// A derivative may have more elements in its lists.
+	require.Empty(t, created.Spec.InitContainers)
+	require.Empty(t, created.Spec.Volumes)
+	require.Len(t, created.Spec.Containers, 1)
+	main := created.Spec.Containers[0]
+	require.Equal(t, submitted.Spec.Containers[0].Command, main.Command)
+	require.Empty(t, main.Args)
+	require.Empty(t, main.VolumeMounts)
+	waitUntilDone(t, namespace, "as-written")
+	require.Equal(t, "/bin/busybox\n", logs(t, namespace, "as-written", "main"))
+}
+
+func TestANamespaceOptsOutByRemovingTheAnnotation(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	requireWrapped(t, createPod(t, namespace, askingPod("before", busybox(t, "main", "true"))), "main")
+	ns, err := annotate(t.Context(), namespace, "null")
+	require.NoError(t, err)
+	require.NotContains(t, ns.Labels, pod.InjectAnnotation, "the label goes with the annotation")
+	waitUntilSelected(t, namespace, false)
+	requireRunsAsWritten(t, namespace)
+}
+
+func TestANamespaceOptsInLater(t *testing.T) {
+	t.Parallel()
+	namespace := plainNamespace(t)
+	ns, err := annotate(t.Context(), namespace, `"true"`)
+	require.NoError(t, err)
+	require.Equal(t, "true", ns.Labels[pod.InjectAnnotation])
+	waitUntilSelected(t, namespace, true)
+	requireWrapped(t, createPod(t, namespace, askingPod("later", busybox(t, "main", "true"))), "main")
+}
+
+// waitUntilSelected waits until the API server has noticed a label: it selects
+// webhooks by what it last heard of a namespace.
+func waitUntilSelected(t *testing.T, namespace string, want bool) {
+	t.Helper()
+	eventually(t, 10*time.Second, fmt.Sprintf("the API server to see that namespace %q is opted in: %v", namespace, want), func() error {
+		seen, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), askingPod("probe", busybox(t, "main", "true")),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		if (untouched(seen) != nil) != want {
+			return errors.New("a pod would still be treated as before")
+		}
+		return nil
+	})
+}
+
+func TestALabelThatSomebodyRemovesIsRepaired(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	for _, value := range []string{"null", `"false"`} {
+		_, err := cluster.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"`+pod.InjectAnnotation+`":`+value+`}}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		waitForLabel(t, namespace, true)
+	}
+}
+
+func TestALabelWithoutAnnotationIsRemoved(t *testing.T) {
+	t.Parallel()
+	waitForLabel(t, plainNamespace(t, pod.InjectAnnotation, "true"), false)
+}
+
+func waitForLabel(t *testing.T, namespace string, want bool) {
+	t.Helper()
+	eventually(t, time.Minute, fmt.Sprintf("namespace %q to be labelled: %v", namespace, want), func() error {
+		ns, err := cluster.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if value, labelled := ns.Labels[pod.InjectAnnotation]; labelled != want || labelled && value != "true" {
+			return fmt.Errorf("its labels are %v", ns.Labels)
+		}
+		return nil
+	})
+}
+
+func TestNamespacesThatTheClusterDependsOnCanNotOptIn(t *testing.T) {
+	t.Parallel()
+	for _, namespace := range []string{metav1.NamespaceSystem, kit.SystemNamespace} {
+		_, err := annotate(t.Context(), namespace, `"true"`)
+		require.ErrorContains(t, err, fmt.Sprintf("opting namespace %q in", namespace))
+		require.ErrorContains(t, err, "annotate another namespace")
+	}
+}
+
+func TestANamespaceAnnotationThatIsNeitherTrueNorFalseIsRefused(t *testing.T) {
+	t.Parallel()
+	namespace := plainNamespace(t)
+	_, err := annotate(t.Context(), namespace, `"yes"`)
+	require.ErrorContains(t, err, `"yes" is neither "true" nor "false"`)
+	require.ErrorContains(t, err, pod.InjectAnnotation)
+	_, err = annotate(t.Context(), namespace, `"false"`)
+	require.NoError(t, err)
+}

@@ -1,0 +1,184 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// The tests in this file take the injector away from the whole cluster, so none
+// of them is parallel.
+
+// takeDown removes the injector, and returns how to bring it back, which
+// happens at the end of the test in any case.
+func takeDown(t *testing.T) (bringBack func()) {
+	t.Helper()
+	deployment, err := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace).Get(t.Context(), kit.Injector, metav1.GetOptions{})
+	require.NoError(t, err)
+	replicas := *deployment.Spec.Replicas
+	bringBack = sync.OnceFunc(func() {
+		// The test's own context may have ended.
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		require.NoError(t, cluster.ScaleInjector(ctx, replicas))
+		require.NoError(t, cluster.InjectorServes(ctx))
+	})
+	t.Cleanup(bringBack)
+	// In this order: pods that are stopped because of the scale drain for long,
+	// and the kubelet doesn't hear of a shorter time any more.
+	require.NoError(t, cluster.KillInjector(t.Context(), 1))
+	require.NoError(t, cluster.ScaleInjector(t.Context(), 0))
+	eventually(t, time.Minute, "the injector to be gone", func() error {
+		pods, err := cluster.InjectorPods(t.Context())
+		if err == nil && len(pods) > 0 {
+			return fmt.Errorf("%d of its pods are there", len(pods))
+		}
+		return err
+	})
+	return bringBack
+}
+
+func TestANamespaceThatDidNotOptInIsUntouchedWhileTheInjectorIsDown(t *testing.T) {
+	namespace := plainNamespace(t)
+	takeDown(t)
+	requireRunsAsWritten(t, namespace)
+}
+
+func TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown(t *testing.T) {
+	namespace := optedInNamespace(t)
+	bringBack := takeDown(t)
+	_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), askingPod("alone", busybox(t, "main", "true")), metav1.CreateOptions{})
+	require.ErrorContains(t, err, kit.PodWebhook, "the error says whose webhook fails")
+	createDeployment(t, namespace, clockDeployment(t, "patient", 2))
+	eventually(t, time.Minute, "the ReplicaSet to have tried in vain", func() error {
+		events, err := cluster.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+		if err == nil && len(events.Items) == 0 {
+			return fmt.Errorf("it has not failed to create a pod")
+		}
+		return err
+	})
+	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, pods.Items, "pods that were created while the injector was down")
+
+	bringBack()
+	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "patient"))
+	pods, err = cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for i := range pods.Items {
+		requireWrapped(t, &pods.Items[i], "main")
+	}
+}
+
+func TestANamespaceThatWasAnnotatedWhileTheInjectorWasDownIsLabelledOnceItIsBack(t *testing.T) {
+	optsIn, optsOut := plainNamespace(t), optedInNamespace(t)
+	bringBack := takeDown(t)
+	ns, err := annotate(t.Context(), optsIn, `"true"`)
+	require.NoError(t, err, "the injector is never in the way of a namespace")
+	require.NotContains(t, ns.Labels, pod.InjectAnnotation)
+	ns, err = annotate(t.Context(), optsOut, "null")
+	require.NoError(t, err)
+	require.Contains(t, ns.Labels, pod.InjectAnnotation)
+	bringBack()
+	waitForLabel(t, optsIn, true)
+	waitForLabel(t, optsOut, false)
+}
+
+func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
+	const most = 10
+	plainNS, optedInNS := plainNamespace(t), optedInNamespace(t)
+	inPlain := watchPods(t, plainNS, func(p *corev1.Pod) error {
+		if p.Status.Phase == corev1.PodFailed {
+			return fmt.Errorf("pod %q failed: %s", p.Name, containerStates(p))
+		}
+		return untouched(p)
+	})
+	inOptedIn := watchPods(t, optedInNS, func(p *corev1.Pod) error {
+		if untouched(p) == nil {
+			return fmt.Errorf("pod %q is not wrapped", p.Name)
+		}
+		return nil
+	})
+
+	createDeployment(t, plainNS, clockDeployment(t, "burst", 1))
+	createDeployment(t, optedInNS, clockDeployment(t, "burst", 1))
+	for replicas := int32(2); replicas <= most; replicas++ {
+		if replicas == 4 {
+			require.NoError(t, cluster.KillInjector(t.Context(), 0))
+		}
+		require.NoError(t, cluster.Scale(t.Context(), plainNS, "burst", replicas))
+		require.NoError(t, cluster.Scale(t.Context(), optedInNS, "burst", replicas))
+		time.Sleep(500 * time.Millisecond) // some before the kill, some while nobody serves
+	}
+
+	require.NoError(t, cluster.DeploymentReady(t.Context(), plainNS, "burst"))
+	require.NoError(t, cluster.DeploymentReady(t.Context(), optedInNS, "burst"))
+	require.Equal(t, most, inPlain.stop(), "pods that were ever seen in the namespace that did not opt in")
+	require.Equal(t, most, inOptedIn.stop(), "pods that were ever seen in the namespace that opted in")
+	events, err := cluster.Kube.CoreV1().Events(optedInNS).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	require.NoError(t, err)
+	t.Logf("meanwhile, pods were refused %d times", refusals(events.Items))
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+}
+
+func refusals(events []corev1.Event) (sum int32) {
+	for _, e := range events {
+		sum += max(e.Count, 1)
+	}
+	return sum
+}
+
+// podWatch looks at every state of every pod of a namespace.
+type podWatch struct {
+	t        *testing.T
+	cancel   context.CancelFunc
+	done     chan struct{}
+	names    map[string]bool
+	problems []string
+}
+
+func watchPods(t *testing.T, namespace string, check func(*corev1.Pod) error) *podWatch {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	watch, err := cluster.Kube.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	w := &podWatch{t: t, cancel: cancel, done: make(chan struct{}), names: map[string]bool{}}
+	go func() {
+		defer close(w.done)
+		for event := range watch.ResultChan() {
+			p, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				continue
+			}
+			w.names[p.Name] = true
+			if err := check(p); err != nil {
+				w.problems = append(w.problems, err.Error())
+			}
+		}
+	}()
+	return w
+}
+
+// stop ends the test if any pod was not as it should be, and returns how many there were.
+func (w *podWatch) stop() int {
+	w.t.Helper()
+	w.cancel()
+	<-w.done
+	require.Empty(w.t, strings.Join(w.problems, "\n"))
+	return len(w.names)
+}

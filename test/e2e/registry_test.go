@@ -1,0 +1,83 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// testRepository is where an image of a test is pushed: next to those of ko.
+func testRepository(t *testing.T, name string) string {
+	t.Helper()
+	repository := strings.TrimSuffix(os.Getenv("KO_DOCKER_REPO"), "/")
+	if repository == "ko.local" || repository == "kind.local" {
+		t.Skipf("KO_DOCKER_REPO=%s is no registry, so there is nothing to look up", repository)
+	}
+	return repository + "/e2e-" + name
+}
+
+// nodePlatform is what the cluster's images have to be for.
+func nodePlatform(t *testing.T) *v1.Platform {
+	t.Helper()
+	nodes, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	require.NotEmpty(t, nodes.Items)
+	info := nodes.Items[0].Status.NodeInfo
+	return &v1.Platform{OS: info.OperatingSystem, Architecture: info.Architecture}
+}
+
+// pushed is an image that is busybox but for what it runs.
+func pushed(t *testing.T, name string, entrypoint, cmd []string) string {
+	t.Helper()
+	repository := testRepository(t, name)
+	changed := changedBusybox(t, entrypoint, cmd)
+	require.NoError(t, crane.Push(changed, repository+":latest", crane.WithContext(t.Context())))
+	digest, err := changed.Digest()
+	require.NoError(t, err)
+	return repository + "@" + digest.String()
+}
+
+// pushedIndex is an index of such images, one for each platform.
+func pushedIndex(t *testing.T, repository string, argvs map[string][]string) string {
+	t.Helper()
+	index := v1.ImageIndex(empty.Index)
+	for words, argv := range argvs {
+		platform, err := v1.ParsePlatform(words)
+		require.NoError(t, err)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        changedBusybox(t, argv, nil),
+			Descriptor: v1.Descriptor{Platform: platform},
+		})
+	}
+	tag, err := name.NewTag(testRepository(t, repository) + ":latest")
+	require.NoError(t, err)
+	require.NoError(t, remote.WriteIndex(tag, index, remote.WithContext(t.Context())))
+	return tag.Name()
+}
+
+func changedBusybox(t *testing.T, entrypoint, cmd []string) v1.Image {
+	t.Helper()
+	base, err := crane.Pull(image(t, "busybox:1.37"), crane.WithContext(t.Context()), crane.WithPlatform(nodePlatform(t)))
+	require.NoError(t, err)
+	file, err := base.ConfigFile()
+	require.NoError(t, err)
+	file = file.DeepCopy()
+	file.Config.Entrypoint, file.Config.Cmd = entrypoint, cmd
+	changed, err := mutate.ConfigFile(base, file)
+	require.NoError(t, err)
+	return changed
+}
