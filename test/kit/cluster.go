@@ -39,7 +39,8 @@ func Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster: %w; set KUBECONFIG", err)
 	}
-	config.QPS = -1 // the API server's own flow control is enough
+	config.QPS = -1                           // the API server's own flow control is enough
+	config.WarningHandler = rest.NoWarnings{} // which pods in the examples could be safer is not what they show
 	c := &Cluster{Config: config}
 	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("making a Kubernetes client: %w", err)

@@ -1,0 +1,111 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Demo runs the examples twice, in a namespace that opted in and in one that
+// didn't, and shows the difference: what the containers' commands were and have
+// become, that they ran under the entrypoint, and that they did the same.
+//
+//	go run ./test/demo
+//
+// It needs a cluster with the product installed ("make demo" sees to both),
+// leaves everything up to look around in, and fails if anything is not as it
+// claims. Package kit describes the environment that it reads.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+const (
+	optedIn = "demo"
+	plain   = "demo-plain"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := demo(ctx, newTerminal(os.Stdout))
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func demo(ctx context.Context, out *terminal) error {
+	cluster, err := kit.Connect()
+	if err != nil {
+		return err
+	}
+	err = out.during("Cluster, Tekton, Knative and the injector answer", func() error {
+		if err := cluster.Preflight(ctx); err != nil {
+			return err
+		}
+		return cluster.InjectorServes(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := out.during("Namespace "+optedIn+" opts in, "+plain+" doesn't", func() error { return makeNamespaces(ctx, cluster) }); err != nil {
+		return err
+	}
+	if err := out.during("Images are built, what an earlier demo left is gone", func() error { return prepare(ctx, cluster) }); err != nil {
+		return err
+	}
+	results, err := runAll(ctx, cluster, out)
+	if err != nil {
+		return err
+	}
+	claimed, failed := show(out, results)
+	showHowToLookAround(ctx, cluster, out)
+	if failed > 0 {
+		return fmt.Errorf("%d of %d claims don't hold: see the lines with %s", failed, claimed, cross)
+	}
+	out.heading(fmt.Sprintf("All %d claims hold.", claimed), "")
+	return nil
+}
+
+func makeNamespaces(ctx context.Context, cluster *kit.Cluster) error {
+	for name, annotation := range map[string]string{optedIn: `"true"`, plain: "null"} {
+		namespaces := cluster.Kube.CoreV1().Namespaces()
+		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating namespace %q: %w", name, err)
+		}
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, pod.InjectAnnotation, annotation)
+		ns, err := namespaces.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("annotating namespace %q: %w", name, err)
+		}
+		if _, labelled := ns.Labels[pod.InjectAnnotation]; labelled != (name == optedIn) {
+			return fmt.Errorf("annotating namespace %q: its labels don't follow: %v", name, ns.Labels)
+		}
+	}
+	return nil
+}
+
+// prepare removes the examples that an earlier demo left, so that it all happens anew.
+func prepare(ctx context.Context, cluster *kit.Cluster) error {
+	for _, e := range examples {
+		objects, err := kit.Example(ctx, e.file)
+		if err != nil {
+			return err
+		}
+		for _, namespace := range []string{optedIn, plain} {
+			if err := cluster.Delete(ctx, namespace, objects...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
