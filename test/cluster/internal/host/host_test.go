@@ -139,3 +139,25 @@ func TestShims(t *testing.T) {
 		t.Errorf("shims = %d, want %d", got, want)
 	}
 }
+
+func TestLeftoverFilesAreOurs(t *testing.T) {
+	dir := t.TempDir()
+	bundle := filepath.Join(dir, "bundles", "container")
+	if err := os.MkdirAll(bundle, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bundle, "bootstrap.json"), []byte(`{"version":3,"address":"unix:///run/containerd/s/1"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := shimSockets(filepath.Join(dir, "bundles")), []string{"/run/containerd/s/1"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("shimSockets = %q, want %q", got, want)
+	}
+	for name, target := range map[string]string{"ours": "/state/data/log", "theirs": "/state-of-another/log"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := linksInto(dir, "/state"), []string{filepath.Join(dir, "ours")}; !reflect.DeepEqual(got, want) {
+		t.Errorf("linksInto = %q, want %q", got, want)
+	}
+}

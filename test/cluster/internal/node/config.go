@@ -25,9 +25,9 @@ type settings struct {
 
 	NodeIP, NodeName, Registry, APIServer, DNSServiceIP, PodCIDR string
 
-	CgroupRoot, CNIPlugins string
-	Pause                  string // the image of the container that holds a pod's namespaces
-	RestrictOOMScoreAdj    bool
+	CgroupRoot, CNIPlugins, CNINetwork string
+	Pause                              string // the image of the container that holds a pod's namespaces
+	RestrictOOMScoreAdj                bool
 }
 
 func newSettings(l layout.Layout, pause string) settings {
@@ -35,7 +35,7 @@ func newSettings(l layout.Layout, pause string) settings {
 		Layout: l,
 		NodeIP: layout.NodeIP, NodeName: layout.NodeName, Registry: layout.Registry,
 		APIServer: layout.APIServer, DNSServiceIP: layout.DNSServiceIP, PodCIDR: layout.PodCIDR,
-		CgroupRoot: host.CgroupRoot, CNIPlugins: host.CNIPlugins,
+		CgroupRoot: host.CgroupRoot, CNIPlugins: host.CNIPlugins, CNINetwork: host.CNINetwork,
 		Pause:               pause,
 		RestrictOOMScoreAdj: !host.HasCapability(host.CapSysResource),
 	}

@@ -22,8 +22,9 @@ import (
 const (
 	startLimit = 2 * time.Minute
 	interval   = 100 * time.Millisecond
-	// A component that takes longer to end is killed.
-	stopGrace = 10 * time.Second
+	// A component that takes longer to end is killed: the API server would wait
+	// for the watches of pods.
+	stopGrace = 3 * time.Second
 )
 
 // Node is the processes of a cluster.
@@ -189,6 +190,9 @@ func (n Node) tidy(ctx context.Context) error {
 		return err
 	}
 	if err := host.Unmount(n.layout.State); err != nil {
+		return err
+	}
+	if err := host.RemoveFiles(n.layout.State, n.layout.Run("containerd", "io.containerd.runtime.v2.task", "k8s.io")); err != nil {
 		return err
 	}
 	if err := host.RemoveLinks(ctx, layout.PodCIDR); err != nil {
