@@ -47,15 +47,15 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, command, flag.Args()[1:]); err != nil {
+	if err := run(command, flag.Args()[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "cluster %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, command func(context.Context, layout.Layout, []string) error, args []string) error {
+func run(command func(context.Context, layout.Layout, []string) error, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	l, err := layout.Default()
 	if err != nil {
 		return err

@@ -4,9 +4,11 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -23,10 +25,10 @@ func Unmount(dir string) error {
 	if err != nil {
 		return fmt.Errorf("looking for mounts below %q: %w", dir, err)
 	}
-	for i := len(mounts) - 1; i >= 0; i-- {
-		err := syscall.Unmount(mounts[i], syscall.MNT_DETACH)
-		if err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
-			return fmt.Errorf("unmounting %q: %w", mounts[i], err)
+	for _, mount := range slices.Backward(mounts) {
+		err := syscall.Unmount(mount, syscall.MNT_DETACH)
+		if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
+			return fmt.Errorf("unmounting %q: %w", mount, err)
 		}
 	}
 	return nil

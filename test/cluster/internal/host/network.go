@@ -5,49 +5,47 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 )
 
 // AddAddress makes the node's address one of the loopback interface's.
-func AddAddress(ctx context.Context, ip string) error {
-	if has, err := hasAddress(ip); err != nil || has {
+func AddAddress(ctx context.Context, nodeIP string) error {
+	if has, err := hasAddress(nodeIP); err != nil || has {
 		return err
 	}
-	return run(ctx, "ip", "address", "add", ip+"/32", "dev", "lo")
+	return ip(ctx, "address", "add", nodeIP+"/32", "dev", "lo")
 }
 
 // RemoveAddress takes it away again.
-func RemoveAddress(ctx context.Context, ip string) error {
-	if has, err := hasAddress(ip); err != nil || !has {
+func RemoveAddress(ctx context.Context, nodeIP string) error {
+	if has, err := hasAddress(nodeIP); err != nil || !has {
 		return err
 	}
-	return run(ctx, "ip", "address", "del", ip+"/32", "dev", "lo")
+	return ip(ctx, "address", "del", nodeIP+"/32", "dev", "lo")
 }
 
 // AddRoute lets this machine reach the services' addresses where it has no
 // default route: a packet to one needs some route before kube-proxy's rules
 // give it another destination. The route goes with the node's address.
 func AddRoute(ctx context.Context, serviceCIDR, nodeIP string) error {
-	return run(ctx, "ip", "route", "replace", serviceCIDR, "dev", "lo", "src", nodeIP)
+	return ip(ctx, "route", "replace", serviceCIDR, "dev", "lo", "src", nodeIP)
 }
 
-func hasAddress(ip string) (bool, error) {
+func hasAddress(wanted string) (bool, error) {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
-		return false, fmt.Errorf("looking for the address %q: %w", ip, err)
+		return false, fmt.Errorf("looking for the address %q: %w", wanted, err)
 	}
 	addresses, err := loopback.Addrs()
 	if err != nil {
-		return false, fmt.Errorf("looking for the address %q: %w", ip, err)
+		return false, fmt.Errorf("looking for the address %q: %w", wanted, err)
 	}
 	for _, address := range addresses {
-		if n, ok := address.(*net.IPNet); ok && n.IP.String() == ip {
+		if n, ok := address.(*net.IPNet); ok && n.IP.String() == wanted {
 			return true, nil
 		}
 	}
@@ -130,17 +128,6 @@ func isOurs(chain string) bool {
 	return strings.HasPrefix(chain, "KUBE-") || strings.HasPrefix(chain, "CNI-")
 }
 
-func run(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("running %q: %w; PATH is %q", name, err, os.Getenv("PATH"))
-	}
-	if err != nil {
-		return fmt.Errorf("running %q: %w: %s", name+" "+strings.Join(args, " "), err, strings.TrimSpace(string(out)))
-	}
-	return nil
-}
-
 // RemoveLinks removes the network interfaces of pods, which have an address in
 // the pods' range on this end: those of ours, and of any cluster that left some.
 func RemoveLinks(ctx context.Context, podCIDR string) error {
@@ -163,7 +150,7 @@ func RemoveLinks(ctx context.Context, podCIDR string) error {
 				return fmt.Errorf("making room for pods: the interface %q has the address %s, in the pods' range %s; take it away, then try again", link.Name, n, podCIDR)
 			}
 			// With its pod's last process the kernel may remove it before we do.
-			if err := run(ctx, "ip", "link", "delete", link.Name); err != nil && linkExists(link.Name) {
+			if err := ip(ctx, "link", "delete", link.Name); err != nil && linkExists(link.Name) {
 				return err
 			}
 			break
@@ -175,4 +162,13 @@ func RemoveLinks(ctx context.Context, podCIDR string) error {
 func linkExists(name string) bool {
 	_, err := net.InterfaceByName(name)
 	return err == nil
+}
+
+// ip changes addresses, routes and links.
+func ip(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("running %q: %w: %s", "ip "+strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -153,20 +154,22 @@ func removeCgroup(top string) error {
 		if err == nil && entry.IsDir() {
 			dirs = append(dirs, path)
 		}
-		return nil //nolint:nilerr // What is gone need not be removed.
+		return nil // What is gone need not be removed.
 	})
-	for i := len(dirs) - 1; i >= 0; i-- {
-		var err error
-		for range 100 {
-			if err = os.Remove(dirs[i]); err == nil || errors.Is(err, os.ErrNotExist) {
-				err = nil
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		if err != nil {
-			return fmt.Errorf("removing the control group %q: %w", dirs[i], err)
+	for _, dir := range slices.Backward(dirs) {
+		if err := removeEmpty(dir); err != nil {
+			return fmt.Errorf("removing the control group %q: %w", dir, err)
 		}
 	}
 	return nil
+}
+
+func removeEmpty(dir string) (err error) {
+	for range 100 {
+		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
 }

@@ -80,7 +80,7 @@ func useLocalShell(args []any) {
 
 // at follows a path of fields; nil if one isn't there.
 func at(o map[string]any, path ...string) any {
-	var value any = map[string]any(o)
+	var value any = o
 	for _, field := range path {
 		fields, ok := value.(map[string]any)
 		if !ok {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -114,20 +114,16 @@ func order(all []object) (crds, rest []object) {
 			rest = append(rest, o)
 		}
 	}
-	sort.SliceStable(rest, func(i, j int) bool { return rank(rest[i].kind()) < rank(rest[j].kind()) })
+	slices.SortStableFunc(rest, func(a, b object) int { return rank(a.kind()) - rank(b.kind()) })
 	return crds, rest
 }
 
 func rank(kind string) int {
-	for i, k := range early {
-		if k == kind {
-			return i
-		}
+	if i := slices.Index(early, kind); i >= 0 {
+		return i
 	}
-	for _, k := range late {
-		if k == kind {
-			return len(early) + 1
-		}
+	if slices.Contains(late, kind) {
+		return len(early) + 1
 	}
 	return len(early)
 }
