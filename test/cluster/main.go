@@ -63,7 +63,11 @@ func run(command func(context.Context, layout.Layout, []string) error, args []st
 	if err := tools.UseSource(sourceDir()); err != nil {
 		return err
 	}
-	return command(ctx, l, args)
+	err = command(ctx, l, args)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w, while %w", context.Cause(ctx), err)
+	}
+	return err
 }
 
 // sourceDir is the directory of this file, if the compiler was allowed to tell
