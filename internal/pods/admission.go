@@ -16,10 +16,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"knative.dev/pkg/apis"
-	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
 	"knative.dev/pkg/logging"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
@@ -39,16 +41,31 @@ const answerMargin = 500 * time.Millisecond
 // containers run copierImage.
 func NewAdmissionController(copierImage string) func(context.Context, configmap.Watcher) *controller.Impl {
 	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+		logger := logging.FromContext(ctx)
+		client, err := unlimitedClient(ctx)
+		if err != nil {
+			logger.Fatalw("Failed to make a client for lookups", zap.Error(err))
+		}
 		w := &wrapper{
 			copierImage: copierImage,
-			config:      config.NewStore(logging.FromContext(ctx), watcher),
+			config:      config.NewStore(logger, watcher),
 			lookup: lookup.Remember(
-				lookup.NewRegistry(lookup.PodKeychains(kubeclient.Get(ctx)), http.DefaultTransport),
+				lookup.NewRegistry(lookup.PodKeychains(client), http.DefaultTransport),
 				config.MaxLookupTimeout,
 			),
 		}
 		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
 	}
+}
+
+// unlimitedClient reads the credentials of pods. Were it the one that the
+// reconcilers share, a burst of one tenant's pods would queue behind its rate
+// limiter, and everybody else's behind them. The API server knows how to be
+// fair; a limiter here doesn't.
+func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(injection.GetConfig(ctx))
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
 }
 
 type wrapper struct {
@@ -105,7 +122,7 @@ func budget(ctx context.Context, configured time.Duration) time.Duration {
 // creates has no name yet when it is admitted.
 func describe(p *corev1.Pod) string {
 	name := p.Name
-	if name == "" {
+	if name == "" && p.GenerateName != "" {
 		name = p.GenerateName + "*"
 	}
 	if owner := metav1.GetControllerOf(p); owner != nil {

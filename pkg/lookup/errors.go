@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Reason says why a lookup failed. It is what logs, metrics and tests use.
@@ -61,7 +62,18 @@ func newError(query Query, err error) *Error {
 	if already, ok := errors.AsType[*Error](err); ok {
 		return already
 	}
-	return &Error{Query: query, Reason: reasonOf(err), Err: err}
+	return &Error{Query: query, Reason: reasonOf(err), Err: presentable(err)}
+}
+
+// presentable leaves out the body of an answer that isn't a registry's error.
+// The text goes to whoever created the pod, who may have named any service
+// that we can reach as a registry, and must not read it through us.
+func presentable(err error) error {
+	answer, ok := errors.AsType[*transport.Error](err)
+	if !ok || len(answer.Errors) > 0 {
+		return err
+	}
+	return fmt.Errorf("the registry answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
 // notAnImageError is for what a registry has under the name, but can't be run.
@@ -88,6 +100,27 @@ func reasonOf(err error) Reason {
 		return Unreachable
 	default:
 		return RegistryError
+	}
+}
+
+// statusOf is the HTTP status of the registry's answer, 0 if err is none.
+func statusOf(err error) int {
+	if answer, ok := errors.AsType[*transport.Error](err); ok {
+		return answer.StatusCode
+	}
+	return 0
+}
+
+// reasonOfKeychain tells what is wrong with the pod's credentials from what is
+// wrong with asking the API server for them.
+func reasonOfKeychain(err error) Reason {
+	switch {
+	case reasonOf(err) == Timeout, apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err):
+		return Timeout
+	case apierrors.IsInternalError(err), apierrors.IsServiceUnavailable(err), reasonOf(err) == Unreachable:
+		return Unreachable
+	default:
+		return CredentialsError
 	}
 }
 

@@ -5,8 +5,10 @@ package lookup
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +18,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
+// Whoever may create a pod chooses the registry that we ask, so what it can
+// make us hold is bounded everywhere: an answer ([MaxManifestBytes],
+// [MaxConfigBytes]), what is kept of it, and how many are read at a time.
 const (
-	// maxDigests bounds the cache of facts. An entry is a few hundred bytes.
-	maxDigests = 4096
+	// maxDigests bounds the cache of facts, maxArgvBytes what an entry weighs,
+	// over all of an image's platforms. A real one is a few hundred bytes, and
+	// Linux starts no process with a single word of more than 128 KiB.
+	maxDigests   = 1024
+	maxArgvBytes = 128 << 10
 	// factsTTL lets unused entries go. Facts don't expire: a digest says the same for ever.
 	factsTTL = 24 * time.Hour
 	// maxPlatforms is how many platforms of an index are read. The largest
@@ -29,6 +38,10 @@ const (
 	maxPlatforms = 32
 	// platformsAtOnce is how many of them are read concurrently.
 	platformsAtOnce = 4
+	// fetchesAtOnce is how many images are read concurrently, parsesAtOnce how
+	// many configs are: parsed, hostile JSON is many times its size.
+	fetchesAtOnce = 32
+	parsesAtOnce  = 2
 )
 
 // Keychains finds the credentials of the pod that a query is asked for.
@@ -43,16 +56,22 @@ type Keychains func(ctx context.Context, query Query) (authn.Keychain, error)
 type Registry struct {
 	keychains Keychains
 	transport http.RoundTripper
-	facts     *cache.LRUExpireCache // digest (string) -> []Config
+	// facts are kept by repository and digest, as a string, not by digest
+	// alone: it is the registry that says which digest it opened, and a hostile
+	// one would name another tenant's.
+	facts   *cache.LRUExpireCache // -> []Config
+	fetches *semaphore.Weighted
+	parses  *semaphore.Weighted
 }
 
-// NewRegistry returns a Registry that speaks through transport, with answers
-// cut off at [MaxBodyBytes].
+// NewRegistry returns a Registry that speaks through transport, with bounded answers.
 func NewRegistry(keychains Keychains, transport http.RoundTripper) *Registry {
 	return &Registry{
 		keychains: keychains,
 		transport: limitBodies(transport),
 		facts:     cache.NewLRUExpireCache(maxDigests),
+		fetches:   semaphore.NewWeighted(fetchesAtOnce),
+		parses:    semaphore.NewWeighted(parsesAtOnce),
 	}
 }
 
@@ -64,10 +83,7 @@ func (r *Registry) Lookup(ctx context.Context, query Query) (*Image, error) {
 	}
 	keychain, err := r.keychains(ctx, query)
 	if err != nil {
-		if reasonOf(err) == Timeout {
-			return nil, newError(query, err)
-		}
-		return nil, &Error{Query: query, Reason: CredentialsError, Err: err}
+		return nil, &Error{Query: query, Reason: reasonOfKeychain(err), Err: err}
 	}
 	puller, err := remote.NewPuller(
 		remote.WithAuthFromKeychain(keychain),
@@ -96,7 +112,8 @@ func resolve(ctx context.Context, puller *remote.Puller, ref name.Reference) (st
 	if err == nil {
 		return head.Digest.String(), nil
 	}
-	if ctx.Err() != nil {
+	refused := reasonOf(err) == Unauthorized || reasonOf(err) == NotFound || statusOf(err) == http.StatusTooManyRequests
+	if refused || ctx.Err() != nil {
 		return "", err
 	}
 	got, err := puller.Get(ctx, ref)
@@ -108,31 +125,50 @@ func resolve(ctx context.Context, puller *remote.Puller, ref name.Reference) (st
 
 // configs returns the facts of a digest that the asker was found to have access to.
 func (r *Registry) configs(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Config, error) {
-	if cached, ok := r.facts.Get(ref.DigestStr()); ok {
+	key := ref.String()
+	if cached, ok := r.facts.Get(key); ok {
 		return cached.([]Config), nil
 	}
-	configs, err := fetch(ctx, puller, ref)
+	if err := r.fetches.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer r.fetches.Release(1)
+	configs, err := r.fetch(ctx, puller, ref)
 	if err != nil {
 		return nil, err
 	}
-	r.facts.Add(ref.DigestStr(), configs, factsTTL)
+	if bytes := argvBytes(configs); bytes > maxArgvBytes {
+		return nil, &notAnImageError{what: fmt.Sprintf("command lines of %d bytes, more than %d", bytes, maxArgvBytes)}
+	}
+	r.facts.Add(key, configs, factsTTL)
 	return configs, nil
 }
 
-func fetch(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Config, error) {
+func argvBytes(configs []Config) int {
+	const header = 16 // of a string
+	total := 0
+	for _, config := range configs {
+		for _, word := range slices.Concat(config.Entrypoint, config.Cmd) {
+			total += header + len(word)
+		}
+	}
+	return total
+}
+
+func (r *Registry) fetch(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Config, error) {
 	desc, err := puller.Get(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case desc.MediaType.IsIndex():
-		return fetchIndex(desc)
+		return r.fetchIndex(ctx, desc)
 	case desc.MediaType.IsImage():
 		image, err := desc.Image()
 		if err != nil {
 			return nil, err
 		}
-		config, err := fetchConfig(image)
+		config, err := r.fetchConfig(ctx, image)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +178,7 @@ func fetch(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Confi
 	}
 }
 
-func fetchIndex(desc *remote.Descriptor) ([]Config, error) {
+func (r *Registry) fetchIndex(ctx context.Context, desc *remote.Descriptor) ([]Config, error) {
 	index, err := desc.ImageIndex()
 	if err != nil {
 		return nil, err
@@ -172,7 +208,7 @@ func fetchIndex(desc *remote.Descriptor) ([]Config, error) {
 			if err != nil {
 				return err
 			}
-			configs[i], err = fetchConfig(image)
+			configs[i], err = r.fetchConfig(ctx, image)
 			// The index, not the config, is what the container runtime matches a node against.
 			configs[i].Platform = platform(*m.Platform)
 			return err
@@ -181,7 +217,7 @@ func fetchIndex(desc *remote.Descriptor) ([]Config, error) {
 	return configs, group.Wait()
 }
 
-func fetchConfig(image v1.Image) (Config, error) {
+func (r *Registry) fetchConfig(ctx context.Context, image v1.Image) (Config, error) {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return Config{}, err
@@ -189,15 +225,24 @@ func fetchConfig(image v1.Image) (Config, error) {
 	if mt := manifest.Config.MediaType; mt != types.OCIConfigJSON && mt != types.DockerConfigJSON {
 		return Config{}, &notAnImageError{what: fmt.Sprintf("an artifact with a config of type %q", mt)}
 	}
-	file, err := image.ConfigFile()
+	raw, err := image.RawConfigFile()
 	if err != nil {
 		return Config{}, err
 	}
-	return Config{
-		Platform:   platform(v1.Platform{OS: file.OS, Architecture: file.Architecture, Variant: file.Variant}),
-		Entrypoint: file.Config.Entrypoint,
-		Cmd:        file.Config.Cmd,
-	}, nil
+	if err := r.parses.Acquire(ctx, 1); err != nil {
+		return Config{}, err
+	}
+	defer r.parses.Release(1)
+	// Of the image spec's config (https://github.com/opencontainers/image-spec/blob/main/config.md), what we need.
+	var file struct {
+		v1.Platform
+
+		Config struct{ Entrypoint, Cmd []string } `json:"config"`
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return Config{}, fmt.Errorf("parsing the image's config: %w", err)
+	}
+	return Config{Platform: platform(file.Platform), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd}, nil
 }
 
 func platform(p v1.Platform) string {

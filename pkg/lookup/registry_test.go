@@ -285,12 +285,50 @@ func TestWhatIsNoImageIsSaidToBeNone(t *testing.T) {
 	requireReason(t, err, lookup.NotAnImage, "without any image for Linux")
 }
 
-func TestAConfigThatIsTooLongIsNotRead(t *testing.T) {
+func TestWhatIsTooLongIsNotRead(t *testing.T) {
 	server := newRegistry(t)
-	long := newImage(t, amd64, []string{strings.Repeat("x", lookup.MaxBodyBytes+1)}, nil)
-	push(t, server.image("long"), long)
+	push(t, server.image("long"), newImage(t, amd64, []string{strings.Repeat("x", lookup.MaxConfigBytes+1)}, nil))
 	_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: server.image("long")})
-	requireReason(t, err, lookup.RegistryError, "longer than")
+	requireReason(t, err, lookup.RegistryError, "longer than 1048576 bytes")
+
+	push(t, server.image("many"), newImage(t, amd64, make([]string, 9000), nil))
+	_, err = newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: server.image("many")})
+	requireReason(t, err, lookup.NotAnImage, "command lines of 144000 bytes")
+}
+
+func TestARegistryThatNamesAnothersDigestLearnsNothing(t *testing.T) {
+	server, evil := newRegistry(t), newRegistry(t)
+	private := newImage(t, amd64, []string{"/secret-command-line"}, nil)
+	push(t, server.image("private"), private)
+	digest, err := private.Digest()
+	require.NoError(t, err)
+	evil.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodHead {
+			return false
+		}
+		w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
+		w.Header().Set("Content-Length", "1")
+		w.Header().Set("Docker-Content-Digest", digest.String())
+		return true
+	}
+	asked := newLookup(anonymous)
+	_, err = asked.Lookup(t.Context(), lookup.Query{Image: server.image("private"), Namespace: "a"})
+	require.NoError(t, err)
+	for _, image := range []string{"app:1", "app@" + digest.String()} {
+		_, err = asked.Lookup(t.Context(), lookup.Query{Image: evil.image(image), Namespace: "b"})
+		requireReason(t, err, lookup.NotFound)
+	}
+}
+
+func TestWhatAServiceThatIsNoRegistrySaysIsNotPassedOn(t *testing.T) {
+	server := newRegistry(t)
+	server.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+		http.Error(w, "internal: token=hunter2", http.StatusBadRequest)
+		return true
+	}
+	_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: server.image("app")})
+	requireReason(t, err, lookup.RegistryError, "400 Bad Request")
+	require.NotContains(t, err.Error(), "hunter2")
 }
 
 func TestARegistryWithoutHEADIsAskedWithGET(t *testing.T) {

@@ -6,6 +6,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -21,7 +22,7 @@ const (
 	// doesn't hammer the registry, and a repaired image works at once.
 	failureTTL = 2 * time.Second
 	// maxAnswers bounds how many answers are remembered.
-	maxAnswers = 4096
+	maxAnswers = 1024
 )
 
 // Remember gives the answer to a question again for a few seconds, to the same
@@ -54,7 +55,13 @@ func (r *remembering) Lookup(ctx context.Context, query Query) (*Image, error) {
 		a := remembered.(answer)
 		return a.image, a.err
 	}
-	flight := r.flights.DoChan(key, func() (any, error) {
+	flight := r.flights.DoChan(key, func() (_ any, err error) {
+		// Nobody else is in a position to: this is a goroutine of its own.
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				err = fmt.Errorf("internal error: %v; please report it", recovered)
+			}
+		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
 		defer cancel()
 		image, err := r.next.Lookup(ctx, query)

@@ -12,6 +12,12 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
+// The entrypoint's flags that we set.
+const (
+	platformFlag = "-platform="
+	argFlag      = "-arg="
+)
+
 // needsLookup says whether only the image knows what the container runs. The
 // kubelet takes an empty list for an unset one.
 func needsLookup(c corev1.Container) bool { return len(c.Command) == 0 }
@@ -36,9 +42,9 @@ func wrappedArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	// The node decides which of them runs; the entrypoint there picks its own.
 	var flags []string
 	for i, config := range image.Configs {
-		flags = append(flags, "-platform="+config.Platform)
+		flags = append(flags, platformFlag+config.Platform)
 		for _, token := range inherited[i] {
-			flags = append(flags, "-arg="+escape(token))
+			flags = append(flags, argFlag+escape(token))
 		}
 	}
 	return slices.Concat(flags, []string{"--"}, c.Args), nil

@@ -21,6 +21,9 @@ func (i *Injector) install(pod *corev1.Pod, selected []int) error {
 	if err := installVolume(pod); err != nil {
 		return err
 	}
+	if err := checkWriters(pod); err != nil {
+		return err
+	}
 	wanted := i.initContainer(pod, selected)
 	at := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
 	switch {
@@ -52,6 +55,19 @@ func installVolume(pod *corev1.Pod) error {
 	return nil
 }
 
+// checkWriters refuses a container that could put another program in the entrypoint's place.
+func checkWriters(pod *corev1.Pod) error {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == VolumeName && !isOurMount(m) && c.Name != InitContainerName {
+				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
+					VolumeName, c.Name, m.MountPath, InitContainerName)
+			}
+		}
+	}
+	return nil
+}
+
 // initContainer is the container that copies the entrypoint. It asks for no
 // right and no resource that the pod didn't have before.
 func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
@@ -79,7 +95,10 @@ func isInitContainer(c corev1.Container) bool {
 // webhooks may well have changed the rest, and to change it back would start a
 // fight that reinvocation makes visible.
 func runsSame(got, wanted corev1.Container) bool {
-	return got.Image == wanted.Image && slices.Equal(got.Command, wanted.Command) && slices.Equal(got.Args, wanted.Args)
+	return got.Image == wanted.Image && slices.Equal(got.Command, wanted.Command) && slices.Equal(got.Args, wanted.Args) &&
+		!slices.ContainsFunc(got.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == VolumeName && (m.MountPath != MountPath || m.SubPath != "" || m.SubPathExpr != "")
+		})
 }
 
 // initResources are those of the wrapped container with the most CPU, as far

@@ -4,11 +4,13 @@
 package pod_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -122,6 +124,66 @@ func TestAForgedInitContainerIsReplaced(t *testing.T) {
 	result := inject(t, newInjector(nil), forged)
 	require.Equal(t, pod.Injected, result.Outcome)
 	require.Equal(t, copierImage, result.Pod.Spec.InitContainers[0].Image)
+}
+
+func TestLabelsThatATenantAddsDontHideAPod(t *testing.T) {
+	controlled := func(kind string) *corev1.Pod {
+		p := asking(running("step-a", "a"), running("user-container", "u"))
+		p.Annotations = nil
+		p.Labels = map[string]string{"tekton.dev/taskRun": "x", "serving.knative.dev/revision": "x"}
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: new(true)}}
+		return p
+	}
+	require.Equal(t, "Tekton", inject(t, newInjector(nil), controlled("TaskRun")).Owner)
+	require.Equal(t, "Knative", inject(t, newInjector(nil), controlled("ReplicaSet")).Owner)
+}
+
+func TestAForgedWrappingIsWrapped(t *testing.T) {
+	for name, forge := range map[string]func(*corev1.Container){
+		"no mount":           func(c *corev1.Container) { c.VolumeMounts = nil },
+		"flags of their own": func(c *corev1.Container) { c.Args = []string{"-mode=exec", "--", "x"} },
+		"no command":         func(c *corev1.Container) { c.Args = []string{"-version"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forged := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
+			forge(&forged.Spec.Containers[0])
+			before := slices.Clone(forged.Spec.Containers[0].Args)
+			result := inject(t, newInjector(nil), forged)
+			require.Equal(t, []string{"a"}, result.Wrapped)
+			require.Equal(t, slices.Concat([]string{"--", pod.EntrypointPath}, before), result.Pod.Spec.Containers[0].Args)
+			require.Len(t, result.Pod.Spec.Containers[0].VolumeMounts, 1)
+		})
+	}
+}
+
+func TestACopyOfAWrappedPodWithAnotherCommandIsWrapped(t *testing.T) {
+	edited := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
+	edited.Spec.Containers[0].Command, edited.Spec.Containers[0].Args = []string{"sleep"}, []string{"5"}
+	wrapped := inject(t, newInjector(nil), edited).Pod.Spec.Containers[0]
+	require.Equal(t, []string{"--", "sleep", "5"}, wrapped.Args)
+	require.Len(t, wrapped.VolumeMounts, 1)
+}
+
+func TestNobodyElseMayWriteToTheEntrypointsVolume(t *testing.T) {
+	wrapped := func() *corev1.Pod { return inject(t, newInjector(nil), asking(running("a", "x"))).Pod }
+	writable := corev1.VolumeMount{Name: pod.VolumeName, MountPath: "/x"}
+
+	byInit := wrapped()
+	byInit.Spec.InitContainers = append(byInit.Spec.InitContainers, running("evil", "cp"))
+	byInit.Spec.InitContainers[1].VolumeMounts = []corev1.VolumeMount{writable}
+	bySibling := wrapped()
+	bySibling.Spec.Containers = append(bySibling.Spec.Containers, running("evil", "cp"))
+	bySibling.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{writable}
+	for _, p := range []*corev1.Pod{byInit, bySibling} {
+		_, err := newInjector(nil).Inject(t.Context(), "tenant", p)
+		requireRefused(t, err, pod.NameCollision, `container "evil"`, `only "entrypointer-init" may write`)
+	}
+
+	hidden := wrapped()
+	hidden.Spec.Containers[0].VolumeMounts = append(hidden.Spec.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: "theirs", MountPath: pod.EntrypointPath, SubPath: "entrypoint"})
+	_, err := newInjector(nil).Inject(t.Context(), "tenant", hidden)
+	requireRefused(t, err, pod.NameCollision, `"theirs"`)
 }
 
 func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {

@@ -89,11 +89,11 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 	var names []string
 	for _, index := range selected {
 		c := &pod.Spec.Containers[index]
-		if isWrapped(*c) {
-			continue
-		}
 		if err := checkMounts(*c); err != nil {
 			return nil, err
+		}
+		if isWrapped(*c) {
+			continue
 		}
 		var image *lookup.Image
 		if needsLookup(*c) {
@@ -112,26 +112,40 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 		}
 		c.Command = []string{EntrypointPath}
 		c.Args = args
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, ReadOnly: true})
+		if !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
+			c.VolumeMounts = append(c.VolumeMounts, ourMount)
+		}
 		names = append(names, c.Name)
 	}
 	return names, nil
 }
 
 // isWrapped reads off the container's structure, which decides what will run,
-// and not off any annotation, which a tenant could forge.
+// and not off any annotation, which a tenant could forge. Flags that we would
+// not have set make it somebody else's.
 func isWrapped(c corev1.Container) bool {
-	return slices.Equal(c.Command, []string{EntrypointPath}) &&
-		slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return m.Name == VolumeName && m.MountPath == MountPath && m.SubPath == "" && m.SubPathExpr == ""
-		})
+	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
+		return false
+	}
+	end := slices.Index(c.Args, "--")
+	return end >= 0 && !slices.ContainsFunc(c.Args[:end], func(flag string) bool {
+		return !strings.HasPrefix(flag, platformFlag) && !strings.HasPrefix(flag, argFlag)
+	})
+}
+
+// ourMount is how a wrapped container gets at the entrypoint.
+var ourMount = corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, ReadOnly: true}
+
+// isOurMount ignores what an API server or another webhook may have defaulted.
+func isOurMount(m corev1.VolumeMount) bool {
+	return m.Name == ourMount.Name && m.MountPath == ourMount.MountPath && m.ReadOnly && m.SubPath == "" && m.SubPathExpr == ""
 }
 
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
 func checkMounts(c corev1.Container) error {
 	for _, m := range c.VolumeMounts {
-		if within(MountPath, m.MountPath) || within(m.MountPath, MountPath) {
-			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs (%s); mount it elsewhere",
+		if !isOurMount(m) && (within(MountPath, m.MountPath) || within(m.MountPath, MountPath)) {
+			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
 				c.Name, m.Name, m.MountPath, VolumeName, MountPath)
 		}
 	}

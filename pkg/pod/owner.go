@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // owner is a kind of pod that we know how to wrap.
@@ -19,15 +20,16 @@ type owner struct {
 }
 
 // byLabel are the owners that mark their pods by a label. The values of these
-// labels are names, so their presence is what counts.
+// labels are names, so their presence is what counts. Tenants can add labels to
+// their pods, so where both are present, the kind of controller decides.
 var byLabel = []struct {
-	label string
+	label, controller string
 	owner
 }{
 	// Steps only: Tekton stops a sidecar by patching its image to one in which
 	// our binary would keep it alive, and reads its log sidecar by protocol.
-	{"tekton.dev/taskRun", owner{"Tekton", func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }}},
-	{"serving.knative.dev/revision", owner{"Knative", func(c corev1.Container) bool { return c.Name != "queue-proxy" && !isProxy(c) }}},
+	{"tekton.dev/taskRun", "TaskRun", owner{"Tekton", func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }}},
+	{"serving.knative.dev/revision", "ReplicaSet", owner{"Knative", func(c corev1.Container) bool { return c.Name != "queue-proxy" && !isProxy(c) }}},
 }
 
 // proxies are containers that other webhooks inject. Whoever injects one
@@ -78,10 +80,8 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, ownerName string, 
 }
 
 func ownerOf(pod *corev1.Pod) (owner, bool, error) {
-	for _, known := range byLabel {
-		if _, ok := pod.Labels[known.label]; ok {
-			return known.owner, true, nil
-		}
+	if marked, ok := markedBy(pod); ok {
+		return marked, true, nil
 	}
 	if pod.Annotations[InjectAnnotation] != "true" {
 		return owner{}, false, nil
@@ -95,6 +95,19 @@ func ownerOf(pod *corev1.Pod) (owner, bool, error) {
 		return owner{}, false, err
 	}
 	return owner{"Annotation", func(c corev1.Container) bool { return slices.Contains(chosen, c.Name) }}, true, nil
+}
+
+func markedBy(pod *corev1.Pod) (marked owner, ok bool) {
+	controller := metav1.GetControllerOf(pod)
+	for _, known := range byLabel {
+		if _, labelled := pod.Labels[known.label]; !labelled {
+			continue
+		}
+		if !ok || controller != nil && controller.Kind == known.controller {
+			marked, ok = known.owner, true
+		}
+	}
+	return marked, ok
 }
 
 func chosenContainers(pod *corev1.Pod, names string) ([]string, error) {
