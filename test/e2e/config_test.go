@@ -6,31 +6,86 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// configure would write a key of the ConfigMap, if it weren't a dry run.
-func configure(t *testing.T, key, value string) error {
+// configure writes a key of the ConfigMap, and returns what undoes it.
+func configure(t *testing.T, key, value string, options metav1.UpdateOptions) (undo []byte, _ error) {
 	t.Helper()
 	maps := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace)
 	current, err := maps.Get(t.Context(), config.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	if current.Data == nil {
-		current.Data = map[string]string{}
+	undo = fmt.Appendf(nil, `{"data":{%q:null}}`, key)
+	if before, ok := current.Data[key]; ok {
+		undo = fmt.Appendf(nil, `{"data":{%q:%q}}`, key, before)
 	}
 	current.Data[key] = value
-	_, err = maps.Update(t.Context(), current, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
+	_, err = maps.Update(t.Context(), current, options)
+	return undo, err
+}
+
+// configureForNow writes a key, until the end of the test.
+func configureForNow(t *testing.T, key, value string) {
+	t.Helper()
+	undo, err := configure(t, key, value, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, undo, metav1.PatchOptions{})
+		require.NoError(t, err)
+	})
+}
+
+func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) {
+	namespace := optedInNamespace(t)
+	p := askingPod("waived", corev1.Container{Name: "main", Image: image(t, "no-such-image-of-entrypointer:1")})
+	_, err := wouldBecome(t, namespace, p)
+	require.ErrorContains(t, err, "no-such-image", "by default")
+	configureForNow(t, "failed-lookup", "admit")
+	eventually(t, time.Minute, "the injector to admit it unwrapped", func() error {
+		seen, err := wouldBecome(t, namespace, p)
+		if err != nil {
+			return err
+		}
+		return untouched(seen)
+	})
+}
+
+func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
+	namespace := optedInNamespace(t)
+	p := plainPod("opts-out", busybox(t, "step-only", "true"))
+	p.Labels = map[string]string{"tekton.dev/taskRun": "any"}
+	p.Annotations = map[string]string{pod.InjectAnnotation: "false"}
+	seen, err := wouldBecome(t, namespace, p)
+	require.NoError(t, err)
+	require.NoError(t, untouched(seen), "by default")
+	configureForNow(t, "pod-opt-out", "forbidden")
+	eventually(t, time.Minute, "the injector to wrap it all the same", func() error {
+		seen, err := wouldBecome(t, namespace, p)
+		if err == nil && untouched(seen) == nil {
+			return errors.New("it would run as it is")
+		}
+		return err
+	})
 }
 
 func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
+	dryRun := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
 	for _, bad := range []struct {
 		key, value string
 		says       []string
@@ -41,11 +96,12 @@ func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 		{"lookup-timout", "1s", []string{`key "lookup-timout" is unknown`, "lookup-timeout"}},
 		{"_example", "lookup-timeout: 1s", []string{"_example"}},
 	} {
-		err := configure(t, bad.key, bad.value)
+		_, err := configure(t, bad.key, bad.value, dryRun)
 		require.Error(t, err, "%s: %s", bad.key, bad.value)
 		for _, part := range bad.says {
 			require.ErrorContains(t, err, part)
 		}
 	}
-	require.NoError(t, configure(t, "lookup-timeout", "1s"))
+	_, err := configure(t, "lookup-timeout", "1s", dryRun)
+	require.NoError(t, err)
 }

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,6 +79,18 @@ func installed(t *testing.T) map[string]string {
 var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
+	requireUninstalledBy(t, "ko", "delete", "-f", "config/")
+}
+
+// Somebody who doesn't know better deletes the namespace, and nothing else.
+func TestDeletingTheNamespaceLeavesNoWebhookThatBlocksPods(t *testing.T) {
+	requireUninstalledBy(t, "kubectl", "delete", "namespace", kit.SystemNamespace)
+}
+
+// requireUninstalledBy uninstalls the injector by a command, and installs it
+// again. All parallel tests come later, so they test that installation.
+func requireUninstalledBy(t *testing.T, command ...string) {
+	t.Helper()
 	namespace := optedInNamespace(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -88,19 +101,18 @@ func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})
-	_, err := kit.Run(t.Context(), "ko", "delete", "-f", "config/")
+	_, err := kit.Run(t.Context(), command[0], command[1:]...)
 	require.NoError(t, err)
-
-	mutating, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(t.Context(), partOfUs)
-	require.NoError(t, err)
-	require.Empty(t, mutating.Items)
-	validating, err := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(), partOfUs)
-	require.NoError(t, err)
-	require.Empty(t, validating.Items)
+	eventually(t, 30*time.Second, "the webhooks to be gone", func() error {
+		mutating, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(t.Context(), partOfUs)
+		if err == nil && len(mutating.Items) > 0 {
+			return fmt.Errorf("%q is there", mutating.Items[0].Name)
+		}
+		return err
+	})
 	waitUntilSelected(t, namespace, false)
 	requireRunsAsWritten(t, namespace)
 
-	// All parallel tests come after this one, so they test this installation.
 	install(t)
 	require.NoError(t, cluster.InjectorServes(t.Context()))
 	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))

@@ -71,8 +71,7 @@ func TestANamespaceOptsInLater(t *testing.T) {
 func waitUntilSelected(t *testing.T, namespace string, want bool) {
 	t.Helper()
 	eventually(t, 10*time.Second, fmt.Sprintf("the API server to see that namespace %q is opted in: %v", namespace, want), func() error {
-		seen, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), askingPod("probe", busybox(t, "main", "true")),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		seen, err := wouldBecome(t, namespace, askingPod("probe", busybox(t, "main", "true")))
 		if err != nil {
 			return err
 		}

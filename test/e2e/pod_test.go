@@ -8,9 +8,11 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -58,8 +60,7 @@ func TestAPodThatDoesNotAskIsUntouchedInAnOptedInNamespace(t *testing.T) {
 func TestServerSideDryRunShowsTheRewrittenPod(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	seen, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), askingPod("dry", busybox(t, "main", "echo", "hello")),
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	seen, err := wouldBecome(t, namespace, askingPod("dry", busybox(t, "main", "echo", "hello")))
 	require.NoError(t, err)
 	requireWrapped(t, seen, "main")
 	require.Equal(t, []string{"--", "echo", "hello"}, seen.Spec.Containers[0].Args)
@@ -80,20 +81,45 @@ func TestAPodAnnotationThatIsNeitherTrueNorFalseIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `pod "unclear"`)
 }
 
-func TestAGuaranteedPodStaysGuaranteed(t *testing.T) {
+// requests are the requests, and the limits, of a container.
+func requests(cpu, memory string) corev1.ResourceRequirements {
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceRequirements{Requests: list, Limits: list}
+}
+
+func TestAGuaranteedPodStaysGuaranteedAndWithinItsQuota(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
+	_, err := cluster.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "tight"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			corev1.ResourceRequestsCPU: resource.MustParse("150m"), corev1.ResourceLimitsCPU: resource.MustParse("150m"),
+			corev1.ResourceRequestsMemory: resource.MustParse("96Mi"), corev1.ResourceLimitsMemory: resource.MustParse("96Mi"),
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	p := askingPod("guaranteed", busybox(t, "small", "true"), busybox(t, "large", "true"))
-	for i, cpu := range []string{"50m", "100m"} {
-		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("32Mi")}
-		p.Spec.Containers[i].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
-	}
-	createPod(t, namespace, p)
+	p.Spec.Containers[0].Resources = requests("50m", "64Mi")
+	p.Spec.Containers[1].Resources = requests("100m", "32Mi")
+	eventually(t, time.Minute, "the quota to be in force, and the pod to fit into it", func() error {
+		_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
+		return err
+	})
 	done := waitUntilDone(t, namespace, "guaranteed")
 	require.Equal(t, corev1.PodQOSGuaranteed, done.Status.QOSClass)
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
 	requireWrapped(t, done, "small", "large")
-	require.Equal(t, "100m", done.Spec.InitContainers[0].Resources.Requests.Cpu().String(), "no more than the containers together")
+}
+
+func TestInjectingTwiceEqualsInjectingOnce(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	p := askingPod("twice", busybox(t, "command", "true"), busybox(t, "image"))
+	once := createPod(t, namespace, p)
+	requireWrapped(t, once, "command", "image")
+	p.Name, p.Spec, p.Annotations = "twice-again", *once.Spec.DeepCopy(), once.Annotations
+	twice := createPod(t, namespace, p)
+	require.True(t, equality.Semantic.DeepEqual(once.Spec, twice.Spec), "once: %+v; twice: %+v", once.Spec, twice.Spec)
 }
 
 func TestANamespaceThatEnforcesTheRestrictedProfileAdmitsAWrappedPod(t *testing.T) {

@@ -60,6 +60,12 @@ func createPod(t *testing.T, namespace string, p *corev1.Pod) *corev1.Pod {
 	return created
 }
 
+// wouldBecome is a pod as the injector would have it.
+func wouldBecome(t *testing.T, namespace string, p *corev1.Pod) (*corev1.Pod, error) {
+	t.Helper()
+	return cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
 // waitForPhase waits for one of the phases, which are the only ones where it stops.
 func waitForPhase(t *testing.T, namespace, name string, phases ...corev1.PodPhase) *corev1.Pod {
 	t.Helper()
