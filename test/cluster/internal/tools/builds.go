@@ -100,7 +100,8 @@ func buildTraefik(ctx context.Context, g golang, t Tool, into string) error {
 		return err
 	}
 	const module, version = "github.com/go-acme/lego/v4", "v4.31.0"
-	lego, err := g.copyModule(ctx, "lego", module, version)
+	const copied = "lego" // beside Traefik's
+	lego, err := g.copyModule(ctx, copied, module, version)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func buildTraefik(ctx context.Context, g golang, t Tool, into string) error {
 	if err := os.WriteFile(list, []byte(noDNSProviders), 0o644); err != nil {
 		return err
 	}
-	if err := g.run(ctx, dir, "mod", "edit", "-replace", module+"="+lego); err != nil {
+	if err := g.run(ctx, dir, "mod", "edit", "-replace", module+"=../"+copied); err != nil {
 		return err
 	}
 	flags := ldflags("github.com/traefik/traefik/v3/pkg/version.Version=" + t.Version)
