@@ -1,0 +1,65 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// asClaimed is an example about which all claims hold.
+func asClaimed() result {
+	plain := container{
+		name: "main", command: []string{"/tekton/scripts/script-0-abcde"}, args: []string{"--"}, said: "hello\n", exit: "0",
+		processes: []kit.Process{{PID: 1, Command: "/tekton/scripts/script-0-abcde --"}},
+	}
+	wrapped := plain
+	wrapped.command = []string{pod.EntrypointPath}
+	wrapped.args = []string{"--", "/tekton/scripts/script-0-vwxyz", "--"}
+	wrapped.processes = []kit.Process{{PID: 1, Command: pod.EntrypointPath + " -- /tekton/scripts/script-0-vwxyz --"}}
+	return result{
+		example: example{title: "Example", file: "example.yaml"},
+		plain:   run{verdict: "Succeeded", containers: []container{plain}, facts: []fact{{"result", "42"}}},
+		wrapped: run{verdict: "Succeeded", containers: []container{wrapped}, facts: []fact{{"result", "42"}}},
+	}
+}
+
+func TestAClaimThatDoesNotHoldIsCountedAndShown(t *testing.T) {
+	for what, spoil := range map[string]func(*result){
+		"":                          func(*result) {},
+		"in both namespaces":        func(r *result) { r.wrapped.verdict = "not Succeeded" },
+		"result in both":            func(r *result) { r.wrapped.facts[0].value = "41" },
+		"PID 1 is our entrypoint":   func(r *result) { r.wrapped.containers[0].processes = nil },
+		"same command":              func(r *result) { r.wrapped.containers[0].args = []string{"--", "sh"} },
+		"same output, same exit":    func(r *result) { r.wrapped.containers[0].exit = "1" },
+		"1 container of the user's": func(r *result) { r.plain.containers = append(r.plain.containers, container{}) },
+	} {
+		r := asClaimed()
+		spoil(&r)
+		var shown strings.Builder
+		claimed, failed := show(&terminal{to: &shown, width: 80}, []result{r})
+		require.Equal(t, 6, claimed)
+		if what == "" {
+			require.Zero(t, failed, shown.String())
+			continue
+		}
+		require.Equal(t, 1, failed, shown.String())
+		require.Regexp(t, cross+` .*`+what+`.*, but it is not so: plain: `, shown.String())
+	}
+}
+
+func TestALongCommandLosesItsMiddle(t *testing.T) {
+	require.Equal(t, "entryp…nd", shorten("entrypoint and so on to the end", 9))
+	require.Equal(t, "a b", shorten("a\nb\n", 9))
+}
+
+func TestColourIsForScreensOnly(t *testing.T) {
+	require.Equal(t, "text", (&terminal{}).paint(red, "text"))
+	require.Equal(t, "\x1b[31mtext\x1b[0m", (&terminal{colour: true}).paint(red, "text"))
+}
