@@ -92,8 +92,8 @@ func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
 `
 
 // buildTraefik builds it without the clients of 150 DNS providers, which get
-// certificates from an ACME server: they are four fifths of what there is to
-// compile, and a test cluster asks for no such certificate.
+// certificates from an ACME server: they are most of what there is to compile,
+// and a test cluster asks for no such certificate.
 func buildTraefik(ctx context.Context, g golang, t Tool, into string) error {
 	dir, err := g.copyModule(ctx, t.Name, "github.com/traefik/traefik/v3", t.Version)
 	if err != nil {
