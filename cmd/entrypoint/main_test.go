@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,6 +44,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	// nohup and background jobs hand these on ignored, and a shell can't trap
+	// what it was started with ignored. Who is notified passes on the default.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	dir, err := os.MkdirTemp("", "entrypoint-test-")
 	if err != nil {
 		panic(err)
