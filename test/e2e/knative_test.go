@@ -119,8 +119,9 @@ func TestARevisionThatFailsSaysSoAsUnwrapped(t *testing.T) {
 	messages := map[bool]string{}
 	for wrapped, namespace := range map[bool]string{false: plainNamespace(t), true: optedInNamespace(t)} {
 		service := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Name: "fails"}}
-		// Knative looks at the container when the Deployment gives up.
-		service.Spec.Template.Annotations = map[string]string{"serving.knative.dev/progress-deadline": "5s"}
+		// Knative looks at the container once, when the Deployment gives up: after
+		// its first crash, and before it is scaled to zero.
+		service.Spec.Template.Annotations = map[string]string{"serving.knative.dev/progress-deadline": "15s"}
 		service.Spec.Template.Spec.Containers = []corev1.Container{busybox(t, "", "sh", "-c", "echo no database; exit 7")}
 		_, err := cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
 		require.NoError(t, err)
