@@ -5,27 +5,48 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"knative.dev/pkg/configmap"
+	"sigs.k8s.io/yaml"
 
+	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // Name is the name of the ConfigMap, in the namespace of the injector.
 const Name = "config-entrypointer"
 
-// The keys of the ConfigMap.
-const (
-	lookupTimeoutKey = "lookup-timeout"
-	failedLookupKey  = "failed-lookup"
-	podOptOutKey     = "pod-opt-out"
-)
+// keys says how each key of the ConfigMap is read into a Config that has its default.
+var keys = map[string]func(*Config, string) error{
+	"lookup-timeout": setLookupTimeout,
+	"failed-lookup": func(c *Config, value string) error {
+		return setChoice(&c.Policy.WaiveFailedLookups, value, "refuse", "admit")
+	},
+	"pod-opt-out": func(c *Config, value string) error {
+		return setChoice(&c.Policy.ForbidOptOut, value, "allowed", "forbidden")
+	},
+	"pod-owners":         setOwners,
+	"proxy-containers":   setProxies,
+	allowedRegistriesKey: func(c *Config, value string) error { return addPatterns(&c.Lookup.Allowed.Everywhere, value) },
+	"private-addresses": func(c *Config, value string) error {
+		return setChoice(&c.Lookup.ForbidPrivateAddresses, value, "allowed", "forbidden")
+	},
+	"registry-mirrors": setMirrors,
+	"registry-ca":      setCertificates,
+	"static-images":    setStaticImages,
+}
+
+// allowedRegistriesKey is also the beginning of keys that end with a namespace.
+const allowedRegistriesKey = "allowed-registries"
 
 const (
 	minLookupTimeout = 100 * time.Millisecond
@@ -38,6 +59,7 @@ type Config struct {
 	// LookupTimeout is how long one admission may wait for a registry.
 	LookupTimeout time.Duration
 	Policy        pod.Policy
+	Lookup        lookup.Options
 }
 
 // FromConfigMap parses the ConfigMap. Keys that it doesn't know are errors:
@@ -45,44 +67,139 @@ type Config struct {
 func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
 	config := &Config{LookupTimeout: MaxLookupTimeout}
 	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+		if key == configmap.ExampleKey {
+			continue
+		}
 		if err := config.set(key, cm.Data[key]); err != nil {
-			return nil, fmt.Errorf("reading ConfigMap %q: %w", Name, err)
+			return nil, fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, key, err)
 		}
 	}
 	return config, nil
 }
 
-func (c *Config) set(key, value string) (err error) {
-	switch key {
-	case configmap.ExampleKey:
-	case lookupTimeoutKey:
-		c.LookupTimeout, err = parseTimeout(value)
-	case failedLookupKey:
-		c.Policy.WaiveFailedLookups, err = parseChoice(key, value, "refuse", "admit")
-	case podOptOutKey:
-		c.Policy.ForbidOptOut, err = parseChoice(key, value, "allowed", "forbidden")
-	default:
-		err = fmt.Errorf("key %q is unknown; the keys are %s", key,
-			strings.Join([]string{failedLookupKey, lookupTimeoutKey, podOptOutKey}, ", "))
+func (c *Config) set(key, value string) error {
+	if namespace, ok := strings.CutPrefix(key, allowedRegistriesKey+"."); ok {
+		return c.allowIn(namespace, value)
 	}
-	return err
+	set, ok := keys[key]
+	if !ok {
+		return fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE",
+			strings.Join(slices.Sorted(maps.Keys(keys)), ", "), allowedRegistriesKey)
+	}
+	return set(c, value)
 }
 
-func parseTimeout(value string) (time.Duration, error) {
+func setLookupTimeout(c *Config, value string) error {
 	timeout, err := time.ParseDuration(value)
 	if err != nil || timeout < minLookupTimeout || timeout > MaxLookupTimeout {
-		return 0, fmt.Errorf("key %q: %q is not a duration from %v to %v, such as \"2s\"",
-			lookupTimeoutKey, value, minLookupTimeout, MaxLookupTimeout)
+		return fmt.Errorf("%q is not a duration from %v to %v, such as \"2s\"", value, minLookupTimeout, MaxLookupTimeout)
 	}
-	return timeout, nil
+	c.LookupTimeout = timeout
+	return nil
 }
 
-// parseChoice says whether value is the second of two choices.
-func parseChoice(key, value, first, second string) (bool, error) {
-	if value != first && value != second {
-		return false, fmt.Errorf("key %q: %q is neither %q nor %q", key, value, first, second)
+// setChoice sets whether value is the second of two choices.
+func setChoice(second *bool, value, first, other string) error {
+	if value != first && value != other {
+		return fmt.Errorf("%q is neither %q nor %q", value, first, other)
 	}
-	return value == second, nil
+	*second = value == other
+	return nil
+}
+
+var owners = []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}
+
+func setOwners(c *Config, value string) error {
+	c.Policy.Owners = []pod.Owner{}
+	for _, word := range words(value) {
+		if !slices.Contains(owners, pod.Owner(word)) {
+			return fmt.Errorf("%q is none of %v", word, owners)
+		}
+		c.Policy.Owners = append(c.Policy.Owners, pod.Owner(word))
+	}
+	return nil
+}
+
+func setProxies(c *Config, value string) error {
+	c.Policy.Proxies = []string{}
+	for _, word := range words(value) {
+		if wrong := validation.IsDNS1123Label(word); len(wrong) > 0 {
+			return fmt.Errorf("%q is no name of a container: %s", word, strings.Join(wrong, "; "))
+		}
+		c.Policy.Proxies = append(c.Policy.Proxies, word)
+	}
+	return nil
+}
+
+func (c *Config) allowIn(namespace, value string) error {
+	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+		return fmt.Errorf("%q is no name of a namespace: %s", namespace, strings.Join(wrong, "; "))
+	}
+	var patterns []lookup.Pattern
+	if err := addPatterns(&patterns, value); err != nil {
+		return err
+	}
+	if c.Lookup.Allowed.Namespaces == nil {
+		c.Lookup.Allowed.Namespaces = map[string][]lookup.Pattern{}
+	}
+	c.Lookup.Allowed.Namespaces[namespace] = patterns
+	return nil
+}
+
+func addPatterns(patterns *[]lookup.Pattern, value string) error {
+	for _, word := range words(value) {
+		pattern, err := lookup.ParsePattern(word)
+		if err != nil {
+			return err
+		}
+		*patterns = append(*patterns, pattern)
+	}
+	return nil
+}
+
+func setMirrors(c *Config, value string) error {
+	var mirrors map[string][]string
+	if err := yaml.UnmarshalStrict([]byte(value), &mirrors); err != nil {
+		return fmt.Errorf("it is no YAML of the form \"docker.io: [mirror.example]\": %w", err)
+	}
+	for _, registry := range slices.Sorted(maps.Keys(mirrors)) {
+		if c.Lookup.Mirrors == nil {
+			c.Lookup.Mirrors = lookup.Mirrors{}
+		}
+		if err := c.Lookup.Mirrors.Add(registry, mirrors[registry]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setCertificates(c *Config, value string) error {
+	c.Lookup.Certificates = strings.TrimSpace(value)
+	if c.Lookup.Certificates == "" {
+		return nil
+	}
+	return lookup.AppendCertificates(x509.NewCertPool(), value)
+}
+
+func setStaticImages(c *Config, value string) error {
+	var images map[string]struct{ Entrypoint, Cmd []string }
+	if err := yaml.UnmarshalStrict([]byte(value), &images); err != nil {
+		return fmt.Errorf("it is no YAML of the form \"image:tag: {entrypoint: [...], cmd: [...]}\": %w", err)
+	}
+	for _, image := range slices.Sorted(maps.Keys(images)) {
+		if c.Lookup.Static == nil {
+			c.Lookup.Static = lookup.StaticImages{}
+		}
+		if err := c.Lookup.Static.Add(image, lookup.Config{Entrypoint: images[image].Entrypoint, Cmd: images[image].Cmd}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// words splits a list at commas, spaces and newlines.
+func words(value string) []string {
+	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
 // Store holds the newest ConfigMap that could be parsed.

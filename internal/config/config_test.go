@@ -4,7 +4,10 @@
 package config_test
 
 import (
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -42,33 +46,115 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 
 	var shown map[string]string
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
-	require.Len(t, shown, 3)
 	explicit, err := config.FromConfigMap(&corev1.ConfigMap{Data: shown})
 	require.NoError(t, err)
+	require.Equal(t, pod.DefaultProxies, explicit.Policy.Proxies)
+	require.Equal(t, []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}, explicit.Policy.Owners)
+	explicit.Policy.Proxies, explicit.Policy.Owners = nil, nil
 	require.Equal(t, defaults, explicit)
+
+	_, err = config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{"unknown": ""}})
+	require.ErrorContains(t, err, "the keys are "+strings.Join(slices.Sorted(maps.Keys(shown)), ", ")+" and ",
+		"the example shows every key there is")
 }
+
+// testCA is self-signed and nobody's.
+const testCA = `-----BEGIN CERTIFICATE-----
+MIIBezCCASGgAwIBAgIUciizpPtkcR+doAA8RJsaBOjFdJMwCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHdGVzdCBDQTAgFw0yNjExMjExMzMyMjZaGA8yMTI2MTAyODEz
+MzIyNlowEjEQMA4GA1UEAwwHdGVzdCBDQTBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABGPklADS6jXd0LROf2idr40v9OvjOylY8agkEYXi0VJfLg819b+v9vKiXTXd
+njNoIcmInavEB0Tg/AN9r3Mmdj6jUzBRMB0GA1UdDgQWBBSJNGipjbu+9+kx6w7s
+AVSF9qeYOzAfBgNVHSMEGDAWgBSJNGipjbu+9+kx6w7sAVSF9qeYOzAPBgNVHRMB
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIGStISEyaOCvZZZYzcDcaxnGmXAd
+nYC9z8bKUeZXHnwGAiEAnrLErMYkVwgElAtXoiuS8H4h9Sc9L+TMnZRvG1bGrLY=
+-----END CERTIFICATE-----
+`
 
 func TestEachKeyIsRead(t *testing.T) {
 	got, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{
-		"lookup-timeout": "250ms", "failed-lookup": "admit", "pod-opt-out": "forbidden",
+		"lookup-timeout":            "250ms",
+		"failed-lookup":             "admit",
+		"pod-opt-out":               "forbidden",
+		"pod-owners":                "Tekton,Knative",
+		"proxy-containers":          "",
+		"allowed-registries":        "docker.io\n*.example, registry.example:5000/team",
+		"allowed-registries.team-a": "ghcr.io/team-a",
+		"private-addresses":         "forbidden",
+		"registry-mirrors":          "docker.io: [mirror.example:5000, harbor.example/hub]",
+		"registry-ca":               testCA,
+		"static-images":             "tools/build:1:\n  entrypoint: [/build]\n  cmd: [--help]\n",
 	}})
 	require.NoError(t, err)
 	require.Equal(t, &config.Config{
 		LookupTimeout: 250 * time.Millisecond,
-		Policy:        pod.Policy{ForbidOptOut: true, WaiveFailedLookups: true},
+		Policy: pod.Policy{
+			ForbidOptOut: true, WaiveFailedLookups: true,
+			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{},
+		},
+		Lookup: lookup.Options{
+			Allowed: lookup.AllowList{
+				Everywhere: []lookup.Pattern{pattern(t, "docker.io"), pattern(t, "*.example"), pattern(t, "registry.example:5000/team")},
+				Namespaces: map[string][]lookup.Pattern{"team-a": {pattern(t, "ghcr.io/team-a")}},
+			},
+			Static:                 lookup.StaticImages{"index.docker.io/tools/build:1": {Entrypoint: []string{"/build"}, Cmd: []string{"--help"}}},
+			Mirrors:                lookup.Mirrors{"index.docker.io": {"mirror.example:5000", "harbor.example/hub"}},
+			Certificates:           strings.TrimSpace(testCA),
+			ForbidPrivateAddresses: true,
+		},
 	}, got)
 }
 
+func pattern(t *testing.T, text string) lookup.Pattern {
+	t.Helper()
+	parsed, err := lookup.ParsePattern(text)
+	require.NoError(t, err)
+	return parsed
+}
+
 func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
-	for key, test := range map[string]struct{ value, says string }{
-		"lookup-timeout": {"1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
-		"failed-lookup":  {"ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
-		"pod-opt-out":    {"", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
-		"lookup-timout":  {"1s", `key "lookup-timout" is unknown; the keys are failed-lookup, lookup-timeout, pod-opt-out`},
+	for _, test := range []struct{ key, value, says string }{
+		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
+		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
+		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
+		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of [Tekton Knative Annotation]`},
+		{"proxy-containers", "istio_proxy", `key "proxy-containers": "istio_proxy" is no name of a container`},
+		{"allowed-registries", "https://docker.io", `key "allowed-registries": "https://docker.io" is no registry, such as`},
+		{"allowed-registries.Team_A", "docker.io", `"Team_A" is no name of a namespace`},
+		{"private-addresses", "no", `"no" is neither "allowed" nor "forbidden"`},
+		{"registry-mirrors", "docker.io: mirror.example", `key "registry-mirrors": it is no YAML of the form`},
+		{"registry-mirrors", "docker.io: [https://mirror.example]", `"https://mirror.example" is no mirror, such as`},
+		{"registry-mirrors", "docker.io/library: [mirror.example]", `"docker.io/library" is no registry, such as`},
+		{"registry-ca", "secret", `key "registry-ca": there is no certificate in it`},
+		{"static-images", "app: [run]", `key "static-images": it is no YAML of the form`},
+		{"static-images", "app: {command: [run]}", `unknown field`},
+		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
+		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, failed-lookup, lookup-timeout, `},
 	} {
-		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{key: test.value}})
+		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})
 		require.ErrorContains(t, err, test.says)
 	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("lookup-timeout", "1s")
+	f.Add("allowed-registries.team-a", "*.example, docker.io/library")
+	f.Add("registry-mirrors", "docker.io: [mirror.example:5000]")
+	f.Add("static-images", "app:1: {entrypoint: [run]}")
+	f.Add("registry-ca", testCA)
+	f.Add("pod-owners", "Tekton")
+	f.Fuzz(func(t *testing.T, key, value string) {
+		read, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{key: value}})
+		if err != nil {
+			return
+		}
+		if read.LookupTimeout <= 0 || read.LookupTimeout > config.MaxLookupTimeout {
+			t.Fatalf("lookup-timeout is %v", read.LookupTimeout)
+		}
+		if _, err := lookup.New(nil, read.Lookup, read.LookupTimeout); err != nil {
+			t.Fatalf("what was accepted can't be used: %v", err)
+		}
+	})
 }
 
 func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {

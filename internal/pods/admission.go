@@ -9,16 +9,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"knative.dev/pkg/apis"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
@@ -46,13 +50,18 @@ func NewAdmissionController(copierImage string) func(context.Context, configmap.
 		if err != nil {
 			logger.Fatalw("Failed to make a client for lookups", zap.Error(err))
 		}
+		metrics, err := newMetrics(otel.GetMeterProvider())
+		if err != nil {
+			logger.Fatalw("Failed to register metrics", zap.Error(err))
+		}
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
 		w := &wrapper{
 			copierImage: copierImage,
 			config:      config.NewStore(logger, watcher),
-			lookup: lookup.Remember(
-				lookup.NewRegistry(lookup.PodKeychains(client), http.DefaultTransport),
-				config.MaxLookupTimeout,
-			),
+			lookups:     &lookups{credentials: lookup.PodCredentials(client), metrics: metrics},
+			metrics:     metrics,
+			events:      &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
 		}
 		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
 	}
@@ -71,7 +80,9 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 type wrapper struct {
 	copierImage string
 	config      *config.Store
-	lookup      lookup.Lookuper
+	lookups     *lookups
+	metrics     *metrics
+	events      *events
 }
 
 func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -80,28 +91,48 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if err := json.Unmarshal(request.Object.Raw, &before); err != nil {
 		return admission.Malformed(err)
 	}
-	current := w.config.Load()
-	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
-	defer cancel()
-
-	injector := &pod.Injector{CopierImage: w.copierImage, Lookup: w.lookup, Policy: current.Policy}
-	result, err := injector.Inject(ctx, request.Namespace, &before)
-
-	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)), zap.Duration("took", time.Since(start)))
-	var refusal *pod.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		logger.Infow("Refused a pod", zap.String("outcome", string(refusal.Outcome)), zap.Error(err))
-		return admission.Deny(fmt.Errorf("%s: %w", describe(&before), err))
-	case err != nil:
-		logger.Errorw("Failed to decide on a pod", zap.Error(err))
-		return admission.Deny(fmt.Errorf("%s: %w", describe(&before), err))
+	result, err := w.decide(ctx, request.Namespace, &before)
+	outcome := result.Outcome
+	if err != nil {
+		err = fmt.Errorf("%s: %w", describe(&before), err)
+		outcome = outcomeOf(err)
 	}
-	logger.Infow("Decided on a pod", zap.String("outcome", string(result.Outcome)),
-		zap.String("owner", result.Owner), zap.Strings("wrapped", result.Wrapped))
+	took := time.Since(start)
+	w.metrics.decided(ctx, outcome, result.Owner, took)
+	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)),
+		zap.String("outcome", string(outcome)), zap.Duration("took", took))
+	if err != nil {
+		logger.Infow("Refused a pod", zap.Error(err))
+		w.events.warn(request, &before, outcome, err.Error())
+		return admission.Deny(err)
+	}
+	logger.Infow("Decided on a pod", zap.String("owner", string(result.Owner)), zap.Strings("wrapped", result.Wrapped))
+	for _, warning := range result.Warnings {
+		w.events.warn(request, &before, outcome, warning)
+	}
 	response := admission.Allow(pod.Patch(&before, result.Pod))
 	response.Warnings = result.Warnings
 	return response
+}
+
+func (w *wrapper) decide(ctx context.Context, namespace string, before *corev1.Pod) (pod.Result, error) {
+	current := w.config.Load()
+	lookuper, err := w.lookups.under(current)
+	if err != nil {
+		return pod.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
+	defer cancel()
+	injector := &pod.Injector{CopierImage: w.copierImage, Lookup: lookuper, Policy: current.Policy}
+	return injector.Inject(ctx, namespace, before)
+}
+
+// outcomeOf names the outcome of a pod that is refused.
+func outcomeOf(err error) pod.Outcome {
+	if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
+		return refusal.Outcome
+	}
+	return pod.InternalError
 }
 
 // budget is the time that a lookup may take: what is configured, unless the

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/configmap"
 	logtesting "knative.dev/pkg/logging/testing"
@@ -24,19 +26,30 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// lookups answers as told: pkg/lookup tests how answers come about.
-type lookups func(context.Context, lookup.Query) (*lookup.Image, error)
+// answers are as told: pkg/lookup tests how answers come about.
+type answers func(context.Context, lookup.Query) (*lookup.Image, error)
 
-func (l lookups) Lookup(ctx context.Context, query lookup.Query) (*lookup.Image, error) {
-	return l(ctx, query)
+func (a answers) Lookup(ctx context.Context, query lookup.Query) (*lookup.Image, error) {
+	return a(ctx, query)
 }
 
-func newWrapper(t *testing.T, data map[string]string, answer lookups) *wrapper {
+// newWrapper returns a wrapper whose lookups are answered by answer, and what it tells owners.
+func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper, *record.FakeRecorder) {
 	t.Helper()
+	metrics, err := newMetrics(noop.NewMeterProvider())
+	require.NoError(t, err)
+	recorder := record.NewFakeRecorder(10)
 	watcher := &configmap.ManualWatcher{}
-	w := &wrapper{copierImage: "copier", config: config.NewStore(logtesting.TestLogger(t), watcher), lookup: answer}
+	w := &wrapper{
+		copierImage: "copier",
+		config:      config.NewStore(logtesting.TestLogger(t), watcher),
+		lookups:     &lookups{metrics: metrics, lookuper: answer},
+		metrics:     metrics,
+		events:      &events{recorder},
+	}
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
-	return w
+	w.lookups.config = w.config.Load()
+	return w, recorder
 }
 
 // review is an AdmissionReview as an API server sent it.
@@ -54,7 +67,7 @@ func missing(_ context.Context, query lookup.Query) (*lookup.Image, error) {
 }
 
 func TestAPodIsPatched(t *testing.T) {
-	w := newWrapper(t, nil, func(_ context.Context, query lookup.Query) (*lookup.Image, error) {
+	w, recorder := newWrapper(t, nil, func(_ context.Context, query lookup.Query) (*lookup.Image, error) {
 		require.Equal(t, lookup.Query{Image: "busybox", Namespace: "tenant", ServiceAccount: "default", PullSecrets: []string{"pull"}}, query)
 		return &lookup.Image{Pinned: "busybox@sha256:0", Configs: []lookup.Config{{Platform: "linux/amd64", Cmd: []string{"sh"}}}}, nil
 	})
@@ -63,23 +76,53 @@ func TestAPodIsPatched(t *testing.T) {
 	require.Equal(t, admissionv1.PatchTypeJSONPatch, *response.PatchType)
 	require.Contains(t, string(response.Patch), `"path":"/spec/initContainers"`)
 	require.Contains(t, string(response.Patch), `["--","sh"]`)
+	require.Empty(t, recorder.Events, "what goes well is no event")
 }
 
 func TestARefusalNamesThePodByWhatItsAuthorKnows(t *testing.T) {
-	response := newWrapper(t, nil, missing).admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+	w, recorder := newWrapper(t, nil, missing)
+	recorder.IncludeObject = true
+	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.False(t, response.Allowed)
 	require.Equal(t, int32(http.StatusForbidden), response.Result.Code)
+	event := <-recorder.Events
+	require.Contains(t, event, "Warning LookupFailed")
+	require.Contains(t, event, "kind=ReplicaSet")
 	for _, says := range []string{`pod "app-7d4b9-*" of ReplicaSet "app-7d4b9"`, `container "app"`, `image "busybox"`, "set command:"} {
 		require.Contains(t, response.Result.Message, says)
+		require.Contains(t, event, says, "its owner hears of it too")
 	}
 }
 
+func TestADryRunHasNoSideEffects(t *testing.T) {
+	w, recorder := newWrapper(t, nil, missing)
+	request, dry := review(t, "testdata/review.json"), true
+	request.DryRun = &dry
+	require.False(t, w.admit(logtesting.TestContextWithLogger(t), request).Allowed)
+	require.Empty(t, recorder.Events)
+}
+
 func TestAWaivedLookupWarns(t *testing.T) {
-	w := newWrapper(t, map[string]string{"failed-lookup": "admit"}, missing)
+	w, recorder := newWrapper(t, map[string]string{"failed-lookup": "admit"}, missing)
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.True(t, response.Allowed)
-	require.Empty(t, response.Patch)
+	require.JSONEq(t, `[{"op": "add", "path": "/metadata/annotations/entrypointer.dev~1status", "value": "LookupWaived"}]`, string(response.Patch))
 	require.Len(t, response.Warnings, 1)
+	require.Contains(t, <-recorder.Events, "Warning LookupWaived", "controllers read no warnings")
+}
+
+func TestAChangeOfTheConfigurationForgetsWhatWasLearned(t *testing.T) {
+	metrics, err := newMetrics(noop.NewMeterProvider())
+	require.NoError(t, err)
+	kept := &lookups{metrics: metrics}
+	under := func(current *config.Config) lookup.Lookuper {
+		lookuper, err := kept.under(current)
+		require.NoError(t, err)
+		return lookuper
+	}
+	first := under(&config.Config{LookupTimeout: time.Second})
+	require.Same(t, first, under(&config.Config{LookupTimeout: 2 * time.Second}), "it doesn't concern lookups")
+	require.NotSame(t, first, under(&config.Config{Lookup: lookup.Options{ForbidPrivateAddresses: true}}))
 }
 
 func TestTheAnswerComesBeforeTheAPIServerGivesUp(t *testing.T) {
@@ -98,5 +141,6 @@ func TestTheAnswerComesBeforeTheAPIServerGivesUp(t *testing.T) {
 func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
 	request := &admissionv1.AdmissionRequest{}
 	request.Object.Raw = []byte("[]")
-	require.False(t, newWrapper(t, nil, missing).admit(t.Context(), request).Allowed)
+	w, _ := newWrapper(t, nil, missing)
+	require.False(t, w.admit(t.Context(), request).Allowed)
 }

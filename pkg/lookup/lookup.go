@@ -36,13 +36,27 @@ func (q Query) key() string {
 // Image is what a registry says of an image.
 type Image struct {
 	// Digest is the digest of what the reference led to: an index or a manifest.
+	// It is empty if the Source is Static.
 	Digest string
 	// Pinned is the reference with Digest appended, in the author's words:
 	// "busybox:1.37" becomes "busybox:1.37@sha256:...".
 	Pinned string
 	// Configs has one entry for each platform that runs Linux, at least one.
 	Configs []Config
+	// Source is where this answer came from.
+	Source Source
 }
+
+// Source says what an answer has cost. Metrics use the same words.
+type Source string
+
+// The sources of an answer.
+const (
+	Static     Source = "Static"     // the configuration says it; nobody was asked
+	Remembered Source = "Remembered" // the same asker got it seconds ago
+	Cached     Source = "Cached"     // the registry opened the manifest; what it says was known
+	Fetched    Source = "Fetched"    // the registry sent it
+)
 
 // Config is the command line that an image carries for one platform.
 type Config struct {

@@ -5,105 +5,22 @@ package lookup_test
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
-	"io"
-	"log"
+	"iter"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
-
-// A registryServer is a real registry, in this process, behind a handler that
-// may misbehave, and that counts.
-type registryServer struct {
-	host      string
-	manifests atomic.Int64 // GETs of manifests
-	heads     atomic.Int64 // HEADs of manifests
-	intercept func(http.ResponseWriter, *http.Request) bool
-}
-
-func newRegistry(t *testing.T) *registryServer {
-	t.Helper()
-	s := &registryServer{}
-	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.intercept != nil && s.intercept(w, r) {
-			return
-		}
-		if strings.Contains(r.URL.Path, "/manifests/") {
-			switch r.Method {
-			case http.MethodGet:
-				s.manifests.Add(1)
-			case http.MethodHead:
-				s.heads.Add(1)
-			}
-		}
-		inner.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	s.host = strings.TrimPrefix(server.URL, "http://")
-	return s
-}
-
-func (s *registryServer) image(repo string) string { return s.host + "/" + repo }
-
-func push(t *testing.T, ref string, what remote.Taggable) {
-	t.Helper()
-	parsed, err := name.ParseReference(ref)
-	require.NoError(t, err)
-	require.NoError(t, remote.Push(parsed, what))
-}
-
-func newImage(t *testing.T, platform v1.Platform, entrypoint, cmd []string) v1.Image {
-	t.Helper()
-	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
-		OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant,
-		Config: v1.Config{Entrypoint: entrypoint, Cmd: cmd},
-	})
-	require.NoError(t, err)
-	return image
-}
-
-var (
-	amd64 = v1.Platform{OS: "linux", Architecture: "amd64"}
-	arm64 = v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
-)
-
-// anonymous asks without credentials, whoever asks.
-func anonymous(context.Context, lookup.Query) (authn.Keychain, error) {
-	return authn.NewMultiKeychain(), nil
-}
-
-func newLookup(keychains lookup.Keychains) *lookup.Registry {
-	return lookup.NewRegistry(keychains, http.DefaultTransport)
-}
-
-func requireReason(t *testing.T, err error, reason lookup.Reason, says ...string) {
-	t.Helper()
-	var failure *lookup.Error
-	require.ErrorAs(t, err, &failure)
-	require.Equal(t, reason, failure.Reason, "error: %v", err)
-	for _, words := range append(says, "set command:") {
-		require.ErrorContains(t, err, words)
-	}
-}
 
 func TestATagLeadsToItsCommandLineAndDigest(t *testing.T) {
 	server := newRegistry(t)
@@ -179,20 +96,12 @@ func TestAMovedTagIsNoticed(t *testing.T) {
 func TestATenantWithoutCredentialsNeverLearnsWhatIsCached(t *testing.T) {
 	server := newRegistry(t)
 	push(t, server.image("private"), newImage(t, amd64, []string{"/secret-command-line"}, nil))
-	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("a:password"))
-	server.intercept = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.Header.Get("Authorization") == want {
-			return false
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	}
-	asked := lookup.Remember(newLookup(func(_ context.Context, query lookup.Query) (authn.Keychain, error) {
+	server.intercept = requireBasic("a", "password")
+	asked := lookup.Remember(newLookup(func(_ context.Context, query lookup.Query, _ authn.Resource) iter.Seq2[authn.Authenticator, error] {
 		if query.Namespace == "a" {
-			return fixed{&authn.Basic{Username: "a", Password: "password"}}, nil
+			return credentials(&authn.Basic{Username: "a", Password: "password"})
 		}
-		return fixed{authn.Anonymous}, nil
+		return credentials(authn.Anonymous)
 	}), time.Second)
 
 	got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.image("private"), Namespace: "a"})
@@ -204,73 +113,6 @@ func TestATenantWithoutCredentialsNeverLearnsWhatIsCached(t *testing.T) {
 		requireReason(t, err, lookup.Unauthorized, `namespace "b"`, "imagePullSecrets")
 		require.NotContains(t, err.Error(), "secret-command-line")
 	}
-}
-
-type fixed struct{ authn.Authenticator }
-
-func (f fixed) Resolve(authn.Resource) (authn.Authenticator, error) { return f.Authenticator, nil }
-
-func TestEveryFailureSaysWhatToDo(t *testing.T) {
-	status := func(code int) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
-	}
-	for name, test := range map[string]struct {
-		image     string
-		intercept func(http.ResponseWriter, *http.Request) bool
-		reason    lookup.Reason
-	}{
-		"no such image":             {image: "missing", reason: lookup.NotFound},
-		"a name that doesn't parse": {image: "UPPER CASE", reason: lookup.InvalidReference},
-		"refused":                   {image: "app", intercept: status(http.StatusForbidden), reason: lookup.Unauthorized},
-		"too many requests":         {image: "app", intercept: status(http.StatusTooManyRequests), reason: lookup.RegistryError},
-		"the registry's own fault":  {image: "app", intercept: status(http.StatusInternalServerError), reason: lookup.RegistryError},
-		"redirected for ever": {image: "app", intercept: func(w http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
-			return true
-		}, reason: lookup.Unreachable},
-		"no answer in time": {image: "app", intercept: func(_ http.ResponseWriter, r *http.Request) bool {
-			<-r.Context().Done()
-			return true
-		}, reason: lookup.Timeout},
-		"an answer without end": {image: "app", intercept: func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/manifests/") {
-				return false
-			}
-			w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
-			for r.Context().Err() == nil {
-				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
-					break
-				}
-			}
-			return true
-		}, reason: lookup.RegistryError},
-		"malformed JSON": {image: "app", intercept: func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/manifests/") {
-				return false
-			}
-			w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
-			_, _ = w.Write([]byte(`{"config": `))
-			return true
-		}, reason: lookup.RegistryError},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := newRegistry(t)
-			push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
-			server.intercept = test.intercept
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			query := lookup.Query{Image: server.image(test.image), Namespace: "a"}
-			_, err := newLookup(anonymous).Lookup(ctx, query)
-			requireReason(t, err, test.reason, fmt.Sprintf("%q", query.Image), `namespace "a"`)
-		})
-	}
-}
-
-func TestAHostThatDoesntAnswerIsUnreachable(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: strings.TrimPrefix(server.URL, "http://") + "/app"})
-	requireReason(t, err, lookup.Unreachable, "try again")
 }
 
 func TestWhatIsNoImageIsSaidToBeNone(t *testing.T) {

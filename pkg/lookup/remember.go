@@ -52,8 +52,7 @@ type answer struct {
 func (r *remembering) Lookup(ctx context.Context, query Query) (*Image, error) {
 	key := query.key()
 	if remembered, ok := r.answers.Get(key); ok {
-		a := remembered.(answer)
-		return a.image, a.err
+		return remembered.(answer).again()
 	}
 	flight := r.flights.DoChan(key, func() (_ any, err error) {
 		// Nobody else is in a position to: this is a goroutine of its own.
@@ -79,12 +78,22 @@ func (r *remembering) Lookup(ctx context.Context, query Query) (*Image, error) {
 	}
 }
 
+// again gives the answer another time, and says so.
+func (a answer) again() (*Image, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	image := *a.image
+	image.Source = Remembered
+	return &image, nil
+}
+
 func (r *remembering) keep(key string, a answer) {
 	var failure *Error
 	switch {
 	case a.err == nil:
 		r.answers.Add(key, a, answerTTL)
 	case errors.As(a.err, &failure) && failure.Reason != Timeout:
-		r.answers.Add(key, a, failureTTL)
+		r.answers.Add(key, a, max(failureTTL, failure.RetryAfter))
 	}
 }

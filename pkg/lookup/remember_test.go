@@ -88,6 +88,22 @@ func TestTimeoutsAreNotRemembered(t *testing.T) {
 	}
 }
 
+func TestARegistryIsNotAskedBeforeItWantsToBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		remembered := lookup.Remember(lookups(func(_ context.Context, query lookup.Query) (*lookup.Image, error) {
+			asked++
+			return nil, &lookup.Error{Query: query, Reason: lookup.TooManyRequests, Err: errors.New("no"), RetryAfter: 30 * time.Second}
+		}), time.Second)
+		for _, wait := range []time.Duration{0, 29 * time.Second, 2 * time.Second} {
+			time.Sleep(wait)
+			_, err := remembered.Lookup(t.Context(), lookup.Query{Image: "i"})
+			requireReason(t, err, lookup.TooManyRequests)
+		}
+		require.Equal(t, 2, asked)
+	})
+}
+
 func TestWhoGivesUpDoesntSpoilItForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remembered := lookup.Remember(lookups(func(ctx context.Context, _ lookup.Query) (*lookup.Image, error) {

@@ -16,15 +16,17 @@ import (
 const (
 	platformFlag = "-platform="
 	argFlag      = "-arg="
+	modeFlag     = "-mode="
 )
 
 // needsLookup says whether only the image knows what the container runs. The
 // kubelet takes an empty list for an unset one.
 func needsLookup(c corev1.Container) bool { return len(c.Command) == 0 }
 
-// wrappedArgs returns the entrypoint's args: flags, "--", the original argv.
-// The image may be nil where needsLookup says no.
-func wrappedArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
+// argvArgs returns those of the entrypoint's args that say what to run: the
+// flags for platforms that disagree, "--", the original argv. The image may be
+// nil where needsLookup says no.
+func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	if !needsLookup(c) {
 		return slices.Concat([]string{"--"}, c.Command, c.Args), nil
 	}
@@ -48,6 +50,28 @@ func wrappedArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 		}
 	}
 	return slices.Concat(flags, []string{"--"}, c.Args), nil
+}
+
+// wrappedArgvArgs returns the argvArgs of a container that is wrapped, and
+// whether it is. That is read off its structure, which decides what will run,
+// and not off any annotation, which a tenant could forge. Flags that we would
+// not have set make it somebody else's.
+func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
+	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
+		return nil, false
+	}
+	var kept []string
+	for i, arg := range c.Args {
+		switch {
+		case arg == "--":
+			return slices.Concat(kept, c.Args[i:]), true
+		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
+			kept = append(kept, arg)
+		case !strings.HasPrefix(arg, modeFlag):
+			return nil, false
+		}
+	}
+	return nil, false
 }
 
 // inherit is what the container takes from its image: args replace CMD, always.

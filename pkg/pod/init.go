@@ -5,6 +5,7 @@ package pod
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -47,6 +48,7 @@ func installVolume(pod *corev1.Pod) error {
 			Name:         VolumeName,
 			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}},
 		})
+		markSafeToEvict(pod)
 		return nil
 	}
 	if pod.Spec.Volumes[at].EmptyDir == nil {
@@ -55,8 +57,28 @@ func installVolume(pod *corev1.Pod) error {
 	return nil
 }
 
-// checkWriters refuses a container that could put another program in the entrypoint's place.
+// markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
+// doesn't drain a node for the sake of an emptyDir, and there is nothing to
+// lose in ours.
+func markSafeToEvict(pod *corev1.Pod) {
+	volumes := VolumeName
+	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
+		volumes = others + "," + VolumeName
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[safeToEvictAnnotation] = volumes
+}
+
+// checkWriters refuses a container that could put another program in the
+// entrypoint's place, or that takes the name of the one that may.
 func checkWriters(pod *corev1.Pod) error {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == InitContainerName {
+			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
+		}
+	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, m := range c.VolumeMounts {
 			if m.Name == VolumeName && !isOurMount(m) && c.Name != InitContainerName {
@@ -113,8 +135,22 @@ func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements 
 			most = r
 		}
 	}
-	return corev1.ResourceRequirements{Requests: onlyBasic(most.Requests), Limits: onlyBasic(most.Limits)}
+	wanted := corev1.ResourceRequirements{Requests: onlyBasic(most.Requests), Limits: onlyBasic(most.Limits)}
+	for _, c := range pod.Spec.Containers {
+		for name := range c.Resources.Limits {
+			if isExtended(name) {
+				// Said, or a LimitRange's default would make it ask for devices.
+				set(&wanted.Requests, name, resource.Quantity{})
+				set(&wanted.Limits, name, resource.Quantity{})
+			}
+		}
+	}
+	return wanted
 }
+
+// isExtended says whether a resource is a device or the like, which is named
+// with its vendor's domain.
+func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 func cpu(r corev1.ResourceRequirements) resource.Quantity {
 	if request, ok := r.Requests[corev1.ResourceCPU]; ok {
@@ -128,19 +164,27 @@ func onlyBasic(all corev1.ResourceList) corev1.ResourceList {
 	var basic corev1.ResourceList
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := all[name]; ok {
-			if basic == nil {
-				basic = corev1.ResourceList{}
-			}
-			basic[name] = quantity
+			set(&basic, name, quantity)
 		}
 	}
 	return basic
+}
+
+func set(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = quantity
 }
 
 // initSecurityContext is the PodSecurity "restricted" profile in full
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
 // There is no runAsUser, so that an OpenShift SCC can pick one, unless the pod
 // says 0: with that, the kubelet would refuse runAsNonRoot.
+//
+// There are no SELinux options either. The pod's own apply anyway, and a
+// container's may name a type too narrow to write a file. Nor are they needed:
+// the kubelet has an emptyDir relabelled for each container that mounts it.
 func initSecurityContext(pod *corev1.Pod) *corev1.SecurityContext {
 	yes, no := true, false
 	context := &corev1.SecurityContext{

@@ -59,12 +59,21 @@ func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
 		"any other pod that opts out":   {pod: annotate(plain(), pod.InjectAnnotation, "false"), outcome: pod.OptedOut},
 		"opting out, which is not done": {pod: annotate(label(plain(), "tekton.dev/taskRun"), pod.InjectAnnotation, "false"), policy: pod.Policy{ForbidOptOut: true}, outcome: pod.Injected, wrapped: []string{"step-build"}},
 		"opting out of nothing":         {pod: annotate(plain(), pod.InjectAnnotation, "false"), policy: pod.Policy{ForbidOptOut: true}, outcome: pod.NotOurs},
+		"a proxy of the operator's": {
+			pod: asking(containers...), policy: pod.Policy{Proxies: []string{"app", "queue-proxy"}}, outcome: pod.Injected,
+			wrapped: []string{"step-build", "sidecar-db", "istio-proxy"},
+		},
+		"an owner that isn't selected": {pod: label(plain(), "tekton.dev/taskRun"), policy: pod.Policy{Owners: []pod.Owner{pod.Knative}}, outcome: pod.NotSelected},
+		"an owner that is selected":    {pod: label(plain(), "tekton.dev/taskRun"), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, outcome: pod.Injected, wrapped: []string{"step-build"}},
 		"a pod without any of ours": {
 			pod:     label(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{running("queue-proxy", "q")}}}, "serving.knative.dev/revision"),
 			outcome: pod.NothingToWrap,
 		},
 		"Windows by its OS":            {pod: onWindows(asking(running("c", "x")), true), outcome: pod.Windows},
 		"Windows by its node selector": {pod: onWindows(asking(running("c", "x")), false), outcome: pod.Windows},
+		"Windows by its node affinity": {pod: withAffinity(asking(running("c", "x")), "windows"), outcome: pod.Windows},
+		"Linux by its node affinity":   {pod: withAffinity(asking(running("c", "x")), "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"Windows or Linux":             {pod: withAffinity(asking(running("c", "x")), "windows", "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
 		"a static pod's mirror":        {pod: annotate(asking(running("c", "x")), corev1.MirrorPodAnnotationKey, "x"), outcome: pod.MirrorPod},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +84,15 @@ func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
 			require.Equal(t, test.outcome, result.Outcome)
 			require.Equal(t, test.wrapped, result.Wrapped)
 			require.Equal(t, before, test.pod, "the pod that was given is left as it was")
-			if result.Outcome != pod.Injected {
+			switch test.outcome {
+			case pod.NotOurs, pod.MirrorPod:
 				require.Same(t, test.pod, result.Pod)
-				return
+			default:
+				require.Equal(t, string(test.outcome), result.Pod.Annotations[pod.StatusAnnotation])
 			}
-			require.Equal(t, string(pod.Injected), result.Pod.Annotations[pod.StatusAnnotation])
+			if result.Outcome != pod.Injected {
+				require.Equal(t, test.pod.Spec, result.Pod.Spec)
+			}
 		})
 	}
 }
@@ -90,6 +103,21 @@ func onWindows(p *corev1.Pod, byOS bool) *corev1.Pod {
 	} else {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"}
 	}
+	return p
+}
+
+// withAffinity requires nodes of one of some operating systems.
+func withAffinity(p *corev1.Pod, systems ...string) *corev1.Pod {
+	var terms []corev1.NodeSelectorTerm
+	for _, system := range systems {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "zone", Operator: corev1.NodeSelectorOpExists},
+			{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{system}},
+		}})
+	}
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
 	return p
 }
 
@@ -116,6 +144,11 @@ func TestAForgedStatusAnnotationChangesNothing(t *testing.T) {
 	forged := asking(running("a", "x"))
 	forged.Annotations[pod.StatusAnnotation] = string(pod.Injected)
 	require.Equal(t, []string{"a"}, inject(t, newInjector(nil), forged).Wrapped)
+
+	forged.Annotations[pod.InjectAnnotation] = "false"
+	require.Equal(t, string(pod.OptedOut), inject(t, newInjector(nil), forged).Pod.Annotations[pod.StatusAnnotation])
+	delete(forged.Annotations, pod.InjectAnnotation)
+	require.Equal(t, string(pod.NotOurs), inject(t, newInjector(nil), forged).Pod.Annotations[pod.StatusAnnotation])
 }
 
 func TestAForgedInitContainerIsReplaced(t *testing.T) {
@@ -134,14 +167,14 @@ func TestLabelsThatATenantAddsDontHideAPod(t *testing.T) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: new(true)}}
 		return p
 	}
-	require.Equal(t, "Tekton", inject(t, newInjector(nil), controlled("TaskRun")).Owner)
-	require.Equal(t, "Knative", inject(t, newInjector(nil), controlled("ReplicaSet")).Owner)
+	require.Equal(t, pod.Tekton, inject(t, newInjector(nil), controlled("TaskRun")).Owner)
+	require.Equal(t, pod.Knative, inject(t, newInjector(nil), controlled("ReplicaSet")).Owner)
 }
 
 func TestAForgedWrappingIsWrapped(t *testing.T) {
 	for name, forge := range map[string]func(*corev1.Container){
 		"no mount":           func(c *corev1.Container) { c.VolumeMounts = nil },
-		"flags of their own": func(c *corev1.Container) { c.Args = []string{"-mode=exec", "--", "x"} },
+		"flags of their own": func(c *corev1.Container) { c.Args = []string{"-help", "--", "x"} },
 		"no command":         func(c *corev1.Container) { c.Args = []string{"-version"} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,6 +229,8 @@ func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
 	volume.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{},
 	}}}
+	device := asking(running("app", "x"))
+	device.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "theirs", DevicePath: "/entrypointer/bin"}}
 	initContainer := asking(running("app", "x"))
 	initContainer.Spec.InitContainers = []corev1.Container{running(pod.InitContainerName, "x")}
 
@@ -203,12 +238,15 @@ func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
 		pod  *corev1.Pod
 		says []string
 	}{
-		"a mount at our path":      {mounted("/entrypointer/bin/"), []string{`"theirs"`, `"entrypointer-bin"`, "mount it elsewhere"}},
-		"a mount in our path":      {mounted("/entrypointer/bin/entrypoint"), []string{`"theirs"`}},
-		"a mount around our path":  {mounted("/entrypointer"), []string{`"theirs"`}},
-		"a volume of our name":     {volume, []string{`"entrypointer-bin"`, "rename it"}},
-		"a container of our name":  {initContainer, []string{`"entrypointer-init"`, `"busybox"`, "rename it"}},
-		"a mount beside our paths": {mounted("/entrypointer-data"), nil},
+		"a mount at our path":                      {mounted("/entrypointer/bin/"), []string{`"theirs"`, `"entrypointer-bin"`, "mount it elsewhere"}},
+		"a mount in our path":                      {mounted("/entrypointer/bin/entrypoint"), []string{`"theirs"`}},
+		"a mount around our path":                  {mounted("/entrypointer"), []string{`"theirs"`}},
+		"a volume of our name":                     {volume, []string{`"entrypointer-bin"`, "rename it"}},
+		"a container of our name":                  {initContainer, []string{`"entrypointer-init"`, `"busybox"`, "rename it"}},
+		"a mount by a relative path":               {mounted("entrypointer/bin/entrypoint"), []string{`"theirs"`}},
+		"a block device in our path":               {device, []string{`"theirs"`, `"entrypointer-bin"`}},
+		"a container of our init container's name": {asking(running("app", "x"), running(pod.InitContainerName, "x")), []string{`"entrypointer-init"`, "rename it"}},
+		"a mount beside our paths":                 {mounted("/entrypointer-data"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newInjector(nil).Inject(t.Context(), "tenant", test.pod)
@@ -242,9 +280,16 @@ func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {
 	waiving.Policy.WaiveFailedLookups = true
 	result := inject(t, waiving, p)
 	require.Equal(t, pod.LookupWaived, result.Outcome)
-	require.Same(t, p, result.Pod)
+	require.Equal(t, p.Spec, result.Pod.Spec)
 	require.Len(t, result.Warnings, 1)
-	require.Contains(t, result.Warnings[0], "without its supervisor")
+	require.Contains(t, result.Warnings[0], `container "c" runs without its supervisor`)
+
+	p.Spec.Containers = append(p.Spec.Containers, running("explicit", "x"))
+	result = inject(t, waiving, p)
+	require.Equal(t, pod.Injected, result.Outcome)
+	require.Equal(t, []string{"explicit"}, result.Wrapped, "containers that need no lookup are wrapped all the same")
+	require.Equal(t, p.Spec.Containers[0], result.Pod.Spec.Containers[0])
+	require.Len(t, result.Warnings, 1)
 }
 
 func TestTheInitContainerCostsNothing(t *testing.T) {
@@ -257,8 +302,9 @@ func TestTheInitContainerCostsNothing(t *testing.T) {
 	large.Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
 
 	wrapped := inject(t, newInjector(nil), asking(small, large)).Pod
-	require.Equal(t, corev1.ResourceRequirements{Requests: list("2", "64Mi"), Limits: list("2", "64Mi")},
-		wrapped.Spec.InitContainers[0].Resources, "those of the container with the most CPU, without its GPU")
+	want := corev1.ResourceRequirements{Requests: list("2", "64Mi"), Limits: list("2", "64Mi")}
+	want.Requests["nvidia.com/gpu"], want.Limits["nvidia.com/gpu"] = resource.Quantity{}, resource.Quantity{}
+	require.Equal(t, want, wrapped.Spec.InitContainers[0].Resources, "those of the container with the most CPU, and no GPU")
 	require.Empty(t, inject(t, newInjector(nil), asking(running("a", "x"))).Pod.Spec.InitContainers[0].Resources)
 }
 
@@ -269,4 +315,25 @@ func TestTheInitContainerIsNeverRoot(t *testing.T) {
 	context := inject(t, newInjector(nil), p).Pod.Spec.InitContainers[0].SecurityContext
 	require.Equal(t, int64(65532), *context.RunAsUser)
 	require.True(t, *context.RunAsNonRoot)
+}
+
+func TestAWrappedPodIsAsMovableAsBefore(t *testing.T) {
+	const key = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+	wrapped := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
+	require.Equal(t, "entrypointer-bin", wrapped.Annotations[key])
+
+	wrapped = inject(t, newInjector(nil), annotated(asking(running("a", "x")), key, "cache,tmp")).Pod
+	require.Equal(t, "cache,tmp,entrypointer-bin", wrapped.Annotations[key])
+	require.Equal(t, wrapped.Annotations, inject(t, newInjector(nil), wrapped).Pod.Annotations)
+}
+
+func TestSELinuxOptionsStayWhereTheyAre(t *testing.T) {
+	options := &corev1.SELinuxOptions{Type: "my_app_t"}
+	p := asking(running("a", "x"))
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: options}
+	p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{SELinuxOptions: options}
+	wrapped := inject(t, newInjector(nil), p).Pod
+	require.Equal(t, options, wrapped.Spec.SecurityContext.SELinuxOptions)
+	require.Equal(t, options, wrapped.Spec.Containers[0].SecurityContext.SELinuxOptions)
+	require.Nil(t, wrapped.Spec.InitContainers[0].SecurityContext.SELinuxOptions, "the pod's apply to it anyway")
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,22 +27,13 @@ type Injector struct {
 	Policy Policy
 }
 
-// Policy is what an operator decides for all pods. The zero value is the default.
-type Policy struct {
-	// ForbidOptOut wraps pods even if their own annotation says "false".
-	ForbidOptOut bool
-	// WaiveFailedLookups admits a pod unwrapped, with a warning, when one of
-	// its images can't be looked up. Otherwise such a pod is refused.
-	WaiveFailedLookups bool
-}
-
 // Result is what became of a pod that is admitted.
 type Result struct {
 	Outcome Outcome
-	// Owner is "Tekton", "Knative", "Annotation", or empty if the pod is NotOurs.
-	Owner string
-	// Pod is the pod as it shall be: a changed copy if Outcome is Injected,
-	// the pod itself otherwise.
+	// Owner is empty if the pod is NotOurs.
+	Owner Owner
+	// Pod is the pod as it shall be: a changed copy, or the pod itself if there
+	// is nothing to change.
 	Pod *corev1.Pod
 	// Wrapped names the containers that were wrapped now.
 	Wrapped []string
@@ -53,84 +45,125 @@ type Result struct {
 // it. The pod itself is left as it is. An error that is a *Refusal is meant for
 // the pod's author.
 func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod) (Result, error) {
-	selected, ownerName, outcome, err := i.classify(pod)
+	selected, owner, outcome, err := i.classify(pod)
 	if err != nil {
 		return Result{}, err
 	}
-	if outcome != "" {
-		return Result{Outcome: outcome, Owner: ownerName, Pod: pod}, nil
+	result := Result{Outcome: outcome, Owner: owner, Pod: pod}
+	if outcome == "" {
+		result, err = i.wrapSelected(ctx, namespace, pod, selected)
+		if err != nil {
+			return Result{}, err
+		}
+		result.Owner = owner
+		result.Warnings = append(result.Warnings, i.unheeded(pod, owner)...)
 	}
-	changed := pod.DeepCopy()
-	wrapped, err := i.wrap(ctx, namespace, changed, selected)
-	var failed *lookup.Error
-	if errors.As(err, &failed) && i.Policy.WaiveFailedLookups {
-		return Result{Outcome: LookupWaived, Owner: ownerName, Pod: pod, Warnings: []string{
-			fmt.Sprintf("entrypointer: this pod runs without its supervisor: %v", failed),
-		}}, nil
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	if err := i.install(changed, selected); err != nil {
-		return Result{}, err
-	}
-	if len(wrapped) == 0 && Same(pod, changed) {
-		return Result{Outcome: AlreadyInjected, Owner: ownerName, Pod: pod}, nil
-	}
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
-	}
-	changed.Annotations[StatusAnnotation] = string(Injected)
-	return Result{Outcome: Injected, Owner: ownerName, Pod: changed, Wrapped: wrapped}, nil
+	result.Pod = withStatus(result)
+	return result, nil
 }
 
-// wrap rewrites the selected containers that aren't wrapped yet and returns their names.
-func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, selected []int) ([]string, error) {
-	var names []string
+// wrapSelected wraps the selected containers of a copy of the pod.
+func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *corev1.Pod, selected []int) (Result, error) {
+	warnings, err := checkAnnotations(pod)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Pod: pod.DeepCopy(), Warnings: warnings}
+	var wrapped []int
 	for _, index := range selected {
-		c := &pod.Spec.Containers[index]
-		if err := checkMounts(*c); err != nil {
-			return nil, err
-		}
-		if isWrapped(*c) {
+		c := &result.Pod.Spec.Containers[index]
+		now, err := i.wrap(ctx, namespace, pod, c)
+		if failed, ok := errors.AsType[*lookup.Error](err); ok && i.Policy.WaiveFailedLookups {
+			result.Warnings = append(result.Warnings, fmt.Sprintf("entrypointer: container %q runs without its supervisor: %v", c.Name, failed))
 			continue
 		}
-		var image *lookup.Image
-		if needsLookup(*c) {
-			var err error
-			if image, err = i.Lookup.Lookup(ctx, queryFor(namespace, pod, c.Image)); err != nil {
-				return nil, &Refusal{Outcome: LookupFailed, Err: fmt.Errorf("wrapping container %q: %w", c.Name, err)}
-			}
-		}
-		args, err := wrappedArgs(*c, image)
 		if err != nil {
-			return nil, err
+			return Result{}, err
 		}
-		if image != nil {
-			// What runs shall be what was looked up, even if the tag moves in between.
-			c.Image = image.Pinned
+		wrapped = append(wrapped, index)
+		if now {
+			result.Wrapped = append(result.Wrapped, c.Name)
 		}
-		c.Command = []string{EntrypointPath}
-		c.Args = args
-		if !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
-			c.VolumeMounts = append(c.VolumeMounts, ourMount)
-		}
-		names = append(names, c.Name)
 	}
-	return names, nil
+	if len(wrapped) == 0 {
+		result.Outcome = LookupWaived
+		return result, nil
+	}
+	if err := i.install(result.Pod, wrapped); err != nil {
+		return Result{}, err
+	}
+	result.Outcome = Injected
+	if Same(pod, result.Pod) {
+		result.Outcome = AlreadyInjected
+	}
+	return result, nil
 }
 
-// isWrapped reads off the container's structure, which decides what will run,
-// and not off any annotation, which a tenant could forge. Flags that we would
-// not have set make it somebody else's.
-func isWrapped(c corev1.Container) bool {
-	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
-		return false
+// wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
+func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, c *corev1.Container) (bool, error) {
+	if err := checkMounts(*c); err != nil {
+		return false, err
 	}
-	end := slices.Index(c.Args, "--")
-	return end >= 0 && !slices.ContainsFunc(c.Args[:end], func(flag string) bool {
-		return !strings.HasPrefix(flag, platformFlag) && !strings.HasPrefix(flag, argFlag)
-	})
+	flags, err := optionFlags(pod, c.Name)
+	if err != nil {
+		return false, err
+	}
+	if argv, already := wrappedArgvArgs(*c); already {
+		c.Args = slices.Concat(flags, argv)
+		return false, nil
+	}
+	var image *lookup.Image
+	if needsLookup(*c) {
+		if image, err = i.Lookup.Lookup(ctx, queryFor(namespace, pod, c.Image)); err != nil {
+			return false, &Refusal{Outcome: LookupFailed, Err: fmt.Errorf("wrapping container %q: %w", c.Name, err)}
+		}
+	}
+	argv, err := argvArgs(*c, image)
+	if err != nil {
+		return false, err
+	}
+	if image != nil {
+		// What runs shall be what was looked up, even if the tag moves in between.
+		c.Image = image.Pinned
+	}
+	c.Command = []string{EntrypointPath}
+	c.Args = slices.Concat(flags, argv)
+	if !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
+		c.VolumeMounts = append(c.VolumeMounts, ourMount)
+	}
+	return true, nil
+}
+
+// unheeded warns of annotations that say something, but not for such a pod.
+func (i *Injector) unheeded(pod *corev1.Pod, owner Owner) []string {
+	var warnings []string
+	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
+		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod of %s's", ContainersAnnotation, owner))
+	}
+	if pod.Annotations[InjectAnnotation] == "false" {
+		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
+	}
+	return warnings
+}
+
+// withStatus returns the result's pod with the status annotation that tells
+// its outcome. A pod that is nobody's carries none, and is only corrected.
+func withStatus(result Result) *corev1.Pod {
+	status := result.Outcome
+	if status == AlreadyInjected {
+		status = Injected
+	}
+	said, set := result.Pod.Annotations[StatusAnnotation]
+	if said == string(status) || result.Outcome == MirrorPod || result.Outcome == NotOurs && !set {
+		return result.Pod
+	}
+	pod := *result.Pod
+	pod.Annotations = maps.Clone(pod.Annotations)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[StatusAnnotation] = string(status)
+	return &pod
 }
 
 // ourMount is how a wrapped container gets at the entrypoint.
@@ -144,17 +177,32 @@ func isOurMount(m corev1.VolumeMount) bool {
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
 func checkMounts(c corev1.Container) error {
 	for _, m := range c.VolumeMounts {
-		if !isOurMount(m) && (within(MountPath, m.MountPath) || within(m.MountPath, MountPath)) {
-			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
-				c.Name, m.Name, m.MountPath, VolumeName, MountPath)
+		if !isOurMount(m) && collides(m.MountPath) {
+			return mountCollision(c.Name, m.Name, m.MountPath)
+		}
+	}
+	for _, d := range c.VolumeDevices {
+		if collides(d.DevicePath) {
+			return mountCollision(c.Name, d.Name, d.DevicePath)
 		}
 	}
 	return nil
 }
 
+func mountCollision(container, volume, at string) error {
+	return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
+		container, volume, at, VolumeName, MountPath)
+}
+
+// collides says whether one of p and MountPath is within the other. The
+// kubelet takes a relative path for one from the root.
+func collides(p string) bool {
+	p = path.Clean("/" + p)
+	return within(MountPath, p) || within(p, MountPath)
+}
+
 // within says whether p is dir or lies in it.
 func within(p, dir string) bool {
-	p, dir = path.Clean(p), path.Clean(dir)
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 

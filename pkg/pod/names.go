@@ -12,9 +12,14 @@ const (
 	// ContainersAnnotation narrows a pod that asks to the containers named,
 	// separated by commas.
 	ContainersAnnotation = "entrypointer.dev/containers"
-	// StatusAnnotation holds the Outcome on pods that were changed.
+	// StatusAnnotation holds the Outcome, on pods that are ours.
 	StatusAnnotation = "entrypointer.dev/status"
 )
+
+// safeToEvictAnnotation lists volumes that are no reason for the cluster
+// autoscaler to keep a node
+// (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md).
+const safeToEvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 // What is added to a pod.
 const (
@@ -24,6 +29,16 @@ const (
 	MountPath = "/entrypointer/bin"
 	// EntrypointPath is the command of every wrapped container.
 	EntrypointPath = MountPath + "/entrypoint"
+)
+
+// Owner is whose pods are wrapped.
+type Owner string
+
+// The owners.
+const (
+	Tekton     Owner = "Tekton"     // the pod of a TaskRun
+	Knative    Owner = "Knative"    // the pod of a Revision
+	Annotation Owner = "Annotation" // any other pod that asks for it
 )
 
 // Outcome names what was decided about a pod. The log line, the metric label,
@@ -36,6 +51,7 @@ const (
 	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
 	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and it doesn't ask
 	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
+	NotSelected     Outcome = "NotSelected"     // the operator leaves pods of this owner alone
 	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"
 	Windows         Outcome = "Windows"         // the entrypoint is a Linux program
 	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs it from a file, whatever we say
@@ -48,6 +64,7 @@ const (
 	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container is where ours belongs
 	NoCommand         Outcome = "NoCommand"         // neither the container nor its image says what to run
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
+	InternalError     Outcome = "InternalError"     // a defect of ours
 )
 
 // Refusal is the error of a pod that must not run as it is.

@@ -14,9 +14,11 @@ import (
 
 // owner is a kind of pod that we know how to wrap.
 type owner struct {
-	name string
+	name Owner
 	// wraps says whether the container is the user's.
 	wraps func(corev1.Container) bool
+	// byName says that the pod's author named the containers one by one.
+	byName bool
 }
 
 // byLabel are the owners that mark their pods by a label. The values of these
@@ -28,48 +30,38 @@ var byLabel = []struct {
 }{
 	// Steps only: Tekton stops a sidecar by patching its image to one in which
 	// our binary would keep it alive, and reads its log sidecar by protocol.
-	{"tekton.dev/taskRun", "TaskRun", owner{"Tekton", func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }}},
-	{"serving.knative.dev/revision", "ReplicaSet", owner{"Knative", func(c corev1.Container) bool { return c.Name != "queue-proxy" && !isProxy(c) }}},
+	{"tekton.dev/taskRun", "TaskRun", owner{
+		name: Tekton, wraps: func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") },
+	}},
+	{"serving.knative.dev/revision", "ReplicaSet", owner{
+		name: Knative, wraps: func(c corev1.Container) bool { return c.Name != "queue-proxy" },
+	}},
 }
-
-// proxies are containers that other webhooks inject. Whoever injects one
-// manages it too: by its PID 1, its image's entrypoint or its preStop hook.
-var proxies = map[string]bool{
-	"istio-proxy":         true,
-	"linkerd-proxy":       true,
-	"kuma-sidecar":        true,
-	"consul-dataplane":    true,
-	"vault-agent":         true,
-	"daprd":               true,
-	"otc-container":       true, // OpenTelemetry operator
-	"gke-gcsfuse-sidecar": true,
-}
-
-func isProxy(c corev1.Container) bool { return proxies[c.Name] }
 
 // classify answers whose pod it is and which containers are wrapped, as
 // indexes into spec.containers. An outcome other than "" ends the matter.
-func (i *Injector) classify(pod *corev1.Pod) (selected []int, ownerName string, _ Outcome, _ error) {
-	inject, set := pod.Annotations[InjectAnnotation]
-	if set && inject != "true" && inject != "false" {
-		return nil, "", "", refuse(InvalidAnnotation, "reading annotation %s: %q is neither \"true\" nor \"false\"", InjectAnnotation, inject)
-	}
-	if inject == "false" && !i.Policy.ForbidOptOut {
-		return nil, "", OptedOut, nil
+func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ Owner, _ Outcome, _ error) {
+	optsOut, err := optsOut(pod)
+	if err != nil {
+		return nil, "", "", err
 	}
 	own, ok, err := ownerOf(pod)
 	switch {
 	case err != nil:
 		return nil, "", "", err
+	case optsOut && !i.Policy.ForbidOptOut:
+		return nil, own.name, OptedOut, nil
 	case !ok:
 		return nil, "", NotOurs, nil
+	case !i.Policy.selects(own.name):
+		return nil, own.name, NotSelected, nil
 	case isWindows(pod):
 		return nil, own.name, Windows, nil
 	case isMirror(pod):
 		return nil, own.name, MirrorPod, nil
 	}
 	for index, c := range pod.Spec.Containers {
-		if own.wraps(c) {
+		if own.wraps(c) && (own.byName || !i.Policy.isProxy(c.Name)) {
 			selected = append(selected, index)
 		}
 	}
@@ -77,6 +69,14 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, ownerName string, 
 		return nil, own.name, NothingToWrap, nil
 	}
 	return selected, own.name, "", nil
+}
+
+func optsOut(pod *corev1.Pod) (bool, error) {
+	value, set := pod.Annotations[InjectAnnotation]
+	if set && value != "true" && value != "false" {
+		return false, refuse(InvalidAnnotation, "reading annotation %s: %q is neither \"true\" nor \"false\"", InjectAnnotation, value)
+	}
+	return value == "false", nil
 }
 
 func ownerOf(pod *corev1.Pod) (owner, bool, error) {
@@ -88,13 +88,13 @@ func ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	}
 	names, narrowed := pod.Annotations[ContainersAnnotation]
 	if !narrowed {
-		return owner{"Annotation", func(c corev1.Container) bool { return !isProxy(c) }}, true, nil
+		return owner{name: Annotation, wraps: func(corev1.Container) bool { return true }}, true, nil
 	}
 	chosen, err := chosenContainers(pod, names)
 	if err != nil {
 		return owner{}, false, err
 	}
-	return owner{"Annotation", func(c corev1.Container) bool { return slices.Contains(chosen, c.Name) }}, true, nil
+	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return slices.Contains(chosen, c.Name) }}, true, nil
 }
 
 func markedBy(pod *corev1.Pod) (marked owner, ok bool) {
@@ -114,7 +114,7 @@ func chosenContainers(pod *corev1.Pod, names string) ([]string, error) {
 	var chosen []string
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
-		if !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }) {
+		if !hasContainer(pod, name) {
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; name some of its own, separated by commas", ContainersAnnotation, name)
 		}
 		chosen = append(chosen, name)
@@ -122,11 +122,29 @@ func chosenContainers(pod *corev1.Pod, names string) ([]string, error) {
 	return chosen, nil
 }
 
+// isWindows says whether the pod can only run on Windows: by its own word, its
+// node selector, or each of the node affinities that it requires one of.
 func isWindows(pod *corev1.Pod) bool {
 	if pod.Spec.OS != nil {
 		return pod.Spec.OS.Name == corev1.Windows
 	}
-	return pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows)
+	if pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows) {
+		return true
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	linux := func(term corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchExpressions, requiresWindows)
+	}
+	return len(terms) > 0 && !slices.ContainsFunc(terms, linux)
+}
+
+func requiresWindows(r corev1.NodeSelectorRequirement) bool {
+	return (r.Key == corev1.LabelOSStable || r.Key == "beta."+corev1.LabelOSStable) &&
+		r.Operator == corev1.NodeSelectorOpIn && slices.Equal(r.Values, []string{string(corev1.Windows)})
 }
 
 func isMirror(pod *corev1.Pod) bool {

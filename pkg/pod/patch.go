@@ -21,7 +21,7 @@ import (
 // a generic diff of the two documents would do.
 func Patch(before, after *corev1.Pod) []jsonpatch.Operation {
 	var p patch
-	p.annotation(before, after)
+	p.annotations(before, after)
 	p.volumes(before, after)
 	p.initContainers(before, after)
 	for i := range before.Spec.Containers {
@@ -51,14 +51,15 @@ func appendTo[T any](p *patch, path string, before, after []T) {
 	}
 }
 
-func (p *patch) annotation(before, after *corev1.Pod) {
-	status, set := after.Annotations[StatusAnnotation]
-	switch {
-	case !set || before.Annotations[StatusAnnotation] == status:
-	case len(before.Annotations) == 0:
-		p.add("/metadata/annotations", map[string]string{StatusAnnotation: status})
-	default:
-		p.add("/metadata/annotations/"+strings.ReplaceAll(StatusAnnotation, "/", "~1"), status)
+func (p *patch) annotations(before, after *corev1.Pod) {
+	if len(before.Annotations) == 0 && len(after.Annotations) > 0 {
+		p.add("/metadata/annotations", after.Annotations)
+		return
+	}
+	for _, key := range []string{StatusAnnotation, safeToEvictAnnotation} {
+		if value, set := after.Annotations[key]; set && before.Annotations[key] != value {
+			p.add("/metadata/annotations/"+strings.ReplaceAll(key, "/", "~1"), value)
+		}
 	}
 }
 

@@ -1,0 +1,162 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+type handler = func(http.ResponseWriter, *http.Request) bool
+
+// status answers everything with a code.
+func status(code int, header ...string) handler {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(code)
+		return true
+	}
+}
+
+// onGet leaves HEAD and all that isn't about kind ("manifests", "blobs") alone.
+func onGet(kind string, answer func(http.ResponseWriter, *http.Request)) handler {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/"+kind+"/") {
+			return false
+		}
+		answer(w, r)
+		return true
+	}
+}
+
+// endlessly writes until the other side hangs up, with a pause between the pieces.
+func endlessly(piece []byte, pause time.Duration) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
+		for r.Context().Err() == nil {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(pause)
+		}
+	}
+}
+
+func TestARegistryThatMisbehavesHarmsNobody(t *testing.T) {
+	for name, test := range map[string]struct {
+		image     string // "app" if empty
+		intercept handler
+		reason    lookup.Reason
+		says      string
+	}{
+		"no such image":             {image: "missing", reason: lookup.NotFound, says: "correct the image"},
+		"a name that doesn't parse": {image: "UPPER CASE", reason: lookup.InvalidReference},
+		"unauthorized":              {intercept: status(http.StatusUnauthorized), reason: lookup.Unauthorized, says: "imagePullSecrets"},
+		"forbidden":                 {intercept: status(http.StatusForbidden), reason: lookup.Unauthorized, says: "403 Forbidden"},
+		"too many requests":         {intercept: status(http.StatusTooManyRequests, "Retry-After", "7"), reason: lookup.TooManyRequests, says: "asks to wait 7s"},
+		"the registry's own fault":  {intercept: status(http.StatusInternalServerError), reason: lookup.RegistryError, says: "500 Internal Server Error"},
+		"redirected for ever": {intercept: func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
+			return true
+		}, reason: lookup.Unreachable, says: "10 redirects"},
+		"no answer": {intercept: func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}, reason: lookup.Timeout, says: "try again"},
+		"a manifest without end": {intercept: onGet("manifests", endlessly(make([]byte, 1<<16), 0)), reason: lookup.RegistryError, says: "longer than 4194304 bytes"},
+		"a config of 100 MB": {intercept: onGet("blobs", func(w http.ResponseWriter, _ *http.Request) {
+			for range 100 << 4 {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}), reason: lookup.RegistryError, says: "sha256:"},
+		"a manifest that trickles": {intercept: onGet("manifests", endlessly([]byte(" "), 50*time.Millisecond)), reason: lookup.Timeout},
+		"a config that trickles":   {intercept: onGet("blobs", endlessly([]byte(" "), 50*time.Millisecond)), reason: lookup.Timeout},
+		"a malformed manifest": {intercept: onGet("manifests", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
+			_, _ = w.Write([]byte(`{"config": `))
+		}), reason: lookup.RegistryError},
+		"another manifest than the digest says": {intercept: onGet("manifests", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
+			_, _ = w.Write([]byte(`{"schemaVersion": 2}`))
+		}), reason: lookup.RegistryError, says: "sha256:"},
+		"another config than the digest says": {intercept: onGet("blobs", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"config": {"Entrypoint": ["/evil"]}}`))
+		}), reason: lookup.RegistryError, says: "sha256:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newRegistry(t)
+			push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
+			server.intercept = test.intercept
+			if test.image == "" {
+				test.image = "app"
+			}
+			asked := newLookup(anonymous)
+			query := lookup.Query{Image: server.image(test.image), Namespace: "a"}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			allocated := allocatedBy(func() {
+				_, err := asked.Lookup(ctx, query)
+				requireReason(t, err, test.reason, fmt.Sprintf("%q", query.Image), `namespace "a"`, test.says)
+			})
+			require.Less(t, allocated, uint64(16<<20), "bytes allocated, by our side and the registry's")
+
+			server.intercept = nil
+			got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.image("app"), Namespace: "b"})
+			require.NoError(t, err, "nothing of it was kept")
+			require.Equal(t, []string{"/entry"}, got.Configs[0].Entrypoint)
+		})
+	}
+}
+
+func allocatedBy(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestAHostThatDoesntAnswerIsUnreachable(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	for name, image := range map[string]string{
+		"nobody listens":            strings.TrimPrefix(server.URL, "http://") + "/app",
+		"a name that doesn't exist": "registry.invalid/app",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: image})
+			requireReason(t, err, lookup.Unreachable, "correct the registry's name")
+		})
+	}
+}
+
+func TestARegistryThatWantsFewerRequestsIsLeftAlone(t *testing.T) {
+	server := newRegistry(t)
+	asked := 0
+	server.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+		asked++
+		return status(http.StatusTooManyRequests, "Retry-After", time.Now().Add(30*time.Second).UTC().Format(http.TimeFormat))(w, r)
+	}
+	_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: server.image("app")})
+	var failure *lookup.Error
+	require.ErrorAs(t, err, &failure)
+	require.InDelta(t, 30*time.Second, failure.RetryAfter, float64(2*time.Second))
+	require.Equal(t, 1, asked, "nothing is tried again at once")
+}

@@ -1,0 +1,70 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// Mirrors names, for a registry, those to ask first, in order. The registry
+// itself is asked last. A mirror may have a path: with
+// "index.docker.io" -> "mirror.example/hub", the image busybox is asked for as
+// mirror.example/hub/library/busybox.
+//
+// Credentials are looked for under the mirror's own name; those for the
+// registry are never shown to a mirror.
+type Mirrors map[string][]string
+
+// Add appends mirrors of a registry.
+func (m Mirrors) Add(registry string, mirrors ...string) error {
+	parsed, err := name.NewRegistry(registry)
+	if err != nil || registry == "" {
+		return fmt.Errorf("%q is no registry, such as \"docker.io\" or \"registry.example:5000\"", registry)
+	}
+	for _, mirror := range mirrors {
+		if _, err := parsePattern(mirror); err != nil {
+			return fmt.Errorf("%q is no mirror, such as \"mirror.example:5000\" or \"mirror.example/hub\"", mirror)
+		}
+	}
+	m[parsed.Name()] = append(m[parsed.Name()], mirrors...)
+	return nil
+}
+
+// of returns the names under which the mirrors have what ref leads to.
+func (m Mirrors) of(ref name.Reference) []name.Reference {
+	mirrors := m[ref.Context().RegistryStr()]
+	refs := make([]name.Reference, 0, len(mirrors))
+	for _, mirror := range mirrors {
+		repository, err := name.NewRepository(mirror + "/" + ref.Context().RepositoryStr())
+		if err != nil {
+			continue // the path became too long for a repository's name: it has no such image
+		}
+		if digest, ok := ref.(name.Digest); ok {
+			refs = append(refs, repository.Digest(digest.DigestStr()))
+		} else {
+			refs = append(refs, repository.Tag(ref.Identifier()))
+		}
+	}
+	return refs
+}
+
+// hosts are the names that mirrors are connected to by, without ports.
+func (m Mirrors) hosts() []string {
+	var hosts []string
+	for _, mirrors := range m {
+		for _, mirror := range mirrors {
+			authority, _, _ := strings.Cut(mirror, "/")
+			host, _, err := net.SplitHostPort(authority)
+			if err != nil {
+				host = authority // without a port
+			}
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,48 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// maxRetryAfter is the longest that a registry can make us wait.
+const maxRetryAfter = time.Minute
+
+// heedRetryAfter makes "429 Too Many Requests" final: trying again at once, as
+// for other faults, would make it worse. The error says when to come back.
+func heedRetryAfter(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+			return resp, err
+		}
+		_ = resp.Body.Close()
+		return nil, &tooManyRequestsError{after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	})
+}
+
+// retryAfter parses the header of that name (RFC 9110, section 10.2.3): seconds, or a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return min(max(0, time.Duration(seconds)*time.Second), maxRetryAfter)
+	}
+	if date, err := http.ParseTime(header); err == nil {
+		return min(max(0, date.Sub(now)), maxRetryAfter)
+	}
+	return 0
+}
+
+type tooManyRequestsError struct{ after time.Duration }
+
+func (e *tooManyRequestsError) Error() string {
+	said := fmt.Sprintf("the registry answered %d %s", http.StatusTooManyRequests, http.StatusText(http.StatusTooManyRequests))
+	if e.after > 0 {
+		said += fmt.Sprintf(" and asks to wait %v", e.after.Round(time.Second))
+	}
+	return said
+}
