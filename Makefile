@@ -29,6 +29,7 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
+	@echo 'make bench   what admission costs, into the README'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
@@ -49,6 +50,10 @@ unit:
 .PHONY: e2e
 e2e: deploy
 	@$(in-cluster) go test -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS)
+
+.PHONY: bench
+bench: deploy
+	@$(in-cluster) go run ./test/bench -update
 
 .PHONY: deploy
 deploy: up $(KO)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,43 @@ func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
 	})
 }
 
+func TestTheOperatorSaysWhichRegistriesMayBeAsked(t *testing.T) {
+	namespace, other := optedInNamespace(t), optedInNamespace(t)
+	p := askingPod("restricted", busybox(t, "main"))
+	registry, _, _ := strings.Cut(p.Spec.Containers[0].Image, "/")
+	configureForNow(t, "allowed-registries."+namespace, registry)
+	eventually(t, time.Minute, "the injector to refuse it in another namespace", func() error {
+		_, err := wouldBecome(t, other, p)
+		if err == nil {
+			return errors.New("it would be admitted")
+		}
+		require.ErrorContains(t, err, "NotAllowed")
+		require.ErrorContains(t, err, "set command:")
+		return nil
+	})
+	seen, err := wouldBecome(t, namespace, p)
+	require.NoError(t, err)
+	requireWrapped(t, seen, "main")
+}
+
+func TestTheOperatorSaysWhatAnImageCarriesThatNoRegistryServes(t *testing.T) {
+	namespace := optedInNamespace(t)
+	loaded := "loaded.invalid/on-the-node:1"
+	p := askingPod("static", corev1.Container{Name: "main", Image: loaded, Args: []string{"now"}})
+	_, err := wouldBecome(t, namespace, p)
+	require.ErrorContains(t, err, loaded)
+	configureForNow(t, "static-images", loaded+": {entrypoint: [/run, 5$], cmd: [later]}\n")
+	eventually(t, time.Minute, "the injector to know it", func() error {
+		seen, err := wouldBecome(t, namespace, p)
+		if err != nil {
+			return err
+		}
+		require.Equal(t, []string{"--", "/run", "5$$", "now"}, seen.Spec.Containers[0].Args)
+		require.Equal(t, loaded, seen.Spec.Containers[0].Image)
+		return nil
+	})
+}
+
 func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	dryRun := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -93,7 +131,9 @@ func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 		{"failed-lookup", "ignore", []string{`key "failed-lookup"`, `"ignore"`, `"refuse"`, `"admit"`}},
 		{"lookup-timeout", "1m", []string{`key "lookup-timeout"`, `"1m"`, "100ms", "3s"}},
 		{"pod-opt-out", "no", []string{`key "pod-opt-out"`, `"no"`, `"allowed"`, `"forbidden"`}},
-		{"lookup-timout", "1s", []string{`key "lookup-timout" is unknown`, "lookup-timeout"}},
+		{"lookup-timout", "1s", []string{`key "lookup-timout"`, "unknown", "lookup-timeout"}},
+		{"allowed-registries", "https://registry.example", []string{`key "allowed-registries"`, `"https://registry.example" is no registry`}},
+		{"registry-ca", "none", []string{`key "registry-ca"`, "-----BEGIN CERTIFICATE-----"}},
 		{"_example", "lookup-timeout: 1s", []string{"_example"}},
 	} {
 		_, err := configure(t, bad.key, bad.value, dryRun)

@@ -1,0 +1,53 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/tools/benchmark/parse"
+)
+
+// shown are the benchmarks in the table, and how it calls them.
+var (
+	shown = []string{"BenchmarkFiveStepTaskRun", "BenchmarkRememberedLookup"}
+	names = map[string]string{
+		"BenchmarkFiveStepTaskRun":  "deciding on the pod of a five-step TaskRun, from its JSON to the patch",
+		"BenchmarkRememberedLookup": "an image that the same tenant asked for seconds ago",
+	}
+)
+
+func render(functions parse.Set, c creations, l load) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| what | figure |")
+	fmt.Fprintln(&b, "| --- | --- |")
+	for _, name := range shown {
+		for full, runs := range functions {
+			if strings.HasPrefix(full, name) {
+				fmt.Fprintf(&b, "| %s | %.1f µs, %d allocations, %.1f KB |\n",
+					names[name], runs[0].NsPerOp/1000, runs[0].AllocsPerOp, float64(runs[0].AllocedBytesPerOp)/1000)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "| creating that pod (dry run), opted in : not opted in | median %s : %s = %.2f, p99 %s : %s |\n",
+		ms(at(c.optedIn, 50)), ms(at(c.plain, 50)), float64(at(c.optedIn, 50))/float64(at(c.plain, 50)), ms(at(c.optedIn, 99)), ms(at(c.plain, 99)))
+	fmt.Fprintf(&b, "| one replica at %d admissions a second for %v | %d answered, %d failed; median %s, p99 %s |\n",
+		l.rate, l.duration, len(l.times), l.failed, ms(at(l.times, 50)), ms(at(l.times, 99)))
+	fmt.Fprintf(&b, "| its memory before : at most | %s : %s |\n", mib(l.before), mib(l.peak))
+	return b.String()
+}
+
+// at is a percentile of sorted times.
+func at(times []time.Duration, percent int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	return times[min(len(times)*percent/100, len(times)-1)]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+func mib(bytes int64) string { return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20)) }

@@ -1,0 +1,94 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+func TestARefusalIsAnEventOfTheOneThatWantedThePod(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	d := clockDeployment(t, "refused", 1)
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image(t, "no-such-image-of-entrypointer:1")}}
+	createDeployment(t, namespace, d)
+	eventually(t, time.Minute, "an event of the ReplicaSet", func() error {
+		events, err := cluster.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + string(pod.LookupFailed)})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Kind == "ReplicaSet" && strings.HasPrefix(e.InvolvedObject.Name, "refused-") {
+				require.Contains(t, e.Message, "set command:")
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d others", len(events.Items))
+	})
+}
+
+func TestTheInjectorCountsWhatItDecides(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	createPod(t, namespace, askingPod("counted", busybox(t, "main", "true")))
+	_, err := wouldBecome(t, namespace, askingPod("looked-up", busybox(t, "main")))
+	require.NoError(t, err)
+	eventually(t, time.Minute, "both to be counted", func() error {
+		replicas, err := cluster.InjectorPods(t.Context())
+		if err != nil {
+			return err
+		}
+		var all strings.Builder
+		for _, replica := range replicas {
+			page, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
+			if err != nil {
+				return err
+			}
+			all.Write(page)
+		}
+		for _, sample := range []string{
+			`entrypointer_pod_decisions_total{`, `outcome="Injected"`, `owner="Annotation"`,
+			`entrypointer_pod_decision_duration_seconds_bucket{`, `entrypointer_lookup_duration_seconds_count{`,
+		} {
+			if !strings.Contains(all.String(), sample) {
+				return fmt.Errorf("no %s in the metrics", sample)
+			}
+		}
+		return nil
+	})
+}
+
+func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	p := askingPod("misspelt", busybox(t, "main", "true"))
+	p.Annotations["entrypointer.dev/mod"] = "exec"
+	var heard warnings
+	config := rest.CopyConfig(cluster.Config)
+	config.WarningHandler = &heard
+	client, err := typedcorev1.NewForConfig(config)
+	require.NoError(t, err)
+	_, err = client.Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+	require.Contains(t, heard, "entrypointer: annotation entrypointer.dev/mod is unknown and has no effect")
+}
+
+type warnings []string
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
