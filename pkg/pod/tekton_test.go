@@ -22,7 +22,7 @@ import (
 
 // The pod is made by Tekton's own builder; the client is fake, because the
 // builder only reads a service account from it.
-func tektonPod(t *testing.T, spec pipelinev1.TaskSpec) *corev1.Pod {
+func tektonPod(t testing.TB, spec pipelinev1.TaskSpec) *corev1.Pod {
 	t.Helper()
 	names.TestingSeed() // scripts and volumes get the same names each time
 	client := fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}})

@@ -1,0 +1,401 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/randfill"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// Whatever a pod looks like: only what is ours changes, once is enough, and
+// the patch says the same as the types.
+func FuzzInject(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		once, err := requireSound(t, encode(t, filledPod(data)))
+		if err != nil {
+			return
+		}
+		// Another webhook comes after us, and we are asked again.
+		meddled := once.DeepCopy()
+		meddled.Spec.InitContainers = slices.Insert(meddled.Spec.InitContainers, 0, running("theirs", "x"))
+		meddled.Spec.Containers = append(meddled.Spec.Containers, running("late", "x"), running("step-late", "x"))
+		_, _ = requireSound(t, encode(t, meddled))
+	})
+}
+
+// The same of a pod from an API server that knows more than we do, at every level.
+func FuzzInjectUnknownFields(f *testing.F) {
+	addSeeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var document any
+		require.NoError(t, json.Unmarshal(encode(t, filledPod(data)), &document))
+		_, _ = requireSound(t, encode(t, fromLater(document)))
+	})
+}
+
+// What the fuzz targets say is worth something only if their pods are decided
+// on in every way.
+func TestFilledPodsMeetEveryDecision(t *testing.T) {
+	const pods = 600
+	met := map[pod.Outcome]int{}
+	for seed := range uint64(pods) {
+		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
+		result, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", before)
+		if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
+			met[refusal.Outcome]++
+			continue
+		}
+		require.NoError(t, err)
+		met[result.Outcome]++
+	}
+	for _, outcome := range []pod.Outcome{
+		pod.Injected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows,
+		pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed,
+	} {
+		require.Positive(t, met[outcome], "%s, of %v", outcome, met)
+	}
+	require.Greater(t, met[pod.Injected], pods/5, "%v", met)
+}
+
+func addSeeds(f *testing.F) {
+	f.Helper()
+	for seed := range uint64(32) {
+		f.Add(binary.BigEndian.AppendUint64(nil, seed))
+	}
+}
+
+// requireSound treats a pod as an API server and our webhook do, as JSON, and
+// returns it as it is admitted, or the refusal.
+func requireSound(t *testing.T, sent []byte) (*corev1.Pod, error) {
+	t.Helper()
+	before := decode[corev1.Pod](t, sent)
+	given := before.DeepCopy()
+	result, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", before)
+	require.Equal(t, given, before, "the pod that was given is left as it was")
+	if err != nil {
+		var refusal *pod.Refusal
+		require.ErrorAs(t, err, &refusal, "whoever made the pod must learn what is wrong with it")
+		return nil, err
+	}
+
+	operations, err := jsonpatch.DecodePatch(encode(t, pod.Patch(before, result.Pod)))
+	require.NoError(t, err)
+	patched, err := operations.Apply(sent)
+	require.NoError(t, err)
+	admitted := decode[corev1.Pod](t, patched)
+	requireSamePod(t, result.Pod, admitted, "the patch leads elsewhere")
+	requireOnlyOurs(t, sent, patched, result.Wrapped)
+	requireWrapped(t, before, admitted, result.Wrapped)
+
+	again, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", admitted)
+	require.NoError(t, err, "what was admitted once is admitted again")
+	require.Empty(t, again.Wrapped)
+	requireSamePod(t, admitted, again.Pod, "twice isn't once")
+	require.Empty(t, pod.Patch(admitted, again.Pod))
+	return admitted, nil
+}
+
+func requireSamePod(t *testing.T, want, got *corev1.Pod, message string) {
+	t.Helper()
+	if !equality.Semantic.DeepEqual(want, got) {
+		require.Equal(t, string(encode(t, want)), string(encode(t, got)), message)
+	}
+}
+
+// requireWrapped says of each container either that it is wrapped, its own
+// argv behind the dashes, or that it is as it was.
+func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
+	t.Helper()
+	for i, was := range before.Spec.Containers {
+		is := after.Spec.Containers[i]
+		if !slices.Contains(wrapped, was.Name) {
+			if !slices.Equal(was.Args, is.Args) { // it came wrapped, with other flags
+				require.Equal(t, []string{pod.EntrypointPath}, was.Command)
+				require.Equal(t, behindDashes(t, was.Args), behindDashes(t, is.Args))
+				is.Args = was.Args
+			}
+			require.True(t, equality.Semantic.DeepEqual(was, is), "%s isn't to be wrapped", was.Name)
+			continue
+		}
+		require.Equal(t, []string{pod.EntrypointPath}, is.Command)
+		argv := behindDashes(t, is.Args)
+		if len(was.Command) > 0 {
+			require.Equal(t, slices.Concat(was.Command, was.Args), argv)
+			require.Equal(t, was.Image, is.Image)
+			continue
+		}
+		require.GreaterOrEqual(t, len(argv), len(was.Args))
+		require.True(t, slices.Equal(was.Args, argv[len(argv)-len(was.Args):]), "the author's own tokens are never touched: %q", argv)
+	}
+}
+
+// behindDashes is the original argv of a wrapped container. Flags have their
+// values within, so the first "--" ends them.
+func behindDashes(t *testing.T, args []string) []string {
+	t.Helper()
+	dashes := slices.Index(args, "--")
+	require.GreaterOrEqual(t, dashes, 0)
+	return args[dashes+1:]
+}
+
+// safeToEvict tells the cluster autoscaler which volumes may be lost.
+const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+
+// requireOnlyOurs undoes in the patched document what may be ours. What is
+// left must be the document that was sent.
+func requireOnlyOurs(t *testing.T, sentJSON, patchedJSON []byte, wrapped []string) {
+	t.Helper()
+	sent, patched := *decode[object](t, sentJSON), *decode[object](t, patchedJSON)
+
+	metadata := patched.object("metadata")
+	for _, key := range []string{pod.StatusAnnotation, safeToEvict} {
+		undoKey(metadata.object("annotations"), sent.object("metadata").object("annotations"), key)
+	}
+	if len(metadata.object("annotations")) == 0 {
+		undoKey(metadata, sent.object("metadata"), "annotations")
+	}
+
+	was, is := sent.object("spec"), patched.object("spec")
+	if volumes := is.list("volumes"); len(volumes) > len(was.list("volumes")) {
+		last := len(volumes) - 1
+		require.Equal(t, pod.VolumeName, named(volumes[last]))
+		is.setList("volumes", volumes[:last], was)
+	}
+	if inits := is.list("initContainers"); len(inits) > len(was.list("initContainers")) {
+		require.Equal(t, pod.InitContainerName, named(inits[0]))
+		is.setList("initContainers", inits[1:], was)
+	} else {
+		for i, c := range inits {
+			if named(c) == pod.InitContainerName {
+				inits[i] = was.list("initContainers")[i]
+			}
+		}
+	}
+	for i, c := range is.list("containers") {
+		container, original := object(c.(map[string]any)), object(was.list("containers")[i].(map[string]any))
+		if !slices.Contains(wrapped, named(c)) && !slices.Equal(original.list("command"), []any{pod.EntrypointPath}) {
+			continue
+		}
+		for _, key := range []string{"command", "args", "image"} {
+			undoKey(container, original, key)
+		}
+		if mounts := container.list("volumeMounts"); len(mounts) > len(original.list("volumeMounts")) {
+			last := len(mounts) - 1
+			require.Equal(t, pod.VolumeName, named(mounts[last]))
+			container.setList("volumeMounts", mounts[:last], original)
+		}
+	}
+	require.Equal(t, sent, patched)
+}
+
+// object is a JSON object.
+type object map[string]any
+
+func (o object) object(key string) object { found, _ := o[key].(map[string]any); return found }
+func (o object) list(key string) []any    { found, _ := o[key].([]any); return found }
+
+// setList leaves an empty list out if it is left out in like.
+func (o object) setList(key string, list []any, like object) {
+	o[key] = list
+	if len(list) == 0 {
+		undoKey(o, like, key)
+	}
+}
+
+func undoKey(in, like object, key string) {
+	if was, ok := like[key]; ok {
+		in[key] = was
+	} else {
+		delete(in, key)
+	}
+}
+
+func named(element any) string { name, _ := element.(map[string]any)["name"].(string); return name }
+
+func encode(t *testing.T, value any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(value)
+	require.NoError(t, err)
+	return encoded
+}
+
+func decode[T any](t *testing.T, document []byte) *T {
+	t.Helper()
+	var value T
+	require.NoError(t, json.Unmarshal(document, &value))
+	return &value
+}
+
+// fromLater puts a field that nobody knows into every object of a document. In
+// a map of strings or of quantities it is an entry like any other.
+func fromLater(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key := range value {
+			value[key] = fromLater(value[key])
+		}
+		value["fromLater"] = "1"
+	case []any:
+		for i := range value {
+			value[i] = fromLater(value[i])
+		}
+	}
+	return value
+}
+
+// What fuzzed pods are made of: words that mean something to us, or to the
+// kubelet, among words that don't.
+var (
+	fuzzedImages = images{
+		"busybox": image(nil, []string{"sh"}),
+		"app":     image([]string{"/app", "$(NAME)", "$$"}, []string{"--serve"}),
+		"scratch": image(nil, nil),
+		"differs": lookup.Image{Configs: []lookup.Config{
+			{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "--"}},
+			{Platform: "linux/arm64/v8", Entrypoint: []string{"/arm64", "$HOME"}, Cmd: []string{"x"}},
+		}},
+	}
+	fuzzedWords = []string{
+		"", "a", "app", "true", "false", "--", "-arg=x", "-mode=exec", "$(NAME)", "$$(NAME)", "$", "ü\n🚀",
+		pod.EntrypointPath, pod.VolumeName, pod.InitContainerName, pod.MountPath, "TaskRun", "ReplicaSet", "windows",
+	}
+	fuzzedNames = []string{"step-a", "step-b", "sidecar-db", "user-container", "queue-proxy", "istio-proxy", "app", "app", "app"}
+	fuzzedPaths = []string{"/data", "/data", "/data", "/entrypointer-data", "/etc/", "//x/../y", pod.MountPath + "/", "/entrypointer"}
+)
+
+func pick[T any](c randfill.Continue, from []T) T { return from[c.Intn(len(from))] }
+
+// oneIn is true once in n times.
+func oneIn(c randfill.Continue, n int) bool { return c.Intn(n) == 0 }
+
+// filledPod makes a pod of the bytes, with all fields that there are.
+func filledPod(data []byte) *corev1.Pod {
+	var filled corev1.Pod
+	randfill.NewFromGoFuzz(data).NilChance(0.7).NumElements(0, 3).Funcs(
+		func(s *string, c randfill.Continue) { *s = pick(c, fuzzedWords) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = resource.MustParse(pick(c, []string{"0", "100m", "1", "2", "64Mi", "1Gi"}))
+		},
+		func(l *corev1.ResourceList, c randfill.Continue) {
+			*l = corev1.ResourceList{}
+			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, "nvidia.com/gpu"} {
+				if c.Bool() {
+					var quantity resource.Quantity
+					c.Fill(&quantity)
+					(*l)[name] = quantity
+				}
+			}
+		},
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:spec":{}}`) },
+		func(i *intstr.IntOrString, c randfill.Continue) { *i = intstr.FromInt32(c.Int31()) },
+		fillMeta, fillSpec, fillContainer, fillMount, fillVolume,
+	).Fill(&filled)
+	return &filled
+}
+
+func fillMeta(m *metav1.ObjectMeta, c randfill.Continue) {
+	c.FillNoCustom(m)
+	annotate := func(key string, values ...string) {
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[key] = pick(c, values)
+	}
+	label := func(key string) {
+		if m.Labels == nil {
+			m.Labels = map[string]string{}
+		}
+		m.Labels[key] = "x"
+	}
+	if !oneIn(c, 3) {
+		annotate(pod.InjectAnnotation, "true", "true", "true", "true", "true", "true", "false", "maybe")
+	}
+	if oneIn(c, 8) {
+		annotate(pod.ContainersAnnotation, "app", "app, step-a", "nobody")
+	}
+	if oneIn(c, 8) {
+		annotate("entrypointer.dev/mode", "exec", "exec", "supervise", "wrong")
+	}
+	if oneIn(c, 16) {
+		annotate(safeToEvict, "data")
+	}
+	if oneIn(c, 8) {
+		annotate(pod.StatusAnnotation, string(pod.Injected), "forged")
+	}
+	if oneIn(c, 4) {
+		label("tekton.dev/taskRun")
+	}
+	if oneIn(c, 4) {
+		label("serving.knative.dev/revision")
+	}
+}
+
+func fillSpec(s *corev1.PodSpec, c randfill.Continue) {
+	c.FillNoCustom(s)
+	if len(s.Containers) == 0 {
+		s.Containers = make([]corev1.Container, 1+c.Intn(3))
+		for i := range s.Containers {
+			c.Fill(&s.Containers[i])
+		}
+	}
+	if oneIn(c, 24) {
+		s.OS = &corev1.PodOS{Name: corev1.Windows}
+	}
+	taken := map[string]bool{}
+	for i := range s.Containers {
+		if taken[s.Containers[i].Name] {
+			s.Containers[i].Name += strconv.Itoa(i)
+		}
+		taken[s.Containers[i].Name] = true
+	}
+	if len(s.InitContainers) > 0 && oneIn(c, 4) {
+		s.InitContainers[0].Name = pod.InitContainerName
+	}
+}
+
+func fillContainer(container *corev1.Container, c randfill.Continue) {
+	c.FillNoCustom(container)
+	container.Name = pick(c, fuzzedNames)
+	container.Image = pick(c, []string{"busybox", "busybox", "app", "app", "differs", "differs", "scratch", "missing"})
+	if len(container.Command) == 0 && !oneIn(c, 3) {
+		container.Command = []string{pick(c, fuzzedWords), pick(c, fuzzedWords)}
+	}
+	if oneIn(c, 8) {
+		container.Command = []string{pod.EntrypointPath}
+		container.Args = []string{pick(c, fuzzedWords), "--", pick(c, fuzzedWords)}
+	}
+}
+
+func fillMount(m *corev1.VolumeMount, c randfill.Continue) {
+	c.FillNoCustom(m)
+	m.Name, m.MountPath = pick(c, fuzzedWords[:4]), pick(c, fuzzedPaths)
+	if oneIn(c, 3) {
+		*m = corev1.VolumeMount{Name: pod.VolumeName, MountPath: pod.MountPath, ReadOnly: !oneIn(c, 6)}
+	}
+}
+
+func fillVolume(v *corev1.Volume, c randfill.Continue) {
+	c.FillNoCustom(v)
+	v.Name = pick(c, fuzzedWords[:4])
+	if oneIn(c, 4) {
+		v.Name, v.EmptyDir = pod.VolumeName, &corev1.EmptyDirVolumeSource{}
+	}
+}
