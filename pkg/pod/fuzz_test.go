@@ -115,9 +115,14 @@ func requireSound(t *testing.T, sent []byte) (*corev1.Pod, error) {
 
 func requireSamePod(t *testing.T, want, got *corev1.Pod, message string) {
 	t.Helper()
-	if !equality.Semantic.DeepEqual(want, got) {
-		require.Equal(t, string(encode(t, want)), string(encode(t, got)), message)
+	if equality.Semantic.DeepEqual(want, got) {
+		return
 	}
+	wanted, err := json.MarshalIndent(want, "", " ")
+	require.NoError(t, err)
+	gotten, err := json.MarshalIndent(got, "", " ")
+	require.NoError(t, err)
+	require.Equal(t, string(wanted), string(gotten), message)
 }
 
 // requireWrapped says of each container either that it is wrapped, its own

@@ -24,16 +24,16 @@ import (
 )
 
 // knativePod is the pod of a Revision, made by Knative's own code.
-func knativePod(t *testing.T, containers ...corev1.Container) *corev1.Pod {
+func knativePod(t *testing.T, spec corev1.PodSpec) *corev1.Pod {
 	t.Helper()
 	revision := &servingv1.Revision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "hello-00001", Namespace: "tenant", UID: "1",
 			Labels: map[string]string{serving.ServiceLabelKey: "hello", serving.ConfigurationLabelKey: "hello"},
 		},
-		Spec: servingv1.RevisionSpec{PodSpec: corev1.PodSpec{Containers: containers}},
+		Spec: servingv1.RevisionSpec{PodSpec: *spec.DeepCopy()},
 	}
-	for _, c := range containers {
+	for _, c := range spec.Containers {
 		revision.Status.ContainerStatuses = append(revision.Status.ContainerStatuses, servingv1.ContainerStatus{Name: c.Name, ImageDigest: c.Image})
 	}
 	defaults, err := servingconfig.NewDefaultsConfigFromMap(nil)
@@ -54,7 +54,9 @@ func knativePod(t *testing.T, containers ...corev1.Container) *corev1.Pod {
 
 func TestARevisionsPod(t *testing.T) {
 	const digest = "registry.example.test/hello@sha256:3333333333333333333333333333333333333333333333333333333333333333"
-	before := knativePod(t, corev1.Container{Name: "user-container", Image: digest, Ports: []corev1.ContainerPort{{ContainerPort: 8080}}})
+	before := knativePod(t, corev1.PodSpec{Containers: []corev1.Container{
+		{Name: "user-container", Image: digest, Ports: []corev1.ContainerPort{{ContainerPort: 8080}}},
+	}})
 	known := images{digest: image([]string{"/ko-app/hello"}, nil)}
 
 	result := inject(t, newInjector(known), before)
