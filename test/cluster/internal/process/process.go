@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -64,6 +65,7 @@ func (s Set) Start(c Command) error {
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	keepInherited()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %q: %w", c.Name, err)
 	}
@@ -73,6 +75,18 @@ func (s Set) Start(c Command) error {
 		return fmt.Errorf("starting %q: remembering process %d: %w", c.Name, cmd.Process.Pid, err)
 	}
 	return nil
+}
+
+// keepInherited keeps from our children what we were given open: the lock of a
+// flock(1) that runs us, say, which they would hold for as long as they live.
+// What we opened ourselves is kept from them anyway.
+func keepInherited() {
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // Log is where a process' output goes.

@@ -5,8 +5,10 @@ package process
 
 import (
 	"errors"
+	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -35,6 +37,30 @@ func TestStartCheckStop(t *testing.T) {
 	}
 	if err := s.Stop("sleeper", time.Second); err != nil {
 		t.Errorf("Stop of a process that has ended: %v", err)
+	}
+}
+
+func TestALockOfTheCallersEndsWithTheCaller(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	// As flock(1) leaves it to what it runs: open.
+	inherited, _, errno := syscall.Syscall(syscall.SYS_FCNTL, writer.Fd(), syscall.F_DUPFD, 10)
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	s := newSet(t)
+	if err := s.Start(Command{Name: "daemon", Argv: []string{"/bin/sleep", "100"}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop("daemon", time.Second) })
+	if err := errors.Join(writer.Close(), syscall.Close(int(inherited)), reader.SetReadDeadline(time.Now().Add(10*time.Second))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("reading what only the daemon could still have open: got %v, want EOF", err)
 	}
 }
 
