@@ -116,6 +116,9 @@ func buildReleases(ctx context.Context, l layout.Layout, n node.Node) ([]string,
 	if err := images.Push(ctx, base); err != nil {
 		return nil, err
 	}
+	if err := images.PushDebian(ctx, l); err != nil {
+		return nil, err
+	}
 	var paths []string
 	for _, release := range []images.Release{images.Tekton, images.Knative} {
 		path, err := release.Resolve(ctx, l)

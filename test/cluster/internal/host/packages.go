@@ -44,17 +44,17 @@ func InstallPackages(ctx context.Context, log string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	command := "apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
+	command := append([]string{"apt-get", "install", "-y", "--no-install-recommends"}, missing...)
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("looking for packages: %s missing, and there is no apt-get to install them; on Debian it would be %q",
-			strings.Join(missing, ", "), command)
+			strings.Join(missing, ", "), strings.Join(command, " "))
 	}
 	return progress.Step("installing "+strings.Join(missing, ", "), func() error {
-		return progress.WithLog(apt(ctx, log, "apt-get update", command), log)
+		return progress.WithLog(apt(ctx, log, []string{"apt-get", "update"}, command), log)
 	})
 }
 
-func apt(ctx context.Context, log string, commands ...string) error {
+func apt(ctx context.Context, log string, commands ...[]string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return err
 	}
@@ -64,12 +64,11 @@ func apt(ctx context.Context, log string, commands ...string) error {
 	}
 	defer out.Close()
 	for _, command := range commands {
-		fields := strings.Fields(command)
-		cmd := exec.CommandContext(ctx, fields[0], fields[1:]...)
+		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("running %q: %w", command, err)
+			return fmt.Errorf("running %q: %w", strings.Join(command, " "), err)
 		}
 	}
 	return nil

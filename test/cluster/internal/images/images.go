@@ -16,10 +16,11 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-// Image is an image of one layer.
+// Image is an image of one layer, or of one on top of another image.
 type Image struct {
 	Repository string
 	Tags       []string
+	Base       string // the image below, one of this registry; "" is none
 	Files      []File
 	Entrypoint []string
 	Cmd        []string
@@ -76,6 +77,12 @@ func Base() ([]Image, error) {
 			Files:      append(staticFiles(), busybox...),
 			Cmd:        []string{"sh"},
 		},
+		{
+			Repository: "library/alpine",
+			Tags:       []string{"latest"},
+			Files:      append(staticFiles(), busybox...),
+			Cmd:        []string{"/bin/sh"},
+		},
 	}, nil
 }
 
@@ -123,5 +130,5 @@ func busyboxFiles() ([]File, error) {
 	for _, dir := range []string{"usr/bin", "sbin", "usr/sbin", "var/tmp"} {
 		files = append(files, File{Path: dir, Mode: 0o755})
 	}
-	return files, nil
+	return append(files, File{Path: "usr/bin/env", Mode: 0o777, Link: "/bin/busybox"}), nil // where scripts look for it
 }

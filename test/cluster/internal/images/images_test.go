@@ -52,11 +52,12 @@ func TestMakeSetsPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	input, err := image.input(layer)
+	base, err := fetch(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := image.make(layer, input)
+	const input = "0a1b"
+	made, err := image.make(base, input, layers(layer)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +82,18 @@ func TestInputTellsImagesApart(t *testing.T) {
 	for _, cmd := range [][]string{{"sh"}, {"sh", "-c"}} {
 		other := image
 		other.Cmd = cmd
-		for _, content := range [][]byte{layer, append([]byte("x"), layer...)} {
-			input, err := other.input(content)
-			if err != nil {
-				t.Fatal(err)
+		for _, below := range []string{"", "registry/base@sha256:0a"} {
+			for _, content := range [][]byte{layer, append([]byte("x"), layer...)} {
+				input, err := other.input(below, bytes.NewReader(content))
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen[input] = true
 			}
-			seen[input] = true
 		}
 	}
-	if len(seen) != 4 {
-		t.Errorf("input: %d hashes for 4 images", len(seen))
+	if len(seen) != 8 {
+		t.Errorf("input: %d hashes for 8 images", len(seen))
 	}
 }
 

@@ -36,24 +36,49 @@ const inputLabel = "dev.entrypointer.input"
 // Push makes the images and pushes them, unless the registry has them.
 func Push(ctx context.Context, images []Image) error {
 	for _, image := range images {
-		tar, err := image.layer()
-		if err != nil {
-			return fmt.Errorf("making the image %q: %w", image.Repository, err)
-		}
-		input, err := image.input(tar)
-		if err != nil {
-			return fmt.Errorf("making the image %q: %w", image.Repository, err)
-		}
-		for _, tag := range image.Tags {
-			if err := image.push(ctx, tar, tag, input); err != nil {
-				return err
-			}
+		if err := image.pushAll(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (i Image) push(ctx context.Context, tar []byte, tag, input string) error {
+// pushAll pushes an image under each of its tags.
+func (i Image) pushAll(ctx context.Context) error {
+	tar, err := i.layer()
+	if err != nil {
+		return fmt.Errorf("making the image %q: %w", i.Repository, err)
+	}
+	var below string
+	if i.Base != "" {
+		base, err := digest(ctx, i.Base)
+		if err != nil {
+			return fmt.Errorf("making the image %q: %w", i.Repository, err)
+		}
+		below = base.String()
+	}
+	input, err := i.input(below, bytes.NewReader(tar))
+	if err != nil {
+		return fmt.Errorf("making the image %q: %w", i.Repository, err)
+	}
+	for _, tag := range i.Tags {
+		err := i.push(ctx, tag, input, func() (v1.Image, error) {
+			base, err := fetch(ctx, below)
+			if err != nil {
+				return nil, err
+			}
+			return i.make(base, input, layers(tar)...)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// push pushes what is made under one tag, unless the registry has an image of
+// the same input there.
+func (i Image) push(ctx context.Context, tag, input string, made func() (v1.Image, error)) error {
 	reference, err := name.NewTag(layout.Registry+"/"+i.Repository+":"+tag, name.StrictValidation)
 	if err != nil {
 		return fmt.Errorf("naming the image %q: %w", i.Repository, err)
@@ -65,7 +90,7 @@ func (i Image) push(ctx context.Context, tar []byte, tag, input string) error {
 		}
 	}
 	return progress.Step("pushing "+reference.Name(), func() error {
-		image, err := i.make(tar, input)
+		image, err := made()
 		if err != nil {
 			return err
 		}
@@ -73,17 +98,36 @@ func (i Image) push(ctx context.Context, tar []byte, tag, input string) error {
 	})
 }
 
-// make puts the layer into an image for this machine's platform: without one,
-// Tekton wouldn't run it.
-func (i Image) make(content []byte, input string) (v1.Image, error) {
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(content)), nil
-	}, tarball.WithMediaType(types.OCILayer))
+// fetch returns an image that the registry has. Its layers needn't be
+// downloaded to be pushed again: the registry knows them. Without a reference,
+// it is the empty image.
+func fetch(ctx context.Context, reference string) (v1.Image, error) {
+	if reference == "" {
+		return mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), nil
+	}
+	digest, err := name.NewDigest(reference)
 	if err != nil {
 		return nil, err
 	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.AppendLayers(base, layer)
+	return remote.Image(digest, remote.WithContext(ctx), remote.WithTransport(transport()))
+}
+
+// layers are the layer that is such an archive, or none if nothing is in it.
+func layers(tar []byte) []v1.Layer {
+	if len(tar) == 0 {
+		return nil
+	}
+	// Reading from memory can't fail.
+	layer, _ := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(tar)), nil
+	}, tarball.WithMediaType(types.OCILayer))
+	return []v1.Layer{layer}
+}
+
+// make puts layers on an image, for this machine's platform: without one,
+// Tekton wouldn't run it.
+func (i Image) make(base v1.Image, input string, layers ...v1.Layer) (v1.Image, error) {
+	image, err := mutate.AppendLayers(base, layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -108,48 +152,65 @@ func (i Image) config() v1.Config {
 	}
 }
 
-// input is a hash of all that the image is made of.
-func (i Image) input(tar []byte) (string, error) {
+// input is a hash of all that the image is made of: its configuration, the
+// image below, and what describes its layer.
+func (i Image) input(below string, layer io.Reader) (string, error) {
 	config, err := json.Marshal(i.config())
 	if err != nil {
 		return "", err
 	}
 	hash := sha256.New()
 	hash.Write(config)
-	hash.Write(tar)
+	hash.Write([]byte(below))
+	if _, err := io.Copy(hash, layer); err != nil {
+		return "", err
+	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// layer is the image's files in a tar archive that is the same every time.
+// layer is the image's files in a tar archive that is the same every time;
+// nothing if it has no files.
 func (i Image) layer() ([]byte, error) {
-	var archive bytes.Buffer
-	writer := tar.NewWriter(&archive)
-	present := map[string]bool{".": true}
-	for _, file := range i.Files {
-		if err := addParents(writer, present, file.Path); err != nil {
-			return nil, err
-		}
-		if err := file.add(writer); err != nil {
-			return nil, err
-		}
-		present[file.Path] = true
+	if len(i.Files) == 0 {
+		return nil, nil
 	}
-	if err := writer.Close(); err != nil {
+	var buffer bytes.Buffer
+	archive := newArchive(&buffer)
+	for _, file := range i.Files {
+		if err := archive.addFile(file); err != nil {
+			return nil, err
+		}
+	}
+	if err := archive.Close(); err != nil {
 		return nil, err
 	}
-	return archive.Bytes(), nil
+	return buffer.Bytes(), nil
 }
 
-func addParents(writer *tar.Writer, present map[string]bool, file string) error {
-	dir := path.Dir(file)
-	if present[dir] {
-		return nil
-	}
-	if err := addParents(writer, present, dir); err != nil {
+// archive is a tar archive in which no file is there twice.
+type archive struct {
+	*tar.Writer
+	present map[string]bool // by path
+}
+
+func newArchive(w io.Writer) archive {
+	return archive{tar.NewWriter(w), map[string]bool{".": true}}
+}
+
+// addFile adds a file, after the directories that lead to it.
+func (a archive) addFile(file File) error {
+	if err := a.addParents(file.Path); err != nil {
 		return err
 	}
-	present[dir] = true
-	return File{Path: dir, Mode: 0o755}.add(writer)
+	a.present[file.Path] = true
+	return file.add(a.Writer)
+}
+
+func (a archive) addParents(file string) error {
+	if dir := path.Dir(file); !a.present[dir] {
+		return a.addFile(File{Path: dir, Mode: 0o755})
+	}
+	return nil
 }
 
 func (f File) add(writer *tar.Writer) error {

@@ -33,6 +33,14 @@ var configMaps = map[string]map[string]string{
 	// The least that Knative allows: a test shouldn't wait for a minute to see
 	// a service scale to zero.
 	"config-autoscaler": {"stable-window": "6s", "scale-to-zero-grace-period": "6s"},
+	// What Tekton has but doesn't offer everybody yet; nothing that is on anyway
+	// works differently with these.
+	"feature-flags": {
+		"enable-api-fields":            "alpha",
+		"enable-artifacts":             "true",
+		"enable-cel-in-whenexpression": "true",
+		"enable-param-enum":            "true",
+	},
 }
 
 func setData(configMap object) {

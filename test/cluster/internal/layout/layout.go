@@ -75,6 +75,12 @@ func (l Layout) Source(module ...string) string { return l.cache("src", module..
 // RegistryData is what the image registry stores.
 func (l Layout) RegistryData() string { return l.cache("registry") }
 
+// Layers holds layers of images that take long to make.
+func (l Layout) Layers(name ...string) string { return l.cache("layers", name...) }
+
+// Packages is where packages of the host's distribution are downloaded to.
+func (l Layout) Packages(name ...string) string { return l.cache("packages", name...) }
+
 // Manifests holds Tekton's and Knative's YAML with their images resolved.
 func (l Layout) Manifests(name ...string) string { return l.cache("manifests", name...) }
 
