@@ -59,6 +59,7 @@ func env(_ context.Context, l layout.Layout, _ []string) error {
 		"export KO_DOCKER_REPO=" + layout.Registry + "/entrypointer",
 		"export KO_DEFAULTBASEIMAGE=" + images.Static,
 		"export E2E_IMAGE_REGISTRY=" + layout.Registry,
+		"export E2E_PRIVATE_REGISTRY=" + layout.PrivateRegistryLogin + "@" + layout.PrivateRegistry,
 	}
 	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		if os.Getenv(variable) != "" {

@@ -7,6 +7,8 @@
 // It works with any cluster that KUBECONFIG names. These variables adapt it:
 //
 //   - E2E_IMAGE_REGISTRY (host:port): a registry that stands in for Docker Hub
+//   - E2E_PRIVATE_REGISTRY (user:password@host:port): a registry that asks for a
+//     password; tests of private images are skipped without
 //   - E2E_INGRESS (host:port): where Knative Services answer, if Knative can't say
 //   - those of ko, which builds the images of ko:// references: KO_DOCKER_REPO, ...
 package kit

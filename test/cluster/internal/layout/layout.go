@@ -26,6 +26,11 @@ const (
 	Etcd      = NodeIP + ":2379"
 	EtcdPeer  = NodeIP + ":2380"
 
+	// PrivateRegistry serves nobody without PrivateRegistryLogin, a user's name
+	// and password, which internal/node/config/htpasswd knows by its hash.
+	PrivateRegistry      = NodeIP + ":5001"
+	PrivateRegistryLogin = "e2e:let-me-in"
+
 	PodCIDR      = "10.244.0.0/22"
 	ServiceCIDR  = "10.96.0.0/16"
 	APIServiceIP = "10.96.0.1"

@@ -36,12 +36,22 @@ func registry(l layout.Layout) component {
 	}
 }
 
+// privateRegistry asks for a name and a password, for tests of pull secrets.
+func privateRegistry(l layout.Layout) component {
+	return component{
+		name:    "private-registry",
+		argv:    []string{tools.Registry.Path(l, "registry"), "serve", l.Config("private-registry.yaml")},
+		listens: []string{layout.PrivateRegistry},
+		ready:   answers("http://"+layout.PrivateRegistryLogin+"@"+layout.PrivateRegistry+"/v2/", nil),
+	}
+}
+
 // stages are the components in the order in which they start; those of one
 // stage don't need each other.
 func stages(l layout.Layout) [][]component {
 	return [][]component{
 		{registry(l)},
-		{containerd(l), etcd(l)},
+		{privateRegistry(l), containerd(l), etcd(l)},
 		{apiserver(l)},
 		{controllerManager(l), scheduler(l), kubelet(l), proxy(l)},
 	}

@@ -46,6 +46,23 @@ func writeRegistryConfig(l layout.Layout) error {
 	return render("registry.yaml", l.Config("registry.yaml"), newSettings(l, ""))
 }
 
+// writePrivateRegistryConfig writes what the private registry reads, and what
+// containerd reads about it.
+func writePrivateRegistryConfig(l layout.Layout) error {
+	s := newSettings(l, "")
+	s.Registry = layout.PrivateRegistry
+	for name, path := range map[string]string{
+		"private-registry.yaml": l.Config("private-registry.yaml"),
+		"htpasswd":              l.Config("htpasswd"),
+		"hosts.toml":            l.Config("certs.d", layout.PrivateRegistry, "hosts.toml"),
+	} {
+		if err := render(name, path, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // writeConfig writes the components' configuration and kubeconfigs.
 func writeConfig(l layout.Layout, pause string) error {
 	s := newSettings(l, pause)

@@ -101,6 +101,9 @@ func (n Node) prepare(ctx context.Context, pause string) error {
 			return fmt.Errorf("making the state directory: %w", err)
 		}
 	}
+	if err := writePrivateRegistryConfig(n.layout); err != nil {
+		return err
+	}
 	if _, err := os.Stat(n.layout.Kubeconfig()); err == nil {
 		return nil // The certificates in use must stay.
 	}
@@ -169,7 +172,7 @@ func (n Node) Stop(ctx context.Context) error {
 			progress.Say("removing pods: %v; going on to kill them", err)
 		}
 	}
-	if err := n.stopComponents("containerd", "registry"); err != nil {
+	if err := n.stopComponents("containerd", "registry", "private-registry"); err != nil {
 		return err
 	}
 	return n.tidy(ctx)

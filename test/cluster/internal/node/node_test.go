@@ -63,8 +63,11 @@ func TestConfig(t *testing.T) {
 	if err := writeRegistryConfig(l); err != nil {
 		t.Fatal(err)
 	}
+	if err := writePrivateRegistryConfig(l); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range []string{
-		l.Kubeconfig(), l.Config("kubelet.yaml"), l.Config("kube-proxy.yaml"), l.Config("registry.yaml"),
+		l.Kubeconfig(), l.Config("kubelet.yaml"), l.Config("kube-proxy.yaml"), l.Config("registry.yaml"), l.Config("private-registry.yaml"),
 		l.Config("kubelet.kubeconfig"), l.Config("cni", "10-pods.conflist"),
 	} {
 		text, err := os.ReadFile(path)
@@ -79,6 +82,25 @@ func TestConfig(t *testing.T) {
 	containerd, err := os.ReadFile(l.Config("containerd.toml"))
 	if err != nil || !strings.Contains(string(containerd), `sandbox = "registry/pause"`) {
 		t.Errorf("containerd.toml: %s, %v", containerd, err)
+	}
+}
+
+func TestEachRegistryHasItsOwnHostsFile(t *testing.T) {
+	l := layout.Layout{State: t.TempDir(), Cache: t.TempDir()}
+	if err := writePKI(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeConfig(l, "registry/pause"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePrivateRegistryConfig(l); err != nil {
+		t.Fatal(err)
+	}
+	for _, registry := range []string{layout.Registry, layout.PrivateRegistry} {
+		text, err := os.ReadFile(l.Config("certs.d", registry, "hosts.toml"))
+		if want := `server = "http://` + registry + `"`; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("hosts.toml of %s: %v, %s", registry, err, text)
+		}
 	}
 }
 
