@@ -12,8 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -73,23 +71,19 @@ func TestTheWebhookLetsTheLabelFollowTheAnnotation(t *testing.T) {
 func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(test.namespace.DeepCopy())
-			l := &labeler{client: client, rule: newRule(own)}
-			event := l.ReconcileKind(t.Context(), test.namespace)
+			w := newWorld(t, test.namespace)
+			event := w.reconcile(test.namespace.Name)
 			if test.mistake == "" {
 				require.NoError(t, event)
 			} else {
-				var warning *reconciler.ReconcilerEvent
-				require.True(t, reconciler.EventAs(event, &warning))
-				require.Contains(t, warning.Error(), test.mistake)
+				requireWarning(t, event, "NotOptedIn", test.mistake)
 			}
-			got, err := client.CoreV1().Namespaces().Get(t.Context(), test.namespace.Name, metav1.GetOptions{})
-			require.NoError(t, err)
-			requireLabel(t, got, test.optedIn)
+			requireLabel(t, w.namespace(test.namespace.Name), test.optedIn)
+			require.Equal(t, test.optedIn, w.binding(test.namespace.Name) != nil, "the grant goes with the label")
 
-			client.ClearActions()
-			_ = l.ReconcileKind(t.Context(), got)
-			require.Empty(t, client.Actions(), "what is right is left alone")
+			w.client.ClearActions()
+			_ = w.reconcile(test.namespace.Name)
+			require.Empty(t, w.writes(), "what is right is left alone")
 		})
 	}
 }

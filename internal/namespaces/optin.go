@@ -1,11 +1,14 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespaces lets a label follow the annotation by which a namespace
-// opts in. Users annotate; the API server selects webhooks by label only.
+// Package namespaces lets two things follow the annotation by which a namespace
+// opts in:
 //
-// Two take part: an admission webhook sets the label in the same write that
-// sets the annotation, and a reconciler repairs what the webhook missed.
+//   - a label of the same name, for the API server selects webhooks by label
+//     only. An admission webhook sets it in the same write that sets the
+//     annotation, and a reconciler repairs what the webhook missed.
+//   - a grant: the RoleBinding that lets the injector read pull secrets there.
+//     The reconciler puts it there, repairs it, and removes it.
 package namespaces
 
 import (

@@ -53,6 +53,8 @@ func installed(t *testing.T) map[string]string {
 		{"rbac.authorization.k8s.io", "v1", "rolebindings", kit.SystemNamespace},
 		{"rbac.authorization.k8s.io", "v1", "clusterroles", ""},
 		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", ""},
+		{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", ""},
+		{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", ""},
 		{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", ""},
 		{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", ""},
 	} {
@@ -92,6 +94,7 @@ func TestDeletingTheNamespaceLeavesNoWebhookThatBlocksPods(t *testing.T) {
 func requireUninstalledBy(t *testing.T, command ...string) {
 	t.Helper()
 	namespace := optedInNamespace(t)
+	waitForGrant(t, namespace, true)
 	t.Cleanup(func() {
 		if t.Failed() {
 			// For the tests that follow.
@@ -112,9 +115,17 @@ func requireUninstalledBy(t *testing.T, command ...string) {
 	})
 	waitUntilSelected(t, namespace, false)
 	requireRunsAsWritten(t, namespace)
+	eventually(t, time.Minute, "nothing of ours to be left in the namespaces that opted in", func() error {
+		bindings, err := cluster.Kube.RbacV1().RoleBindings(metav1.NamespaceAll).List(t.Context(), partOfUs)
+		if err == nil && len(bindings.Items) > 0 {
+			return fmt.Errorf("RoleBinding %q is in namespace %q", bindings.Items[0].Name, bindings.Items[0].Namespace)
+		}
+		return err
+	})
 
 	install(t)
 	require.NoError(t, cluster.InjectorServes(t.Context()))
+	waitForGrant(t, namespace, true)
 	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))
 	requireWrapped(t, again, "main")
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "again").Status.Phase)
