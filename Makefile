@@ -46,6 +46,7 @@ unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
 	go test -race ./...
 	cd test/cluster && go test . ./internal/...
+	cd test/validation && go test .
 
 .PHONY: e2e
 e2e: deploy

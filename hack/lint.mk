@@ -8,7 +8,7 @@ include hack/tools.mk
 
 # Modules that are linted. test/cluster/kubernetes compiles Kubernetes, all of
 # it, for one file: formatting and headers are enough there.
-MODULES := . test/cluster
+MODULES := . test/cluster test/validation
 
 # Architectures on which the binaries for the pods must at least compile: one
 # with assembly of its own, and one without.

@@ -1,0 +1,168 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/core/helper/qos"
+	k8sv1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	quota "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/utils/clock"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// resources is a container's requests and limits; what is only limited is requested, too.
+type resources = map[corev1.ResourceName]string
+
+func amounts(of resources) corev1.ResourceList {
+	if of == nil {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for name, quantity := range of {
+		list[name] = resource.MustParse(quantity)
+	}
+	return list
+}
+
+func container(name string, requests, limits resources) corev1.Container {
+	return corev1.Container{
+		Name: name, Image: "app", Command: []string{"run"},
+		Resources: corev1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)},
+	}
+}
+
+// sidecar is an init container that stays.
+func sidecar(name string, requests, limits resources) corev1.Container {
+	c := container(name, requests, limits)
+	c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	return c
+}
+
+func podOf(containers []corev1.Container, change ...func(*corev1.PodSpec)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "tenant", Annotations: map[string]string{pod.InjectAnnotation: "true"}},
+		Spec:       corev1.PodSpec{Containers: containers},
+	}
+	for _, apply := range change {
+		apply(&p.Spec)
+	}
+	return p
+}
+
+func limitRange(limits ...corev1.LimitRangeItem) *corev1.LimitRange {
+	made := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: limits}}
+	k8sv1.SetObjectDefaults_LimitRange(made)
+	return made
+}
+
+func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
+	exactly := resources{"cpu": "500m", "memory": "64Mi"}
+	for name, test := range map[string]struct {
+		pod   *corev1.Pod
+		class core.PodQOSClass
+		limit *corev1.LimitRange
+	}{
+		"nothing asked for":   {podOf([]corev1.Container{container("a", nil, nil)}), core.PodQOSBestEffort, nil},
+		"all that is limited": {podOf([]corev1.Container{container("a", nil, exactly)}), core.PodQOSGuaranteed, nil},
+		"two that differ": {podOf([]corev1.Container{
+			container("small", nil, resources{"cpu": "100m", "memory": "1Gi"}), container("large", nil, resources{"cpu": "2", "memory": "64Mi"}),
+		}), core.PodQOSGuaranteed, nil},
+		"requests alone": {podOf([]corev1.Container{container("a", exactly, nil), container("b", nil, nil)}), core.PodQOSBurstable, nil},
+		"a limit alone":  {podOf([]corev1.Container{container("a", nil, resources{"memory": "64Mi"})}), core.PodQOSBurstable, nil},
+		"a disk":         {podOf([]corev1.Container{container("a", nil, resources{"ephemeral-storage": "1Gi"})}), core.PodQOSBestEffort, nil},
+		"a GPU": {podOf([]corev1.Container{
+			container("a", nil, resources{"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}), container("b", nil, resources{"nvidia.com/gpu": "1"}),
+		}), core.PodQOSBurstable, nil},
+		"huge pages": {podOf([]corev1.Container{
+			container("a", nil, resources{"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "64Mi"}),
+		}), core.PodQOSGuaranteed, nil},
+		"overhead of a sandbox": {podOf([]corev1.Container{container("a", nil, exactly)}, func(s *corev1.PodSpec) {
+			s.RuntimeClassName, s.Overhead = new("gvisor"), amounts(resources{"cpu": "250m", "memory": "120Mi"})
+		}), core.PodQOSGuaranteed, nil},
+		"a larger init container": {podOf([]corev1.Container{container("a", nil, exactly)}, func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{container("migrate", nil, resources{"cpu": "2", "memory": "2Gi"})}
+		}), core.PodQOSGuaranteed, nil},
+		"native sidecars": {podOf([]corev1.Container{container("a", nil, exactly)}, func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{sidecar("mesh", nil, exactly), container("migrate", nil, exactly), sidecar("logs", nil, exactly)}
+		}), core.PodQOSGuaranteed, nil},
+		"resources of the pod": {podOf([]corev1.Container{container("a", nil, nil), container("b", nil, nil)}, func(s *corev1.PodSpec) {
+			s.Resources = &corev1.ResourceRequirements{Limits: amounts(resources{"cpu": "1", "memory": "1Gi"})}
+		}), core.PodQOSGuaranteed, nil},
+		"resources of the pod and of one container": {podOf([]corev1.Container{container("a", nil, nil), container("b", exactly, nil)}, func(s *corev1.PodSpec) {
+			s.Resources = &corev1.ResourceRequirements{Limits: amounts(resources{"cpu": "1", "memory": "1Gi"})}
+		}), core.PodQOSBurstable, nil},
+		"a minimum": {podOf([]corev1.Container{container("a", nil, exactly)}), core.PodQOSGuaranteed, limitRange(
+			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
+			corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
+		)},
+		"a maximum": {podOf([]corev1.Container{container("a", nil, exactly)}), core.PodQOSGuaranteed, limitRange(
+			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
+			corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
+		)},
+		"a ratio": {podOf([]corev1.Container{container("a", resources{"cpu": "250m"}, resources{"cpu": "500m"})}), core.PodQOSBurstable, limitRange(
+			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: amounts(resources{"cpu": "2"})},
+			corev1.LimitRangeItem{Type: corev1.LimitTypePod, MaxLimitRequestRatio: amounts(resources{"cpu": "2"})},
+		)},
+		"defaults": {podOf([]corev1.Container{container("a", nil, nil), container("b", resources{"cpu": "50m"}, nil)}), core.PodQOSBurstable, limitRange(
+			corev1.LimitRangeItem{
+				Type: corev1.LimitTypeContainer, Default: amounts(resources{"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}),
+				DefaultRequest: amounts(resources{"cpu": "100m", "memory": "1Gi"}),
+			},
+		)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain, err := cluster{limitRange: test.limit}.create(t, test.pod)
+			require.NoError(t, err)
+			require.Equal(t, test.class, qos.ComputePodQOS(toInternal(t, plain)), "what the test says")
+			wrapped, err := cluster{webhook: newWebhook(ordinary), limitRange: test.limit}.create(t, test.pod)
+			require.NoError(t, err)
+			require.Equal(t, pod.InitContainerName, wrapped.Spec.InitContainers[0].Name)
+			requireSameCost(t, plain, wrapped)
+		})
+	}
+}
+
+// requireSameCost compares what the scheduler reserves, what a quota counts,
+// and in which order nodes evict.
+func requireSameCost(t *testing.T, plain, wrapped *corev1.Pod) {
+	t.Helper()
+	require.Equal(t, qos.ComputePodQOS(toInternal(t, plain)), qos.ComputePodQOS(toInternal(t, wrapped)), "QoS class")
+	options := resourcehelper.PodResourcesOptions{}
+	requireSameAmounts(t, resourcehelper.PodRequests(plain, options), resourcehelper.PodRequests(wrapped, options), "requests")
+	requireSameAmounts(t, resourcehelper.PodLimits(plain, options), resourcehelper.PodLimits(wrapped, options), "limits")
+
+	before, err := quota.PodUsageFunc(plain, clock.RealClock{})
+	require.NoError(t, err)
+	after, err := quota.PodUsageFunc(wrapped, clock.RealClock{})
+	require.NoError(t, err)
+	requireSameAmounts(t, before, after, "use of a quota")
+
+	// A quota on these wants every container to say how much it needs.
+	evaluator := quota.NewPodEvaluator(nil, clock.RealClock{})
+	for _, required := range []corev1.ResourceName{corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory} {
+		require.Equal(t, evaluator.Constraints([]corev1.ResourceName{required}, plain) == nil,
+			evaluator.Constraints([]corev1.ResourceName{required}, wrapped) == nil, "a quota on %s", required)
+	}
+}
+
+func requireSameAmounts(t *testing.T, want, got corev1.ResourceList, what string) {
+	t.Helper()
+	spell := func(list corev1.ResourceList) map[corev1.ResourceName]int64 {
+		spelt := map[corev1.ResourceName]int64{}
+		for name, quantity := range list {
+			spelt[name] = quantity.MilliValue()
+		}
+		return spelt
+	}
+	require.Equal(t, spell(want), spell(got), what)
+}

@@ -1,0 +1,8 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package validation asks Kubernetes itself what it makes of wrapped pods: its
+// validation, its PodSecurity levels, its arithmetic of requests and limits,
+// and the kubelet's expansion of variables. It is a module of its own, because
+// the product doesn't import k8s.io/kubernetes.
+package validation
