@@ -213,10 +213,8 @@ func (e *example) readBack(t *testing.T, p *corev1.Pod) reading {
 	}
 	stopped, err := tektonpod.StopSidecars(ctx, "nop", client, p.Namespace, p.Name)
 	require.NoError(t, err)
-	for _, c := range slices.Concat(stopped.Spec.InitContainers, stopped.Spec.Containers) {
-		if c.Name != pod.InitContainerName {
-			got.ImagesAfterStop[c.Name] = c.Image
-		}
+	for _, c := range stopped.Spec.Containers {
+		got.ImagesAfterStop[c.Name] = c.Image
 	}
 	require.NoError(t, tektonpod.UpdateReady(ctx, client, *p))
 	readied, err := client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})

@@ -109,6 +109,9 @@ func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
 			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
 			corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts(resources{"cpu": "500m", "memory": "64Mi"})},
 		)},
+		"a maximum of GPUs": {podOf([]corev1.Container{container("a", nil, resources{"cpu": "1", "nvidia.com/gpu": "1"})}), core.PodQOSBurstable, limitRange(
+			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts(resources{"nvidia.com/gpu": "4"})},
+		)},
 		"a ratio": {podOf([]corev1.Container{container("a", resources{"cpu": "250m"}, resources{"cpu": "500m"})}), core.PodQOSBurstable, limitRange(
 			corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, MaxLimitRequestRatio: amounts(resources{"cpu": "2"})},
 			corev1.LimitRangeItem{Type: corev1.LimitTypePod, MaxLimitRequestRatio: amounts(resources{"cpu": "2"})},
