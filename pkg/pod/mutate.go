@@ -197,7 +197,10 @@ func mountCollision(container, volume, at string) error {
 // collides says whether one of p and MountPath is within the other. The
 // kubelet takes a relative path for one from the root.
 func collides(p string) bool {
-	p = path.Clean("/" + p)
+	if !path.IsAbs(p) {
+		p = "/" + p
+	}
+	p = path.Clean(p)
 	return within(MountPath, p) || within(p, MountPath)
 }
 

@@ -157,7 +157,7 @@ func untouched(p *corev1.Pod) error {
 			return fmt.Errorf("container %q of pod %q has command %q", c.Name, p.Name, c.Command)
 		}
 	}
-	if status, ok := p.Annotations[pod.StatusAnnotation]; ok {
+	if status := p.Annotations[pod.StatusAnnotation]; status == string(pod.Injected) {
 		return fmt.Errorf("pod %q has annotation %s: %s", p.Name, pod.StatusAnnotation, status)
 	}
 	return nil
