@@ -32,7 +32,9 @@ import (
 const drainPeriod = 20 * time.Second
 
 func main() {
-	copierImage := flag.String("copier-image", "", "image of the init container, with its digest (required)")
+	var images pods.Images
+	flag.StringVar(&images.Copier, "copier-image", "", "image of the init container, with its digest (required)")
+	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",
@@ -41,12 +43,14 @@ func main() {
 	})
 	// It parses the flags, so it comes before they are read.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
-	if !strings.Contains(*copierImage, "@sha256:") {
-		log.Fatalf("starting the injector: -copier-image %q is no image with a digest; install config/ with ko apply, which fills it in", *copierImage)
+	for _, image := range []string{images.Copier, images.Entrypoint} {
+		if !strings.Contains(image, "@sha256:") {
+			log.Fatalf("starting the injector: %q is no image with a digest, but -copier-image and -entrypoint-image each need one; install config/ with ko apply, which fills them in", image)
+		}
 	}
 	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,
 		certificates.NewController,
-		pods.NewAdmissionController(*copierImage),
+		pods.NewAdmissionController(images),
 		namespaces.NewAdmissionController,
 		namespaces.NewReconciler,
 		newConfigValidation,

@@ -27,22 +27,17 @@ const Name = "config-entrypointer"
 
 // keys says how each key of the ConfigMap is read into a Config that has its default.
 var keys = map[string]func(*Config, string) error{
-	"lookup-timeout": setLookupTimeout,
-	"failed-lookup": func(c *Config, value string) error {
-		return setChoice(&c.Policy.WaiveFailedLookups, value, "refuse", "admit")
-	},
-	"pod-opt-out": func(c *Config, value string) error {
-		return setChoice(&c.Policy.ForbidOptOut, value, "allowed", "forbidden")
-	},
+	"delivery":           choice("init-container", "image-volume", func(c *Config) *bool { return &c.Policy.ImageVolume }),
+	"lookup-timeout":     setLookupTimeout,
+	"failed-lookup":      choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups }),
+	"pod-opt-out":        choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
 	"pod-owners":         setOwners,
 	"proxy-containers":   setProxies,
 	allowedRegistriesKey: func(c *Config, value string) error { return addPatterns(&c.Lookup.Allowed.Everywhere, value) },
-	"private-addresses": func(c *Config, value string) error {
-		return setChoice(&c.Lookup.ForbidPrivateAddresses, value, "allowed", "forbidden")
-	},
-	"registry-mirrors": setMirrors,
-	"registry-ca":      setCertificates,
-	"static-images":    setStaticImages,
+	"private-addresses":  choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }),
+	"registry-mirrors":   setMirrors,
+	"registry-ca":        setCertificates,
+	"static-images":      setStaticImages,
 }
 
 // allowedRegistriesKey is also the beginning of keys that end with a namespace.
@@ -98,13 +93,15 @@ func setLookupTimeout(c *Config, value string) error {
 	return nil
 }
 
-// setChoice sets whether value is the second of two choices.
-func setChoice(second *bool, value, first, other string) error {
-	if value != first && value != other {
-		return fmt.Errorf("%q is neither %q nor %q", value, first, other)
+// choice reads one of two words; the flag is whether it is the second.
+func choice(first, second string, flag func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, value string) error {
+		if value != first && value != second {
+			return fmt.Errorf("%q is neither %q nor %q", value, first, second)
+		}
+		*flag(c) = value == second
+		return nil
 	}
-	*second = value == other
-	return nil
 }
 
 var owners = []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}

@@ -73,6 +73,7 @@ nYC9z8bKUeZXHnwGAiEAnrLErMYkVwgElAtXoiuS8H4h9Sc9L+TMnZRvG1bGrLY=
 
 func TestEachKeyIsRead(t *testing.T) {
 	got, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{
+		"delivery":                  "image-volume",
 		"lookup-timeout":            "250ms",
 		"failed-lookup":             "admit",
 		"pod-opt-out":               "forbidden",
@@ -89,7 +90,7 @@ func TestEachKeyIsRead(t *testing.T) {
 	require.Equal(t, &config.Config{
 		LookupTimeout: 250 * time.Millisecond,
 		Policy: pod.Policy{
-			ForbidOptOut: true, WaiveFailedLookups: true,
+			ImageVolume: true, ForbidOptOut: true, WaiveFailedLookups: true,
 			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{},
 		},
 		Lookup: lookup.Options{
@@ -115,6 +116,7 @@ func pattern(t *testing.T, text string) lookup.Pattern {
 func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 	for _, test := range []struct{ key, value, says string }{
 		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
+		{"delivery", "sidecar", `key "delivery": "sidecar" is neither "init-container" nor "image-volume"`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
 		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of [Tekton Knative Annotation]`},
@@ -129,7 +131,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"static-images", "app: [run]", `key "static-images": it is no YAML of the form`},
 		{"static-images", "app: {command: [run]}", `unknown field`},
 		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
-		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, failed-lookup, lookup-timeout, `},
+		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, delivery, failed-lookup, lookup-timeout, `},
 	} {
 		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})
 		require.ErrorContains(t, err, test.says)

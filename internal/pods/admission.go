@@ -41,9 +41,11 @@ const WebhookName = "pods.entrypointer.dev"
 // reach it: a webhook that times out says nothing, one that is early says why.
 const answerMargin = 500 * time.Millisecond
 
-// NewAdmissionController returns a constructor of the pod webhook, whose init
-// containers run copierImage.
-func NewAdmissionController(copierImage string) func(context.Context, configmap.Watcher) *controller.Impl {
+// Images are those that bring the entrypoint into a pod, pinned by digest.
+type Images struct{ Copier, Entrypoint string }
+
+// NewAdmissionController returns a constructor of the pod webhook.
+func NewAdmissionController(images Images) func(context.Context, configmap.Watcher) *controller.Impl {
 	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		client, err := unlimitedClient(ctx)
@@ -57,11 +59,11 @@ func NewAdmissionController(copierImage string) func(context.Context, configmap.
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
 		w := &wrapper{
-			copierImage: copierImage,
-			config:      config.NewStore(logger, watcher),
-			lookups:     &lookups{credentials: lookup.PodCredentials(client), metrics: metrics},
-			metrics:     metrics,
-			events:      &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
+			images:  images,
+			config:  config.NewStore(logger, watcher),
+			lookups: &lookups{credentials: lookup.PodCredentials(client), metrics: metrics},
+			metrics: metrics,
+			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
 		}
 		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
 	}
@@ -78,11 +80,11 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 }
 
 type wrapper struct {
-	copierImage string
-	config      *config.Store
-	lookups     *lookups
-	metrics     *metrics
-	events      *events
+	images  Images
+	config  *config.Store
+	lookups *lookups
+	metrics *metrics
+	events  *events
 }
 
 func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -123,7 +125,12 @@ func (w *wrapper) decide(ctx context.Context, namespace string, before *corev1.P
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
-	injector := &pod.Injector{CopierImage: w.copierImage, Lookup: lookuper, Policy: current.Policy}
+	injector := &pod.Injector{
+		CopierImage:     w.images.Copier,
+		EntrypointImage: w.images.Entrypoint,
+		Lookup:          lookuper,
+		Policy:          current.Policy,
+	}
 	return injector.Inject(ctx, namespace, before)
 }
 

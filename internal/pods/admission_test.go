@@ -41,11 +41,11 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 	recorder := record.NewFakeRecorder(10)
 	watcher := &configmap.ManualWatcher{}
 	w := &wrapper{
-		copierImage: "copier",
-		config:      config.NewStore(logtesting.TestLogger(t), watcher),
-		lookups:     &lookups{metrics: metrics, lookuper: answer},
-		metrics:     metrics,
-		events:      &events{recorder},
+		images:  Images{Copier: "copier", Entrypoint: "entrypoint"},
+		config:  config.NewStore(logtesting.TestLogger(t), watcher),
+		lookups: &lookups{metrics: metrics, lookuper: answer},
+		metrics: metrics,
+		events:  &events{recorder},
 	}
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
 	w.lookups.config = w.config.Load()

@@ -56,15 +56,15 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 // whether it is. That is read off its structure, which decides what will run,
 // and not off any annotation, which a tenant could forge. Flags that we would
 // not have set make it somebody else's.
-func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
-	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
+func (i *Injector) wrappedArgvArgs(c corev1.Container) ([]string, bool) {
+	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, i.isOurMount) {
 		return nil, false
 	}
 	var kept []string
-	for i, arg := range c.Args {
+	for at, arg := range c.Args {
 		switch {
 		case arg == "--":
-			return slices.Concat(kept, c.Args[i:]), true
+			return slices.Concat(kept, c.Args[at:]), true
 		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
 			kept = append(kept, arg)
 		case !strings.HasPrefix(arg, modeFlag):

@@ -3,13 +3,14 @@
 
 // Package pod puts the entrypoint in front of the containers of a pod.
 //
-// It asks four questions, in this order, and each has its file:
+// It asks five questions, in this order, and each has its file:
 //
 //   - Whose pod is it? Tekton's, Knative's, one that asks by annotation, or
 //     none of ours (owner.go).
 //   - Which of its containers are wrapped? (owner.go)
 //   - What is the argv that each of them would have run? (argv.go)
-//   - What has to change for the entrypoint to run it? (mutate.go, init.go)
+//   - What has to change for the entrypoint to run it? (mutate.go)
+//   - How does the entrypoint get into the pod? (volume.go, init.go)
 //
 // The answer is a changed copy of the pod and a named [Outcome]; [Patch] turns
 // the pod before and after into a JSON patch that touches only what this

@@ -11,20 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
-const volumeSize = "32Mi"
-
 // nonRootUser is the user of distroless images, for pods that would make the init container root.
 const nonRootUser int64 = 65532
 
-// install adds the volume and the init container that fills it, unless they are there.
-func (i *Injector) install(pod *corev1.Pod, selected []int) error {
-	if err := installVolume(pod); err != nil {
-		return err
-	}
-	if err := checkWriters(pod); err != nil {
-		return err
-	}
+// installInitContainer adds the init container that fills the volume, unless it is there.
+func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 	wanted := i.initContainer(pod, selected)
 	at := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
 	switch {
@@ -36,56 +27,6 @@ func (i *Injector) install(pod *corev1.Pod, selected []int) error {
 	case !runsSame(pod.Spec.InitContainers[at], wanted):
 		// Left by another release of ours, or tampered with.
 		pod.Spec.InitContainers[at] = wanted
-	}
-	return nil
-}
-
-func installVolume(pod *corev1.Pod) error {
-	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
-	if at < 0 {
-		size := resource.MustParse(volumeSize)
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
-			Name:         VolumeName,
-			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}},
-		})
-		markSafeToEvict(pod)
-		return nil
-	}
-	if pod.Spec.Volumes[at].EmptyDir == nil {
-		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
-	}
-	return nil
-}
-
-// markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
-// doesn't drain a node for the sake of an emptyDir, and there is nothing to
-// lose in ours.
-func markSafeToEvict(pod *corev1.Pod) {
-	volumes := VolumeName
-	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
-		volumes = others + "," + VolumeName
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[safeToEvictAnnotation] = volumes
-}
-
-// checkWriters refuses a container that could put another program in the
-// entrypoint's place, or that takes the name of the one that may.
-func checkWriters(pod *corev1.Pod) error {
-	for _, c := range pod.Spec.Containers {
-		if c.Name == InitContainerName {
-			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
-		}
-	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		for _, m := range c.VolumeMounts {
-			if m.Name == VolumeName && !isOurMount(m) && c.Name != InitContainerName {
-				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
-					VolumeName, c.Name, m.MountPath, InitContainerName)
-			}
-		}
 	}
 	return nil
 }

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +19,9 @@ import (
 type Injector struct {
 	// CopierImage is the image of the init container, pinned by digest.
 	CopierImage string
+	// EntrypointImage is the image that is mounted if the Policy says so,
+	// pinned by digest. It has the binary at /ko-app/entrypoint.
+	EntrypointImage string
 	// Lookup is asked for images of containers that set no command.
 	Lookup lookup.Lookuper
 	// Policy is the operator's.
@@ -101,14 +102,14 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
 func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, c *corev1.Container) (bool, error) {
-	if err := checkMounts(*c); err != nil {
+	if err := i.checkMounts(*c); err != nil {
 		return false, err
 	}
 	flags, err := optionFlags(pod, c.Name)
 	if err != nil {
 		return false, err
 	}
-	if argv, already := wrappedArgvArgs(*c); already {
+	if argv, already := i.wrappedArgvArgs(*c); already {
 		c.Args = slices.Concat(flags, argv)
 		return false, nil
 	}
@@ -128,8 +129,8 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 	}
 	c.Command = []string{EntrypointPath}
 	c.Args = slices.Concat(flags, argv)
-	if !slices.ContainsFunc(c.VolumeMounts, isOurMount) {
-		c.VolumeMounts = append(c.VolumeMounts, ourMount)
+	if !slices.ContainsFunc(c.VolumeMounts, i.isOurMount) {
+		c.VolumeMounts = append(c.VolumeMounts, i.mount())
 	}
 	return true, nil
 }
@@ -164,49 +165,6 @@ func withStatus(result Result) *corev1.Pod {
 	}
 	pod.Annotations[StatusAnnotation] = string(status)
 	return &pod
-}
-
-// ourMount is how a wrapped container gets at the entrypoint.
-var ourMount = corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, ReadOnly: true}
-
-// isOurMount ignores what an API server or another webhook may have defaulted.
-func isOurMount(m corev1.VolumeMount) bool {
-	return m.Name == ourMount.Name && m.MountPath == ourMount.MountPath && m.ReadOnly && m.SubPath == "" && m.SubPathExpr == ""
-}
-
-// checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
-func checkMounts(c corev1.Container) error {
-	for _, m := range c.VolumeMounts {
-		if !isOurMount(m) && collides(m.MountPath) {
-			return mountCollision(c.Name, m.Name, m.MountPath)
-		}
-	}
-	for _, d := range c.VolumeDevices {
-		if collides(d.DevicePath) {
-			return mountCollision(c.Name, d.Name, d.DevicePath)
-		}
-	}
-	return nil
-}
-
-func mountCollision(container, volume, at string) error {
-	return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
-		container, volume, at, VolumeName, MountPath)
-}
-
-// collides says whether one of p and MountPath is within the other. The
-// kubelet takes a relative path for one from the root.
-func collides(p string) bool {
-	if !path.IsAbs(p) {
-		p = "/" + p
-	}
-	p = path.Clean(p)
-	return within(MountPath, p) || within(p, MountPath)
-}
-
-// within says whether p is dir or lies in it.
-func within(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
 func queryFor(namespace string, pod *corev1.Pod, image string) lookup.Query {

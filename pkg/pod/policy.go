@@ -13,6 +13,10 @@ type Policy struct {
 	// are left alone unless the pod's author chooses them by annotation. Nil
 	// means [DefaultProxies].
 	Proxies []string
+	// ImageVolume mounts the entrypoint's image as a volume instead of copying
+	// the binary by an init container. Kubernetes has such volumes from 1.35 on
+	// (before, behind the feature gate ImageVolume).
+	ImageVolume bool
 	// ForbidOptOut wraps pods even if their own annotation says "false".
 	ForbidOptOut bool
 	// WaiveFailedLookups leaves a container whose image can't be looked up
