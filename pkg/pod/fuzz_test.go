@@ -29,7 +29,8 @@ import (
 func FuzzInject(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		once, err := requireSound(t, encode(t, filledPod(data)))
+		injector := fuzzedInjector(data)
+		once, err := requireSound(t, injector, encode(t, filledPod(data)))
 		if err != nil {
 			return
 		}
@@ -37,7 +38,7 @@ func FuzzInject(f *testing.F) {
 		meddled := once.DeepCopy()
 		meddled.Spec.InitContainers = slices.Insert(meddled.Spec.InitContainers, 0, running("theirs", "x"))
 		meddled.Spec.Containers = append(meddled.Spec.Containers, running("late", "x"), running("step-late", "x"))
-		_, _ = requireSound(t, encode(t, meddled))
+		_, _ = requireSound(t, injector, encode(t, meddled))
 	})
 }
 
@@ -47,7 +48,7 @@ func FuzzInjectUnknownFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var document any
 		require.NoError(t, json.Unmarshal(encode(t, filledPod(data)), &document))
-		_, _ = requireSound(t, encode(t, fromLater(document)))
+		_, _ = requireSound(t, fuzzedInjector(data), encode(t, fromLater(document)))
 	})
 }
 
@@ -58,7 +59,7 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 	met := map[pod.Outcome]int{}
 	for seed := range uint64(pods) {
 		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
-		result, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", before)
+		result, err := fuzzedInjector([]byte{byte(seed)}).Inject(t.Context(), "tenant", before)
 		if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
 			met[refusal.Outcome]++
 			continue
@@ -67,7 +68,7 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		met[result.Outcome]++
 	}
 	for _, outcome := range []pod.Outcome{
-		pod.Injected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows,
+		pod.Injected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
 		pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed,
 	} {
 		require.Positive(t, met[outcome], "%s, of %v", outcome, met)
@@ -82,13 +83,23 @@ func addSeeds(f *testing.F) {
 	}
 }
 
+// fuzzedInjector has one of the policies that an operator may set.
+func fuzzedInjector(data []byte) *pod.Injector {
+	injector := newInjector(fuzzedImages)
+	if len(data) > 0 {
+		last := data[len(data)-1]
+		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0}
+	}
+	return injector
+}
+
 // requireSound treats a pod as an API server and our webhook do, as JSON, and
 // returns it as it is admitted, or the refusal.
-func requireSound(t *testing.T, sent []byte) (*corev1.Pod, error) {
+func requireSound(t *testing.T, injector *pod.Injector, sent []byte) (*corev1.Pod, error) {
 	t.Helper()
 	before := decode[corev1.Pod](t, sent)
 	given := before.DeepCopy()
-	result, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", before)
+	result, err := injector.Inject(t.Context(), "tenant", before)
 	require.Equal(t, given, before, "the pod that was given is left as it was")
 	if err != nil {
 		var refusal *pod.Refusal
@@ -105,7 +116,7 @@ func requireSound(t *testing.T, sent []byte) (*corev1.Pod, error) {
 	requireOnlyOurs(t, sent, patched, result.Wrapped)
 	requireWrapped(t, before, admitted, result.Wrapped)
 
-	again, err := newInjector(fuzzedImages).Inject(t.Context(), "tenant", admitted)
+	again, err := injector.Inject(t.Context(), "tenant", admitted)
 	require.NoError(t, err, "what was admitted once is admitted again")
 	require.Empty(t, again.Wrapped)
 	requireSamePod(t, admitted, again.Pod, "twice isn't once")
@@ -282,7 +293,10 @@ var (
 		"", "a", "app", "true", "false", "--", "-arg=x", "-mode=exec", "$(NAME)", "$$(NAME)", "$", "ü\n🚀",
 		pod.EntrypointPath, pod.VolumeName, pod.InitContainerName, pod.MountPath, "TaskRun", "ReplicaSet", "windows",
 	}
-	fuzzedNames = []string{"step-a", "step-b", "sidecar-db", "user-container", "queue-proxy", "istio-proxy", "app", "app", "app"}
+	fuzzedNames = []string{
+		"step-a", "step-a", "step-b", "step-b", "sidecar-db", "user-container", "user-container", "queue-proxy", "istio-proxy",
+		"app", "app", "app", "app", pod.InitContainerName,
+	}
 	fuzzedPaths = []string{"/data", "/data", "/data", "/entrypointer-data", "/etc/", "//x/../y", pod.MountPath + "/", "/entrypointer"}
 )
 

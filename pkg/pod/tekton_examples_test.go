@@ -81,7 +81,7 @@ func requireStepsWrapped(t *testing.T, name string, before *corev1.Pod, result p
 		}
 	}
 	require.Equal(t, pod.InitContainerName, result.Pod.Spec.InitContainers[0].Name, name)
-	_, err := requireSound(t, encode(t, before))
+	_, err := requireSound(t, newInjector(nil), encode(t, before))
 	require.NoError(t, err, name)
 }
 
