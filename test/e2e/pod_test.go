@@ -8,12 +8,10 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -81,36 +79,6 @@ func TestAPodAnnotationThatIsNeitherTrueNorFalseIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `pod "unclear"`)
 }
 
-// requests are the requests, and the limits, of a container.
-func requests(cpu, memory string) corev1.ResourceRequirements {
-	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
-	return corev1.ResourceRequirements{Requests: list, Limits: list}
-}
-
-func TestAGuaranteedPodStaysGuaranteedAndWithinItsQuota(t *testing.T) {
-	t.Parallel()
-	namespace := optedInNamespace(t)
-	_, err := cluster.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "tight"},
-		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-			corev1.ResourceRequestsCPU: resource.MustParse("150m"), corev1.ResourceLimitsCPU: resource.MustParse("150m"),
-			corev1.ResourceRequestsMemory: resource.MustParse("96Mi"), corev1.ResourceLimitsMemory: resource.MustParse("96Mi"),
-		}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	p := askingPod("guaranteed", busybox(t, "small", "true"), busybox(t, "large", "true"))
-	p.Spec.Containers[0].Resources = requests("50m", "64Mi")
-	p.Spec.Containers[1].Resources = requests("100m", "32Mi")
-	eventually(t, time.Minute, "the quota to be in force, and the pod to fit into it", func() error {
-		_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
-		return err
-	})
-	done := waitUntilDone(t, namespace, "guaranteed")
-	require.Equal(t, corev1.PodQOSGuaranteed, done.Status.QOSClass)
-	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
-	requireWrapped(t, done, "small", "large")
-}
-
 func TestInjectingTwiceEqualsInjectingOnce(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
@@ -120,36 +88,4 @@ func TestInjectingTwiceEqualsInjectingOnce(t *testing.T) {
 	p.Name, p.Spec, p.Annotations = "twice-again", *once.Spec.DeepCopy(), once.Annotations
 	twice := createPod(t, namespace, p)
 	require.True(t, equality.Semantic.DeepEqual(once.Spec, twice.Spec), "once: %+v; twice: %+v", once.Spec, twice.Spec)
-}
-
-func TestANamespaceThatEnforcesTheRestrictedProfileAdmitsAWrappedPod(t *testing.T) {
-	t.Parallel()
-	namespace := optedInNamespace(t, "pod-security.kubernetes.io/enforce", "restricted")
-	yes, no, user := true, false, int64(1234)
-	p := askingPod("restricted", busybox(t, "main", "readlink", "/proc/1/exe"))
-	p.Spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot:   &yes,
-		RunAsUser:      &user,
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
-	p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no,
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-	createPod(t, namespace, p)
-	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "restricted").Status.Phase)
-	require.Equal(t, pod.EntrypointPath+"\n", logs(t, namespace, "restricted", "main"))
-}
-
-// The kubelet refuses to run a container as root that must not be, so the init
-// container needs a user of its own here.
-func TestAPodThatRunsAsRootIsWrapped(t *testing.T) {
-	t.Parallel()
-	namespace := optedInNamespace(t)
-	root := int64(0)
-	p := askingPod("root", busybox(t, "main", "sh", "-c", "id -u; readlink /proc/1/exe"))
-	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root}
-	createPod(t, namespace, p)
-	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "root").Status.Phase)
-	require.Equal(t, "0\n"+pod.EntrypointPath+"\n", logs(t, namespace, "root", "main"))
 }

@@ -43,9 +43,12 @@ func nodePlatform(t *testing.T) *v1.Platform {
 // pushed is an image that is busybox but for what it runs.
 func pushed(t *testing.T, name string, entrypoint, cmd []string) string {
 	t.Helper()
-	repository := testRepository(t, name)
-	changed := changedBusybox(t, entrypoint, cmd)
-	require.NoError(t, crane.Push(changed, repository+":latest", crane.WithContext(t.Context())))
+	return pushedTo(t, testRepository(t, name), changedBusybox(t, runs(entrypoint, cmd)))
+}
+
+func pushedTo(t *testing.T, repository string, changed v1.Image, options ...crane.Option) string {
+	t.Helper()
+	require.NoError(t, crane.Push(changed, repository+":latest", append(options, crane.WithContext(t.Context()))...))
 	digest, err := changed.Digest()
 	require.NoError(t, err)
 	return repository + "@" + digest.String()
@@ -59,7 +62,7 @@ func pushedIndex(t *testing.T, repository string, argvs map[string][]string) str
 		platform, err := v1.ParsePlatform(words)
 		require.NoError(t, err)
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add:        changedBusybox(t, argv, nil),
+			Add:        changedBusybox(t, runs(argv, nil)),
 			Descriptor: v1.Descriptor{Platform: platform},
 		})
 	}
@@ -69,14 +72,19 @@ func pushedIndex(t *testing.T, repository string, argvs map[string][]string) str
 	return tag.Name()
 }
 
-func changedBusybox(t *testing.T, entrypoint, cmd []string) v1.Image {
+// runs is a change of what an image runs.
+func runs(entrypoint, cmd []string) func(*v1.Config) {
+	return func(config *v1.Config) { config.Entrypoint, config.Cmd = entrypoint, cmd }
+}
+
+func changedBusybox(t *testing.T, change func(*v1.Config)) v1.Image {
 	t.Helper()
 	base, err := crane.Pull(image(t, "busybox:1.37"), crane.WithContext(t.Context()), crane.WithPlatform(nodePlatform(t)))
 	require.NoError(t, err)
 	file, err := base.ConfigFile()
 	require.NoError(t, err)
 	file = file.DeepCopy()
-	file.Config.Entrypoint, file.Config.Cmd = entrypoint, cmd
+	change(&file.Config)
 	changed, err := mutate.ConfigFile(base, file)
 	require.NoError(t, err)
 	return changed

@@ -23,14 +23,36 @@ type ran struct {
 	Log      string
 }
 
-// inBoth runs the same pod in a namespace that opted in and in one that didn't,
-// and returns what became of its container "main".
+// pair is two namespaces to compare what becomes of a pod in: one that didn't
+// opt in, and one that did.
+type pair struct{ plain, optedIn string }
+
+func newPair(t *testing.T, labels ...string) pair {
+	t.Helper()
+	return pair{plain: plainNamespace(t, labels...), optedIn: optedInNamespace(t, labels...)}
+}
+
+// create creates the same pod in both.
+func (both pair) create(t *testing.T, p *corev1.Pod) (plain, wrapped *corev1.Pod) {
+	t.Helper()
+	plain, wrapped = createPod(t, both.plain, p), createPod(t, both.optedIn, p)
+	require.NoError(t, untouched(plain))
+	require.Error(t, untouched(wrapped))
+	return plain, wrapped
+}
+
+// run runs the same pod in both, and returns what became of its container "main".
+func (both pair) run(t *testing.T, p *corev1.Pod) (plain, wrapped ran) {
+	t.Helper()
+	_, created := both.create(t, p)
+	requireWrapped(t, created, "main")
+	return ranMain(t, both.plain, p.Name), ranMain(t, both.optedIn, p.Name)
+}
+
+// inBoth runs a pod in a pair of its own.
 func inBoth(t *testing.T, p *corev1.Pod) (plain, wrapped ran) {
 	t.Helper()
-	plainNS, optedInNS := plainNamespace(t), optedInNamespace(t)
-	require.NoError(t, untouched(createPod(t, plainNS, p)))
-	requireWrapped(t, createPod(t, optedInNS, p), "main")
-	return ranMain(t, plainNS, p.Name), ranMain(t, optedInNS, p.Name)
+	return newPair(t).run(t, p)
 }
 
 func ranMain(t *testing.T, namespace, name string) ran {
