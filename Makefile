@@ -30,6 +30,7 @@ help:
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make bench   what admission costs, into the README'
+	@echo 'make equality  Tekton'\''s own examples with and without; writes the table in README.md'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
@@ -50,7 +51,12 @@ unit:
 
 .PHONY: e2e
 e2e: deploy
-	@$(in-cluster) go test -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS)
+	@$(in-cluster) go test -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS) && \
+		go test -tags e2e -count 1 -timeout 40m ./test/equality $(ARGS)
+
+.PHONY: equality
+equality: deploy
+	@$(in-cluster) go test -tags e2e -count 1 -timeout 60m ./test/equality -update $(ARGS)
 
 .PHONY: bench
 bench: deploy

@@ -49,7 +49,7 @@ func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, er
 	if err != nil {
 		return nil, fmt.Errorf("reading an example: %w", err)
 	}
-	objects, err := decode(content)
+	objects, err := Decode(content)
 	if err != nil {
 		return nil, fmt.Errorf("decoding example %q: %w", file, err)
 	}
@@ -61,7 +61,8 @@ func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, er
 	return objects, nil
 }
 
-func decode(content []byte) ([]*unstructured.Unstructured, error) {
+// Decode returns the objects in a YAML file.
+func Decode(content []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	for {

@@ -1,0 +1,163 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package equality
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// atOnce is how many examples run at once, each of them both ways, unless
+// -parallel says otherwise. More only make each other wait on two processors.
+const atOnce = "4"
+
+var (
+	update = flag.Bool("update", false, "write what was found to README.md and docs/equality.md")
+	resume = flag.String("resume", "", "a file that keeps what is found, so that a run that was ended can go on")
+)
+
+var cluster *kit.Cluster
+
+func TestMain(m *testing.M) {
+	if err := prepare(); err != nil {
+		fmt.Fprintf(os.Stderr, "equality: %v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// prepare looks whether everything is there that the tests need.
+func prepare() (err error) {
+	// The flags aren't parsed yet, so the command line has the last word.
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		return err
+	}
+	if cluster, err = kit.Connect(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if err := cluster.Preflight(ctx); err != nil {
+		return err
+	}
+	return cluster.InjectorServes(ctx)
+}
+
+func TestTektonsExamplesDoWhatTheyDoUnwrapped(t *testing.T) {
+	version, dir := tekton(t)
+	here, err := survey(t.Context())
+	require.NoError(t, err)
+	examples, err := Load(filepath.Join(dir, "examples", "v1"), here)
+	require.NoError(t, err)
+	require.NotEmpty(t, examples)
+
+	report := Report{Version: version, Images: kinds, Findings: earlier(t)}
+	var mu sync.Mutex
+	t.Run("examples", func(t *testing.T) {
+		for _, example := range examples {
+			if slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Example == example.Name }) {
+				continue
+			}
+			t.Run(example.Name, func(t *testing.T) {
+				t.Parallel()
+				finding := examine(t, example)
+				mu.Lock()
+				defer mu.Unlock()
+				report.Findings = append(report.Findings, finding)
+				if !t.Failed() {
+					keep(t, finding)
+				}
+			})
+		}
+	})
+	if len(report.Findings) < len(examples) {
+		t.Logf("%d of %d examples were looked at: no report", len(report.Findings), len(examples))
+		return
+	}
+	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Example, b.Example) })
+	t.Logf("\n%s", report.Summary())
+	publish(t, report)
+}
+
+// earlier is what a run found that this one goes on with.
+func earlier(t *testing.T) (findings []Finding) {
+	t.Helper()
+	if *resume == "" {
+		return nil
+	}
+	file, err := os.Open(*resume)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	require.NoError(t, err)
+	defer file.Close()
+	for decoder := json.NewDecoder(file); decoder.More(); {
+		var finding Finding
+		require.NoError(t, decoder.Decode(&finding))
+		findings = append(findings, finding)
+	}
+	return findings
+}
+
+func keep(t *testing.T, finding Finding) {
+	t.Helper()
+	if *resume == "" {
+		return
+	}
+	file, err := os.OpenFile(*resume, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, json.NewEncoder(file).Encode(finding))
+	require.NoError(t, file.Close())
+}
+
+// publish writes the report, or sees whether what is written says the same. It
+// is about the cluster whose registry stands in for Docker Hub: others have
+// other features and other images.
+func publish(t *testing.T, report Report) {
+	t.Helper()
+	top, err := kit.Top()
+	require.NoError(t, err)
+	readme := filepath.Join(top, "README.md")
+	if *update {
+		require.NoError(t, Replace(readme, report.Summary()))
+		require.NoError(t, os.WriteFile(filepath.Join(top, "docs", "equality.md"), []byte(report.Details()), 0o644))
+		return
+	}
+	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
+		return
+	}
+	written, err := Between(readme)
+	require.NoError(t, err)
+	if written == "" {
+		t.Log("README.md has no table yet; \"make equality\" writes it")
+		return
+	}
+	require.Equal(t, report.Summary(), written, "README.md says otherwise; \"make equality\" writes what was found")
+}
+
+// tekton is the version of Tekton's module that this one requires, and where it is.
+func tekton(t *testing.T) (version, dir string) {
+	t.Helper()
+	out, err := kit.Run(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/tektoncd/pipeline")
+	require.NoError(t, err)
+	version, dir, found := strings.Cut(strings.TrimSpace(string(out)), " ")
+	require.True(t, found && dir != "", "Tekton's module is downloaded: %s", out)
+	return version, dir
+}

@@ -1,0 +1,296 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package equality
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"knative.dev/pkg/apis"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+const (
+	// patience is what the slowest example may take on a slow machine.
+	patience = 10 * time.Minute
+	// glance is the time between two looks at an example that runs.
+	glance = 400 * time.Millisecond
+	// tries is how often an example may run unwrapped to show that it differs
+	// from itself.
+	tries = 3
+)
+
+// examine runs an example both ways, side by side.
+func examine(t *testing.T, example Example) Finding {
+	t.Helper()
+	finding := Finding{Example: example.Name, Skipped: example.Skipped}
+	if example.Skipped != nil {
+		return finding
+	}
+	var plain, wrapped Outcome
+	var plainCut, wrappedCut []string
+	var refusal string
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		plain, plainCut, err = unwrapped(t.Context(), example)
+		if refused, ok := errors.AsType[*refusedError](err); ok {
+			refusal = refused.Error()
+			return nil
+		}
+		return err
+	})
+	group.Go(func() (err error) {
+		wrapped, wrappedCut, err = optedIn(t.Context(), example)
+		if _, ok := errors.AsType[*refusedError](err); ok {
+			return nil
+		}
+		return err
+	})
+	require.NoError(t, group.Wait())
+	require.Equal(t, plain == nil, wrapped == nil, "Tekton refuses both or none: %s", refusal)
+	if plain == nil {
+		finding.Skipped = &Skipped{Refused, refusal}
+		return finding
+	}
+
+	comparison := Comparison{Plain: []Outcome{plain}, Wrapped: []Outcome{wrapped}}
+	for len(comparison.Plain) < tries && len(comparison.Differs()) > 0 {
+		again, _, err := unwrapped(t.Context(), example)
+		require.NoError(t, err)
+		comparison.Plain = append(comparison.Plain, again)
+	}
+	finding.Varies = comparison.Varies()
+	for _, field := range comparison.Differs() {
+		finding.Differs = append(finding.Differs, comparison.Explain(field))
+	}
+	var verdicts []string
+	for _, run := range example.Runs {
+		verdicts = append(verdicts, plain.Verdict(run.GetName()))
+	}
+	finding.Verdict = strings.Join(verdicts, ", ")
+	if len(finding.Differs) > 0 && slices.ContainsFunc(wrappedCut, func(message string) bool { return !slices.Contains(plainCut, message) }) {
+		finding.Why = SharedMessages
+	}
+	if finding.Why == "" && len(finding.Differs) > 0 {
+		t.Errorf("it differs:\n%s", strings.Join(finding.Differs, "\n"))
+	}
+	return finding
+}
+
+// refusedError is the error of an object that Tekton doesn't accept.
+type refusedError struct{ error }
+
+func unwrapped(ctx context.Context, example Example) (_ Outcome, cut []string, _ error) {
+	return in(ctx, nil, kit.Untouched, example)
+}
+
+func optedIn(ctx context.Context, example Example) (_ Outcome, cut []string, _ error) {
+	return in(ctx, map[string]string{pod.InjectAnnotation: "true"}, kit.StepsWrapped, example)
+}
+
+// in runs an example in a namespace of its own, and tells what became of it, and
+// which termination messages were cut. Each of its TaskRuns' pods must be right.
+func in(ctx context.Context, annotations map[string]string, right func(*corev1.Pod) error, example Example) (_ Outcome, cut []string, _ error) {
+	namespace, err := newNamespace(ctx, annotations)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer deleteNamespace(ctx, namespace)
+	if err := create(ctx, namespace, slices.Concat(example.Needs, example.Runs)); err != nil {
+		if apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			err = &refusedError{errors.New(strings.ReplaceAll(err.Error(), namespace, "NAMESPACE"))}
+		}
+		return nil, nil, err
+	}
+	watch := watch{namespace: namespace, pods: map[string]*corev1.Pod{}, volumes: map[string]bool{}}
+	if err := watch.until(ctx, example.Runs); err != nil {
+		return nil, nil, err
+	}
+	outcome := Outcome{}
+	if err := watch.tell(ctx, outcome, example.Runs); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range watch.pods {
+		if err := right(p); err != nil {
+			return nil, nil, err
+		}
+		cut = append(cut, CutMessages(p)...)
+	}
+	return outcome, cut, nil
+}
+
+// create creates copies: what is created is changed by the server.
+func create(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if err := cluster.Create(ctx, namespace, object.DeepCopy()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newNamespace(ctx context.Context, annotations map[string]string) (string, error) {
+	ns, err := cluster.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "equality-",
+		Annotations:  annotations,
+		Labels:       map[string]string{ours: "true"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("creating a namespace: %w", err)
+	}
+	return ns.Name, kit.Eventually(ctx, time.Minute, "the service account of namespace "+ns.Name, func(ctx context.Context) error {
+		_, err := cluster.Kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+// deleteNamespace doesn't wait: the next example has a namespace of its own.
+func deleteNamespace(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	_ = cluster.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// ours labels what the test makes, so that what an aborted one left can be
+// found: kubectl delete namespace -l e2e.entrypointer.dev/test
+const ours = "e2e.entrypointer.dev/test"
+
+// watch is what was seen of an example that runs.
+type watch struct {
+	namespace string
+	pods      map[string]*corev1.Pod // of TaskRuns, by name
+	volumes   map[string]bool        // claims that got a volume, by name
+}
+
+// until waits until all runs have succeeded or failed.
+func (w *watch) until(ctx context.Context, runs []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		done, err := w.look(ctx, runs)
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the runs in namespace %q: time was up after %v: %w", w.namespace, patience, err)
+		case <-time.After(glance):
+		}
+	}
+}
+
+// look tells whether all runs are done, or else which isn't and what it says.
+func (w *watch) look(ctx context.Context, runs []*unstructured.Unstructured) (done bool, _ error) {
+	if err := errors.Join(w.keepPods(ctx), w.provideVolumes(ctx)); err != nil {
+		return false, err
+	}
+	for _, run := range runs {
+		condition, err := w.condition(ctx, run.GetKind(), run.GetName())
+		if err != nil {
+			return false, err
+		}
+		if condition == nil {
+			return false, fmt.Errorf("%s %q has no status yet", run.GetKind(), run.GetName())
+		}
+		if condition.IsUnknown() {
+			return false, fmt.Errorf("%s %q: %s: %s", run.GetKind(), run.GetName(), condition.Reason, condition.Message)
+		}
+	}
+	// Pods may have come since the last look.
+	return true, w.keepPods(ctx)
+}
+
+func (w *watch) condition(ctx context.Context, kind, name string) (*apis.Condition, error) {
+	if kind == "TaskRun" {
+		run, err := cluster.Tekton.TektonV1().TaskRuns(w.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return run.Status.GetCondition(apis.ConditionSucceeded), nil
+	}
+	run, err := cluster.Tekton.TektonV1().PipelineRuns(w.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return run.Status.GetCondition(apis.ConditionSucceeded), nil
+}
+
+// keepPods keeps the pods of TaskRuns: some are deleted when they have run.
+func (w *watch) keepPods(ctx context.Context) error {
+	pods, err := cluster.Kube.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "tekton.dev/taskRun"})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		w.pods[pods.Items[i].Name] = &pods.Items[i]
+	}
+	return nil
+}
+
+// tell tells what became of the runs, and of their children.
+func (w *watch) tell(ctx context.Context, outcome Outcome, runs []*unstructured.Unstructured) error {
+	for _, run := range runs {
+		if err := w.tellOf(ctx, outcome, "", run.GetKind(), run.GetName()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) tellOf(ctx context.Context, outcome Outcome, parent, kind, name string) error {
+	path := parent + name
+	switch kind {
+	case "TaskRun":
+		run, err := cluster.Tekton.TektonV1().TaskRuns(w.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		outcome.AddTaskRun(path, run)
+		return w.sawPods(run)
+	case "PipelineRun":
+		run, err := cluster.Tekton.TektonV1().PipelineRuns(w.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		outcome.AddPipelineRun(path, run)
+		for _, child := range run.Status.ChildReferences {
+			if err := w.tellOf(ctx, outcome, path+"/", child.Kind, child.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		return fmt.Errorf("telling what became of %s %q: only TaskRuns and PipelineRuns are known", kind, name)
+	}
+}
+
+// sawPods makes sure that no pod of a TaskRun came and went unseen.
+func (w *watch) sawPods(run *pipelinev1.TaskRun) error {
+	names := []string{run.Status.PodName}
+	for _, retry := range run.Status.RetriesStatus {
+		names = append(names, retry.PodName)
+	}
+	for _, name := range names {
+		if name != "" && w.pods[name] == nil {
+			return fmt.Errorf("looking at pod %q of TaskRun %q: it was gone before anybody looked", name, run.Name)
+		}
+	}
+	return nil
+}
