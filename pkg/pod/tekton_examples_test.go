@@ -110,7 +110,7 @@ func summarize(before *corev1.Pod, result pod.Result) string {
 // What Tekton reads back off a pod, and does to it, comes out the same of a
 // wrapped one, whatever has become of it.
 func TestTektonReadsEveryWrappedExampleAsItReadsThePlainOne(t *testing.T) {
-	read := 0
+	read, client := 0, fake.NewClientset()
 	for _, example := range tektonExamples(t) {
 		plain, reason := example.build(t, tektonFlags["defaults"])
 		if reason != "" {
@@ -119,7 +119,7 @@ func TestTektonReadsEveryWrappedExampleAsItReadsThePlainOne(t *testing.T) {
 		wrapped := inject(t, newInjector(nil), plain).Pod
 		for fate, state := range fates {
 			t.Run(example.name+"/"+fate, func(t *testing.T) {
-				require.Equal(t, example.readBack(t, befall(plain, state)), example.readBack(t, befall(wrapped, state)))
+				require.Equal(t, example.readBack(t, client, befall(plain, state)), example.readBack(t, client, befall(wrapped, state)))
 			})
 			read++
 		}
@@ -194,10 +194,14 @@ type reading struct {
 	Annotations             map[string]string
 }
 
-func (e *example) readBack(t *testing.T, p *corev1.Pod) reading {
+// readBack puts the pod into the cluster for a while.
+func (e *example) readBack(t *testing.T, client *fake.Clientset, p *corev1.Pod) reading {
 	t.Helper()
 	ctx := logtesting.TestContextWithLogger(t)
-	client := fake.NewClientset(p)
+	pods := client.CoreV1().Pods(p.Namespace)
+	_, err := pods.Create(ctx, p, metav1.CreateOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, pods.Delete(ctx, p.Name, metav1.DeleteOptions{})) }()
 	spec := e.spec.DeepCopy()
 	run := e.run.DeepCopy()
 	run.Status = pipelinev1.TaskRunStatus{TaskRunStatusFields: pipelinev1.TaskRunStatusFields{TaskSpec: spec}}
@@ -217,7 +221,7 @@ func (e *example) readBack(t *testing.T, p *corev1.Pod) reading {
 		got.ImagesAfterStop[c.Name] = c.Image
 	}
 	require.NoError(t, tektonpod.UpdateReady(ctx, client, *p))
-	readied, err := client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	readied, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	for _, key := range []string{pod.StatusAnnotation, safeToEvict} {
 		delete(readied.Annotations, key)

@@ -62,7 +62,7 @@ type example struct {
 	spec    *pipelinev1.TaskSpec // as it was built last
 	tasks   map[string]pipelinev1.TaskSpec
 	actions map[string]pipelinev1beta1.StepActionSpec
-	objects []runtime.Object // for the fake cluster
+	cluster *fake.Clientset // has its secrets and service accounts; for reading only
 }
 
 // tektonExamples reads examples/v1/taskruns of the Tekton module that go.mod
@@ -95,8 +95,8 @@ func parseExamples(t *testing.T, file string, text []byte) []*example {
 	t.Helper()
 	shared := example{
 		name: file, tasks: map[string]pipelinev1.TaskSpec{}, actions: map[string]pipelinev1beta1.StepActionSpec{},
-		objects: []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}}},
 	}
+	objects := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}}}
 	var runs []*pipelinev1.TaskRun
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
@@ -124,13 +124,15 @@ func parseExamples(t *testing.T, file string, text []byte) []*example {
 		case "ServiceAccount":
 			account := parse[corev1.ServiceAccount](t, document)
 			account.Namespace = "tenant"
-			shared.objects = append(shared.objects, account)
+			objects = append(objects, account)
 		case "Secret":
 			secret := parse[corev1.Secret](t, document)
 			secret.Namespace = "tenant"
-			shared.objects = append(shared.objects, secret)
+			objects = append(objects, secret)
 		}
 	}
+	shared.cluster = fake.NewClientset(objects...)
+	shared.cluster.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &version.Info{Major: "1", Minor: "35"}
 	var examples []*example
 	for i, run := range runs {
 		one := shared
@@ -169,11 +171,9 @@ func (e *example) build(t *testing.T, flags map[string]string) (built *corev1.Po
 	require.NoError(t, err, e.name)
 	e.spec = spec
 
-	client := fake.NewClientset(e.objects...)
-	client.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &version.Info{Major: "1", Minor: "35"}
-	cache, err := tektonpod.NewEntrypointCache(client)
+	cache, err := tektonpod.NewEntrypointCache(e.cluster)
 	require.NoError(t, err)
-	builder := tektonpod.Builder{Images: tektonImages, KubeClient: client, EntrypointCache: cache}
+	builder := tektonpod.Builder{Images: tektonImages, KubeClient: e.cluster, EntrypointCache: cache}
 	built, err = builder.Build(ctx, run, *spec.DeepCopy())
 	require.NoError(t, err, e.name)
 	return built, ""
