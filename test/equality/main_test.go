@@ -60,7 +60,7 @@ func prepare() (err error) {
 	return cluster.InjectorServes(ctx)
 }
 
-func TestTektonsExamplesDoWhatTheyDoUnwrapped(t *testing.T) {
+func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 	version, dir := tekton(t)
 	here, err := survey(t.Context())
 	require.NoError(t, err)
