@@ -22,6 +22,10 @@ func wrappedPod() *corev1.Pod {
 
 func TestStepsAreWrappedAndNothingElseIs(t *testing.T) {
 	require.NoError(t, StepsWrapped(wrappedPod()))
+	delivered := wrappedPod()
+	delivered.Spec.InitContainers = nil
+	delivered.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{}}}}
+	require.NoError(t, StepsWrapped(delivered))
 	for what, spoil := range map[string]func(*corev1.Pod){
 		"no init container":   func(p *corev1.Pod) { p.Spec.InitContainers = nil },
 		"not the first":       func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.InitContainers[1:] },
