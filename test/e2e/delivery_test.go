@@ -15,6 +15,8 @@ import (
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // With an init container, this result would be cut: Kubernetes shares 12 KiB of
@@ -43,12 +45,15 @@ func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
 	require.Equal(t, "/entrypointer/bin/entrypoint\n", logs(t, namespace, "mounted", "main"))
 
-	plain, wrapped := taskInBoth(t, taskRun("long-result", pipelinev1.TaskSpec{
+	run := taskRun("long-result", pipelinev1.TaskSpec{
 		Results: []pipelinev1.TaskResult{{Name: "long"}},
 		Steps: []pipelinev1.Step{{
 			Name: "write", Image: image(t, "busybox:1.37"), Script: "head -c 3000 /dev/zero | tr '\\0' . > $(results.long.path)",
 		}},
-	}))
+	})
+	plain, _ := runTask(t, plainNamespace(t), run)
+	wrapped, its := runTask(t, optedInNamespace(t), run)
+	require.Equal(t, []string{pod.EntrypointPath}, its.Spec.Containers[0].Command)
 	require.Equal(t, strings.Repeat(".", 3000), plain.Results[0].Value.StringVal)
 	require.Equal(t, plain, wrapped)
 }
