@@ -88,7 +88,8 @@ func fuzzedInjector(data []byte) *pod.Injector {
 	injector := newInjector(fuzzedImages)
 	if len(data) > 0 {
 		last := data[len(data)-1]
-		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0}
+		injector.EntrypointImage = copierImage
+		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0, ImageVolume: last&4 != 0}
 	}
 	return injector
 }

@@ -123,8 +123,9 @@ func asJSON(t *testing.T, value any) []byte {
 // newWebhook wraps pods of images that run what image says.
 func newWebhook(image lookup.Image) *pod.Injector {
 	return &pod.Injector{
-		CopierImage: "registry.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111",
-		Lookup:      everyImage(image),
+		CopierImage:     "registry.example.test/copier@sha256:1111111111111111111111111111111111111111111111111111111111111111",
+		EntrypointImage: "registry.example.test/entrypoint@sha256:1111111111111111111111111111111111111111111111111111111111111111",
+		Lookup:          everyImage(image),
 	}
 }
 

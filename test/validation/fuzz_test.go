@@ -54,7 +54,9 @@ func admitBoth(t *testing.T, data []byte) *corev1.Pod {
 	if err != nil {
 		return nil // not Kubernetes' idea of a pod
 	}
-	wrapped, err := cluster{webhook: newWebhook(ordinary), limitRange: limits}.create(t, sent)
+	webhook := newWebhook(ordinary)
+	webhook.Policy.ImageVolume = choose.rarely(4)
+	wrapped, err := cluster{webhook: webhook, limitRange: limits}.create(t, sent)
 	if isRefusal(err) {
 		return nil
 	}
