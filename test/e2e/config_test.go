@@ -62,7 +62,7 @@ func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) 
 		if err != nil {
 			return err
 		}
-		return untouched(seen)
+		return kit.Untouched(seen)
 	})
 }
 
@@ -73,11 +73,11 @@ func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
 	p.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	seen, err := wouldBecome(t, namespace, p)
 	require.NoError(t, err)
-	require.NoError(t, untouched(seen), "by default")
+	require.NoError(t, kit.Untouched(seen), "by default")
 	configureForNow(t, "pod-opt-out", "forbidden")
 	eventually(t, time.Minute, "the injector to wrap it all the same", func() error {
 		seen, err := wouldBecome(t, namespace, p)
-		if err == nil && untouched(seen) == nil {
+		if err == nil && kit.Untouched(seen) == nil {
 			return errors.New("it would run as it is")
 		}
 		return err

@@ -75,7 +75,7 @@ func waitUntilSelected(t *testing.T, namespace string, want bool) {
 		if err != nil {
 			return err
 		}
-		if (untouched(seen) != nil) != want {
+		if (kit.Untouched(seen) != nil) != want {
 			return errors.New("a pod would still be treated as before")
 		}
 		return nil

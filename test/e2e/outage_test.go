@@ -106,10 +106,10 @@ func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 		if p.Status.Phase == corev1.PodFailed {
 			return fmt.Errorf("pod %q failed: %s", p.Name, containerStates(p))
 		}
-		return untouched(p)
+		return kit.Untouched(p)
 	})
 	inOptedIn := watchPods(t, optedInNS, func(p *corev1.Pod) error {
-		if untouched(p) == nil {
+		if kit.Untouched(p) == nil {
 			return fmt.Errorf("pod %q is not wrapped", p.Name)
 		}
 		return nil

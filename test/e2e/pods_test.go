@@ -139,26 +139,3 @@ func requireWrapped(t *testing.T, p *corev1.Pod, containers ...string) {
 	}
 	require.Equal(t, containers, wrapped, "the wrapped containers of pod %s", p.Name)
 }
-
-// untouched says what of ours is in a pod.
-func untouched(p *corev1.Pod) error {
-	for _, c := range p.Spec.InitContainers {
-		if c.Name == pod.InitContainerName {
-			return fmt.Errorf("pod %q has init container %q", p.Name, c.Name)
-		}
-	}
-	for _, v := range p.Spec.Volumes {
-		if v.Name == pod.VolumeName {
-			return fmt.Errorf("pod %q has volume %q", p.Name, v.Name)
-		}
-	}
-	for _, c := range p.Spec.Containers {
-		if slices.Contains(c.Command, pod.EntrypointPath) {
-			return fmt.Errorf("container %q of pod %q has command %q", c.Name, p.Name, c.Command)
-		}
-	}
-	if status := p.Annotations[pod.StatusAnnotation]; status == string(pod.Injected) {
-		return fmt.Errorf("pod %q has annotation %s: %s", p.Name, pod.StatusAnnotation, status)
-	}
-	return nil
-}

@@ -16,6 +16,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // taskRan is what became of a TaskRun, without what differs from run to run.
@@ -74,7 +75,7 @@ func describe(t *testing.T, run *pipelinev1.TaskRun) taskRan {
 func taskInBoth(t *testing.T, run *pipelinev1.TaskRun) (plain, wrapped taskRan) {
 	t.Helper()
 	plain, p := runTask(t, plainNamespace(t), run)
-	require.NoError(t, untouched(p))
+	require.NoError(t, kit.Untouched(p))
 	wrapped, p = runTask(t, optedInNamespace(t), run)
 	requireWrapped(t, p, stepContainers(p)...)
 	for i := range plain.Steps {
@@ -181,6 +182,6 @@ func TestATaskRunOptsItsPodOut(t *testing.T) {
 	})
 	run.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	ran, p := runTask(t, optedInNamespace(t), run)
-	require.NoError(t, untouched(p))
+	require.NoError(t, kit.Untouched(p))
 	require.Equal(t, "/tekton/bin/entrypoint\n", ran.Steps[0].Log)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // ran is what a container did, as far as anybody could tell who didn't know of us.
@@ -36,8 +38,8 @@ func newPair(t *testing.T, labels ...string) pair {
 func (both pair) create(t *testing.T, p *corev1.Pod) (plain, wrapped *corev1.Pod) {
 	t.Helper()
 	plain, wrapped = createPod(t, both.plain, p), createPod(t, both.optedIn, p)
-	require.NoError(t, untouched(plain))
-	require.Error(t, untouched(wrapped))
+	require.NoError(t, kit.Untouched(plain))
+	require.Error(t, kit.Untouched(wrapped))
 	return plain, wrapped
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // template is a pod template whose pods are found by the label app.
@@ -212,5 +213,5 @@ func TestTheMirrorOfAStaticPodIsUntouched(t *testing.T) {
 	p.Spec.NodeName = "any"
 	seen, err := wouldBecome(t, optedInNamespace(t), p)
 	require.NoError(t, err)
-	require.NoError(t, untouched(seen))
+	require.NoError(t, kit.Untouched(seen))
 }

@@ -4,8 +4,6 @@
 package equality
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -216,19 +214,4 @@ func TestTheReportCountsEveryExampleOnce(t *testing.T) {
 	details := report.Details()
 	require.Contains(t, details, "| taskruns/a | Succeeded | equal | a/results/date |\n| taskruns/b | Succeeded | unexplained: b/exitCode: 1, not 2 |  |\n")
 	require.Contains(t, details, "| pipelineruns/c | golang |\n")
-}
-
-func TestTheTableReplacesTheOneBefore(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "README.md")
-	require.NoError(t, os.WriteFile(file, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600))
-	require.NoError(t, Replace(file, "new\n"))
-	between, err := Between(file)
-	require.NoError(t, err)
-	require.Equal(t, "new\n", between)
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "before\n"+begin+"new\n"+end+"after\n", string(content))
-
-	require.NoError(t, os.WriteFile(file, []byte("no marks"), 0o600))
-	require.ErrorContains(t, Replace(file, "new\n"), "put them where the table belongs")
 }

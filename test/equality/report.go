@@ -6,7 +6,6 @@ package equality
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -137,37 +136,4 @@ func (r Report) Details() string {
 // cell is text in a cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
-}
-
-const (
-	begin = "<!-- Made by \"make equality\". -->\n"
-	end   = "<!-- Up to here. -->\n"
-)
-
-// Between returns what is between the marks in a file.
-func Between(file string) (string, error) {
-	_, between, _, err := cut(file)
-	return between, err
-}
-
-// Replace replaces what is between the marks in a file.
-func Replace(file, text string) error {
-	before, _, after, err := cut(file)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(before+begin+text+end+after), 0o644)
-}
-
-func cut(file string) (before, between, after string, _ error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", "", "", err
-	}
-	before, rest, found := strings.Cut(string(content), begin)
-	between, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return "", "", "", fmt.Errorf("looking into %q for the table: it has no lines %q and %q; put them where the table belongs", file, begin, end)
-	}
-	return before, between, after, nil
 }

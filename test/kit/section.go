@@ -9,18 +9,33 @@ import (
 	"strings"
 )
 
-// ReplaceSection replaces what stands in a Markdown file between the lines
+// Section returns what stands in a Markdown file between the lines
 // "<!-- begin NAME -->" and "<!-- end NAME -->".
-func ReplaceSection(path, name, content string) error {
-	file, err := os.ReadFile(path)
+func Section(file, name string) (string, error) {
+	_, content, _, err := cut(file, name)
+	return content, err
+}
+
+// ReplaceSection replaces what stands there.
+func ReplaceSection(file, name, content string) error {
+	before, _, after, err := cut(file, name)
 	if err != nil {
 		return err
 	}
-	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
-	before, rest, ok1 := strings.Cut(string(file), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		return fmt.Errorf("updating %s: it has no lines %q and %q, in this order", path, begin, end)
+	return os.WriteFile(file, []byte(before+content+after), 0o644)
+}
+
+// cut splits a file around a section; the marks stay with what is around it.
+func cut(file, name string) (before, content, after string, _ error) {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", "", err
 	}
-	return os.WriteFile(path, []byte(before+begin+content+end+after), 0o644)
+	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
+	before, rest, begun := strings.Cut(string(page), begin)
+	content, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		return "", "", "", fmt.Errorf("looking for section %q of %s: it has no lines %q and %q, in this order; put them where it belongs", name, file, begin, end)
+	}
+	return before + begin, content, end + after, nil
 }

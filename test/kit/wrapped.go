@@ -38,7 +38,8 @@ func imageVolume(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == pod.VolumeName && v.Image != nil })
 }
 
-// Untouched says what of ours is in a pod.
+// Untouched says what of ours is in a pod, but for an annotation that tells why
+// it was left alone.
 func Untouched(p *corev1.Pod) error {
 	for _, c := range p.Spec.InitContainers {
 		if c.Name == pod.InitContainerName {
@@ -55,7 +56,7 @@ func Untouched(p *corev1.Pod) error {
 			return fmt.Errorf("container %q of pod %q has command %q", c.Name, p.Name, c.Command)
 		}
 	}
-	if status, ok := p.Annotations[pod.StatusAnnotation]; ok {
+	if status := p.Annotations[pod.StatusAnnotation]; status == string(pod.Injected) {
 		return fmt.Errorf("pod %q has annotation %s: %s", p.Name, pod.StatusAnnotation, status)
 	}
 	return nil

@@ -52,6 +52,8 @@ func TestAnythingOfOursShows(t *testing.T) {
 		require.Error(t, Untouched(&leave), what)
 	}
 	p := &corev1.Pod{}
-	p.Annotations = map[string]string{pod.StatusAnnotation: string(pod.NotOurs)}
+	p.Annotations = map[string]string{pod.StatusAnnotation: string(pod.Injected)}
 	require.Error(t, Untouched(p), "annotation")
+	p.Annotations[pod.StatusAnnotation] = string(pod.OptedOut)
+	require.NoError(t, Untouched(p))
 }
