@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,7 +104,10 @@ func TestARegistryThatMisbehavesHarmsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newRegistry(t)
 			push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
-			server.intercept = test.intercept
+			var behaves atomic.Bool
+			server.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+				return !behaves.Load() && test.intercept != nil && test.intercept(w, r)
+			}
 			if test.image == "" {
 				test.image = "app"
 			}
@@ -115,9 +119,9 @@ func TestARegistryThatMisbehavesHarmsNobody(t *testing.T) {
 				_, err := asked.Lookup(ctx, query)
 				requireReason(t, err, test.reason, fmt.Sprintf("%q", query.Image), `namespace "a"`, test.says)
 			})
-			require.Less(t, allocated, uint64(16<<20), "bytes allocated, by our side and the registry's")
+			require.Less(t, allocated, uint64(32<<20), "bytes allocated, by our side and the registry's")
 
-			server.intercept = nil
+			behaves.Store(true)
 			got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.image("app"), Namespace: "b"})
 			require.NoError(t, err, "nothing of it was kept")
 			require.Equal(t, []string{"/entry"}, got.Configs[0].Entrypoint)
