@@ -43,8 +43,7 @@ type load struct {
 	duration time.Duration
 	times    []time.Duration // of the reviews, sorted
 	failed   int
-	before   int64 // bytes of memory, working set
-	peak     int64
+	peak     int64 // bytes of memory, working set
 }
 
 // loadOneReplica sends reviews to the only replica of the injector, at a rate,
@@ -69,7 +68,7 @@ func loadOneReplica(ctx context.Context, cluster *kit.Cluster, rate int, duratio
 		}
 	}
 	result = load{rate: rate, duration: duration}
-	if result.before, err = memory(ctx, cluster, node, name); err != nil {
+	if _, err = memory(ctx, cluster, node, name); err != nil {
 		return load{}, err
 	}
 	watching, stop := context.WithCancel(ctx)

@@ -38,7 +38,7 @@ func render(functions parse.Set, c creations, l load) string {
 		ms(at(c.optedIn, 50)), ms(at(c.plain, 50)), float64(at(c.optedIn, 50))/float64(at(c.plain, 50)), ms(at(c.optedIn, 99)), ms(at(c.plain, 99)))
 	fmt.Fprintf(&b, "| one replica at %d admissions a second for %v | %d answered, %d failed; median %s, p99 %s |\n",
 		l.rate, l.duration, len(l.times), l.failed, ms(at(l.times, 50)), ms(at(l.times, 99)))
-	fmt.Fprintf(&b, "| its memory before : at most | %s : %s |\n", mib(l.before), mib(l.peak))
+	fmt.Fprintf(&b, "| its memory meanwhile (working set) | at most %s |\n", mib(l.peak))
 	return b.String()
 }
 
