@@ -104,7 +104,11 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)),
 		zap.String("outcome", string(outcome)), zap.Duration("took", took))
 	if err != nil {
-		logger.Infow("Refused a pod", zap.Error(err))
+		log := logger.Infow
+		if outcome == pod.InternalError {
+			log = logger.Errorw
+		}
+		log("Refused a pod", zap.Error(err))
 		w.events.warn(request, &before, outcome, err.Error())
 		return admission.Deny(err)
 	}
