@@ -10,32 +10,49 @@ import (
 	"syscall"
 )
 
-// Exit codes for a command that never ran, as of env(1) and POSIX shells.
+// Exit codes for a command that never ran, or took too long, as of env(1),
+// timeout(1) and POSIX shells.
 const (
+	exitTimeout       = 124
 	exitOwnFailure    = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// A failure is why there is no child: one line for a person, one code for a
-// program.
+// A failure is why the container's end is not the command's: one line for a
+// person, one code and one reason for programs.
 type failure struct {
-	code int
-	text string
+	code   int
+	reason reason
+	text   string
 }
 
 func (f *failure) Error() string { return f.text }
 
 // ownFailure is a failure that is not the command's.
-func ownFailure(text string) *failure { return &failure{exitOwnFailure, text} }
+func ownFailure(text string) *failure { return &failure{exitOwnFailure, reasonStartFailure, text} }
 
-// report writes err to stderr as one line, in one write so that lines of
-// several processes don't mix, and returns the code to exit with.
-func report(err error) int {
-	// There is nobody left to tell when stderr can't be written.
-	_, _ = syscall.Write(2, []byte("entrypointer: "+err.Error()+"\n"))
+// startFailed is the failure of a command that can't be executed.
+func startFailed(code int, text string) *failure { return &failure{code, reasonStartFailure, text} }
+
+// asFailure is err, which may have been made by a package that knows no failures.
+func asFailure(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
-		return f.code
+		return f
 	}
-	return exitOwnFailure
+	return ownFailure(err.Error())
+}
+
+// report says what err is and returns the code to exit with.
+func report(err error) int {
+	f := asFailure(err)
+	say(f.text)
+	return f.code
+}
+
+// say writes to stderr what is ours to say, in one write so that lines of
+// several processes don't mix.
+func say(line string) {
+	// There is nobody left to tell when stderr can't be written.
+	_, _ = syscall.Write(2, []byte("entrypointer: "+line+"\n"))
 }

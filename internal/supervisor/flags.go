@@ -10,33 +10,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/await"
 )
-
-const usage = `entrypoint runs a command as a container's init process would: it forwards
-signals to it, reaps orphans, and exits as it exited.
-
-usage: entrypoint [flags] -- command [argument...]
-
-flags:
-  -mode supervise|exec
-        supervise stays as the parent of the command (the default); exec
-        replaces itself with it, for a command that insists on being PID 1.
-  -platform=os/arch[/variant] [-arg=WORD ...]
-        The words to put before the command where the platform is this one. May
-        be repeated; those for the platform that we run on are used, and it is
-        an error if there are none.
-  -version
-        Print the version and exit.
-  -help
-        Print this text and exit.
-
-All that follows the first -- is the command's, to the letter.
-`
 
 // The values of -mode.
 const (
 	modeSupervise = "supervise"
 	modeExec      = "exec"
+)
+
+// The values of -pause.
+const (
+	pauseBeforeStart  = "before-start"
+	pauseAfterFailure = "after-failure"
+)
+
+// Defaults, as -help has them.
+const (
+	defaultHookTimeout = time.Minute
+	defaultGracePeriod = 30 * time.Second
 )
 
 // options is what the command line says.
@@ -45,6 +39,99 @@ type options struct {
 	mode          string
 	platforms     []platformArgv // in the order given
 	argv          []string       // what follows --
+
+	wait     await.Files
+	postFile string
+
+	env         environmentEdits
+	hooks       [][]string // the argv of each
+	hookTimeout time.Duration
+
+	timeout     time.Duration // 0 is none
+	gracePeriod time.Duration
+	successes   exitCodes
+
+	statusFile         string
+	terminationMessage string
+	pause              []string
+}
+
+func defaults() *options {
+	return &options{mode: modeSupervise, hookTimeout: defaultHookTimeout, gracePeriod: defaultGracePeriod}
+}
+
+// A flag is one that takes a value.
+type flag struct {
+	name, value string
+	help        string
+	// set returns what would be right if the value is wrong.
+	set func(o *options, value string) (right string)
+}
+
+// flags are all but -help and -version.
+var flags = []flag{
+	{"mode", "supervise|exec", `supervise stays as the parent of the command (the default); exec
+replaces itself with it, for a command that insists on being PID 1.`, setMode},
+	{"platform", "OS/ARCH[/VARIANT] [-arg=WORD ...]", `The words to put before the command where the platform is this one. May
+be repeated; those for the platform that we run on are used, and it is
+an error if there are none.`, addPlatform},
+	{"arg", "WORD", `A word of the -platform before it.`, addArg},
+	{"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`, addWait(false)},
+	{"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`, addWait(true)},
+	{"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`, addAbort},
+	{"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
+		setDuration(func(o *options) *time.Duration { return &o.wait.Limit })},
+	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
+.err, which other containers wait for, create the latter.`, setPath(func(o *options) *string { return &o.postFile })},
+	{"unset-env", "NAME", `Start the command without this variable. May be repeated.`, addUnset},
+	{"env-file", "PATH", `Set the variables that this file has, one NAME=VALUE a line; lines that
+are empty or begin with # are skipped. May be repeated.`, addEnvFile},
+	{"env", "NAME=VALUE", `Set a variable, after -unset-env and -env-file. May be repeated.`, addEnv},
+	{"before-start", "PROGRAM [-before-start-arg=WORD ...]", `Run this before the command, with its environment and output. May be
+repeated; the first that fails is the end of it, with its exit code.`, addHook},
+	{"before-start-arg", "WORD", `An argument of the -before-start before it.`, addHookArg},
+	{"before-start-timeout", "DURATION", `The longest time for each of them, 1m by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.hookTimeout })},
+	{"timeout", "DURATION", `The longest time for the command to run: then it gets SIGTERM, after
+-grace-period SIGKILL, and the exit code is 124.`,
+		setDuration(func(o *options) *time.Duration { return &o.timeout })},
+	{"grace-period", "DURATION", `The time between the two signals, 30s by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.gracePeriod })},
+	{"success-exit-codes", "CODE[-CODE][,...]", `Exit codes of the command that count as success: exit with 0 instead.`, setSuccesses},
+	{"status-file", "PATH", `Keep a JSON object there that says what became of the command.`,
+		setPath(func(o *options) *string { return &o.statusFile })},
+	{"termination-message", "PATH", `Write that object to this file at the end, if nobody else has written
+to it.`, setPath(func(o *options) *string { return &o.terminationMessage })},
+	{"pause", "before-start|after-failure[,...]", `Stop there until released by "entrypoint continue".`, setPause},
+}
+
+const usageHead = `entrypoint runs a command as a container's init process would: it forwards
+signals to it, reaps orphans, and exits as it exited.
+
+usage: entrypoint [flags] -- command [argument...]
+       entrypoint status           what the entrypoint of this container does
+       entrypoint signal NAME      send a signal to the command that it runs
+       entrypoint continue         release it from a -pause
+
+flags:
+`
+
+const usageTail = `  -version
+        Print the version and exit.
+  -help
+        Print this text and exit.
+
+All that follows the first -- is the command's, to the letter.
+`
+
+func usage() string {
+	var b strings.Builder
+	b.WriteString(usageHead)
+	for _, f := range flags {
+		b.WriteString("  -" + f.name + "=" + f.value + "\n        " + strings.ReplaceAll(f.help, "\n", "\n        ") + "\n")
+	}
+	b.WriteString(usageTail)
+	return b.String()
 }
 
 // parse reads the arguments after the program's name. A flag is -name value or
@@ -52,55 +139,62 @@ type options struct {
 // flag (which would double the program's start-up time). The first argument
 // that is exactly -- ends the flags, also where a flag's value is due.
 func parse(args []string) (*options, error) {
-	opts := &options{mode: modeSupervise}
+	opts := defaults()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
 			opts.argv = args[i+1:]
+			if err := opts.check(); err != nil {
+				return nil, err
+			}
 			return opts, nil
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
-		switch {
-		case !strings.HasPrefix(arg, "-"):
+		if !strings.HasPrefix(arg, "-") {
 			return nil, parseFailure(arg, `not a flag: put "--" before the command`)
-		case name == "help" || name == "h" || name == "version":
+		}
+		if name == "help" || name == "h" || name == "version" {
 			if hasValue {
 				return nil, parseFailure(arg, "it takes no value")
 			}
 			return &options{help: name != "version", version: name == "version"}, nil
-		case name != "mode" && name != "platform" && name != "arg":
+		}
+		at := slices.IndexFunc(flags, func(f flag) bool { return f.name == name })
+		if at < 0 {
 			return nil, parseFailure(arg, `unknown flag: see -help, and put "--" before the command`)
-		case !hasValue:
+		}
+		if !hasValue {
 			if i++; i == len(args) || args[i] == "--" {
 				return nil, parseFailure(arg, "it needs a value")
 			}
 			value = args[i]
 		}
-		if err := opts.set(name, value); err != nil {
-			return nil, err
+		if right := flags[at].set(opts, value); right != "" {
+			return nil, parseFailure("-"+name+"="+value, right)
 		}
 	}
 	return nil, ownFailure(`parsing the command line: no "--" in it: put "--" before the command`)
 }
 
-func (o *options) set(name, value string) error {
-	switch name {
-	case "mode":
-		if value != modeSupervise && value != modeExec {
-			return parseFailure("-mode="+value, "unknown mode: use "+modeSupervise+" or "+modeExec)
+// check finds flags that contradict each other: who is replaced by the command
+// does nothing after its start.
+func (o *options) check() error {
+	if o.mode != modeExec {
+		return nil
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"timeout", o.timeout != 0},
+		{"success-exit-codes", o.successes != nil},
+		{"status-file", o.statusFile != ""},
+		{"termination-message", o.terminationMessage != ""},
+		{"pause=" + pauseAfterFailure, slices.Contains(o.pause, pauseAfterFailure)},
+	} {
+		if f.set {
+			return parseFailure("-mode="+modeExec, "not together with -"+f.name+": nobody is left to do that once the command has replaced us")
 		}
-		o.mode = value
-	case "platform":
-		if parts := strings.Split(value, "/"); len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-			return parseFailure("-platform="+value, "no platform: use os/arch or os/arch/variant")
-		}
-		o.platforms = append(o.platforms, platformArgv{platform: normalize(value)})
-	case "arg":
-		if len(o.platforms) == 0 {
-			return parseFailure("-arg="+value, "it belongs to no platform: put -platform before it")
-		}
-		last := &o.platforms[len(o.platforms)-1]
-		last.argv = append(last.argv, value)
 	}
 	return nil
 }

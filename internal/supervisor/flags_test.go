@@ -9,9 +9,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/await"
 )
+
+// with is what the command line says when it says this only.
+func with(change func(*options)) *options {
+	o := defaults()
+	change(o)
+	return o
+}
 
 func TestParse(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -19,19 +29,56 @@ func TestParse(t *testing.T) {
 		want *options
 		err  string // a part of it
 	}{
-		"a command":                {[]string{"--", "a", "b"}, &options{mode: modeSupervise, argv: []string{"a", "b"}}, ""},
-		"no command":               {[]string{"--"}, &options{mode: modeSupervise, argv: []string{}}, ""},
-		"to the letter":            {[]string{"--", "--", "-mode"}, &options{mode: modeSupervise, argv: []string{"--", "-mode"}}, ""},
-		"value apart":              {[]string{"-mode", "exec", "--"}, &options{mode: modeExec, argv: []string{}}, ""},
-		"value joined":             {[]string{"--mode=exec", "--"}, &options{mode: modeExec, argv: []string{}}, ""},
-		"last one wins":            {[]string{"-mode=exec", "-mode=supervise", "--"}, &options{mode: modeSupervise, argv: []string{}}, ""},
+		"a command":                {[]string{"--", "a", "b"}, with(func(o *options) { o.argv = []string{"a", "b"} }), ""},
+		"no command":               {[]string{"--"}, with(func(o *options) { o.argv = []string{} }), ""},
+		"to the letter":            {[]string{"--", "--", "-mode"}, with(func(o *options) { o.argv = []string{"--", "-mode"} }), ""},
+		"value apart":              {[]string{"-mode", "exec", "--"}, with(func(o *options) { o.mode, o.argv = modeExec, []string{} }), ""},
+		"value joined":             {[]string{"--mode=exec", "--"}, with(func(o *options) { o.mode, o.argv = modeExec, []string{} }), ""},
+		"last one wins":            {[]string{"-mode=exec", "-mode=supervise", "--"}, with(func(o *options) { o.argv = []string{} }), ""},
 		"help needs no command":    {[]string{"-help"}, &options{help: true}, ""},
 		"version needs no command": {[]string{"--version", "-nope"}, &options{version: true}, ""},
 		"platforms": {
 			[]string{"-platform=linux/amd64", "-arg=/tini", "-arg=--", "-arg=", "-platform", "linux/arm", "--"},
-			&options{mode: modeSupervise, argv: []string{}, platforms: []platformArgv{
-				{"linux/amd64", []string{"/tini", "--", ""}}, {"linux/arm/v7", nil},
-			}}, "",
+			with(func(o *options) {
+				o.argv = []string{}
+				o.platforms = []platformArgv{{"linux/amd64", []string{"/tini", "--", ""}}, {"linux/arm/v7", nil}}
+			}), "",
+		},
+		"waiting": {
+			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-timeout=1m", "-post-file=/d", "--"},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.wait = await.Files{All: []await.Condition{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []string{"/c"}, Limit: time.Minute}
+				o.postFile = "/d"
+			}), "",
+		},
+		"the environment": {
+			[]string{"-unset-env=A", "-env=B=", "-env", "C=a=b", "-env-file=/e", "--"},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.env = environmentEdits{unset: []string{"A"}, files: []string{"/e"}, set: []string{"B=", "C=a=b"}}
+			}), "",
+		},
+		"hooks": {
+			[]string{"-before-start=sh", "-before-start-arg=-c", "-before-start-arg", "true", "-before-start=b", "-before-start-timeout=5s", "--"},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.hooks, o.hookTimeout = [][]string{{"sh", "-c", "true"}, {"b"}}, 5*time.Second
+			}), "",
+		},
+		"limits": {
+			[]string{"-timeout=1h30m", "-grace-period=1s", "-success-exit-codes=3,10-12", "--"},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.timeout, o.gracePeriod, o.successes = 90*time.Minute, time.Second, exitCodes{{3, 3}, {10, 12}}
+			}), "",
+		},
+		"reports": {
+			[]string{"-status-file=/s", "-termination-message=/t", "-pause=before-start,after-failure", "--"},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.statusFile, o.terminationMessage, o.pause = "/s", "/t", []string{pauseBeforeStart, pauseAfterFailure}
+			}), "",
 		},
 
 		"nothing":             {nil, nil, `no "--" in it`},
@@ -45,6 +92,16 @@ func TestParse(t *testing.T) {
 		"-- is no value":      {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
 		"value for a boolean": {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
 		"no platform":         {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": no platform`},
+		"relative path":       {[]string{"-wait-file=a", "--"}, nil, `parsing "-wait-file=a": no path: use an absolute one`},
+		"no variable":         {[]string{"-env=A", "--"}, nil, `parsing "-env=A": no variable: use NAME=VALUE`},
+		"no name of one":      {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": no name`},
+		"no unit":             {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": no duration: use a number above zero with a unit, such as 90s`},
+		"no time":             {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": no duration`},
+		"code too high":       {[]string{"-success-exit-codes=256", "--"}, nil, `no exit codes: use numbers and ranges from 1 to 255`},
+		"range upside down":   {[]string{"-success-exit-codes=3-2", "--"}, nil, `no exit codes`},
+		"no place":            {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
+		"whose hook":          {[]string{"-before-start-arg=x", "--"}, nil, `it belongs to no hook`},
+		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
 		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": it belongs to no platform`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +124,8 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"--\necho\nhi", "-mode\nexec\n--\na", "-mode=exec\n--\n--\n-mode", "-mode\n--\nexec", "-platform\nlinux/amd64\n-arg\na\n-arg=--\n--\nx",
-		"-platform=linux/arm/v7\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-platform=\n--", "-arg=\n--",
+		"-platform=linux/arm/v7\n--", "-before-start=a\n-before-start-arg=b\n-pause=before-start\n--\nx", "-mode=exec\n-timeout=1s\n--",
+		"-success-exit-codes=1,2-3\n-env=A=b\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-platform=\n--", "-arg=\n--",
 	} {
 		f.Add(seed)
 	}

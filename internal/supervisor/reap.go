@@ -6,6 +6,7 @@
 package supervisor
 
 import (
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,12 +20,12 @@ func becomeSubreaper() {
 }
 
 // reap waits for every child until pid, the one that we started, has exited,
-// and returns the exit code that stands for its end.
+// and returns how it ended.
 //
 // Nothing else in this program waits, so no exit status is ever lost. What the
 // command leaves behind is not waited for: a daemon, or a descendant that holds
 // stdout open, must not keep a finished container alive.
-func reap(pid int, term terminal) (int, error) {
+func reap(pid int, term terminal) (syscall.WaitStatus, error) {
 	for {
 		var status syscall.WaitStatus
 		dead, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
@@ -36,7 +37,7 @@ func reap(pid int, term terminal) (int, error) {
 		case status.Stopped():
 			term.childStopped(pid, status.StopSignal())
 		default:
-			return exitCode(status), nil
+			return status, nil
 		}
 	}
 }
@@ -47,4 +48,12 @@ func exitCode(status syscall.WaitStatus) int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// describe says how a process ended.
+func describe(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return "was killed by " + signalName(status.Signal())
+	}
+	return "exited with " + strconv.Itoa(status.ExitStatus())
 }

@@ -5,11 +5,48 @@
 
 package supervisor
 
-import "syscall"
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // lastSignal is the highest signal number of Linux; real-time signals end
 // there.
 const lastSignal = 64
+
+// Whoever is told of a signal counts it; then, if there is a child, takes the
+// count and sends the signal to the child as many times. When there is a child
+// for the first time, forwardSignals does the same for every signal. Whichever
+// comes second sees what the other did, so no signal is lost between the start
+// of the program and that of the child, and none is sent twice.
+var (
+	received [lastSignal + 1]uint32 // per signal, not yet forwarded
+	child    int64                  // process ID, 0 while there is none
+)
+
+// forwardTo makes pid the process to forward signals to, those included that
+// came before.
+func forwardTo(pid int) {
+	atomic.StoreInt64(&child, int64(pid))
+	for sig := range received {
+		for range atomic.SwapUint32(&received[sig], 0) {
+			_ = syscall.Kill(pid, syscall.Signal(sig))
+		}
+	}
+}
+
+// keepSignals keeps those that come from now on.
+func keepSignals() { atomic.StoreInt64(&child, 0) }
+
+// pending reports whether sig has come and was not forwarded.
+func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig]) > 0 }
+
+// takePending is pending, and forgets it.
+func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&received[sig], 0) > 0 }
 
 // forwarded reports whether sig is passed on to the child. All are, except
 // those that no process can handle, those that say something about a process's
@@ -33,3 +70,18 @@ func fault(sig syscall.Signal) bool {
 	}
 	return false
 }
+
+// signalName is the name of sig, such as SIGTERM or SIGRTMIN+3, as of the C
+// library: two real-time signals are its own.
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	if sig >= firstRealTime {
+		return strings.TrimSuffix("SIGRTMIN+"+strconv.Itoa(int(sig-firstRealTime)), "+0")
+	}
+	return "signal " + strconv.Itoa(int(sig))
+}
+
+// firstRealTime is SIGRTMIN.
+const firstRealTime = 34

@@ -6,7 +6,6 @@
 package supervisor
 
 import (
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -18,19 +17,9 @@ import (
 // never sees signal 34 (SIGRTMIN) and SIGPROF, it merges real-time signals that
 // ought to be counted, drops what doesn't fit into its channel, overrides what is
 // ignored, and takes as long to set up as a small program takes to run.
-//
-// The handler counts the signal; then, if there is a child, it takes the count
-// and sends the signal to the child as many times. When there is a child for
-// the first time, forwardSignals does the same for every signal. Whichever
-// comes second sees what the other did, so no signal is lost between the start
-// of the program and that of the child, and none is sent twice.
-var (
-	received [lastSignal + 1]uint32 // per signal, not yet forwarded
-	child    int64                  // process ID, 0 before there is one
 
-	// runtimeHandler is the address of the Go runtime's signal handler.
-	runtimeHandler uintptr
-)
+// runtimeHandler is the address of the Go runtime's signal handler.
+var runtimeHandler uintptr
 
 // ignored holds the signals that we were started with ignored.
 var ignored []syscall.Signal
@@ -73,12 +62,7 @@ func catchSignals() {
 // that came before. It may have begun to handle those that it was started with
 // ignored, so from now on they are forwarded as well.
 func forwardSignals(pid int) {
-	atomic.StoreInt64(&child, int64(pid))
-	for sig := range received {
-		for range atomic.SwapUint32(&received[sig], 0) {
-			_ = syscall.Kill(pid, syscall.Signal(sig))
-		}
-	}
+	forwardTo(pid)
 	for _, sig := range ignored {
 		install(sig)
 	}

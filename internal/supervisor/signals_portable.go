@@ -8,6 +8,7 @@ package supervisor
 import (
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -16,24 +17,36 @@ import (
 // none but SIGHUP and SIGINT stays ignored in the child. The build tag portable
 // selects this for a test elsewhere.
 
-// caught holds the signals that came before there was a child to forward them
-// to, and those of a burst.
+// caught holds the signals of a burst.
 var caught = make(chan os.Signal, 4096)
 
 // catchSignals keeps signals for the child, from now on.
 func catchSignals() {
 	notify(func(sig syscall.Signal) bool { return !signal.Ignored(sig) })
+	go func() {
+		for sig := range caught {
+			deliver(sig.(syscall.Signal))
+		}
+	}()
+}
+
+// deliver is what onSignal does elsewhere.
+func deliver(sig syscall.Signal) {
+	atomic.AddUint32(&received[sig], 1)
+	pid := int(atomic.LoadInt64(&child))
+	if pid == 0 {
+		return
+	}
+	for range atomic.SwapUint32(&received[sig], 0) {
+		_ = syscall.Kill(pid, sig)
+	}
 }
 
 // forwardSignals makes pid the process to forward signals to, those included
 // that came before.
 func forwardSignals(pid int) {
+	forwardTo(pid)
 	notify(func(sig syscall.Signal) bool { return signal.Ignored(sig) })
-	go func() {
-		for sig := range caught {
-			_ = syscall.Kill(pid, sig.(syscall.Signal))
-		}
-	}()
 }
 
 func notify(want func(syscall.Signal) bool) {

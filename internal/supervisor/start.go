@@ -6,9 +6,7 @@
 package supervisor
 
 import (
-	"errors"
-	"os"
-	"slices"
+	"math"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,18 +18,19 @@ import (
 // containerd and Docker put into a container that has none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// start runs argv as a child and returns its process ID.
-//
-// Descriptors from 3 on need no mention: the kernel hands on what is not
-// close-on-exec, and all that the Go runtime opens is. ForkExec also undoes
-// what the runtime has done to the process: the raised limit of open files,
-// and the signal mask.
-func start(argv []string, attr *syscall.SysProcAttr) (pid int, err error) {
-	env := environ()
+// inherited are our stdin, stdout and stderr. Descriptors from 3 on need no
+// mention: the kernel hands on what is not close-on-exec, and all that the Go
+// runtime and this package open is.
+var inherited = []uintptr{0, 1, 2}
+
+// start runs argv as a child, with these descriptors as its first, and returns
+// its process ID. ForkExec also undoes what the runtime has done to the process:
+// the raised limit of open files, and the signal mask.
+func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid int, err error) {
 	err = search(argv[0], env, func(path string) error {
 		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
 			Env:   env,
-			Files: []uintptr{0, 1, 2},
+			Files: files,
 			Sys:   attr,
 		})
 		return err
@@ -40,8 +39,7 @@ func start(argv []string, attr *syscall.SysProcAttr) (pid int, err error) {
 }
 
 // replace makes this process the command, and returns only if it can't.
-func replace(argv []string) error {
-	env := environ()
+func replace(argv, env []string) error {
 	return search(argv[0], env, func(path string) error {
 		return syscall.Exec(path, argv, env)
 	})
@@ -50,7 +48,7 @@ func replace(argv []string) error {
 // environ is the environment byte for byte: os.Environ and syscall.Environ
 // drop duplicates and empty strings, and a program may look for either.
 func environ() []string {
-	block, err := readFile("/proc/self/environ")
+	block, err := readFile("/proc/self/environ", math.MaxInt)
 	if err != nil {
 		return syscall.Environ() // no /proc: the next best
 	}
@@ -58,30 +56,6 @@ func environ() []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00")
-}
-
-// readFile is os.ReadFile without the poller, whose set-up would be a good part
-// of our start-up.
-func readFile(name string) ([]byte, error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 0, 16<<10)
-	for {
-		buf = slices.Grow(buf, 4<<10)
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return buf, nil
-		default:
-			buf = buf[:len(buf)+n]
-		}
-	}
 }
 
 // search calls exec with each path that execvp(3) would try for name, until
@@ -122,8 +96,8 @@ func search(name string, env []string, exec func(path string) error) error {
 	if found != "" {
 		return startFailure(name, found, result)
 	}
-	return &failure{exitNotFound, "starting " + strconv.Quote(name) + ": executable not found in PATH " + strconv.Quote(list) +
-		": set command to a path that exists in the image, or PATH to a list of directories that has it"}
+	return startFailed(exitNotFound, "starting "+strconv.Quote(name)+": executable not found in PATH "+strconv.Quote(list)+
+		": set command to a path that exists in the image, or PATH to a list of directories that has it")
 }
 
 // searchPath is the value of PATH, of the first one if there are several, as
@@ -164,23 +138,23 @@ func startFailure(name, path string, err error) error {
 	what += ": "
 	switch {
 	case name == "":
-		return &failure{exitNotFound, what + "the command is an empty string: set command to a path that exists in the image"}
+		return startFailed(exitNotFound, what+"the command is an empty string: set command to a path that exists in the image")
 	case err == syscall.ENOENT && exists(path):
-		return &failure{exitNotFound, what + missingInterpreter(path)}
+		return startFailed(exitNotFound, what+missingInterpreter(path))
 	case err == syscall.ENOENT, err == syscall.ENOTDIR:
-		return &failure{exitNotFound, what + err.Error() + ": set command to a path that exists in the image"}
+		return startFailed(exitNotFound, what+err.Error()+": set command to a path that exists in the image")
 	case err == syscall.EACCES && isDirectory(path):
-		return &failure{exitNotExecutable, what + "is a directory: set command to a file in it"}
+		return startFailed(exitNotExecutable, what+"is a directory: set command to a file in it")
 	case err == syscall.EACCES, err == syscall.EPERM:
-		return &failure{exitNotExecutable, what + err.Error() + ": make the file executable for the container's user, and its volume mounted without noexec"}
+		return startFailed(exitNotExecutable, what+err.Error()+": make the file executable for the container's user, and its volume mounted without noexec")
 	case err == syscall.ENOEXEC:
-		return &failure{exitNotExecutable, what + err.Error() + ": build it for " + platform() + ", or start a script with a line like #!/bin/sh"}
+		return startFailed(exitNotExecutable, what+err.Error()+": build it for "+platform()+", or start a script with a line like #!/bin/sh")
 	case err == syscall.E2BIG:
-		return &failure{exitNotExecutable, what + err.Error() + ": shorten args or the environment (enableServiceLinks: false drops the services' variables)"}
+		return startFailed(exitNotExecutable, what+err.Error()+": shorten args or the environment (enableServiceLinks: false drops the services' variables)")
 	case err == syscall.EAGAIN, err == syscall.ENOMEM, err == syscall.EMFILE, err == syscall.ENFILE:
 		return ownFailure(what + err.Error() + ": raise the container's limits of memory, processes (pids) or open files")
 	default:
-		return &failure{exitNotExecutable, what + err.Error() + ": set command to a file that this node can execute"}
+		return startFailed(exitNotExecutable, what+err.Error()+": set command to a file that this node can execute")
 	}
 }
 
@@ -192,24 +166,14 @@ func isDirectory(path string) bool {
 // missingInterpreter explains ENOENT for a file that exists.
 func missingInterpreter(path string) string {
 	const hint = ": add it to the image, or set command to a program that is there"
-	head := make([]byte, 256) // what the kernel reads, binfmt_script
-	n, err := readHead(path, head)
-	if err != nil || !strings.HasPrefix(string(head[:n]), "#!") {
+	head, err := readHead(path, 256) // what the kernel reads, binfmt_script
+	if err != nil || !strings.HasPrefix(string(head), "#!") {
 		return "the file exists, but its dynamic loader does not" + hint
 	}
-	line, _, _ := strings.Cut(string(head[2:n]), "\n")
+	line, _, _ := strings.Cut(string(head[2:]), "\n")
 	interpreter, _, _ := strings.Cut(strings.Trim(line, " \t"), " ")
 	if strings.HasSuffix(interpreter, "\r") {
 		return "its interpreter " + strconv.Quote(interpreter) + " does not exist: save the script with Unix line ends (LF, not CR LF)"
 	}
 	return "its interpreter " + strconv.Quote(interpreter) + " does not exist" + hint
-}
-
-func readHead(path string, buf []byte) (int, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	n, err := f.Read(buf)
-	return n, errors.Join(err, f.Close())
 }

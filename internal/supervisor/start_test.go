@@ -72,10 +72,12 @@ func TestEnvironReadsAll(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, size := range []int{0, 1, 4 << 10, 16 << 10, 16<<10 + 1, 1 << 20} {
 		require.NoError(t, os.WriteFile(name, make([]byte, size), 0o600))
-		got, err := readFile(name)
+		got, err := readFile(name, 1<<20)
 		require.NoError(t, err)
 		require.Len(t, got, size)
 	}
-	_, err := readFile(name + "x")
+	_, err := readFile(name, 1<<20-1)
+	require.ErrorIs(t, err, errTooLong)
+	_, err = readFile(name+"x", 1)
 	require.ErrorIs(t, err, syscall.ENOENT)
 }

@@ -7,23 +7,32 @@ package supervisor
 
 import (
 	"os"
+	"slices"
+	"strconv"
 	"syscall"
+	"time"
 )
 
 // version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
 var version = "devel"
 
-// Main runs the command that args, the process's own argv, asks for, and
-// returns the code to exit with. It returns only once the command has exited
-// or could not be started; in mode exec, only in the latter case.
+// Main does what args, the process's own argv, asks for, and returns the code
+// to exit with. If that is to run a command, it returns only once that has
+// exited or could not be started; in mode exec, only in the latter case.
 func Main(args []string) int {
-	opts, err := parse(args[min(1, len(args)):])
+	args = args[min(1, len(args)):]
+	if len(args) > 0 {
+		if control := controlNamed(args[0]); control != nil {
+			return control(args[1:])
+		}
+	}
+	opts, err := parse(args)
 	if err != nil {
 		return report(err)
 	}
 	switch {
 	case opts.help:
-		return answer(usage)
+		return answer(usage())
 	case opts.version:
 		return answer("entrypoint " + version + " " + platform() + "\n")
 	}
@@ -31,26 +40,150 @@ func Main(args []string) int {
 	if err != nil {
 		return report(err)
 	}
-	if opts.mode == modeExec {
-		return report(replace(argv))
+	s := &supervision{opts: opts, publisher: openPublisher(opts)}
+	return s.run(argv)
+}
+
+// A supervision is one run of a command, from the wait before it to what is
+// said after it.
+type supervision struct {
+	opts *options
+	status
+	publisher
+}
+
+// run returns the code to exit with.
+func (s *supervision) run(argv []string) int {
+	env, err := s.prepare()
+	switch {
+	case err != nil:
+	case s.opts.mode == modeExec:
+		err = replace(argv, env)
+	default:
+		err = s.supervise(argv, env)
 	}
-	code, err := supervise(argv)
 	if err != nil {
-		return report(err)
+		f := asFailure(err)
+		say(f.text)
+		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
 	}
-	return code
+	return s.finish()
+}
+
+// prepare does what comes before the command, and returns its environment.
+func (s *supervision) prepare() ([]string, error) {
+	s.awaitTurn()
+	// From here on signals are the command's. One that comes while we wait for
+	// our turn has the effect that it has on Tekton's entrypoint, which is
+	// a Go program, too, and does nothing about signals while it waits.
+	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
+		catchSignals()
+	}
+	env, err := s.opts.env.apply(environ())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.runHooks(env); err != nil {
+		return nil, err
+	}
+	if sig := s.pauseAt(pauseBeforeStart); sig != 0 {
+		return nil, stopped(sig, "the pause before its start")
+	}
+	return env, nil
+}
+
+// awaitTurn waits for the files that say that it is the command's turn. If they
+// can't be looked at, the command is started all the same: it waits for
+// them itself, and knows better what to do about it.
+func (s *supervision) awaitTurn() {
+	if len(s.opts.wait.All) > 0 {
+		s.report(phaseWaiting)
+		_, _ = s.opts.wait.Wait()
+	}
 }
 
 // supervise starts argv as a child and stays until it has exited.
-func supervise(argv []string) (int, error) {
-	catchSignals()
+func (s *supervision) supervise(argv, env []string) error {
 	term := foregroundTerminal()
-	pid, err := start(argv, childAttr(term))
+	killed := s.countOOMKills()
+	if s.opts.reports() {
+		// Before the command, so that it can read it.
+		s.started = time.Now()
+		s.report(phaseRunning)
+	}
+	pid, err := start(argv, env, inherited, childAttr(term))
 	if err != nil {
-		return 0, err
+		s.started = time.Time{}
+		return err
 	}
 	forwardSignals(pid)
-	return reap(pid, term)
+	var limit limit
+	limit.start(pid, s.opts.timeout, s.opts.gracePeriod)
+	end, err := reap(pid, term)
+	late := limit.stop()
+	if err != nil {
+		return err
+	}
+	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
+	s.reason = reasonExited
+	s.oomKills = s.countOOMKills() - killed
+	switch {
+	case late:
+		return &failure{exitTimeout, reasonTimeout, "running " + strconv.Quote(argv[0]) + ": not done after " +
+			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise -timeout"}
+	case end.Signaled():
+		s.signal, s.reason = end.Signal(), reasonSignalled
+		if s.oomKills > 0 && s.signal == syscall.SIGKILL {
+			s.reason = reasonOOMKilled
+		}
+	case s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL): // as a shell tells of a process of its own
+		s.reason = reasonOOMKilled
+	}
+	if s.opts.successes.contain(s.command) {
+		s.exitCode = 0
+	}
+	return nil
+}
+
+// countOOMKills looks only if there is a status that would tell.
+func (s *supervision) countOOMKills() int {
+	if !s.opts.reports() {
+		return 0
+	}
+	return oomKills()
+}
+
+// finish tells whoever asked how it ended, and returns the code to exit with.
+func (s *supervision) finish() int {
+	if s.exitCode != 0 {
+		leavePostFile(s.opts.postFile)
+	}
+	if !s.opts.reports() {
+		return s.exitCode
+	}
+	s.finished = time.Now()
+	if s.exitCode != 0 && !s.wasAskedToEnd() {
+		keepSignals()
+		s.pauseAt(pauseAfterFailure)
+	}
+	s.report(phaseFinished)
+	leaveTerminationMessage(s.opts.terminationMessage, s.json())
+	return s.exitCode
+}
+
+// wasAskedToEnd tells whether the end is one that somebody wanted: a pause then
+// would only hold it up.
+func (s *supervision) wasAskedToEnd() bool {
+	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
+	return s.reason == reasonStopped || slices.ContainsFunc(endingSignals, asks)
+}
+
+// report makes the status known, with a new phase.
+func (s *supervision) report(phase phase) {
+	s.phase = phase
+	if s.opts.reports() {
+		s.publish(s.json())
+	}
 }
 
 // childAttr is what the child gets that a plain fork and exec does not give.

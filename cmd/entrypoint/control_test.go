@@ -1,0 +1,199 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// container starts the entrypoint with these arguments, in namespaces of its
+// own, and returns a function that runs it again in there, as kubectl exec does.
+func container(t *testing.T, args ...string) (*process, func(args ...string) result) {
+	t.Helper()
+	needRoot(t, "namespaces")
+	script := "mount -t proc proc /proc && exec \"$@\""
+	argv := append([]string{"sh", "-c", script, "sh", entrypoint}, args...)
+	p := begin(t, argv, func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
+	})
+	require.Eventually(t, func() bool { return filepath.Base(executable(p.Process.Pid)) == "entrypoint" }, deadline, time.Millisecond)
+	pid := p.Process.Pid
+	return p, func(args ...string) result {
+		t.Helper()
+		enter := []string{"nsenter", "--mount", "--pid", "--target", strconv.Itoa(pid), entrypoint}
+		return output(t, append(enter, args...))
+	}
+}
+
+// reported is what "entrypoint status" says.
+type reported struct {
+	Phase, Paused, Reason, Signal string
+	Started                       time.Time
+	ExitCode, CommandExitCode     int
+}
+
+func status(t *testing.T, control func(args ...string) result) (s reported) {
+	t.Helper()
+	got := control("status")
+	require.Zero(t, got.Code, got.Stderr)
+	require.NoError(t, json.Unmarshal([]byte(got.Stdout), &s), got.Stdout)
+	return s
+}
+
+func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
+	p, control := container(t, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
+	require.Contains(t, p.line(), `entrypointer: paused before-start: "`+entrypoint+` continue" in this container goes on`)
+	require.Equal(t, reported{Phase: "Paused", Paused: "before-start"}, status(t, control))
+	require.Zero(t, control("continue").Code)
+	p.expect("started")
+	require.Equal(t, 6, p.end())
+}
+
+func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
+	p, control := container(t, "-pause=after-failure", "--", "sh", "-c", "exit 6")
+	p.line()
+	s := status(t, control)
+	require.Equal(t, "after-failure", s.Paused)
+	require.Equal(t, 6, s.CommandExitCode)
+	require.Zero(t, control("continue").Code)
+	require.Equal(t, 6, p.end())
+}
+
+func TestAPauseEndsWhenTheContainerShall(t *testing.T) {
+	p, _ := container(t, "-pause=before-start", "--", "echo", "started")
+	p.line()
+	p.send(syscall.SIGTERM)
+	p.expect("entrypointer: ended by SIGTERM during the pause before its start: the command was not started")
+	require.Equal(t, 128+int(syscall.SIGTERM), p.end())
+
+	p, _ = container(t, "-pause=after-failure", "--", "false")
+	p.line()
+	p.send(syscall.SIGINT)
+	require.Equal(t, 1, p.end())
+}
+
+// TestNoPauseForWhatWasAskedFor ends a command whose end is wanted: holding it
+// up would only cost the pod's grace period.
+func TestNoPauseForWhatWasAskedFor(t *testing.T) {
+	p, _ := container(t, "-pause=after-failure", "--", "sh", "-c", "echo started; exec sleep 60")
+	p.expect("started")
+	p.send(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), p.end())
+	p, _ = container(t, "-pause=after-failure", "--", "true")
+	require.Zero(t, p.end())
+}
+
+func TestOnlyAPauseIsContinued(t *testing.T) {
+	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
+	p.expect("started")
+	got := control("continue")
+	require.Equal(t, 1, got.Code)
+	require.Equal(t, "entrypointer: entrypoint continue: it isn't paused: \"entrypoint status\" says what it does\n", got.Stderr)
+}
+
+func TestSignalsFromWithin(t *testing.T) {
+	p, control := container(t, append([]string{"--"}, echo(syscall.SIGTERM, syscall.SIGHUP, 37)...)...)
+	p.expect("ready")
+	for name, number := range map[string]string{"TERM": "15", "SIGHUP": "1", "37": "37", "rtmin+3": "37"} {
+		require.Zero(t, control("signal", name).Code)
+		p.expect(number)
+	}
+	require.Equal(t, 1, control("signal", "NONE").Code)
+	require.Equal(t, 125, control("signal").Code)
+	// What can't be forwarded goes to the command itself.
+	require.Zero(t, control("signal", "KILL").Code)
+	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
+}
+
+func TestStatusOfAnEntrypointOfWhichNothingWasAsked(t *testing.T) {
+	start := time.Now()
+	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
+	p.expect("started")
+	s := status(t, control)
+	require.Equal(t, "Running", s.Phase)
+	require.WithinDuration(t, start, s.Started, deadline)
+
+	p, control = container(t, "-wait-file=/nowhere", "-wait-timeout=1h", "--", "true")
+	require.Equal(t, reported{Phase: "Waiting"}, status(t, control))
+	p.send(syscall.SIGTERM)
+	p.end()
+}
+
+func TestTheContainersOwnEntrypointIsTheOldest(t *testing.T) {
+	p, control := container(t, "--", entrypoint, "-pause=before-start", "--", "true")
+	p.line()
+	require.Equal(t, "Running", status(t, control).Phase)
+}
+
+func TestNoEntrypointNoControl(t *testing.T) {
+	needRoot(t, "namespaces")
+	got := output(t, []string{"unshare", "--mount", entrypoint, "status"})
+	require.Equal(t, 1, got.Code)
+	require.Contains(t, got.Stderr, "looking for the entrypoint: none runs in this container as this user: with mode exec, the command has taken its place")
+}
+
+// TestWaitingEndsAsTektonsDoes sends to the entrypoint what ends a Go program
+// that does nothing about signals, as Tekton's entrypoint is one while it waits:
+// PID 1 can't be killed by its own hand and exits with 2.
+func TestWaitingEndsAsTektonsDoes(t *testing.T) {
+	for _, mode := range []string{"supervise", "exec"} {
+		p := begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"})
+		waitForWatch(t, p)
+		p.send(syscall.SIGTERM)
+		require.Equal(t, 128+int(syscall.SIGTERM), p.end())
+
+		needRoot(t, "a PID namespace")
+		p = begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"}, asPID1)
+		waitForWatch(t, p)
+		p.send(syscall.SIGTERM)
+		require.Equal(t, 2, p.end())
+	}
+}
+
+// waitForWatch waits until a process has an inotify descriptor.
+func waitForWatch(t *testing.T, p *process) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		files, _ := filepath.Glob("/proc/" + strconv.Itoa(p.Process.Pid) + "/fd/*")
+		for _, file := range files {
+			if target, _ := os.Readlink(file); target == "anon_inode:inotify" {
+				return true
+			}
+		}
+		return false
+	}, deadline, time.Millisecond)
+}
+
+func TestASignalDuringAHookIsKeptForTheCommand(t *testing.T) {
+	input, release, err := os.Pipe()
+	require.NoError(t, err)
+	defer input.Close()
+	p := begin(t, []string{entrypoint, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=echo hook; read x <&3 || :", "--",
+		"sleep", "60"}, func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{input} })
+	p.expect("hook")
+	p.send(syscall.SIGUSR2)
+	require.NoError(t, release.Close())
+	require.Equal(t, 128+int(syscall.SIGUSR2), p.end())
+}
+
+func TestAHookIsToldOfTheEnd(t *testing.T) {
+	p := begin(t, []string{entrypoint, "-before-start=sh", "-before-start-arg=-c",
+		"-before-start-arg=trap 'echo told; exit 0' TERM; echo hook; while :; do sleep 0.05; done", "--", "echo", "started"})
+	p.expect("hook")
+	p.send(syscall.SIGTERM)
+	p.expect("told")
+	p.expect("entrypointer: ended by SIGTERM during before-start hook 1: the command was not started")
+	require.Equal(t, 128+int(syscall.SIGTERM), p.end())
+}

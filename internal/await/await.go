@@ -1,0 +1,161 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package await waits for files: the way in which processes of different
+// containers of a pod, which share nothing but volumes, tell each other that
+// something has happened.
+//
+// The kernel says at once when a directory changes (inotify), where it can: a
+// limit of watches may be reached, and a sandbox (gVisor, Kata) or a network file
+// system may accept the watch and never say anything. So what decides is always a
+// look at the files themselves, and there is one at intervals as well: short
+// and growing ones where there is no watch, long ones where there is.
+package await
+
+import (
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Condition is a file to wait for.
+type Condition struct {
+	Path string
+	// Content asks for a file that isn't empty, as opposed to one that exists.
+	// Symbolic links are followed: the downward API's files are some.
+	Content bool
+}
+
+// Files says what to wait for.
+type Files struct {
+	// All must hold at the same time. None hold at once.
+	All []Condition
+	// Abort ends the waiting as soon as one of these paths exists.
+	Abort []string
+	// Limit is the longest time to wait; zero is for ever.
+	Limit time.Duration
+}
+
+// Result is why the waiting ended.
+type Result int
+
+// The results. A file that can't be looked at for another reason than that it
+// isn't there is Unknown, at once: waiting doesn't make it better.
+const (
+	Met Result = iota
+	Aborted
+	Unknown
+	TimedOut
+)
+
+// The times between two looks.
+const (
+	// watched is for a directory that inotify watches. Tekton's entrypoint,
+	// which never watches, looks as often.
+	watched = time.Second
+	// Unwatched, they grow from first to last by half.
+	first = 20 * time.Millisecond
+	last  = 250 * time.Millisecond
+)
+
+// Wait returns when the waiting is over, and the error that makes it Unknown.
+func (f Files) Wait() (Result, error) {
+	var deadline time.Time
+	if f.Limit > 0 {
+		deadline = time.Now().Add(f.Limit)
+	}
+	// Most often there is nothing to wait for, or everything.
+	if result, done, err := f.look(); done {
+		return result, err
+	}
+	watch := newWatch(f.directories())
+	defer watch.close()
+	for interval := first; ; interval = min(interval*3/2, last) {
+		// After the watch began, or what happened before would be missed.
+		if result, done, err := f.look(); done {
+			return result, err
+		}
+		pause := interval
+		if watch.complete() {
+			pause = watched
+		}
+		if f.Limit > 0 {
+			left := time.Until(deadline)
+			if left <= 0 {
+				return TimedOut, nil
+			}
+			pause = min(pause, left)
+		}
+		watch.sleep(pause)
+	}
+}
+
+// look looks at the files.
+func (f Files) look() (_ Result, done bool, _ error) {
+	met := true
+	for _, c := range f.All {
+		switch size, err := size(c.Path); {
+		case err == unix.ENOENT:
+			met = false
+		case err != nil:
+			return Unknown, true, &Error{c.Path, err}
+		case c.Content && size == 0:
+			met = false
+		}
+	}
+	if met {
+		return Met, true, nil
+	}
+	for _, path := range f.Abort {
+		if _, err := size(path); err == nil {
+			return Aborted, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// directories are those that the files are in, each once.
+func (f Files) directories() []string {
+	var list []string
+	add := func(path string) {
+		dir := filepath.Dir(path)
+		for _, known := range list {
+			if known == dir {
+				return
+			}
+		}
+		list = append(list, dir)
+	}
+	for _, c := range f.All {
+		add(c.Path)
+	}
+	for _, path := range f.Abort {
+		add(path)
+	}
+	return list
+}
+
+func size(path string) (int64, error) {
+	var st unix.Stat_t
+	for {
+		err := unix.Stat(path, &st)
+		if err != unix.EINTR {
+			return st.Size, err
+		}
+	}
+}
+
+// Error is why a file can't be looked at.
+type Error struct {
+	Path string
+	Err  error
+}
+
+// Error names the file.
+func (e *Error) Error() string { return "waiting for " + e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,182 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package await
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// deadline is for what takes milliseconds on an idle machine.
+const deadline = 20 * time.Second
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+// after waits for files, and has something happen once the waiting has begun.
+func after(t *testing.T, f Files, happen func()) (Result, error) {
+	t.Helper()
+	type answer struct {
+		Result
+		error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := f.Wait()
+		answers <- answer{result, err}
+	}()
+	time.Sleep(30 * time.Millisecond)
+	require.Empty(t, answers, "it didn't wait")
+	happen()
+	select {
+	case a := <-answers:
+		return a.Result, a.error
+	case <-time.After(deadline):
+		require.Fail(t, "it waits still")
+	}
+	return 0, nil
+}
+
+func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/full", "x")
+	write(t, dir+"/empty", "")
+	for name, f := range map[string]Files{
+		"nothing to wait for": {},
+		"a file":              {All: []Condition{{Path: dir + "/empty"}}},
+		"a file with content": {All: []Condition{{Path: dir + "/full", Content: true}}},
+		"a directory":         {All: []Condition{{Path: dir}}},
+		"all of several":      {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
+		"what is met wins":    {All: []Condition{{Path: dir + "/full"}}, Abort: []string{dir + "/empty"}},
+	} {
+		result, err := f.Wait()
+		require.NoError(t, err, name)
+		require.Equal(t, Met, result, name)
+	}
+}
+
+func TestWaitsUntil(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(dir string)
+		files   func(dir string) Files
+		happen  func(dir string)
+		want    Result
+	}{
+		"a file is created": {
+			files:  func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out"}}} },
+			happen: func(dir string) { write(t, dir+"/out", "") },
+		},
+		"a file is moved there": {
+			prepare: func(dir string) { write(t, dir+"/new", "") },
+			files:   func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out"}}} },
+			happen:  func(dir string) { require.NoError(t, os.Rename(dir+"/new", dir+"/out")) },
+		},
+		"a file has content": {
+			prepare: func(dir string) { write(t, dir+"/out", "") },
+			files:   func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out", Content: true}}} },
+			happen:  func(dir string) { write(t, dir+"/out", "x") },
+		},
+		"the downward API has swapped its link": {
+			prepare: func(dir string) {
+				require.NoError(t, os.Mkdir(dir+"/..1", 0o700))
+				write(t, dir+"/..1/ready", "")
+				require.NoError(t, os.Symlink("..1", dir+"/..data"))
+				require.NoError(t, os.Symlink("..data/ready", dir+"/ready"))
+			},
+			files: func(dir string) Files { return Files{All: []Condition{{Path: dir + "/ready", Content: true}}} },
+			happen: func(dir string) {
+				require.NoError(t, os.Mkdir(dir+"/..2", 0o700))
+				write(t, dir+"/..2/ready", "READY")
+				require.NoError(t, os.Symlink("..2", dir+"/..data_tmp"))
+				require.NoError(t, os.Rename(dir+"/..data_tmp", dir+"/..data"))
+			},
+		},
+		"the last of several is there": {
+			prepare: func(dir string) { require.NoError(t, os.Mkdir(dir+"/other", 0o700)) },
+			files: func(dir string) Files {
+				return Files{All: []Condition{{Path: dir + "/a"}, {Path: dir + "/other/b"}}}
+			},
+			happen: func(dir string) { write(t, dir+"/other/b", ""); write(t, dir+"/a", "") },
+		},
+		"its directory is there, too": {
+			files: func(dir string) Files { return Files{All: []Condition{{Path: dir + "/later/out"}}} },
+			happen: func(dir string) {
+				require.NoError(t, os.Mkdir(dir+"/later", 0o700))
+				write(t, dir+"/later/out", "")
+			},
+		},
+		"it is in vain": {
+			files: func(dir string) Files {
+				return Files{All: []Condition{{Path: dir + "/out"}}, Abort: []string{dir + "/cancel", dir + "/out.err"}}
+			},
+			happen: func(dir string) { write(t, dir+"/out.err", "") },
+			want:   Aborted,
+		},
+		"the time is up": {
+			files: func(dir string) Files {
+				return Files{All: []Condition{{Path: dir + "/out"}}, Limit: 60 * time.Millisecond}
+			},
+			happen: func(string) {},
+			want:   TimedOut,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if test.prepare != nil {
+				test.prepare(dir)
+			}
+			result, err := after(t, test.files(dir), func() { test.happen(dir) })
+			require.NoError(t, err)
+			require.Equal(t, test.want, result)
+		})
+	}
+}
+
+// TestWaitsWhereNothingIsWatched has no descriptor left for inotify, as at the
+// limit of watches.
+func TestWaitsWhereNothingIsWatched(t *testing.T) {
+	w := newWatch([]string{t.TempDir(), t.TempDir() + "/missing"})
+	require.False(t, w.complete())
+	w.close()
+
+	w = watch{fd: -1}
+	require.False(t, w.complete())
+	start := time.Now()
+	w.sleep(30 * time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
+	w.close()
+}
+
+func TestAPathThatCannotBeIsNotWaitedFor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	result, err := Files{All: []Condition{{Path: file + "/out"}}}.Wait()
+	require.Equal(t, Unknown, result)
+	require.ErrorIs(t, err, unix.ENOTDIR)
+	require.ErrorContains(t, err, "waiting for "+file+"/out: ")
+}
+
+// TestABusyDirectoryIsDrained leaves no event unread, or the next sleep would
+// be none.
+func TestABusyDirectoryIsDrained(t *testing.T) {
+	dir := t.TempDir()
+	w := newWatch([]string{dir})
+	defer w.close()
+	for range 1000 {
+		write(t, dir+"/some-file-with-a-name-of-some-length", "x")
+	}
+	w.sleep(deadline)
+	start := time.Now()
+	w.sleep(30 * time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
+}

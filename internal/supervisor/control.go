@@ -1,0 +1,241 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// controlNamed returns what one does from outside, by kubectl exec, to the
+// entrypoint that runs in the same container, nil if the name is none of that.
+// The image needs no shell and no kill for it.
+func controlNamed(name string) func(args []string) int {
+	switch name {
+	case "status":
+		return func(args []string) int { return controlling(name, args, 0, controlStatus) }
+	case "signal":
+		return func(args []string) int { return controlling(name, args, 1, controlSignal) }
+	case "continue":
+		return func(args []string) int { return controlling(name, args, 0, controlContinue) }
+	}
+	return nil
+}
+
+func controlling(name string, args []string, want int, control func(args []string) error) int {
+	if len(args) != want {
+		return report(ownFailure("entrypoint " + name + ": " + strconv.Itoa(want) + " arguments are right, not " + strconv.Itoa(len(args)) + ": see -help"))
+	}
+	if err := control(args); err != nil {
+		f := asFailure(err)
+		f.text = "entrypoint " + name + ": " + f.text
+		report(f)
+		return 1
+	}
+	return 0
+}
+
+func controlStatus([]string) error {
+	pid, err := findSupervisor()
+	if err != nil {
+		return err
+	}
+	json := publishedBy(pid)
+	if json == "" {
+		json = string(observe(pid).json())
+	}
+	if answer(json) != 0 {
+		return ownFailure("writing to stdout failed")
+	}
+	return nil
+}
+
+// controlSignal sends a signal to the supervisor, which passes it on, or to the
+// command itself where that can't be.
+func controlSignal(args []string) error {
+	sig, err := parseSignal(args[0])
+	if err != nil {
+		return err
+	}
+	pid, err := findSupervisor()
+	if err != nil {
+		return err
+	}
+	targets := []int{pid}
+	if !forwarded(sig) {
+		if targets = childrenOf(pid); len(targets) == 0 {
+			return ownFailure("sending " + signalName(sig) + ": no command runs")
+		}
+	}
+	for _, target := range targets {
+		if err := syscall.Kill(target, sig); err != nil {
+			return ownFailure("sending " + signalName(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
+		}
+	}
+	return nil
+}
+
+func controlContinue([]string) error {
+	pid, err := findSupervisor()
+	if err != nil {
+		return err
+	}
+	if json := publishedBy(pid); !strings.Contains(json, `"phase":"`+string(phasePaused)+`"`) {
+		return ownFailure(`it isn't paused: "entrypoint status" says what it does`)
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		return ownFailure("sending SIGCONT to process " + strconv.Itoa(pid) + ": " + err.Error())
+	}
+	return nil
+}
+
+// findSupervisor returns the process that executes the same file as we do in
+// the same container, which is to say, with the same mounts. If the command uses
+// an entrypoint itself, the oldest is the container's.
+func findSupervisor() (int, error) {
+	executable, mounts := link("self", "exe"), link("self", "ns/mnt")
+	if executable == "" || mounts == "" {
+		return 0, ownFailure("looking for the entrypoint: /proc says nothing: mount it")
+	}
+	oldest, since := 0, uint64(0)
+	for _, pid := range processes() {
+		name := strconv.Itoa(pid)
+		if pid == os.Getpid() || link(name, "exe") != executable || link(name, "ns/mnt") != mounts || isControl(pid) {
+			continue
+		}
+		if start := readStat(pid).start; oldest == 0 || start < since {
+			oldest, since = pid, start
+		}
+	}
+	if oldest == 0 {
+		return 0, ownFailure("looking for the entrypoint: none runs in this container as this user: with mode exec, the command has taken its place")
+	}
+	return oldest, nil
+}
+
+// isControl reports whether a process does what we do.
+func isControl(pid int) bool {
+	args := strings.Split(readProc(pid, "cmdline"), "\x00")
+	return len(args) > 1 && controlNamed(args[1]) != nil
+}
+
+// publishedBy is the status that a process has published in its memory, "" if
+// it hasn't.
+func publishedBy(pid int) string {
+	dir := strconv.Itoa(pid) + "/fd"
+	for fd := range 64 { // it is opened first of all
+		name := dir + "/" + strconv.Itoa(fd)
+		if strings.HasPrefix(link(name, ""), "/memfd:"+memoryName) {
+			data, _ := readFile("/proc/"+name, page)
+			return strings.TrimRight(string(data), "\n") + "\n"
+		}
+	}
+	return ""
+}
+
+// observe is the status of a process that has published none, as far as it
+// can be seen from outside.
+func observe(pid int) *status {
+	running := childrenOf(pid)
+	if len(running) == 0 {
+		return &status{phase: phaseWaiting}
+	}
+	// The first of them is the command: it has left the others behind.
+	oldest := readStat(running[0])
+	for _, other := range running[1:] {
+		if stat := readStat(other); stat.start < oldest.start {
+			oldest = stat
+		}
+	}
+	return &status{phase: phaseRunning, started: oldest.started()}
+}
+
+// link is what a symbolic link of /proc says, "" if it can't be read.
+func link(process, name string) string {
+	target, _ := os.Readlink(strings.TrimSuffix("/proc/"+process+"/"+name, "/"))
+	return target
+}
+
+func readProc(pid int, name string) string {
+	data, _ := readFile("/proc/"+strconv.Itoa(pid)+"/"+name, 4<<20)
+	return string(data)
+}
+
+// processes are the IDs of all that can be seen.
+func processes() (list []int) {
+	names, _ := readDirectory("/proc")
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+func childrenOf(parent int) (list []int) {
+	for _, pid := range processes() {
+		if stat := readStat(pid); stat.parent == parent && stat.state != 'Z' {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// stat is a part of /proc/PID/stat, proc_pid_stat(5); zero if there is none.
+type stat struct {
+	parent int
+	state  byte
+	start  uint64 // clock ticks since boot
+}
+
+func readStat(pid int) stat {
+	line := readProc(pid, "stat")
+	// The name, in parentheses, may contain anything.
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 20 {
+		return stat{}
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	start, _ := strconv.ParseUint(fields[19], 10, 64)
+	return stat{parent, fields[0][0], start}
+}
+
+// ticks is how many of them are a second, for programs: USER_HZ on all of Linux.
+const ticks = 100
+
+func (s stat) started() time.Time {
+	var sinceBoot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) != nil {
+		return time.Time{}
+	}
+	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks)
+	return time.Now().Add(-age)
+}
+
+func readDirectory(path string) ([]string, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
+// parseSignal reads a name, with or without SIG, or a number.
+func parseSignal(s string) (syscall.Signal, error) {
+	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		if name == signalName(sig) || s == strconv.Itoa(int(sig)) {
+			return sig, nil
+		}
+	}
+	return 0, ownFailure("parsing " + strconv.Quote(s) + ": no signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(lastSignal))
+}

@@ -1,0 +1,74 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEnvironmentEdits(t *testing.T) {
+	file := t.TempDir() + "/env"
+	require.NoError(t, os.WriteFile(file, []byte("# a comment\n\nF='to the letter'\r\nB=file\n  \t# another\nG=a=b\n"), 0o600))
+	env := []string{"A=1", "B=2", "A=3", "noequals", "", "AB=4"}
+	for name, test := range map[string]struct {
+		edits environmentEdits
+		want  []string
+	}{
+		"none":                  {environmentEdits{}, env},
+		"each of a name":        {environmentEdits{unset: []string{"A", "missing"}}, []string{"B=2", "noequals", "", "AB=4"}},
+		"in the first's place":  {environmentEdits{set: []string{"A="}}, []string{"A=", "B=2", "noequals", "", "AB=4"}},
+		"a new one at the end":  {environmentEdits{set: []string{"C=x=y"}}, append(env[:len(env):len(env)], "C=x=y")},
+		"a file":                {environmentEdits{files: []string{file}}, []string{"A=1", "B=file", "A=3", "noequals", "", "AB=4", "F='to the letter'", "G=a=b"}},
+		"unset, file, set":      {environmentEdits{[]string{"A", "B"}, []string{file}, []string{"F=set"}}, []string{"noequals", "", "AB=4", "F=set", "B=file", "G=a=b"}},
+		"the last of a name":    {environmentEdits{set: []string{"D=1", "D=2"}}, append(env[:len(env):len(env)], "D=2")},
+		"what was unset is set": {environmentEdits{unset: []string{"AB"}, set: []string{"AB=5"}}, []string{"A=1", "B=2", "A=3", "noequals", "", "AB=5"}},
+	} {
+		got, err := test.edits.apply(append([]string{}, env...))
+		require.NoError(t, err, name)
+		require.Equal(t, test.want, got, name)
+	}
+}
+
+func TestAFileOfVariablesThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	for name, test := range map[string]struct{ content, want string }{
+		"no variable": {"A=1\nexport\n", `line 2 is no variable: use NAME=VALUE`},
+		"no name":     {"=x", "line 1 is no variable"},
+		"a zero":      {"A=\x00", "line 1 is no variable"},
+		"too long":    {strings.Repeat("A=xxxxxx\n", 1<<17), "more than 1048576 bytes"},
+	} {
+		require.NoError(t, os.WriteFile(dir+"/env", []byte(test.content), 0o600))
+		_, err := environmentEdits{files: []string{dir + "/env"}}.apply(nil)
+		require.ErrorContains(t, err, test.want, name)
+	}
+	_, err := environmentEdits{files: []string{dir + "/missing"}}.apply(nil)
+	require.ErrorContains(t, err, `reading variables from "`+dir+`/missing": no such file`)
+}
+
+// FuzzEnvFile has lines that are no variables refused, and the rest kept to the
+// letter.
+func FuzzEnvFile(f *testing.F) {
+	for _, seed := range []string{"", "A=1", "A=1\nB=2\n", "#\n", "A", "=", "A=\x00", "A=\xff\r\n", " A=1"} {
+		f.Add(seed)
+	}
+	name := f.TempDir() + "/env"
+	f.Fuzz(func(t *testing.T, content string) {
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+		variables, err := readEnvFile(name)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		for _, kv := range variables {
+			require.Contains(t, content, kv)
+			require.Positive(t, strings.Index(kv, "="))
+		}
+	})
+}

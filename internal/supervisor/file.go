@@ -1,0 +1,90 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files are read without package os, whose poller would be a good part of our
+// start-up time.
+
+// errTooLong is the error of a file that holds more than may be read.
+const errTooLong = unix.EFBIG
+
+// readFile returns what a file holds, which may be no more than limit bytes.
+func readFile(name string, limit int) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 16<<10)
+	for {
+		buf = slices.Grow(buf, 4<<10)
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return buf, nil
+		case len(buf)+n > limit:
+			return nil, errTooLong
+		default:
+			buf = buf[:len(buf)+n]
+		}
+	}
+}
+
+// readHead returns the first n bytes of a file, or all if it has fewer.
+func readHead(name string, n int) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, n)
+	n, err = unix.Read(fd, buf)
+	return buf[:max(n, 0)], err
+}
+
+// writeFile puts data at the path, at once: who reads it sees all of it, or
+// what was there before.
+func writeFile(path string, data []byte) error {
+	temporary := path + ".new"
+	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = writeAll(fd, data)
+	if closed := unix.Close(fd); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = unix.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = unix.Unlink(temporary)
+	}
+	return err
+}
+
+func writeAll(fd int, data []byte) (written int, err error) {
+	for written < len(data) {
+		n, err := unix.Write(fd, data[written:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return written, err
+		default:
+			written += n
+		}
+	}
+	return written, nil
+}

@@ -1,0 +1,161 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/await"
+)
+
+// Each function here sets a flag's value, and returns what would be right if it
+// is wrong.
+
+func setMode(o *options, value string) string {
+	if value != modeSupervise && value != modeExec {
+		return "unknown mode: use " + modeSupervise + " or " + modeExec
+	}
+	o.mode = value
+	return ""
+}
+
+func addPlatform(o *options, value string) string {
+	if parts := strings.Split(value, "/"); len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return "no platform: use os/arch or os/arch/variant"
+	}
+	o.platforms = append(o.platforms, platformArgv{platform: normalize(value)})
+	return ""
+}
+
+func addArg(o *options, value string) string {
+	if len(o.platforms) == 0 {
+		return "it belongs to no platform: put -platform before it"
+	}
+	last := &o.platforms[len(o.platforms)-1]
+	last.argv = append(last.argv, value)
+	return ""
+}
+
+func addWait(content bool) func(o *options, value string) string {
+	return func(o *options, value string) string {
+		o.wait.All = append(o.wait.All, await.Condition{Path: value, Content: content})
+		return absolute(value)
+	}
+}
+
+func addAbort(o *options, value string) string {
+	o.wait.Abort = append(o.wait.Abort, value)
+	return absolute(value)
+}
+
+func addUnset(o *options, value string) string {
+	o.env.unset = append(o.env.unset, value)
+	if value == "" || strings.Contains(value, "=") {
+		return "no name of a variable: use one without ="
+	}
+	return ""
+}
+
+func addEnvFile(o *options, value string) string {
+	o.env.files = append(o.env.files, value)
+	return absolute(value)
+}
+
+func addEnv(o *options, value string) string {
+	o.env.set = append(o.env.set, value)
+	if strings.Index(value, "=") <= 0 {
+		return "no variable: use NAME=VALUE"
+	}
+	return ""
+}
+
+func addHook(o *options, value string) string {
+	o.hooks = append(o.hooks, []string{value})
+	return ""
+}
+
+func addHookArg(o *options, value string) string {
+	if len(o.hooks) == 0 {
+		return "it belongs to no hook: put -before-start before it"
+	}
+	last := &o.hooks[len(o.hooks)-1]
+	*last = append(*last, value)
+	return ""
+}
+
+func setSuccesses(o *options, value string) string {
+	codes, ok := parseExitCodes(value)
+	if !ok {
+		return "no exit codes: use numbers and ranges from 1 to 255, such as 3,10-12"
+	}
+	o.successes = codes
+	return ""
+}
+
+func setPause(o *options, value string) string {
+	o.pause = strings.Split(value, ",")
+	for _, place := range o.pause {
+		if place != pauseBeforeStart && place != pauseAfterFailure {
+			return "unknown place: use " + pauseBeforeStart + ", " + pauseAfterFailure + " or both with a comma"
+		}
+	}
+	return ""
+}
+
+func setDuration(field func(*options) *time.Duration) func(*options, string) string {
+	return func(o *options, value string) string {
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return "no duration: use a number above zero with a unit, such as 90s or 1h30m"
+		}
+		*field(o) = d
+		return ""
+	}
+}
+
+func setPath(field func(*options) *string) func(*options, string) string {
+	return func(o *options, value string) string {
+		*field(o) = value
+		return absolute(value)
+	}
+}
+
+// absolute asks for a path that means the same in whatever working directory.
+func absolute(path string) (right string) {
+	if !strings.HasPrefix(path, "/") {
+		return "no path: use an absolute one"
+	}
+	return ""
+}
+
+// exitCodes are those that count as success; nil are none.
+type exitCodes []exitCodeRange
+
+type exitCodeRange struct{ from, to int }
+
+func (c exitCodes) contain(code int) bool {
+	return slices.ContainsFunc(c, func(r exitCodeRange) bool { return r.from <= code && code <= r.to })
+}
+
+// parseExitCodes reads numbers and ranges, separated by commas.
+func parseExitCodes(list string) (codes exitCodes, ok bool) {
+	for word := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(word, "-")
+		if !isRange {
+			to = from
+		}
+		first, errFirst := strconv.ParseUint(from, 10, 8)
+		last, errLast := strconv.ParseUint(to, 10, 8)
+		if errFirst != nil || errLast != nil || first < 1 || last < first {
+			return nil, false
+		}
+		codes = append(codes, exitCodeRange{int(first), int(last)})
+	}
+	return codes, true
+}

@@ -1,0 +1,24 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import "golang.org/x/sys/unix"
+
+// leavePostFile creates path.err, by which Tekton's entrypoint says that its
+// step has failed, unless it has said something itself. One that is killed, by
+// the kernel for want of memory, says nothing, and the steps after it would
+// wait until the TaskRun times out (https://github.com/tektoncd/pipeline/issues/10371).
+func leavePostFile(path string) {
+	if path == "" || exists(path) {
+		return
+	}
+	fd, err := unix.Open(path+".err", unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		say("creating " + path + ".err, which tells other containers of the failure: " + err.Error())
+		return
+	}
+	_ = unix.Close(fd)
+}

@@ -1,0 +1,199 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A phase is how far the entrypoint has come.
+type phase string
+
+const (
+	phaseWaiting  phase = "Waiting"     // for -wait-file and the like
+	phaseHooks    phase = "BeforeStart" // a before-start hook runs
+	phasePaused   phase = "Paused"
+	phaseRunning  phase = "Running"
+	phaseFinished phase = "Finished"
+)
+
+// A reason is why it is over.
+type reason string
+
+const (
+	reasonExited       reason = "Exited"
+	reasonSignalled    reason = "Signalled"
+	reasonOOMKilled    reason = "OOMKilled"
+	reasonTimeout      reason = "Timeout"
+	reasonStartFailure reason = "StartFailure"
+	reasonHookFailure  reason = "HookFailure"
+	reasonStopped      reason = "Stopped" // asked to end before the command was started
+)
+
+// status says what became of the command. docs/reference.md has its JSON.
+type status struct {
+	phase    phase
+	paused   string // where, while the phase is Paused
+	started  time.Time
+	finished time.Time
+	ended    bool // the command has: its exit code is known
+	exitCode int  // the container's
+	command  int  // the command's own exit code
+	signal   syscall.Signal
+	reason   reason
+	oomKills int
+	message  string
+}
+
+// maxMessage bounds the message, so that a termination message, for which
+// Kubernetes allows 4096 bytes, has room for all else.
+const maxMessage = 1500
+
+// json is an object of one line. Package encoding/json would double the size
+// of the program.
+func (s *status) json() []byte {
+	var o object
+	o.str("phase", string(s.phase))
+	if s.paused != "" {
+		o.str("paused", s.paused)
+	}
+	if !s.started.IsZero() {
+		o.str("started", s.started.UTC().Format(time.RFC3339Nano))
+	}
+	if !s.finished.IsZero() {
+		o.str("finished", s.finished.UTC().Format(time.RFC3339Nano))
+	}
+	if s.reason != "" {
+		o.str("reason", string(s.reason))
+		o.number("exitCode", s.exitCode)
+	}
+	if s.ended {
+		o.number("commandExitCode", s.command)
+	}
+	if s.signal != 0 {
+		o.str("signal", signalName(s.signal))
+	}
+	if s.oomKills > 0 {
+		o.number("oomKills", s.oomKills)
+	}
+	if s.message != "" {
+		o.str("message", s.message[:min(len(s.message), maxMessage)])
+	}
+	return o.end()
+}
+
+// object is a JSON object that is being written.
+type object struct{ buf []byte }
+
+func (o *object) key(name string) {
+	if o.buf == nil {
+		o.buf = append(o.buf, '{')
+	} else {
+		o.buf = append(o.buf, ',')
+	}
+	o.buf = append(o.buf, `"`+name+`":`...)
+}
+
+func (o *object) number(name string, value int) {
+	o.key(name)
+	o.buf = strconv.AppendInt(o.buf, int64(value), 10)
+}
+
+// str adds a string. What is no UTF-8 becomes the replacement character, and
+// what isn't printable is escaped as JSON has it.
+func (o *object) str(name, value string) {
+	o.key(name)
+	o.buf = append(o.buf, '"')
+	for _, r := range value {
+		switch {
+		case r == '"' || r == '\\':
+			o.buf = append(o.buf, '\\', byte(r))
+		case r < ' ':
+			const hex = "0123456789abcdef"
+			o.buf = append(o.buf, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			o.buf = append(o.buf, string(r)...)
+		}
+	}
+	o.buf = append(o.buf, '"')
+}
+
+func (o *object) end() []byte { return append(o.buf, '}', '\n') }
+
+// A publisher makes the status known: to whoever reads the file that was asked
+// for, and to "entrypoint status", which reads a file in memory of ours, since a
+// container may have no file system to write to. The zero value publishes
+// nothing.
+type publisher struct {
+	memory     int // descriptor, 0 if there is none
+	file       string
+	complained bool
+}
+
+// memoryName is what the link of the descriptor begins with in /proc.
+const memoryName = "entrypointer-status"
+
+// openPublisher costs as little as it can where nobody asked for anything.
+func openPublisher(opts *options) publisher {
+	p := publisher{file: opts.statusFile}
+	if opts.reports() {
+		// Without it, "entrypoint status" says what /proc says.
+		p.memory, _ = unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
+		p.memory = max(p.memory, 0)
+	}
+	return p
+}
+
+// reports tells whether the status will say more than that the command runs.
+func (o *options) reports() bool {
+	return len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
+		o.statusFile != "" || o.terminationMessage != ""
+}
+
+// page is the size of what is in memory: one write of it is seen whole.
+const page = 4096
+
+func (p *publisher) publish(json []byte) {
+	if p.memory > 0 {
+		padded := make([]byte, page)
+		for i := copy(padded, json); i < page; i++ {
+			padded[i] = '\n'
+		}
+		_, _ = unix.Pwrite(p.memory, padded, 0)
+	}
+	if p.file == "" {
+		return
+	}
+	// The command doesn't have to suffer for it.
+	if err := writeFile(p.file, json); err != nil && !p.complained {
+		p.complained = true
+		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": use -status-file with a path in a volume that the container's user may write to")
+	}
+}
+
+// leaveTerminationMessage writes json to the file from which the kubelet reads
+// the container's termination message, unless the command has used it.
+func leaveTerminationMessage(path string, json []byte) {
+	if path == "" {
+		return
+	}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil && st.Size > 0 {
+		return
+	}
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	if err == nil {
+		_, err = writeAll(fd, json)
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		say("writing the termination message to " + strconv.Quote(path) + ": " + err.Error())
+	}
+}

@@ -1,0 +1,86 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStatusAsJSON(t *testing.T) {
+	at := time.Date(2026, 11, 21, 17, 0, 0, 5, time.FixedZone("", 3600))
+	for want, s := range map[string]status{
+		`{"phase":"Waiting"}`:                                            {phase: phaseWaiting},
+		`{"phase":"Paused","paused":"before-start"}`:                     {phase: phasePaused, paused: pauseBeforeStart},
+		`{"phase":"Running","started":"2026-11-21T16:00:00.000000005Z"}`: {phase: phaseRunning, started: at},
+		`{"phase":"Finished","finished":"2026-11-21T16:00:00.000000005Z","reason":"OOMKilled","exitCode":137,"commandExitCode":137,"signal":"SIGKILL","oomKills":2}`: {
+			phase: phaseFinished, finished: at, reason: reasonOOMKilled, exitCode: 137, ended: true, command: 137, signal: syscall.SIGKILL, oomKills: 2,
+		},
+		`{"phase":"Finished","reason":"Exited","exitCode":0,"commandExitCode":0}`: {phase: phaseFinished, reason: reasonExited, ended: true},
+		`{"phase":"Finished","reason":"HookFailure","exitCode":3,"message":"say \"\\\" \u000a é �"}`: {
+			phase: phaseFinished, reason: reasonHookFailure, exitCode: 3, message: "say \"\\\" \n é \xff",
+		},
+	} {
+		require.Equal(t, want+"\n", string(s.json()))
+		require.True(t, json.Valid(s.json()))
+	}
+}
+
+func TestATerminationMessageFits(t *testing.T) {
+	s := status{
+		phase: phaseFinished, started: time.Now(), finished: time.Now(), reason: reasonStartFailure, exitCode: 127, ended: true, command: 255,
+		signal: syscall.SIGKILL, oomKills: 1 << 30, message: strings.Repeat(`"`, 10_000),
+	}
+	require.LessOrEqual(t, len(s.json()), page)
+	s.message = strings.Repeat("é", 10_000)
+	require.True(t, utf8.Valid(s.json()))
+}
+
+// FuzzStatusMessage has any message make an object that a JSON parser reads back.
+func FuzzStatusMessage(f *testing.F) {
+	for _, seed := range []string{"", `"`, "\x00\x1f\x7f", "\xff", "é", "\u2028"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		s := status{phase: phaseFinished, message: message}
+		var got struct{ Phase, Message string }
+		require.NoError(t, json.Unmarshal(s.json(), &got))
+		require.Equal(t, string([]rune(message[:min(len(message), maxMessage)])), got.Message)
+	})
+}
+
+func TestOOMKillsOfBothVersionsOfCgroups(t *testing.T) {
+	for data, want := range map[string]int{
+		"low 0\nhigh 0\nmax 5\noom 2\noom_kill 3\noom_group_kill 0\n": 3,
+		"oom_kill_disable 0\nunder_oom 0\noom_kill 1\n":               1,
+		"oom_kill_disable 0\nunder_oom 0\n":                           0,
+		"oom_kill x":                                                  0,
+		"":                                                            0,
+	} {
+		require.Equal(t, want, parseOOMKills(data), "%q", data)
+	}
+}
+
+func TestSignalsByName(t *testing.T) {
+	for name, want := range map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "SIGTERM": syscall.SIGTERM, "term": syscall.SIGTERM, "15": syscall.SIGTERM,
+		"KILL": syscall.SIGKILL, "RTMIN": 34, "SIGRTMIN+3": 37, "rtmin+30": 64, "64": 64,
+	} {
+		got, err := parseSignal(name)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+	for _, name := range []string{"", "0", "65", "TERMINATE", "-9", "RTMIN+31", "SIG"} {
+		_, err := parseSignal(name)
+		require.ErrorContains(t, err, "no signal: use a name such as TERM", name)
+	}
+}
