@@ -33,8 +33,8 @@ type Condition struct {
 type Files struct {
 	// All must hold at the same time. None hold at once.
 	All []Condition
-	// Abort ends the waiting as soon as one of these paths exists.
-	Abort []string
+	// Abort ends the waiting as soon as one of them holds.
+	Abort []Condition
 	// Limit is the longest time to wait; zero is for ever.
 	Limit time.Duration
 }
@@ -97,20 +97,17 @@ func (f Files) Wait() (Result, error) {
 func (f Files) look() (_ Result, done bool, _ error) {
 	met := true
 	for _, c := range f.All {
-		switch size, err := size(c.Path); {
-		case err == unix.ENOENT:
-			met = false
-		case err != nil:
-			return Unknown, true, &Error{c.Path, err}
-		case c.Content && size == 0:
-			met = false
+		holds, err := c.holds()
+		if err != nil {
+			return Unknown, true, err
 		}
+		met = met && holds
 	}
 	if met {
 		return Met, true, nil
 	}
-	for _, path := range f.Abort {
-		if _, err := size(path); err == nil {
+	for _, c := range f.Abort {
+		if holds, err := c.holds(); err == nil && holds {
 			return Aborted, true, nil
 		}
 	}
@@ -132,18 +129,23 @@ func (f Files) directories() []string {
 	for _, c := range f.All {
 		add(c.Path)
 	}
-	for _, path := range f.Abort {
-		add(path)
+	for _, c := range f.Abort {
+		add(c.Path)
 	}
 	return list
 }
 
-func size(path string) (int64, error) {
+func (c Condition) holds() (bool, error) {
 	var st unix.Stat_t
 	for {
-		err := unix.Stat(path, &st)
-		if err != unix.EINTR {
-			return st.Size, err
+		switch err := unix.Stat(c.Path, &st); err {
+		case nil:
+			return !c.Content || st.Size > 0, nil
+		case unix.ENOENT:
+			return false, nil
+		case unix.EINTR:
+		default:
+			return false, &Error{c.Path, err}
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
 		"a file with content": {All: []Condition{{Path: dir + "/full", Content: true}}},
 		"a directory":         {All: []Condition{{Path: dir}}},
 		"all of several":      {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
-		"what is met wins":    {All: []Condition{{Path: dir + "/full"}}, Abort: []string{dir + "/empty"}},
+		"what is met wins":    {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
 	} {
 		result, err := f.Wait()
 		require.NoError(t, err, name)
@@ -116,8 +116,9 @@ func TestWaitsUntil(t *testing.T) {
 			},
 		},
 		"it is in vain": {
+			prepare: func(dir string) { write(t, dir+"/cancel", "") },
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/out"}}, Abort: []string{dir + "/cancel", dir + "/out.err"}}
+				return Files{All: []Condition{{Path: dir + "/out"}}, Abort: []Condition{{Path: dir + "/cancel", Content: true}, {Path: dir + "/out.err"}}}
 			},
 			happen: func(dir string) { write(t, dir+"/out.err", "") },
 			want:   Aborted,

@@ -38,6 +38,7 @@ var keys = map[string]func(*Config, string) error{
 	"registry-mirrors":   setMirrors,
 	"registry-ca":        setCertificates,
 	"static-images":      setStaticImages,
+	"defaults":           setDefaults,
 }
 
 // allowedRegistriesKey is also the beginning of keys that end with a namespace.
@@ -55,6 +56,8 @@ type Config struct {
 	LookupTimeout time.Duration
 	Policy        pod.Policy
 	Lookup        lookup.Options
+	// Defaults are options for pods of namespaces that have none of their own.
+	Defaults pod.Defaults
 }
 
 // FromConfigMap parses the ConfigMap. Keys that it doesn't know are errors:
@@ -192,6 +195,16 @@ func setStaticImages(c *Config, value string) error {
 		}
 	}
 	return nil
+}
+
+func setDefaults(c *Config, value string) error {
+	if err := yaml.UnmarshalStrict([]byte(value), &c.Defaults.Values); err != nil {
+		return fmt.Errorf("it is no YAML of the form \"timeout: 1h\": %w", err)
+	}
+	if c.Defaults.Values != nil {
+		c.Defaults.Of = "as the operator has it by default"
+	}
+	return c.Defaults.Check()
 }
 
 // words splits a list at commas, spaces and newlines.

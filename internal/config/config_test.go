@@ -84,6 +84,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		"private-addresses":         "forbidden",
 		"registry-mirrors":          "docker.io: [mirror.example:5000, harbor.example/hub]",
 		"registry-ca":               testCA,
+		"defaults":                  "timeout: 1h\nhand-off: false",
 		"static-images":             "tools/build:1:\n  entrypoint: [/build]\n  cmd: [--help]\n",
 	}})
 	require.NoError(t, err)
@@ -103,6 +104,7 @@ func TestEachKeyIsRead(t *testing.T) {
 			Certificates:           strings.TrimSpace(testCA),
 			ForbidPrivateAddresses: true,
 		},
+		Defaults: pod.Defaults{Of: "as the operator has it by default", Values: map[string]string{"timeout": "1h", "hand-off": "false"}},
 	}, got)
 }
 
@@ -131,7 +133,10 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"static-images", "app: [run]", `key "static-images": it is no YAML of the form`},
 		{"static-images", "app: {command: [run]}", `unknown field`},
 		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
-		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, delivery, failed-lookup, lookup-timeout, `},
+		{"defaults", "timeout: [1h]", `key "defaults": it is no YAML of the form`},
+		{"defaults", "timeout: 1x", `key "defaults": option "timeout": "1x" is wrong; it can be a duration above zero with a unit`},
+		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},
+		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, defaults, delivery, failed-lookup, lookup-timeout, `},
 	} {
 		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})
 		require.ErrorContains(t, err, test.says)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"knative.dev/pkg/apis"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
@@ -64,6 +65,10 @@ func NewAdmissionController(images Images) func(context.Context, configmap.Watch
 			lookups: &lookups{credentials: lookup.PodCredentials(client), metrics: metrics},
 			metrics: metrics,
 			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
+			namespaces: namespaces{
+				cached: namespaceinformer.Get(ctx).Lister(),
+				client: client,
+			},
 		}
 		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
 	}
@@ -85,6 +90,8 @@ type wrapper struct {
 	lookups *lookups
 	metrics *metrics
 	events  *events
+
+	namespaces namespaces
 }
 
 func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -129,11 +136,16 @@ func (w *wrapper) decide(ctx context.Context, namespace string, before *corev1.P
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
+	ofNamespace, err := w.namespaces.defaults(ctx, namespace)
+	if err != nil {
+		return pod.Result{}, err
+	}
 	injector := &pod.Injector{
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,
 		Lookup:          lookuper,
 		Policy:          current.Policy,
+		Defaults:        []pod.Defaults{ofNamespace, current.Defaults},
 	}
 	return injector.Inject(ctx, namespace, before)
 }

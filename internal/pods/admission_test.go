@@ -17,6 +17,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/configmap"
@@ -46,6 +49,10 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 		lookups: &lookups{metrics: metrics, lookuper: answer},
 		metrics: metrics,
 		events:  &events{recorder},
+		namespaces: namespaces{
+			cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
+			client: fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}),
+		},
 	}
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
 	w.lookups.config = w.config.Load()
@@ -60,6 +67,10 @@ func review(t *testing.T, file string) *admissionv1.AdmissionRequest {
 	var review admissionv1.AdmissionReview
 	require.NoError(t, json.Unmarshal(saved, &review))
 	return review.Request
+}
+
+func found(context.Context, lookup.Query) (*lookup.Image, error) {
+	return &lookup.Image{Pinned: "busybox@sha256:0", Configs: []lookup.Config{{Platform: "linux/amd64", Cmd: []string{"sh"}}}}, nil
 }
 
 func missing(_ context.Context, query lookup.Query) (*lookup.Image, error) {
@@ -77,6 +88,31 @@ func TestAPodIsPatched(t *testing.T) {
 	require.Contains(t, string(response.Patch), `"path":"/spec/initContainers"`)
 	require.Contains(t, string(response.Patch), `["--","sh"]`)
 	require.Empty(t, recorder.Events, "what goes well is no event")
+}
+
+func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
+	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/timeout": "1h"}}}
+	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	require.NoError(t, known.Add(tenant))
+	for name, n := range map[string]namespaces{
+		"cached":                          {cached: listers.NewNamespaceLister(known), client: fake.NewClientset()},
+		"so new that it isn't cached yet": {cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), client: fake.NewClientset(tenant)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newWrapper(t, map[string]string{"defaults": "timeout: 2h\npause: after-failure"}, found)
+			w.namespaces = n
+			response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+			require.True(t, response.Allowed)
+			require.Contains(t, string(response.Patch), `["-timeout=1h","-pause=after-failure","--","sh"]`, "the namespace's before the operator's")
+		})
+	}
+
+	tenant.Annotations["entrypointer.dev/timeout"] = "1"
+	w, _ := newWrapper(t, nil, found)
+	w.namespaces.cached = listers.NewNamespaceLister(known)
+	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+	require.False(t, response.Allowed)
+	require.Contains(t, response.Result.Message, `annotation entrypointer.dev/timeout of namespace "tenant": "1" is wrong`)
 }
 
 func TestARefusalNamesThePodByWhatItsAuthorKnows(t *testing.T) {

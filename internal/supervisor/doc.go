@@ -55,12 +55,13 @@
 //
 //   - its PID is not 1, and signals with a default action act on it;
 //   - a descriptor of 0 to 2 that was closed is /dev/null;
-//   - a signal other than SIGHUP, SIGINT, SIGCONT, SIGTSTP, SIGTTIN and
-//     SIGTTOU that was ignored has its default action (container runtimes
+//   - a signal other than SIGHUP, SIGINT, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU and
+//     SIGRTMIN that was ignored has its default action (container runtimes
 //     start processes with none ignored);
-//   - of a mask of blocked signals that we were started with, SIGCHLD, SIGPROF,
-//     SIGRTMIN and the faults are not blocked (container runtimes start
-//     processes with none blocked);
+//   - of a mask of blocked signals that we were started with, those that the Go
+//     runtime needs or kills by, such as SIGTERM, SIGINT, SIGCHLD and the
+//     faults, are not blocked (container runtimes start processes with none
+//     blocked);
 //   - the environment variables of the Go runtime, GODEBUG above all, act on us
 //     as well;
 //   - a signal's sender is the supervisor, and a value attached to it by

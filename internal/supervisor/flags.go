@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/exitcodes"
 )
 
 // The values of -mode.
@@ -49,7 +50,7 @@ type options struct {
 
 	timeout     time.Duration // 0 is none
 	gracePeriod time.Duration
-	successes   exitCodes
+	successes   exitcodes.Set
 
 	statusFile         string
 	terminationMessage string
@@ -76,9 +77,14 @@ replaces itself with it, for a command that insists on being PID 1.`, setMode},
 be repeated; those for the platform that we run on are used, and it is
 an error if there are none.`, addPlatform},
 	{"arg", "WORD", `A word of the -platform before it.`, addArg},
-	{"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`, addWait(false)},
-	{"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`, addWait(true)},
-	{"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`, addAbort},
+	{"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`,
+		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.All })},
+	{"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
+		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All })},
+	{"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`,
+		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.Abort })},
+	{"wait-abort-content", "PATH", `Wait no longer once this file is there and not empty. May be repeated.`,
+		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.Abort })},
 	{"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
 		setDuration(func(o *options) *time.Duration { return &o.wait.Limit })},
 	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
@@ -186,6 +192,7 @@ func (o *options) check() error {
 		name string
 		set  bool
 	}{
+		{"post-file", o.postFile != ""},
 		{"timeout", o.timeout != 0},
 		{"success-exit-codes", o.successes != nil},
 		{"status-file", o.statusFile != ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/exitcodes"
 )
 
 // with is what the command line says when it says this only.
@@ -45,10 +46,10 @@ func TestParse(t *testing.T) {
 			}), "",
 		},
 		"waiting": {
-			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-timeout=1m", "-post-file=/d", "--"},
+			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-post-file=/d", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.wait = await.Files{All: []await.Condition{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []string{"/c"}, Limit: time.Minute}
+				o.wait = await.Files{All: []await.Condition{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.Condition{{Path: "/c"}, {Path: "/e", Content: true}}, Limit: time.Minute}
 				o.postFile = "/d"
 			}), "",
 		},
@@ -70,7 +71,7 @@ func TestParse(t *testing.T) {
 			[]string{"-timeout=1h30m", "-grace-period=1s", "-success-exit-codes=3,10-12", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.timeout, o.gracePeriod, o.successes = 90*time.Minute, time.Second, exitCodes{{3, 3}, {10, 12}}
+				o.timeout, o.gracePeriod, o.successes = 90*time.Minute, time.Second, exitcodes.Set{{From: 3, To: 3}, {From: 10, To: 12}}
 			}), "",
 		},
 		"reports": {
@@ -97,8 +98,8 @@ func TestParse(t *testing.T) {
 		"no name of one":      {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": no name`},
 		"no unit":             {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": no duration: use a number above zero with a unit, such as 90s`},
 		"no time":             {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": no duration`},
-		"code too high":       {[]string{"-success-exit-codes=256", "--"}, nil, `no exit codes: use numbers and ranges from 1 to 255`},
-		"range upside down":   {[]string{"-success-exit-codes=3-2", "--"}, nil, `no exit codes`},
+		"code too high":       {[]string{"-success-exit-codes=256", "--"}, nil, `use exit codes from 1 to 255`},
+		"range upside down":   {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
 		"no place":            {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
 		"whose hook":          {[]string{"-before-start-arg=x", "--"}, nil, `it belongs to no hook`},
 		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},

@@ -7,11 +7,11 @@ package supervisor
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/exitcodes"
 )
 
 // Each function here sets a flag's value, and returns what would be right if it
@@ -42,16 +42,11 @@ func addArg(o *options, value string) string {
 	return ""
 }
 
-func addWait(content bool) func(o *options, value string) string {
+func addCondition(content bool, list func(*options) *[]await.Condition) func(*options, string) string {
 	return func(o *options, value string) string {
-		o.wait.All = append(o.wait.All, await.Condition{Path: value, Content: content})
+		*list(o) = append(*list(o), await.Condition{Path: value, Content: content})
 		return absolute(value)
 	}
-}
-
-func addAbort(o *options, value string) string {
-	o.wait.Abort = append(o.wait.Abort, value)
-	return absolute(value)
 }
 
 func addUnset(o *options, value string) string {
@@ -90,9 +85,9 @@ func addHookArg(o *options, value string) string {
 }
 
 func setSuccesses(o *options, value string) string {
-	codes, ok := parseExitCodes(value)
+	codes, ok := exitcodes.Parse(value)
 	if !ok {
-		return "no exit codes: use numbers and ranges from 1 to 255, such as 3,10-12"
+		return "use " + exitcodes.Syntax
 	}
 	o.successes = codes
 	return ""
@@ -132,30 +127,4 @@ func absolute(path string) (right string) {
 		return "no path: use an absolute one"
 	}
 	return ""
-}
-
-// exitCodes are those that count as success; nil are none.
-type exitCodes []exitCodeRange
-
-type exitCodeRange struct{ from, to int }
-
-func (c exitCodes) contain(code int) bool {
-	return slices.ContainsFunc(c, func(r exitCodeRange) bool { return r.from <= code && code <= r.to })
-}
-
-// parseExitCodes reads numbers and ranges, separated by commas.
-func parseExitCodes(list string) (codes exitCodes, ok bool) {
-	for word := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(word, "-")
-		if !isRange {
-			to = from
-		}
-		first, errFirst := strconv.ParseUint(from, 10, 8)
-		last, errLast := strconv.ParseUint(to, 10, 8)
-		if errFirst != nil || errLast != nil || first < 1 || last < first {
-			return nil, false
-		}
-		codes = append(codes, exitCodeRange{int(first), int(last)})
-	}
-	return codes, true
 }

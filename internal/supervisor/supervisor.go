@@ -139,7 +139,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	case s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL): // as a shell tells of a process of its own
 		s.reason = reasonOOMKilled
 	}
-	if s.opts.successes.contain(s.command) {
+	if s.opts.successes.Contains(s.command) {
 		s.exitCode = 0
 	}
 	return nil

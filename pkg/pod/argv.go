@@ -12,11 +12,18 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// The entrypoint's flags that we set.
+// The entrypoint's flags that we set, beside those that are made of values of
+// options alone.
 const (
-	platformFlag = "-platform="
-	argFlag      = "-arg="
-	modeFlag     = "-mode="
+	platformFlag    = "-platform="
+	argFlag         = "-arg="
+	modeFlag        = "-mode="
+	modeExec        = "exec"
+	waitFileFlag    = "-wait-file="
+	waitContentFlag = "-wait-content="
+	waitAbortFlag   = "-wait-abort="
+	waitCancelFlag  = "-wait-abort-content="
+	postFileFlag    = "-post-file="
 )
 
 // needsLookup says whether only the image knows what the container runs. The
@@ -67,11 +74,17 @@ func (i *Injector) wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 			return slices.Concat(kept, c.Args[at:]), true
 		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
 			kept = append(kept, arg)
-		case !strings.HasPrefix(arg, modeFlag):
+		case !isOptionFlag(arg):
 			return nil, false
 		}
 	}
 	return nil, false
+}
+
+// originalArgv is what of argvArgs is the original argv, on a platform whose
+// words don't come from flags.
+func originalArgv(argvArgs []string) []string {
+	return argvArgs[slices.Index(argvArgs, "--")+1:]
 }
 
 // inherit is what the container takes from its image: args replace CMD, always.

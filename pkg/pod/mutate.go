@@ -26,6 +26,9 @@ type Injector struct {
 	Lookup lookup.Lookuper
 	// Policy is the operator's.
 	Policy Policy
+	// Defaults are options for pods that say nothing of them, those that come
+	// first before the others.
+	Defaults []Defaults
 }
 
 // Result is what became of a pod that is admitted.
@@ -52,7 +55,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	}
 	result := Result{Outcome: outcome, Owner: owner, Pod: pod}
 	if outcome == "" {
-		result, err = i.wrapSelected(ctx, namespace, pod, selected)
+		result, err = i.wrapSelected(ctx, namespace, pod, owner, selected)
 		if err != nil {
 			return Result{}, err
 		}
@@ -64,8 +67,8 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
-func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *corev1.Pod, selected []int) (Result, error) {
-	warnings, err := checkAnnotations(pod)
+func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *corev1.Pod, owner Owner, selected []int) (Result, error) {
+	warnings, err := checkAnnotations(pod, owner)
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,7 +76,7 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 	var wrapped []int
 	for _, index := range selected {
 		c := &result.Pod.Spec.Containers[index]
-		now, err := i.wrap(ctx, namespace, pod, c)
+		now, err := i.wrap(ctx, namespace, pod, owner, c)
 		if failed, ok := errors.AsType[*lookup.Error](err); ok && i.Policy.WaiveFailedLookups {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("entrypointer: container %q runs without its supervisor: %v", c.Name, failed))
 			continue
@@ -101,38 +104,49 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 }
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
-func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, c *corev1.Container) (bool, error) {
+func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, owner Owner, c *corev1.Container) (bool, error) {
 	if err := i.checkMounts(*c); err != nil {
 		return false, err
 	}
-	flags, err := optionFlags(pod, c.Name)
-	if err != nil {
-		return false, err
-	}
-	if argv, already := i.wrappedArgvArgs(*c); already {
-		c.Args = slices.Concat(flags, argv)
-		return false, nil
-	}
-	var image *lookup.Image
-	if needsLookup(*c) {
-		if image, err = i.Lookup.Lookup(ctx, queryFor(namespace, pod, c.Image)); err != nil {
-			return false, &Refusal{Outcome: LookupFailed, Err: fmt.Errorf("wrapping container %q: %w", c.Name, err)}
+	argv, already := i.wrappedArgvArgs(*c)
+	if !already {
+		// A value that is wrong needn't wait for a registry to be refused.
+		if _, err := i.optionFlags(pod, owner, *c, nil); err != nil {
+			return false, err
+		}
+		var err error
+		if argv, err = i.argvArgsOf(ctx, namespace, pod, c); err != nil {
+			return false, err
 		}
 	}
-	argv, err := argvArgs(*c, image)
+	flags, err := i.optionFlags(pod, owner, *c, originalArgv(argv))
 	if err != nil {
 		return false, err
 	}
-	if image != nil {
-		// What runs shall be what was looked up, even if the tag moves in between.
-		c.Image = image.Pinned
+	c.Args = slices.Concat(flags, argv)
+	if already {
+		return false, nil
 	}
 	c.Command = []string{EntrypointPath}
-	c.Args = slices.Concat(flags, argv)
 	if !slices.ContainsFunc(c.VolumeMounts, i.isOurMount) {
 		c.VolumeMounts = append(c.VolumeMounts, i.mount())
 	}
 	return true, nil
+}
+
+// argvArgsOf returns the container's argvArgs, and pins its image if that was
+// looked up: what runs shall be what was read, even if the tag moves in between.
+func (i *Injector) argvArgsOf(ctx context.Context, namespace string, pod *corev1.Pod, c *corev1.Container) ([]string, error) {
+	if !needsLookup(*c) {
+		return argvArgs(*c, nil)
+	}
+	image, err := i.Lookup.Lookup(ctx, queryFor(namespace, pod, c.Image))
+	if err != nil {
+		return nil, &Refusal{Outcome: LookupFailed, Err: fmt.Errorf("wrapping container %q: %w", c.Name, err)}
+	}
+	argv, err := argvArgs(*c, image)
+	c.Image = image.Pinned
+	return argv, err
 }
 
 // unheeded warns of annotations that say something, but not for such a pod.

@@ -3,94 +3,137 @@
 
 package pod
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import "slices"
 
 // domain is where our annotations live.
 const domain = "entrypointer.dev"
 
-// option is something that an annotation tells the entrypoint of a container:
-// of every wrapped container with entrypointer.dev/OPTION, of one, which wins,
-// with OPTION.entrypointer.dev/CONTAINER. A container's name always fits there
-// (as it does in container.apparmor.security.beta.kubernetes.io/CONTAINER).
-type option struct {
-	name string
-	// flag returns the entrypoint's flag for a value, or what would be right.
-	flag func(value string) (flag, right string)
+// An Option is something that an annotation tells the entrypoint of a
+// container: of one with OPTION.entrypointer.dev/CONTAINER, of all wrapped
+// containers of a pod with entrypointer.dev/OPTION, and by default of those of a
+// namespace with the same annotation on that. A container's name always fits
+// there (as it does in container.apparmor.security.beta.kubernetes.io/CONTAINER).
+type Option struct {
+	Name string
+	// Value says what values look like, and in what unit.
+	Value string
+	// Default is what happens without the annotation.
+	Default string
+	Example string
+	// About is for docs/reference.md.
+	About string
+
+	// flags returns the entrypoint's flags for a value, or what would be right.
+	flags func(value string, c target) (flags []string, right string)
+	// applied makes flags of byDefault where nobody says anything.
+	byDefault string
+	// afterStart says whether a value asks for something that only a parent of
+	// the command can do, and the mode exec can't.
+	afterStart func(value string) bool
+	// only and except are owners; empty is none of them.
+	only, except Owner
 }
 
-var options = []option{{name: "mode", flag: modeFlagOf}}
-
-func modeFlagOf(value string) (flag, right string) {
-	switch value {
-	case "supervise":
-		return "", "" // what it does when it isn't told
-	case "exec":
-		return modeFlag + value, ""
-	default:
-		return "", `"supervise" or "exec"`
-	}
+// A target is the container that an option is for.
+type target struct {
+	terminationPath string
+	argv            []string // the original one
+	exec            bool     // the command will take the entrypoint's place
+	downward        bool     // Tekton's downward API volume is mounted
 }
 
-// keyFor returns the annotation that decides about a container, the pod's own or the container's.
-func (o option) keyFor(pod *corev1.Pod, container string) (key string, set bool) {
-	for _, key := range []string{o.name + "." + domain + "/" + container, domain + "/" + o.name} {
-		if _, set := pod.Annotations[key]; set {
-			return key, true
-		}
-	}
-	return "", false
+func always(string) bool { return true }
+
+// options are all there are, in the order in which their flags appear.
+var options = []Option{
+	{
+		Name: "mode", Value: "`supervise` or `exec`", Default: "`supervise`", Example: "exec",
+		About: "`exec` has the entrypoint replace itself with the command, for images that insist on being PID 1 (s6, systemd).",
+		flags: modeFlags,
+	},
+	{
+		Name: "hand-off", Value: "`true` or `false`", Default: "`true`", Example: "false",
+		About: "Whether the entrypoint waits for a Tekton step's turn, in place of Tekton's own waiting, which looks once a second. " +
+			"It also tells the steps after it when Tekton's entrypoint dies without a word. With `false`, hooks and time limits begin when the pod does.",
+		flags: handOffFlags, byDefault: "true", only: Tekton,
+	},
+	{
+		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",
+		About: "Variables that the command shall not have.",
+		flags: eachWord("-unset-env=", variableName),
+	},
+	{
+		Name: "env-file", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/secrets/env",
+		About: "Files in the container with one `NAME=VALUE` a line, to the letter; empty lines and those that begin with `#` are skipped. They are read when the command starts; a file that isn't there fails the container.",
+		flags: eachWord("-env-file=", absolutePath),
+	},
+	{
+		Name: "env", Value: "`NAME=VALUE`, one a line", Default: "none", Example: "LANG=C.UTF-8",
+		About: "Variables to set, after `unset-env` and `env-file`. `$(NAME)` stands for a variable of the container's, as in its `env`.",
+		flags: envFlags,
+	},
+	{
+		Name: "before-start", Value: "a shell script, or JSON: a command (`[\"program\", \"argument\"]`) or a list of such", Default: "none", Example: `["/hooks/migrate", "--wait"]`,
+		About: "What to run in the container before its command, with the same environment, user and output. A script is run by `/bin/sh -ec`. The first that fails, fails the container, with its exit code.",
+		flags: hookFlags,
+	},
+	{
+		Name: "before-start-timeout", Value: "a duration", Default: "`1m`", Example: "30s",
+		About: "The longest time that each of them may take: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container fails with 124.",
+		flags: durationFlag("-before-start-timeout="),
+	},
+	{
+		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
+		About: "The longest time that the command may run: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command made of it.",
+		flags: durationFlag("-timeout="), afterStart: always,
+	},
+	{
+		Name: "grace-period", Value: "a duration", Default: "`30s`", Example: "10s",
+		About: "The time between the two signals.",
+		flags: durationFlag("-grace-period="),
+	},
+	{
+		Name: "success-exit-codes", Value: "codes from 1 to 255 and ranges of them, separated by commas", Default: "none", Example: "3,10-12",
+		About: "Exit codes of the command that count as success: the container exits with 0. The status keeps the code. " +
+			"In a Tekton step this is about Tekton's entrypoint, which has told the steps after it of the failure already: use it for the last step, and `onError: continue` for others.",
+		flags: exitCodeFlag, afterStart: always,
+	},
+	{
+		Name: "status-file", Value: "an absolute path", Default: "none", Example: "/status/main.json",
+		About: "Where to keep the [status](#status), in a volume that the container's user may write to.",
+		flags: pathFlag("-status-file="), afterStart: always,
+	},
+	{
+		Name: "termination-message", Value: "`true` or `false`", Default: "`false`", Example: "true",
+		About:  "Whether the status becomes the container's termination message, unless the command writes one itself. Never for Tekton's steps, whose results it would replace.",
+		flags:  terminationMessageFlag,
+		except: Tekton, afterStart: always,
+	},
+	{
+		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
+		About: "Where to stop until somebody goes on with `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue`, or the pod is deleted.",
+		flags: pauseFlag, afterStart: func(value string) bool { return slices.Contains(words(value), "after-failure") },
+	},
 }
 
-// optionFlags returns the flags that annotations ask for in a container.
-func optionFlags(pod *corev1.Pod, container string) ([]string, error) {
-	var flags []string
-	for _, o := range options {
-		key, set := o.keyFor(pod, container)
-		if !set {
-			continue
-		}
-		value := pod.Annotations[key]
-		flag, right := o.flag(value)
-		if right != "" {
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; it can be %s", key, value, right)
-		}
-		if flag != "" {
-			flags = append(flags, flag)
-		}
+// Options returns all options that there are.
+func Options() []Option { return slices.Clone(options) }
+
+func optionNamed(name string) (Option, bool) {
+	at := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })
+	if at < 0 {
+		return Option{}, false
 	}
-	return flags, nil
+	return options[at], true
 }
 
-// checkAnnotations finds annotations of ours that nobody would read. One for a
-// container that isn't there is an error; a key that we don't know may be
-// another release's, so it is worth a warning only.
-func checkAnnotations(pod *corev1.Pod) (warnings []string, _ error) {
-	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
-	for _, o := range options {
-		known = append(known, domain+"/"+o.name)
-	}
-	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		prefix, name, _ := strings.Cut(key, "/")
-		subdomain, ours := strings.CutSuffix("."+prefix, "."+domain)
-		subdomain = strings.TrimPrefix(subdomain, ".")
-		switch {
-		case !ours || slices.Contains(known, key):
-		case !slices.ContainsFunc(options, func(o option) bool { return o.name == subdomain }):
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key))
-		case !hasContainer(pod, name):
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers", key, name)
-		}
-	}
-	return warnings, nil
-}
+// key is the annotation of a pod or a namespace.
+func (o Option) key() string { return domain + "/" + o.Name }
 
-func hasContainer(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+// keyFor is the annotation of a pod for one of its containers.
+func (o Option) keyFor(container string) string { return o.Name + "." + domain + "/" + container }
+
+// suits reports whether the option does something for the owner's pods.
+func (o Option) suits(owner Owner) bool {
+	return (o.only == "" || o.only == owner) && o.except != owner
 }

@@ -4,12 +4,15 @@
 package pod_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 func annotated(p *corev1.Pod, pairs ...string) *corev1.Pod {
@@ -60,6 +63,152 @@ func TestAModeThatDoesntExistIsRefused(t *testing.T) {
 	}
 	_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(asking(running("a", "x")), "mode.entrypointer.dev/b", "exec"))
 	requireRefused(t, err, pod.InvalidAnnotation, `no container "b"`)
+}
+
+func TestOptionsBecomeFlags(t *testing.T) {
+	for name, test := range map[string]struct {
+		option, value string
+		want          []string
+	}{
+		"names":                    {"unset-env", "A, B\nC", []string{"-unset-env=A", "-unset-env=B", "-unset-env=C"}},
+		"files":                    {"env-file", "/a,/$b", []string{"-env-file=/a", "-env-file=/$$b"}},
+		"variables":                {"env", "A=1\n\nB=$(A) 2\r\nC=\n", []string{"-env=A=1", "-env=B=$(A) 2", "-env=C="}},
+		"a script":                 {"before-start", "[ \"$A\" ]\necho $(date) $$", []string{"-before-start=/bin/sh", "-before-start-arg=-ec", "-before-start-arg=[ \"$$A\" ]\necho $$(date) $$$$"}},
+		"a command":                {"before-start", ` ["/a", "$b", ""]`, []string{"-before-start=/a", "-before-start-arg=$$b", "-before-start-arg="}},
+		"commands":                 {"before-start", `[["/a"], ["/b", "c"]]`, []string{"-before-start=/a", "-before-start=/b", "-before-start-arg=c"}},
+		"a hook's limit":           {"before-start-timeout", "5s", []string{"-before-start-timeout=5s"}},
+		"a limit":                  {"timeout", "1h30m", []string{"-timeout=1h30m"}},
+		"a grace period":           {"grace-period", "1s", []string{"-grace-period=1s"}},
+		"exit codes":               {"success-exit-codes", "3,10-12", []string{"-success-exit-codes=3,10-12"}},
+		"a file":                   {"status-file", "/a", []string{"-status-file=/a"}},
+		"a message":                {"termination-message", "true", []string{"-termination-message=/dev/termination-log"}},
+		"no message":               {"termination-message", "false", nil},
+		"a pause":                  {"pause", "before-start, after-failure", []string{"-pause=before-start,after-failure"}},
+		"what is done without one": {"mode", "supervise", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := annotated(asking(running("a", "x")), "entrypointer.dev/"+test.option, test.value)
+			result := inject(t, newInjector(nil), p)
+			require.Equal(t, append(test.want, "--", "x"), result.Pod.Spec.Containers[0].Args)
+			require.Empty(t, result.Warnings)
+			require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), result.Pod).Outcome)
+		})
+	}
+}
+
+func TestAWrongValueRefusesThePodWithTheKeyAndWhatWouldBeRight(t *testing.T) {
+	for _, test := range []struct{ option, value, right string }{
+		{"hand-off", "yes", `"true" or "false"`},
+		{"unset-env", "", "names of variables"},
+		{"unset-env", "A=1", "names of variables"},
+		{"env-file", "secrets/env", "an absolute path"},
+		{"env", "A", "lines of the form NAME=VALUE"},
+		{"env", "=1", "lines of the form NAME=VALUE"},
+		{"env", "A B=1", "lines of the form NAME=VALUE"},
+		{"env", "", "lines of the form NAME=VALUE"},
+		{"before-start", "", "a shell script, or as JSON"},
+		{"before-start", `["/a"`, "a shell script, or as JSON"},
+		{"before-start", `[["/a"], []]`, "a shell script, or as JSON"},
+		{"before-start", `[[]]`, "a shell script, or as JSON"},
+		{"before-start-timeout", "0s", "a duration above zero"},
+		{"timeout", "5", "a duration above zero with a unit, such as 90s"},
+		{"grace-period", "-1s", "a duration above zero"},
+		{"success-exit-codes", "0", "exit codes from 1 to 255"},
+		{"status-file", "status", "an absolute path"},
+		{"termination-message", "", `"true" or "false"`},
+		{"pause", "never", `"before-start", "after-failure", or both`},
+		{"pause", "", `"before-start", "after-failure", or both`},
+	} {
+		key, p := "entrypointer.dev/"+test.option, asking(running("a", "x"))
+		if test.option == "hand-off" {
+			p = stepOf()
+		}
+		_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(p, key, test.value))
+		requireRefused(t, err, pod.InvalidAnnotation, key, test.right)
+	}
+	_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(asking(running("a", "x")), "entrypointer.dev/env", "A="+strings.Repeat("x", 128<<10)))
+	requireRefused(t, err, pod.InvalidAnnotation, "entrypointer.dev/env", "less than 128 KiB")
+}
+
+func TestWhatAContainerSaysComesBeforeThePodTheNamespaceAndTheOperator(t *testing.T) {
+	defaults := func(of, timeout string) pod.Defaults {
+		return pod.Defaults{Of: of, Values: map[string]string{"timeout": timeout}}
+	}
+	injector, p := newInjector(nil), asking(running("a", "x"))
+	check := func(want string) {
+		t.Helper()
+		require.Equal(t, []string{"-timeout=" + want, "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args)
+	}
+	injector.Defaults = []pod.Defaults{{}, defaults("operator", "1s")}
+	check("1s")
+	injector.Defaults[0] = defaults(`of namespace "tenant"`, "2s")
+	check("2s")
+	annotated(p, "entrypointer.dev/timeout", "3s")
+	check("3s")
+	annotated(p, "timeout.entrypointer.dev/a", "4s")
+	check("4s")
+}
+
+func TestANamespacesOptionsAreAmongItsAnnotations(t *testing.T) {
+	got := pod.NamespaceDefaults("tenant", map[string]string{
+		"entrypointer.dev/inject": "true", "entrypointer.dev/timeout": "x", "entrypointer.dev/other": "y", "timeout": "z",
+	})
+	require.Equal(t, pod.Defaults{Of: `of namespace "tenant"`, Values: map[string]string{"timeout": "x"}}, got)
+
+	injector := newInjector(nil)
+	injector.Defaults = []pod.Defaults{got}
+	_, err := injector.Inject(t.Context(), "tenant", asking(running("a", "x")))
+	requireRefused(t, err, pod.InvalidAnnotation, `annotation entrypointer.dev/timeout of namespace "tenant": "x" is wrong`)
+}
+
+func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
+	injector := newInjector(nil)
+	injector.Defaults = []pod.Defaults{{Values: map[string]string{"timeout": "1h", "env": "A=1", "pause": "before-start"}}}
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec")
+	require.Equal(t, []string{"-mode=exec", "-env=A=1", "-pause=before-start", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
+		"a default is for those whom it suits")
+	_, err := injector.Inject(t.Context(), "tenant", annotated(p, "timeout.entrypointer.dev/a", "1s"))
+	requireRefused(t, err, pod.InvalidAnnotation, "timeout.entrypointer.dev/a", "contradicts annotation entrypointer.dev/mode")
+
+	injector.Defaults[0].Values["mode"] = "exec"
+	p = annotated(asking(running("a", "x")), "entrypointer.dev/pause", "after-failure")
+	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=after-failure", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
+		"the pod's word counts more than a default mode")
+}
+
+func TestAStepsTerminationMessageIsTektons(t *testing.T) {
+	injector := newInjector(nil)
+	injector.Defaults = []pod.Defaults{{Values: map[string]string{"termination-message": "true"}}}
+	result := inject(t, injector, stepOf())
+	require.Empty(t, flagsOf(result))
+	require.Empty(t, result.Warnings)
+	result = inject(t, injector, annotated(stepOf(), "entrypointer.dev/termination-message", "true"))
+	require.Empty(t, flagsOf(result))
+	require.Len(t, result.Warnings, 1)
+}
+
+// TestTheReferenceListsEveryOption makes docs/reference.md.
+func TestTheReferenceListsEveryOption(t *testing.T) {
+	const file = "../../docs/reference.md"
+	var table strings.Builder
+	table.WriteString("| option | value | default | example |\n| --- | --- | --- | --- |\n")
+	for _, o := range pod.Options() {
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | `%s` |\n", o.Name, o.Name, o.Value, o.Default, o.Example)
+	}
+	for _, o := range pod.Options() {
+		fmt.Fprintf(&table, "\n### %s\n\n%s\n", o.Name, o.About)
+	}
+	if *update {
+		require.NoError(t, kit.ReplaceSection(file, "options", table.String()))
+	}
+	written, err := kit.Section(file, "options")
+	require.NoError(t, err)
+	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
+
+	for _, o := range pod.Options() {
+		d := pod.Defaults{Values: map[string]string{o.Name: o.Example}}
+		require.NoError(t, d.Check(), "an example is right")
+	}
 }
 
 func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {

@@ -4,6 +4,8 @@
 package pod_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,8 +56,10 @@ func TestATaskRunsPod(t *testing.T) {
 	require.Equal(t, pod.Injected, result.Outcome)
 	require.Equal(t, []string{"step-command", "step-script"}, result.Wrapped)
 	for i, c := range before.Spec.Containers[:2] {
-		require.Equal(t, append([]string{"--", "/tekton/bin/entrypoint"}, c.Args...), result.Pod.Spec.Containers[i].Args,
+		args := result.Pod.Spec.Containers[i].Args
+		require.Equal(t, append([]string{"/tekton/bin/entrypoint"}, c.Args...), args[slices.Index(args, "--")+1:],
 			"Tekton's entrypoint and its flags stay as they are, to the byte")
+		require.True(t, slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-wait-") }), "the hand-off is understood")
 	}
 	require.Equal(t, before.Spec.Containers[2], result.Pod.Spec.Containers[2], "sidecars are Tekton's to stop")
 	requireGolden(t, "taskrun", result.Pod)

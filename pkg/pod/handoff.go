@@ -1,0 +1,131 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where Tekton has what a step waits for
+// (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/entrypoint.go).
+const (
+	tektonEntrypoint = "/tekton/bin/entrypoint"
+	tektonDownward   = "/tekton/downward"
+	tektonCancel     = tektonDownward + "/cancel"
+	failed           = ".err" // after the name of a post file
+)
+
+// handOffFlags has the entrypoint wait for what Tekton's entrypoint would wait
+// for, which looks but once a second, and then start it: it looks for itself,
+// and decides. Where Tekton's args aren't what we know, it waits as ever.
+func handOffFlags(value string, c target) (flags []string, right string) {
+	on, right := parseBool(value)
+	if !on || right != "" {
+		return nil, right
+	}
+	step, certain := parseStep(c.argv)
+	if !certain {
+		return nil, ""
+	}
+	flag := waitFileFlag
+	if step.content {
+		flag = waitContentFlag
+	}
+	for _, path := range step.waitFiles {
+		flags = append(flags, flag+path, waitAbortFlag+path+failed)
+	}
+	if len(step.waitFiles) > 0 && c.downward {
+		flags = append(flags, waitCancelFlag+tektonCancel)
+	}
+	// At a breakpoint, whoever debugs says whether the step has failed.
+	if step.postFile != "" && !step.breakpoint && !c.exec {
+		flags = append(flags, postFileFlag+step.postFile)
+	}
+	return flags, ""
+}
+
+// A step is what Tekton's args say about the order of steps.
+type step struct {
+	waitFiles  []string
+	content    bool
+	postFile   string
+	breakpoint bool
+}
+
+// Tekton's flags, those of its credentials included
+// (https://github.com/tektoncd/pipeline/blob/v1.15.0/cmd/entrypoint/main.go).
+var (
+	tektonSwitches = []string{"wait_file_content", "breakpoint_on_failure", "debug_before_step", "enable_spire", "compress_termination_message"}
+	tektonValues   = []string{
+		"entrypoint", "wait_file", "post_file", "termination_path", "results", "step_results", "when_expressions", "timeout", "stdout_path",
+		"stderr_path", "on_error", "step_metadata_dir", "result_from", "basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg",
+	}
+)
+
+// parseStep reads a step's argv by the rules of package flag, which Tekton uses.
+// It is uncertain of flags that it doesn't know, and of paths that
+// the kubelet would expand or that aren't absolute.
+func parseStep(argv []string) (s step, certain bool) {
+	if len(argv) == 0 || argv[0] != tektonEntrypoint {
+		return step{}, false
+	}
+	args := argv[1:]
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	for len(args) > 0 {
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[0], "-"), "-"), "=")
+		if !strings.HasPrefix(args[0], "-") {
+			return step{}, false
+		}
+		args = args[1:]
+		switch {
+		case slices.Contains(tektonSwitches, name):
+			if !hasValue {
+				value = "true"
+			}
+		case !slices.Contains(tektonValues, name):
+			return step{}, false
+		case !hasValue && len(args) == 0:
+			return step{}, false
+		case !hasValue:
+			value, args = args[0], args[1:]
+		}
+		if !s.set(name, value) {
+			return step{}, false
+		}
+	}
+	return s, true
+}
+
+func (s *step) set(name, value string) (certain bool) {
+	switch name {
+	case "wait_file":
+		s.waitFiles = nil
+		if value != "" {
+			s.waitFiles = strings.Split(value, ",")
+		}
+		return !slices.ContainsFunc(s.waitFiles, isUncertainPath)
+	case "post_file":
+		s.postFile = value
+		return value == "" || !isUncertainPath(value)
+	case "wait_file_content":
+		return parseSwitch(value, &s.content)
+	case "breakpoint_on_failure":
+		return parseSwitch(value, &s.breakpoint)
+	}
+	return true
+}
+
+func isUncertainPath(path string) bool {
+	return !strings.HasPrefix(path, "/") || strings.Contains(path, "$")
+}
+
+func parseSwitch(value string, on *bool) bool {
+	parsed, err := strconv.ParseBool(value)
+	*on = parsed
+	return err == nil
+}

@@ -1,0 +1,136 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// stepOf is a TaskRun's pod with one step, as Tekton starts it with these flags.
+func stepOf(flags ...string) *corev1.Pod {
+	p := asking(corev1.Container{Name: "step-a", Image: "busybox", Command: []string{"/tekton/bin/entrypoint"}, Args: append(flags, "-entrypoint", "true", "--")})
+	p.Labels = map[string]string{"tekton.dev/taskRun": "t"}
+	p.Annotations = map[string]string{}
+	return p
+}
+
+// flagsOf are the entrypoint's own in the first container.
+func flagsOf(result pod.Result) []string {
+	args := result.Pod.Spec.Containers[0].Args
+	return args[:slices.Index(args, "--")]
+}
+
+func TestAStepIsHandedOverByWhatTektonsArgsSay(t *testing.T) {
+	for name, test := range map[string]struct{ args, want []string }{
+		"a first step": {
+			[]string{"-wait_file", "/tekton/downward/ready", "-wait_file_content", "-post_file", "/tekton/run/0/out"},
+			[]string{"-wait-content=/tekton/downward/ready", "-wait-abort=/tekton/downward/ready.err", "-post-file=/tekton/run/0/out"},
+		},
+		"a later step": {
+			[]string{"-wait_file", "/tekton/run/0/out", "-post_file", "/tekton/run/1/out", "-results", "a,b"},
+			[]string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-post-file=/tekton/run/1/out"},
+		},
+		"joined, with two dashes": {
+			[]string{"--wait_file=/a/out", "--post_file=/b/out", "--when_expressions", `[{"input":"-wait_file"}]`},
+			[]string{"-wait-file=/a/out", "-wait-abort=/a/out.err", "-post-file=/b/out"},
+		},
+		"several files": {
+			[]string{"-wait_file", "/a,/b"},
+			[]string{"-wait-file=/a", "-wait-abort=/a.err", "-wait-file=/b", "-wait-abort=/b.err"},
+		},
+		"a switch with a value":  {[]string{"-wait_file=/a", "-wait_file_content=false"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
+		"the last of a name":     {[]string{"-wait_file=/a", "-wait_file=/b"}, []string{"-wait-file=/b", "-wait-abort=/b.err"}},
+		"a value that's a flag":  {[]string{"-stdout_path", "-wait_file", "-wait_file", "/a"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
+		"a breakpoint":           {[]string{"-wait_file=/a", "-post_file=/b", "-breakpoint_on_failure"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
+		"nothing to wait for":    {[]string{"-post_file", "/b"}, []string{"-post-file=/b"}},
+		"a flag we don't know":   {[]string{"-wait_file", "/a", "-new", "x"}, nil},
+		"a word among the flags": {[]string{"-wait_file", "/a", "init"}, nil},
+		"a relative path":        {[]string{"-wait_file", "a"}, nil},
+		"a variable":             {[]string{"-wait_file", "/$(A)"}, nil},
+		"a switch that isn't":    {[]string{"-wait_file", "/a", "-wait_file_content=maybe"}, nil},
+		"an empty path":          {[]string{"-wait_file", "/a,"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := stepOf(test.args...)
+			result := inject(t, newInjector(nil), p)
+			got := flagsOf(result)
+			require.Equal(t, test.want, append([]string(nil), got...))
+			step := result.Pod.Spec.Containers[0]
+			require.Equal(t, slices.Concat(p.Spec.Containers[0].Command, p.Spec.Containers[0].Args), step.Args[len(got)+1:], "to the byte")
+			require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), result.Pod).Outcome)
+		})
+	}
+}
+
+func TestAStepThatSeesTheCancellationWakesForIt(t *testing.T) {
+	p := stepOf("-wait_file", "/tekton/run/0/out")
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tekton-internal-downward", MountPath: "/tekton/downward"}}
+	require.Equal(t, []string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-wait-abort-content=/tekton/downward/cancel"},
+		flagsOf(inject(t, newInjector(nil), p)))
+}
+
+func TestTurnedOffTheHandOffIsTektons(t *testing.T) {
+	args := []string{"-wait_file", "/a", "-post_file", "/b"}
+	off := map[string]string{"hand-off": "false"}
+	for name, prepare := range map[string]func(*pod.Injector, *corev1.Pod){
+		"by the operator":      func(i *pod.Injector, _ *corev1.Pod) { i.Defaults = []pod.Defaults{{}, {Values: off}} },
+		"by the namespace":     func(i *pod.Injector, _ *corev1.Pod) { i.Defaults = []pod.Defaults{{Values: off}} },
+		"by the TaskRun":       func(_ *pod.Injector, p *corev1.Pod) { annotated(p, "entrypointer.dev/hand-off", "false") },
+		"for one of its steps": func(_ *pod.Injector, p *corev1.Pod) { annotated(p, "hand-off.entrypointer.dev/step-a", "false") },
+		"not by another default": func(i *pod.Injector, p *corev1.Pod) {
+			i.Defaults = []pod.Defaults{{Values: map[string]string{"hand-off": "true"}}}
+			annotated(p, "entrypointer.dev/hand-off", "false")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, injector := stepOf(args...), newInjector(nil)
+			prepare(injector, p)
+			result := inject(t, injector, p)
+			require.Equal(t, slices.Concat([]string{"--", "/tekton/bin/entrypoint"}, p.Spec.Containers[0].Args), result.Pod.Spec.Containers[0].Args)
+		})
+	}
+}
+
+func TestWhoeverIsReplacedLeavesNoPostFile(t *testing.T) {
+	p := annotated(stepOf("-wait_file", "/a", "-post_file", "/b"), "entrypointer.dev/mode", "exec")
+	require.Equal(t, []string{"-mode=exec", "-wait-file=/a", "-wait-abort=/a.err"}, flagsOf(inject(t, newInjector(nil), p)))
+}
+
+func TestOnlyTektonsStepsAreHandedOver(t *testing.T) {
+	p := asking(running("a", "/tekton/bin/entrypoint", "-wait_file", "/a"))
+	require.Empty(t, flagsOf(inject(t, newInjector(nil), p)))
+	result := inject(t, newInjector(nil), annotated(p, "entrypointer.dev/hand-off", "true"))
+	require.Len(t, result.Warnings, 1)
+	require.Contains(t, result.Warnings[0], "annotation entrypointer.dev/hand-off has no effect on a pod of Annotation's")
+}
+
+// FuzzStep has any args of a step kept to the byte, and no flag of ours name a
+// path that isn't among them.
+func FuzzStep(f *testing.F) {
+	for _, seed := range []string{
+		"-wait_file\n/a\n-post_file\n/b", "--wait_file=/a,/b\n-wait_file_content", "-wait_file\n--\n/a", "-wait_file", "x\n-wait_file=/a", "-breakpoint_on_failure=t\n-post_file=/b", "", "-", "--",
+	} {
+		f.Add(seed)
+	}
+	injector := newInjector(nil)
+	f.Fuzz(func(t *testing.T, lines string) {
+		args := strings.Split(lines, "\n")
+		p := stepOf()
+		p.Spec.Containers[0].Args = args
+		result := inject(t, injector, p)
+		flags := flagsOf(result)
+		require.Equal(t, append([]string{"--", "/tekton/bin/entrypoint"}, args...), result.Pod.Spec.Containers[0].Args[len(flags):])
+		for _, flag := range flags {
+			_, path, _ := strings.Cut(flag, "=")
+			require.Contains(t, lines, strings.TrimSuffix(path, ".err"))
+		}
+	})
+}

@@ -1,0 +1,178 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Defaults are options for pods that don't say otherwise.
+type Defaults struct {
+	// Of says whose defaults they are, to be read in an error after the name
+	// of an option: `of namespace "team-a"`.
+	Of string
+	// Values are the options' values, by their names.
+	Values map[string]string
+}
+
+// NamespaceDefaults are the options among a namespace's annotations.
+func NamespaceDefaults(namespace string, annotations map[string]string) Defaults {
+	d := Defaults{Of: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
+	for _, o := range options {
+		if value, set := annotations[o.key()]; set {
+			d.Values[o.Name] = value
+		}
+	}
+	return d
+}
+
+// Check returns an error if an option is unknown, or its value wrong.
+func (d Defaults) Check() error {
+	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
+		o, known := optionNamed(name)
+		if !known {
+			names := make([]string, len(options))
+			for i, o := range options {
+				names[i] = o.Name
+			}
+			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
+		}
+		if _, right := o.flags(d.Values[name], target{}); right != "" {
+			return fmt.Errorf("option %q: %q is wrong; it can be %s", name, d.Values[name], right)
+		}
+	}
+	return nil
+}
+
+// A setting is an option's value, and where it comes from.
+type setting struct {
+	Option
+	value    string
+	source   string // for errors
+	explicit bool   // the pod itself says so
+}
+
+// settingOf is what is said about an option to a container, by whoever is
+// nearest to it.
+func (i *Injector) settingOf(o Option, pod *corev1.Pod, container string) (setting, bool) {
+	for _, key := range []string{o.keyFor(container), o.key()} {
+		if value, set := pod.Annotations[key]; set {
+			return setting{o, value, "annotation " + key, true}, true
+		}
+	}
+	for _, d := range i.Defaults {
+		if value, set := d.Values[o.Name]; set {
+			return setting{o, value, "annotation " + o.key() + " " + d.Of, false}, true
+		}
+	}
+	return setting{o, o.byDefault, "", false}, o.byDefault != ""
+}
+
+// settings are all that holds for a container.
+func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
+	var list []setting
+	for _, o := range options {
+		if s, set := i.settingOf(o, pod, container); set && o.suits(owner) {
+			list = append(list, s)
+		}
+	}
+	mode := slices.IndexFunc(list, func(s setting) bool { return s.Name == "mode" && s.value == modeExec })
+	if mode < 0 {
+		return list, nil
+	}
+	var kept []setting
+	for _, s := range list {
+		switch {
+		case s.afterStart == nil || !s.afterStart(s.value):
+			kept = append(kept, s)
+		case s.explicit && list[mode].explicit:
+			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which leaves nobody to do that; remove one of them",
+				s.source, list[mode].source, modeExec)
+		case s.explicit: // over a mode by default
+			return i.withoutMode(list), nil
+		}
+	}
+	return kept, nil
+}
+
+func (i *Injector) withoutMode(list []setting) []setting {
+	return slices.DeleteFunc(list, func(s setting) bool { return s.Name == "mode" })
+}
+
+// maxArg is what the kernel takes for one argument, with its final zero byte
+// (MAX_ARG_STRLEN in its binfmts.h).
+const maxArg = 128 << 10
+
+// optionFlags returns the flags that the settings of a container ask for. Its
+// argv is the original one.
+func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container, argv []string) ([]string, error) {
+	settings, err := i.settings(pod, owner, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	to := target{
+		terminationPath: c.TerminationMessagePath, argv: argv,
+		exec:     slices.ContainsFunc(settings, func(s setting) bool { return s.Name == "mode" && s.value == modeExec }),
+		downward: slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
+	}
+	var all []string
+	for _, s := range settings {
+		flags, right := s.flags(s.value, to)
+		if right != "" {
+			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; it can be %s", s.source, s.value, right)
+		}
+		if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
+			return nil, refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", s.source)
+		}
+		all = append(all, flags...)
+	}
+	return all, nil
+}
+
+// optionFlagNames are the flags that options make, with the sign that ends
+// them.
+var optionFlagNames = []string{
+	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, postFileFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
+	"-before-start-arg=", "-before-start-timeout=", "-timeout=", "-grace-period=", "-success-exit-codes=", "-status-file=",
+	"-termination-message=", "-pause=",
+}
+
+func isOptionFlag(arg string) bool {
+	return slices.ContainsFunc(optionFlagNames, func(name string) bool { return strings.HasPrefix(arg, name) })
+}
+
+// checkAnnotations finds annotations of ours that nobody would read. One for a
+// container that isn't there is an error; a key that we don't know may be
+// another release's, so it is worth a warning only.
+func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
+	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		prefix, name, _ := strings.Cut(key, "/")
+		if prefix == domain {
+			prefix, name = name+"."+domain, ""
+		}
+		option, ours := strings.CutSuffix(prefix, "."+domain)
+		if !ours || slices.Contains(known, key) {
+			continue
+		}
+		switch o, found := optionNamed(option); {
+		case !found:
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key))
+		case name != "" && !hasContainer(pod, name):
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers", key, name)
+		case !o.suits(owner):
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod of %s's", key, owner))
+		}
+	}
+	return warnings, nil
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
