@@ -201,7 +201,8 @@ func begin(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) *process {
 		default:
 		}
 		for _, pid := range children(p.Process.Pid) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // one that leads its group
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		_ = p.Process.Kill()
 		<-p.done
@@ -245,15 +246,41 @@ func (p *process) end() int {
 	return code(p.ProcessState)
 }
 
+// kill ends the process by killing its command, which may be the process
+// itself, and returns the lines that were not read before.
+func (p *process) kill(command int) (rest []string) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	default:
+		require.NoError(p.t, syscall.Kill(command, syscall.SIGKILL))
+		_ = p.Process.Signal(syscall.SIGCONT) // it may have stopped with its command
+		p.end()
+	}
+	for line := range p.lines {
+		rest = append(rest, line)
+	}
+	return rest
+}
+
 // children are the process IDs of pid's children, zombies included.
 func children(pid int) []int { return childrenInState(pid, "") }
 
 // childrenInState are pid's children in one of states, or in any if that is
 // empty; proc(5) has the letters.
 func childrenInState(pid int, states string) (list []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range files {
-		stat, err := os.ReadFile(file)
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			continue // no process
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue // it has just ended
 		}
@@ -261,7 +288,6 @@ func childrenInState(pid int, states string) (list []int) {
 		i := bytes.LastIndexByte(stat, ')')
 		fields := strings.Fields(string(stat[i+1:]))
 		if fields[1] == strconv.Itoa(pid) && (states == "" || strings.Contains(states, fields[0])) {
-			n, _ := strconv.Atoi(strings.Split(file, "/")[2])
 			list = append(list, n)
 		}
 	}

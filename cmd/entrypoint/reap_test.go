@@ -101,7 +101,7 @@ func TestTakesTheChildAlong(t *testing.T) {
 func TestForwardsAsPID1(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	list := forwardable()
-	p := begin(t, supervised(echo(list...)...), asPID1)
+	p := begin(t, supervised(echo(list...)...), asPID1, listening(t))
 	p.expect("ready")
 	for _, sig := range list {
 		p.send(sig)

@@ -37,10 +37,16 @@ func forwardable() (list []syscall.Signal) {
 }
 
 // waitForSignals is a shell command that says that it is ready and has nothing
-// to do but run traps.
-const waitForSignals = "sleep 30 >/dev/null & echo ready; while :; do wait; done"
+// to do but run traps, see listening.
+const waitForSignals = "echo ready; while ! read x; do :; done"
 
-// echo is a shell command that prints the number of each signal that it gets.
+// listening gives a command a stdin on which nothing comes but traps.
+func listening(t testing.TB) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) { cmd.Stdin = silence(t) }
+}
+
+// echo is a shell command that prints the number of each signal that it gets. It
+// needs to be listening.
 func echo(list ...syscall.Signal) []string {
 	var b strings.Builder
 	for _, sig := range list {
@@ -52,7 +58,7 @@ func echo(list ...syscall.Signal) []string {
 
 func TestForwardsEverySignal(t *testing.T) {
 	list := forwardable()
-	p := begin(t, supervised(echo(list...)...))
+	p := begin(t, supervised(echo(list...)...), listening(t))
 	p.expect("ready")
 	for _, sig := range list {
 		p.send(sig)
@@ -61,7 +67,7 @@ func TestForwardsEverySignal(t *testing.T) {
 }
 
 func TestForwardsNoSIGCHLDAndNoSIGURG(t *testing.T) {
-	p := begin(t, supervised(echo(syscall.SIGURG, syscall.SIGCHLD, syscall.SIGUSR1)...))
+	p := begin(t, supervised(echo(syscall.SIGURG, syscall.SIGCHLD, syscall.SIGUSR1)...), listening(t))
 	p.expect("ready")
 	for range 100 {
 		p.send(syscall.SIGURG)
@@ -88,7 +94,7 @@ func TestForwardsTenThousandSignals(t *testing.T) {
 }
 
 func TestStandsABurstOfOrdinarySignals(t *testing.T) {
-	p := begin(t, supervised("sh", "-c", "trap : USR1 HUP; trap 'kill $!; echo end; exit 3' TERM;"+waitForSignals))
+	p := begin(t, supervised("sh", "-c", "trap : USR1 HUP; trap 'echo end; exit 3' TERM;"+waitForSignals), listening(t))
 	p.expect("ready")
 	for range 10_000 {
 		p.send(syscall.SIGUSR1)
