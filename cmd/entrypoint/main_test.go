@@ -33,7 +33,10 @@ import (
 // deadline is for a step that takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
-var tags = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
+var (
+	tags  = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
+	built = flag.String("entrypoint.bin", "", "`directory` of the programs under test, if they are built already")
+)
 
 // Paths of the programs under test, and of their helper.
 var binDir, entrypoint, child string
@@ -51,15 +54,24 @@ func run(m *testing.M) int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
+	dir := *built
+	if dir == "" {
+		dir = build()
+		defer os.RemoveAll(dir)
+	}
+	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
+	return m.Run()
+}
+
+// build builds the programs under test into a new directory.
+func build() (dir string) {
 	dir, err := os.MkdirTemp("", "entrypoint-test-")
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
 	if err := os.Chmod(dir, 0o755); err != nil { // some tests run as nobody
 		panic(err)
 	}
-	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
 	for _, pkg := range []string{".", "../copier", "./testdata/child"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+*tags, "-o", dir+"/", pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -67,7 +79,7 @@ func run(m *testing.M) int {
 			panic(fmt.Sprintf("%v: %v\n%s", cmd, err, out))
 		}
 	}
-	return m.Run()
+	return dir
 }
 
 // TestStories runs the scripts in testdata/script.
@@ -305,10 +317,13 @@ func childOf(t testing.TB, pid int) int {
 	return list[0]
 }
 
+// noRoot begins the reason why a test was skipped.
+const noRoot = "not run as root, which is needed for "
+
 // needRoot skips a test that can't be run otherwise.
 func needRoot(t *testing.T, why string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("not run as root, which is needed for " + why)
+		t.Skip(noRoot + why)
 	}
 }

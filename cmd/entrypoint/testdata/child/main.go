@@ -5,7 +5,6 @@
 
 // Child plays the part of the user's process where a shell can't.
 //
-//	child count n     waits for n real-time signals and prints how many came
 //	child echo word   prints the word for each real-time signal that comes
 //	child orphans n   leaves n orphans, prints "made", and waits for its end
 //	child read        prints how many bytes came on stdin
@@ -29,13 +28,6 @@ import (
 
 func main() {
 	switch os.Args[1] {
-	case "count":
-		fd := realTimeSignals()
-		n, want := 0, number(2)
-		for n < want {
-			n += count(fd)
-		}
-		fmt.Println(n)
 	case "echo":
 		fd := realTimeSignals()
 		for {
