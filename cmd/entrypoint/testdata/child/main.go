@@ -87,16 +87,20 @@ func count(fd int) int {
 	return n / int(unsafe.Sizeof(unix.SignalfdSiginfo{}))
 }
 
-// orphans has processes that end before their children do, or at least before
-// they wait for them. It waits for these processes, but for no other.
+// orphans has processes that end before they wait for their children. It waits
+// for these processes, but for no other.
 func orphans(n int) {
-	const each = 1000
-	for ; n > 0; n -= each {
-		pid, err := syscall.ForkExec("/proc/self/exe", []string{"child", "parent", strconv.Itoa(min(n, each))},
+	const parents = 10
+	var list []int
+	for range parents {
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"child", "parent", strconv.Itoa(n / parents)},
 			&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
 		check(err)
+		list = append(list, pid)
+	}
+	for _, pid := range list {
 		var status syscall.WaitStatus
-		_, err = syscall.Wait4(pid, &status, 0, nil)
+		_, err := syscall.Wait4(pid, &status, 0, nil)
 		check(err)
 		if status != 0 {
 			os.Exit(99)
