@@ -22,11 +22,11 @@ import (
 func settle(t testing.TB, pids ...int) {
 	t.Helper()
 	for start := time.Now(); ; {
-		before, settled := threads(pids)
+		before, settled := threads(t, pids)
 		if settled {
 			// One thread may have woken another, and gone to sleep,
 			// between our looks at the two. Then a look at both shows it.
-			if after, _ := threads(pids); before == after {
+			if after, _ := threads(t, pids); before == after {
 				return
 			}
 		}
@@ -37,31 +37,38 @@ func settle(t testing.TB, pids ...int) {
 
 // threads is all that there is to see of the activity of processes, and whether
 // there is none.
-func threads(pids []int) (seen string, settled bool) {
+func threads(t testing.TB, pids []int) (seen string, settled bool) {
+	t.Helper()
 	var b strings.Builder
 	settled = true
-	stopped := false
 	for _, pid := range pids {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-		for _, file := range files {
-			data, err := os.ReadFile(file)
+		dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		for _, dir := range dirs {
+			data, err := os.ReadFile(dir + "/status")
 			if err != nil {
 				settled = false // it has just ended
+				continue
 			}
+			field := make(map[string]string)
 			for line := range strings.Lines(string(data)) {
 				name, value, _ := strings.Cut(line, ":")
-				value = strings.TrimSpace(value)
-				switch name {
-				case "State":
-					stopped = value[0] == 'T'
-					settled = settled && strings.ContainsAny(value[:1], "STZ")
-				case "SigPnd", "ShdPnd":
-					settled = settled && (stopped || strings.Trim(value, "0") == "")
-				case "Pid", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches":
-				default:
-					continue
+				field[name] = strings.TrimSpace(value)
+			}
+			fmt.Fprintf(&b, "%s %s, signals %s %s, switched %s %s times; ", field["Pid"], field["State"], field["SigPnd"], field["ShdPnd"],
+				field["voluntary_ctxt_switches"], field["nonvoluntary_ctxt_switches"])
+			switch field["State"][0] {
+			case 'Z', 'T':
+			case 'S':
+				// A thread calls itself asleep while it looks for a reason
+				// not to sleep. The kernel knows its system call only once
+				// it is off its processor.
+				call, err := os.ReadFile(dir + "/syscall")
+				if err != nil || strings.HasPrefix(string(call), "running") || strings.Trim(field["SigPnd"]+field["ShdPnd"], "0") != "" {
+					settled = false
 				}
-				fmt.Fprintf(&b, "%s %s; ", name, value)
+				require.NotErrorIs(t, err, os.ErrPermission)
+			default:
+				settled = false
 			}
 		}
 	}
