@@ -163,7 +163,7 @@ func unhandled(t *testing.T, s subject) string {
 		p.send(sig)
 		settle(t, p.Process.Pid, command)
 		switch {
-		case strings.Contains("XZ", state(command)):
+		case dead(command):
 			if code := p.end(); code == 128+int(sig) {
 				seen.add("exit code 128+n", int(sig))
 			} else {
@@ -273,7 +273,7 @@ func killedSupervisor(t *testing.T, s subject) string {
 	p.send(syscall.SIGKILL)
 	p.end()
 	settle(t, command)
-	if strings.Contains("XZ", state(command)) {
+	if dead(command) {
 		return "the process ends"
 	}
 	require.NoError(t, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))

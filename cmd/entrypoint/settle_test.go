@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,10 @@ func state(pid int) string {
 		return "X"
 	}
 	// The name, in parentheses, may contain anything.
-	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
-	return rest[:1]
+	return string(data[bytes.LastIndexByte(data, ')')+2:][:1])
+}
+
+func dead(pid int) bool {
+	s := state(pid)
+	return s == "X" || s == "Z"
 }

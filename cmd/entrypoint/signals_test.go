@@ -43,6 +43,7 @@ const waitForSignals = "echo ready; while ! read x; do :; done"
 
 // listening gives a command a stdin on which nothing comes but traps.
 func listening(t testing.TB) func(*exec.Cmd) {
+	t.Helper()
 	return func(cmd *exec.Cmd) { cmd.Stdin = silence(t) }
 }
 
