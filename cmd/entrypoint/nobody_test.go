@@ -48,6 +48,8 @@ func TestAsNobody(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, results["PASS"])
-	require.Equal(t, len(results["SKIP"]), strings.Count(string(out), noRoot), "skipped for another reason: %s", out)
+	if *tags == "" { // other builds can do less, whoever runs them
+		require.Equal(t, len(results["SKIP"]), strings.Count(string(out), noRoot), "skipped for another reason: %s", out)
+	}
 	t.Logf("%d passed; skipped: %v", len(results["PASS"]), results["SKIP"])
 }
