@@ -64,10 +64,13 @@ var endRows = []row{
 }
 
 func exitCodes(t *testing.T, s subject) string {
-	const script = `i=0; while [ $i -lt 256 ]; do "$@" sh -c "exit $i"; echo $?; i=$((i+1)); done`
-	got := output(t, append([]string{"sh", "-c", script, "sh"}, s.argv()...), s.place)
-	require.Empty(t, got.Stderr)
-	codes := strings.Fields(got.Stdout)
+	const script = `n=$1; shift; for i in 0 1 2 3 4 5 6 7; do "$@" sh -c "exit $((n+i))"; echo $?; done`
+	var codes []string
+	for n := 0; n < 256; n += 8 {
+		got := output(t, append([]string{"sh", "-c", script, "sh", strconv.Itoa(n)}, s.argv()...), s.place)
+		require.Empty(t, got.Stderr)
+		codes = append(codes, strings.Fields(got.Stdout)...)
+	}
 	require.Len(t, codes, 256)
 	seen := make(outcomes)
 	for n, code := range codes {
