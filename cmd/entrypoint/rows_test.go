@@ -232,9 +232,9 @@ func look(name, prepare, command, why string) row {
 	}}
 }
 
-// status is a shell command that prints fields of the shell's own status.
-func status(fields string) string {
-	return "grep -E '^(" + fields + "):' /proc/self/status | cut -d: -f2"
+// fields is a shell command that prints fields of the shell's own status.
+func fields(names string) string {
+	return "grep -E '^(" + names + "):' /proc/self/status | cut -d: -f2"
 }
 
 func withRoot(r row, needs string) row {
@@ -268,11 +268,11 @@ var lookRows = []row{
 		"prlimit --raw --noheadings --output=SOFT,HARD --nofile --core --stack --nproc", ""),
 	look("nice", `set -- nice -n 5 "$@"`, "nice", ""),
 	look("OOM score", "echo 500 >/proc/self/oom_score_adj", "cat /proc/self/oom_score_adj", ""),
-	look("no_new_privs", `set -- setpriv --no-new-privs "$@"`, status("NoNewPrivs"), ""),
-	withRoot(look("user and groups", `set -- setpriv --reuid 65534 --regid 65534 --groups 1,2 "$@"`, status("Uid|Gid|Groups"), ""),
+	look("no_new_privs", `set -- setpriv --no-new-privs "$@"`, fields("NoNewPrivs"), ""),
+	withRoot(look("user and groups", `set -- setpriv --reuid 65534 --regid 65534 --groups 1,2 "$@"`, fields("Uid|Gid|Groups"), ""),
 		"becoming nobody"),
 	withRoot(look("ambient capabilities of nobody", `set -- setpriv --reuid 65534 --inh-caps +net_bind_service --ambient-caps +net_bind_service "$@"`,
-		status("CapInh|CapPrm|CapEff|CapAmb"), ""), "giving capabilities"),
+		fields("CapInh|CapPrm|CapEff|CapAmb"), ""), "giving capabilities"),
 }
 
 func argv(t *testing.T, s subject) string {
