@@ -45,6 +45,8 @@ test: lint unit e2e equality-sample
 .PHONY: unit
 unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
+	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer || \
+		echo "the entrypoint is not compared with $$peer" >&2; done
 	go test -race ./...
 	cd test/cluster && go test . ./internal/...
 	cd test/validation && go test .

@@ -33,7 +33,10 @@ import (
 // deadline is for a step that takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
-var tags = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
+var (
+	tags  = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
+	built = flag.String("entrypoint.bin", "", "`directory` of the programs under test, if they are built already")
+)
 
 // Paths of the programs under test, and of their helper.
 var binDir, entrypoint, child string
@@ -51,15 +54,24 @@ func run(m *testing.M) int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
+	dir := *built
+	if dir == "" {
+		dir = build()
+		defer os.RemoveAll(dir)
+	}
+	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
+	return m.Run()
+}
+
+// build builds the programs under test into a new directory.
+func build() (dir string) {
 	dir, err := os.MkdirTemp("", "entrypoint-test-")
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
 	if err := os.Chmod(dir, 0o755); err != nil { // some tests run as nobody
 		panic(err)
 	}
-	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
 	for _, pkg := range []string{".", "../copier", "./testdata/child"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+*tags, "-o", dir+"/", pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -67,7 +79,7 @@ func run(m *testing.M) int {
 			panic(fmt.Sprintf("%v: %v\n%s", cmd, err, out))
 		}
 	}
-	return m.Run()
+	return dir
 }
 
 // TestStories runs the scripts in testdata/script.
@@ -201,7 +213,8 @@ func begin(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) *process {
 		default:
 		}
 		for _, pid := range children(p.Process.Pid) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // one that leads its group
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		_ = p.Process.Kill()
 		<-p.done
@@ -245,15 +258,41 @@ func (p *process) end() int {
 	return code(p.ProcessState)
 }
 
+// kill ends the process by killing its command, which may be the process
+// itself, and returns the lines that were not read before.
+func (p *process) kill(command int) (rest []string) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	default:
+		require.NoError(p.t, syscall.Kill(command, syscall.SIGKILL))
+		_ = p.Process.Signal(syscall.SIGCONT) // it may have stopped with its command
+		p.end()
+	}
+	for line := range p.lines {
+		rest = append(rest, line)
+	}
+	return rest
+}
+
 // children are the process IDs of pid's children, zombies included.
 func children(pid int) []int { return childrenInState(pid, "") }
 
 // childrenInState are pid's children in one of states, or in any if that is
 // empty; proc(5) has the letters.
 func childrenInState(pid int, states string) (list []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range files {
-		stat, err := os.ReadFile(file)
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
+		if err != nil {
+			continue // no process
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue // it has just ended
 		}
@@ -261,7 +300,6 @@ func childrenInState(pid int, states string) (list []int) {
 		i := bytes.LastIndexByte(stat, ')')
 		fields := strings.Fields(string(stat[i+1:]))
 		if fields[1] == strconv.Itoa(pid) && (states == "" || strings.Contains(states, fields[0])) {
-			n, _ := strconv.Atoi(strings.Split(file, "/")[2])
 			list = append(list, n)
 		}
 	}
@@ -279,10 +317,13 @@ func childOf(t testing.TB, pid int) int {
 	return list[0]
 }
 
+// noRoot begins the reason why a test was skipped.
+const noRoot = "not run as root, which is needed for "
+
 // needRoot skips a test that can't be run otherwise.
 func needRoot(t *testing.T, why string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("not run as root, which is needed for " + why)
+		t.Skip(noRoot + why)
 	}
 }

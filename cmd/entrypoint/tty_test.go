@@ -83,10 +83,12 @@ func (c *console) readAll() {
 
 // lines is what was printed, without what the terminal echoes, which each test
 // switches off.
-func (c *console) lines() []string {
+func (c *console) lines() []string { return strings.Fields(c.text()) }
+
+func (c *console) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return strings.Fields(c.output.String())
+	return c.output.String()
 }
 
 func (c *console) waitFor(line string) {

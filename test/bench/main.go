@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/page"
 )
 
 func main() {
@@ -73,5 +74,5 @@ func write(table string) error {
 	if err != nil {
 		return err
 	}
-	return kit.ReplaceSection(filepath.Join(top, "README.md"), "bench", table)
+	return page.ReplaceSection(filepath.Join(top, "README.md"), "bench", table)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/page"
 )
 
 // atOnce is how many examples run at once, each of them both ways, unless
@@ -140,14 +141,14 @@ func publish(t *testing.T, report Report) {
 	require.NoError(t, err)
 	readme := filepath.Join(top, "README.md")
 	if *update {
-		require.NoError(t, kit.ReplaceSection(readme, section, report.Summary()))
+		require.NoError(t, page.ReplaceSection(readme, section, report.Summary()))
 		require.NoError(t, os.WriteFile(filepath.Join(top, "docs", "equality.md"), []byte(report.Details()), 0o644))
 		return
 	}
 	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
 		return
 	}
-	written, err := kit.Section(readme, section)
+	written, err := page.Section(readme, section)
 	require.NoError(t, err)
 	require.Equal(t, report.Summary(), written, "README.md says otherwise; \"make equality\" writes what was found")
 }

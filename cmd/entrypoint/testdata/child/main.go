@@ -5,13 +5,17 @@
 
 // Child plays the part of the user's process where a shell can't.
 //
-//	child count n  counts real-time signals until there were n, or none came
-//	               for two seconds, and prints the number
-//	child spin     waits for its end
+//	child echo word   prints the word for each real-time signal that comes
+//	child orphans n   leaves n orphans, prints "made", and waits for its end
+//	child read        prints how many bytes came on stdin
+//	child deathsig    prints the signal that it gets at its parent's end
+//	child spin        waits for its end
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -24,49 +28,112 @@ import (
 
 func main() {
 	switch os.Args[1] {
-	case "count":
-		if _, ok := os.LookupEnv("CHILD_BLOCKED"); !ok {
-			execBlocked()
+	case "echo":
+		fd := realTimeSignals()
+		for {
+			for range count(fd) {
+				fmt.Println(os.Args[2])
+			}
 		}
-		want, err := strconv.Atoi(os.Args[2])
-		check(err)
-		fmt.Println(count(want))
+	case "orphans":
+		orphans(number(2))
+		fmt.Println("made")
+		time.Sleep(time.Hour)
+	case "parent":
+		forkAndForget(number(2))
+	case "read":
+		fmt.Println(size(os.Stdin))
+	case "deathsig":
+		var sig int32
+		check(unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0))
+		fmt.Println(sig)
 	case "spin":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
 	}
 }
 
-// execBlocked executes this program again with all signals blocked, so that
-// each of its threads is.
-func execBlocked() {
-	runtime.LockOSThread()
-	all := unix.Sigset_t{Val: [16]uint64{^uint64(0)}}
-	check(unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil))
-	check(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "CHILD_BLOCKED=1")))
+func number(i int) int {
+	n, err := strconv.Atoi(os.Args[i])
+	check(err)
+	return n
 }
 
-func count(want int) (n int) {
-	realTime := unix.Sigset_t{Val: [16]uint64{^uint64(1<<34 - 1)}}
-	fd, err := unix.Signalfd(-1, &realTime, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
+// realTimeSignals returns a descriptor from which all real-time signals can be
+// read that the Go runtime leaves alone, each as often as it came, and says that
+// it is ready. That takes each thread to block them, which only an exec can see
+// to.
+func realTimeSignals() (fd int) {
+	set := unix.Sigset_t{Val: [16]uint64{^uint64(1<<34 - 1)}}
+	if _, ok := os.LookupEnv("CHILD_BLOCKED"); !ok {
+		runtime.LockOSThread()
+		check(unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil))
+		check(syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "CHILD_BLOCKED=1")))
+	}
+	fd, err := unix.Signalfd(-1, &set, unix.SFD_CLOEXEC)
 	check(err)
 	fmt.Println("ready")
+	return fd
+}
+
+// count waits for signals and returns their number.
+func count(fd int) int {
 	buf := make([]byte, 64*unsafe.Sizeof(unix.SignalfdSiginfo{}))
-	for n < want {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		ready, err := unix.Poll(poll, 2000)
-		if err == unix.EINTR {
-			continue
-		}
-		check(err)
-		if ready == 0 {
-			break
-		}
-		size, err := unix.Read(fd, buf)
-		check(err)
-		n += size / int(unsafe.Sizeof(unix.SignalfdSiginfo{}))
+	n, err := unix.Read(fd, buf)
+	if errors.Is(err, unix.EINTR) {
+		return 0
 	}
-	return n
+	check(err)
+	return n / int(unsafe.Sizeof(unix.SignalfdSiginfo{}))
+}
+
+// orphans has processes that end before they wait for their children. It waits
+// for these processes, but for no other.
+func orphans(n int) {
+	const parents = 10
+	var list []int
+	for range parents {
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"child", "parent", strconv.Itoa(n / parents)},
+			&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+		check(err)
+		list = append(list, pid)
+	}
+	for _, pid := range list {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		check(err)
+		if status != 0 {
+			os.Exit(99)
+		}
+	}
+}
+
+// forkAndForget makes n children that end at once, which is all that a Go
+// program can do after a mere fork.
+func forkAndForget(n int) {
+	for range n {
+		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			check(errno)
+		}
+		if pid == 0 {
+			for {
+				_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+			}
+		}
+	}
+}
+
+func size(r io.Reader) (n int) {
+	buf := make([]byte, 1<<20)
+	for {
+		m, err := r.Read(buf)
+		n += m
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		check(err)
+	}
 }
 
 func check(err error) {

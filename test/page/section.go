@@ -1,7 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package kit
+// Package page writes what a test or a benchmark found into the Markdown page that
+// tells it.
+package page
 
 import (
 	"fmt"
