@@ -15,12 +15,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 const (
-	tektonPackage = "github.com/tektoncd/pipeline/cmd/entrypoint" // of the version in go.mod
-	secretInit    = "github.com/bank-vaults/secret-init@v0.4.0"
+	tektonPackage     = "github.com/tektoncd/pipeline/cmd/entrypoint" // of the version in go.mod
+	bankVaultsPackage = "github.com/bank-vaults/secret-init@v0.4.0"
 )
 
 // A peer is a way to run a command.
@@ -128,12 +129,12 @@ func tekton(ctx context.Context, top, dir string) (*peer, error) {
 
 // bankVaults builds secret-init, which forwards signals only as a "daemon".
 func bankVaults(ctx context.Context, top string) (*peer, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(top, "hack/go-tool.sh"), secretInit)
+	cmd := exec.CommandContext(ctx, filepath.Join(top, "hack/go-tool.sh"), bankVaultsPackage)
 	path, err := output(cmd)
 	if err != nil {
 		return nil, err
 	}
-	_, version, _ := strings.Cut(secretInit, "@")
+	_, version, _ := strings.Cut(bankVaultsPackage, "@")
 	return &peer{
 		name: "bank-vaults' secret-init " + version, argv: []string{path},
 		env: []string{"SECRET_INIT_DAEMON=true", "SECRET_INIT_LOG_LEVEL=error"}, // it logs to stdout
@@ -164,7 +165,7 @@ func (p *peer) try(ctx context.Context) error {
 	return nil
 }
 
-func (p *peer) command(word string) []string { return append(p.argv[:len(p.argv):len(p.argv)], word) }
+func (p *peer) command(word string) []string { return append(slices.Clip(p.argv), word) }
 
 func (p *peer) environ() []string { return append(os.Environ(), p.env...) }
 

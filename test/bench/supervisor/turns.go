@@ -29,7 +29,7 @@ const patience = 10 * time.Second
 func takeTurns(ctx context.Context, peers []*peer, n int, measure func(*peer) (time.Duration, error)) (map[*peer][]time.Duration, error) {
 	times := make(map[*peer][]time.Duration)
 	for range n {
-		for _, i := range rand.Perm(len(peers)) {
+		for _, i := range rand.Perm(len(peers)) { //nolint:gosec // G404: nobody gains from guessing the order
 			took, err := measure(peers[i])
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return nil, fmt.Errorf("measuring %s: %w", peers[i].name, err)

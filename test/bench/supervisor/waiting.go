@@ -109,7 +109,8 @@ func inspect(pid int) (w waiter, err error) {
 	var cpu unix.Timespec
 	// The clock of another process, as of clock_getcpuclockid(3): finer than
 	// the ticks in /proc.
-	if err := unix.ClockGettime(int32(^pid<<3|2), &cpu); err != nil {
+	clock := int32(^pid<<3 | 2) //nolint:gosec // G115: process IDs have 22 bits
+	if err := unix.ClockGettime(clock, &cpu); err != nil {
 		return w, fmt.Errorf("reading the CPU time of process %d: %w", pid, err)
 	}
 	w.cpu = time.Duration(cpu.Nano())
