@@ -30,6 +30,9 @@ type peer struct {
 	size int64    // of the program that is between, in bytes
 	argv []string // what comes before the command, which is one word
 	env  []string // in addition to ours
+	// leftovers is a directory to remove before a run. Tekton adds to a
+	// termination message, and fails when that is too long.
+	leftovers string
 	// replaced says that nothing is between once the command runs.
 	replaced bool
 }
@@ -121,7 +124,7 @@ func tekton(ctx context.Context, top, dir string) (*peer, error) {
 		return nil, err
 	}
 	run := filepath.Join(dir, "run")
-	return &peer{name: "Tekton's entrypoint " + info.Main.Version, argv: []string{
+	return &peer{name: "Tekton's entrypoint " + info.Main.Version, leftovers: run, argv: []string{
 		path, "-post_file", filepath.Join(run, "out"), "-termination_path", filepath.Join(run, "termination"),
 		"-step_metadata_dir", filepath.Join(run, "status"), "-entrypoint",
 	}}, nil

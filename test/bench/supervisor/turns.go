@@ -30,11 +30,15 @@ func takeTurns(ctx context.Context, peers []*peer, n int, measure func(*peer) (t
 	times := make(map[*peer][]time.Duration)
 	for range n {
 		for _, i := range rand.Perm(len(peers)) { //nolint:gosec // G404: nobody gains from guessing the order
-			took, err := measure(peers[i])
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				return nil, fmt.Errorf("measuring %s: %w", peers[i].name, err)
+			p := peers[i]
+			if err := errors.Join(ctx.Err(), os.RemoveAll(p.leftovers)); err != nil {
+				return nil, err
 			}
-			times[peers[i]] = append(times[peers[i]], took)
+			took, err := measure(p)
+			if err != nil {
+				return nil, fmt.Errorf("measuring %s: %w", p.name, err)
+			}
+			times[p] = append(times[p], took)
 		}
 	}
 	for _, t := range times {
