@@ -36,9 +36,9 @@ func render(peers []*peer, absent []absence, c costs) string {
 	bare, tini := named(peers, bareName), named(peers, tiniName)
 	for _, p := range peers {
 		median := c.above(bare, p, 50)
-		cells := []string{p.name, "", ms(kit.Percentile(c.starts[p], 50)), "", "", ""}
+		cells := []string{p.name, "", ms(kit.Percentile(c.starts[p], 50)), "", ms(c.above(bare, p, 99)), ""}
 		if p != bare {
-			cells[1], cells[3], cells[4] = mb(p.size), ms(median), ms(c.above(bare, p, 99))
+			cells[1], cells[3] = mb(p.size), ms(median)
 			if tini != nil {
 				cells[5] = fmt.Sprintf("%.2f", float64(median)/float64(c.above(bare, tini, 50)))
 			}
@@ -57,9 +57,10 @@ func render(peers []*peer, absent []absence, c costs) string {
 	return b.String()
 }
 
-// above is by how much a percentile of p's start-up exceeds the same of bare's.
+// above is by how much a percentile of p's start-up exceeds the median of
+// bare's. Bare's own is what else the machine did.
 func (c costs) above(bare, p *peer, percent int) time.Duration {
-	return kit.Percentile(c.starts[p], percent) - kit.Percentile(c.starts[bare], percent)
+	return kit.Percentile(c.starts[p], percent) - kit.Percentile(c.starts[bare], 50)
 }
 
 // named is the peer whose name, without a version, this is; nil if it is absent.

@@ -31,10 +31,10 @@ func TestRender(t *testing.T) {
 	table, _, _ := strings.Cut(render([]*peer{bare, ours, exec, tini}, []absence{{"other", "a | b"}}, c), "\n\n")
 	rows := strings.Split(table, "\n")
 	require.Equal(t, []string{
-		"| bare |  | 1.00 ms |  |  |  |  |  | 0.25 ms | 0.10 ms |  |  |",
-		"| ours | 1.72 MB | 3.00 ms | 2.00 ms | 7.00 ms | 2.00 | 0.70 MB | 2.00 MB | 0.25 ms | 0.10 ms | 0 | 0.00 ms |",
-		"| exec | 1.72 MB | 1.50 ms | 0.50 ms | 0.00 ms | 0.50 |  |  | 0.25 ms | 0.10 ms |  |  |",
-		"| tini 0.19.0 | 0.03 MB | 2.00 ms | 1.00 ms | 2.00 ms | 1.00 | 0.10 MB | 1.00 MB | 0.25 ms | 0.10 ms | 60 | 1.00 ms |",
+		"| bare |  | 1.00 ms |  | 1.00 ms |  |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| ours | 1.72 MB | 3.00 ms | 2.00 ms | 8.00 ms | 2.00 | 0.70 MB | 2.00 MB | 0.25 ms | 0.10 ms | 0 | 0.00 ms |",
+		"| exec | 1.72 MB | 1.50 ms | 0.50 ms | 1.00 ms | 0.50 |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| tini 0.19.0 | 0.03 MB | 2.00 ms | 1.00 ms | 3.00 ms | 1.00 | 0.10 MB | 1.00 MB | 0.25 ms | 0.10 ms | 60 | 1.00 ms |",
 		`| other | not measured: a \| b | | | | | | | | | | |`,
 	}, rows[2:])
 }
