@@ -29,7 +29,8 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make bench   what admission costs, into the README'
+	@echo 'make bench   what admission and the supervisor cost, into the README'
+	@echo 'make bench-supervisor  the latter alone, which needs no cluster'
 	@echo 'make equality  Tekton'\''s own examples with and without; writes the table in README.md'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
@@ -64,9 +65,15 @@ equality-sample: deploy
 equality: deploy
 	@$(in-cluster) go test -tags e2e -count 1 -timeout 60m ./test/equality -update $(ARGS)
 
+# Before there is a cluster, if there is none yet: it would be heard.
 .PHONY: bench
-bench: deploy
+bench: bench-supervisor deploy
 	@$(in-cluster) go run ./test/bench -update
+
+.PHONY: bench-supervisor
+bench-supervisor:
+	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer; done
+	go run ./test/bench/supervisor -update
 
 .PHONY: deploy
 deploy: up $(KO)

@@ -46,8 +46,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestSize guards the limit; the goal, and how near we are to it, is what
-// BenchmarkStart reports.
+// TestSize guards the limit; how far we are from it is what make
+// bench-supervisor reports.
 func TestSize(t *testing.T) {
 	for _, name := range []string{"entrypoint", "copier"} {
 		info, err := os.Stat(filepath.Join(binDir, name))

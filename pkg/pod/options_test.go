@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/page"
 )
 
 func annotated(p *corev1.Pod, pairs ...string) *corev1.Pod {
@@ -199,9 +199,9 @@ func TestTheReferenceListsEveryOption(t *testing.T) {
 		fmt.Fprintf(&table, "\n### %s\n\n%s\n", o.Name, o.About)
 	}
 	if *update {
-		require.NoError(t, kit.ReplaceSection(file, "options", table.String()))
+		require.NoError(t, page.ReplaceSection(file, "options", table.String()))
 	}
-	written, err := kit.Section(file, "options")
+	written, err := page.Section(file, "options")
 	require.NoError(t, err)
 	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/benchmark/parse"
+
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // shown are the benchmarks in the table, and how it calls them.
@@ -35,19 +37,11 @@ func render(functions parse.Set, c creations, l load) string {
 		}
 	}
 	fmt.Fprintf(&b, "| creating that pod (dry run), opted in : not opted in | median %s : %s = %.2f, p99 %s : %s |\n",
-		ms(at(c.optedIn, 50)), ms(at(c.plain, 50)), float64(at(c.optedIn, 50))/float64(at(c.plain, 50)), ms(at(c.optedIn, 99)), ms(at(c.plain, 99)))
+		ms(kit.Percentile(c.optedIn, 50)), ms(kit.Percentile(c.plain, 50)), float64(kit.Percentile(c.optedIn, 50))/float64(kit.Percentile(c.plain, 50)), ms(kit.Percentile(c.optedIn, 99)), ms(kit.Percentile(c.plain, 99)))
 	fmt.Fprintf(&b, "| one replica at %d admissions a second for %v | %d answered, %d failed; median %s, p99 %s |\n",
-		l.rate, l.duration, len(l.times), l.failed, ms(at(l.times, 50)), ms(at(l.times, 99)))
+		l.rate, l.duration, len(l.times), l.failed, ms(kit.Percentile(l.times, 50)), ms(kit.Percentile(l.times, 99)))
 	fmt.Fprintf(&b, "| its memory meanwhile (working set) | at most %s |\n", mib(l.peak))
 	return b.String()
-}
-
-// at is a percentile of sorted times.
-func at(times []time.Duration, percent int) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	return times[min(len(times)*percent/100, len(times)-1)]
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }

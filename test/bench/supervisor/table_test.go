@@ -1,0 +1,57 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRender(t *testing.T) {
+	bare, tini := &peer{name: bareName, replaced: true}, &peer{name: tiniName + " 0.19.0", size: 27792}
+	ours, exec := &peer{name: "ours", size: 1720482}, &peer{name: "exec", size: 1720482, replaced: true}
+	same := func(d time.Duration) map[*peer][]time.Duration {
+		return map[*peer][]time.Duration{bare: {d}, tini: {d}, ours: {d}, exec: {d}}
+	}
+	c := costs{
+		turns: 3, idle: time.Minute,
+		starts: map[*peer][]time.Duration{
+			bare: {1e6, 1e6, 2e6}, tini: {1e6, 2e6, 4e6}, ours: {2e6, 3e6, 9e6}, exec: {1e6, 1.5e6, 2e6},
+		},
+		exits: same(250e3), signals: same(100e3),
+		waits: map[*peer]waiter{tini: {rssAnon: 1e5, rss: 1e6, wakeups: 60, cpu: 1e6}, ours: {rssAnon: 7e5, rss: 2e6}, bare: {}, exec: {rss: 1}},
+	}
+	table, _, _ := strings.Cut(render([]*peer{bare, ours, exec, tini}, []absence{{"other", "a | b"}}, c), "\n\n")
+	rows := strings.Split(table, "\n")
+	require.Equal(t, []string{
+		"| bare |  | 1.00 ms |  | 1.00 ms |  |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| ours | 1.72 MB | 3.00 ms | 2.00 ms | 8.00 ms | 2.00 | 0.70 MB | 2.00 MB | 0.25 ms | 0.10 ms | 0 | 0.00 ms |",
+		"| exec | 1.72 MB | 1.50 ms | 0.50 ms | 1.00 ms | 0.50 |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| tini 0.19.0 | 0.03 MB | 2.00 ms | 1.00 ms | 3.00 ms | 1.00 | 0.10 MB | 1.00 MB | 0.25 ms | 0.10 ms | 60 | 1.00 ms |",
+		`| other | not measured: a \| b | | | | | | | | | | |`,
+	}, rows[2:])
+}
+
+func TestRenderWithoutTini(t *testing.T) {
+	bare, ours := &peer{name: bareName, replaced: true}, &peer{name: "ours"}
+	require.Contains(t, render([]*peer{bare, ours}, nil, costs{}), "| ours | 0.00 MB | 0.00 ms | 0.00 ms | 0.00 ms |  | 0.00 MB |")
+}
+
+func TestField(t *testing.T) {
+	const status = "Name:\tRssAnon:\nVmRSS:\t    1336 kB\nRssAnon:\t      92 kB\nvoluntary_ctxt_switches:\t5\n"
+	require.Equal(t, int64(92), field(status, "RssAnon"))
+	require.Equal(t, int64(5), field(status, "voluntary_ctxt_switches"))
+	require.Zero(t, field(status, "nonvoluntary_ctxt_switches"))
+}
+
+func TestLastLine(t *testing.T) {
+	require.Equal(t, "because", lastLine(errors.New("running: exit status 1\nfirst\n  because")))
+	require.Equal(t, "because", lastLine(errors.New("because")))
+}
