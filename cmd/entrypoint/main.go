@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// The runtime would read the cgroup's CPU limit before main, for a scheduler
-// that has nothing to schedule, and keep it up to date.
+// The runtime would heed the cgroup's CPU limit, for a scheduler that has
+// nothing to schedule, and keep it up to date.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
