@@ -134,7 +134,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"static-images", "app: {command: [run]}", `unknown field`},
 		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
 		{"defaults", "timeout: [1h]", `key "defaults": it is no YAML of the form`},
-		{"defaults", "timeout: 1x", `key "defaults": option "timeout": "1x" is wrong; it can be a duration above zero with a unit`},
+		{"defaults", "timeout: 1x", `key "defaults": option entrypointer.dev/timeout: "1x" is wrong; it can be a duration above zero with a unit`},
 		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},
 		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, defaults, delivery, failed-lookup, lookup-timeout, `},
 	} {

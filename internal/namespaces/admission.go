@@ -6,6 +6,8 @@ package namespaces
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -47,9 +49,16 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 	if mistake != nil && now.Annotations[pod.InjectAnnotation] != before.Annotations[pod.InjectAnnotation] {
 		return admission.Deny(mistake)
 	}
+	options := pod.NamespaceDefaults(now.Name, now.Annotations)
+	wrong := options.Check()
+	if wrong != nil && !maps.Equal(options.Values, pod.NamespaceDefaults(before.Name, before.Annotations).Values) {
+		return admission.Deny(fmt.Errorf("reading the annotations of namespace %q: %w", now.Name, wrong))
+	}
 	response := admission.Allow(labelPatch(&now, want))
-	if mistake != nil {
-		response.Warnings = []string{"entrypointer: " + mistake.Error()}
+	for _, err := range []error{mistake, wrong} {
+		if err != nil {
+			response.Warnings = append(response.Warnings, "entrypointer: "+err.Error())
+		}
 	}
 	return response
 }

@@ -88,6 +88,20 @@ func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 	}
 }
 
+func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {
+	good, bad := namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true"))
+	good.Annotations["entrypointer.dev/timeout"] = "1h"
+	bad.Annotations["entrypointer.dev/timeout"] = "1"
+	require.True(t, admit(t, good, bad).Allowed)
+	refused := admit(t, bad, good)
+	require.False(t, refused.Allowed)
+	require.Contains(t, refused.Result.Message, `reading the annotations of namespace "a": option entrypointer.dev/timeout: "1" is wrong; it can be a duration`)
+
+	old := admit(t, bad, bad)
+	require.True(t, old.Allowed, "a mistake of old doesn't block the namespace")
+	require.Contains(t, old.Warnings[0], "option entrypointer.dev/timeout")
+}
+
 func TestANamespaceWithoutLabelsGetsItsFirst(t *testing.T) {
 	bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
 	require.Equal(t, map[string]string{labelKey: "true"}, patched(t, bare, admit(t, bare, nil)).Labels)

@@ -44,7 +44,7 @@ func (d Defaults) Check() error {
 			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
 		}
 		if _, right := o.flags(d.Values[name], target{}); right != "" {
-			return fmt.Errorf("option %q: %q is wrong; it can be %s", name, d.Values[name], right)
+			return fmt.Errorf("option %s: %q is wrong; it can be %s", o.key(), d.Values[name], right)
 		}
 	}
 	return nil

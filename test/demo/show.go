@@ -102,7 +102,7 @@ func claimsOfRun(r result) []claim {
 func claimsOfContainer(plain, wrapped container) []claim {
 	first, before := kit.First(wrapped.processes), kit.First(plain.processes)
 	return []claim{{
-		holds: strings.HasPrefix(first, pod.EntrypointPath+" -- ") && before != "" && !strings.Contains(before, pod.EntrypointPath),
+		holds: strings.HasPrefix(first, pod.EntrypointPath+" ") && before != "" && !strings.Contains(before, pod.EntrypointPath),
 		text:  "PID 1 is our entrypoint, was " + firstWord(before),
 		but:   fmt.Sprintf("plain: %q; wrapped: %q", before, first),
 	}, {
@@ -119,10 +119,11 @@ func claimsOfContainer(plain, wrapped container) []claim {
 // followsTheRule compares commands: after ours comes the author's, to the
 // letter. Where there was none, what ran there as PID 1.
 func followsTheRule(plain, wrapped container) bool {
-	if !slices.Equal(wrapped.command, []string{pod.EntrypointPath}) || len(wrapped.args) < 2 || wrapped.args[0] != "--" {
+	end := slices.Index(wrapped.args, "--") // of the entrypoint's own flags
+	if !slices.Equal(wrapped.command, []string{pod.EntrypointPath}) || end < 0 {
 		return false
 	}
-	argv := wrapped.args[1:]
+	argv := wrapped.args[end+1:]
 	if len(plain.command) > 0 {
 		return slices.Equal(withoutChance(argv), withoutChance(slices.Concat(plain.command, plain.args)))
 	}

@@ -8,6 +8,7 @@ package e2e
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,7 @@ func TestEveryExampleSaysTheSameUnderTheEntrypoint(t *testing.T) {
 			require.NotEmpty(t, plain)
 			for what, got := range wrapped {
 				require.Equal(t, plain[what].said, got.said, what)
-				require.Contains(t, got.first, pod.EntrypointPath+" -- ", "PID 1 of "+what)
+				require.True(t, strings.HasPrefix(got.first, pod.EntrypointPath+" "), "PID 1 of %s is %q", what, got.first)
 				require.NotContains(t, plain[what].first, pod.EntrypointPath, "PID 1 of "+what)
 			}
 			require.Len(t, wrapped, len(plain))

@@ -70,6 +70,11 @@ func newNamespace(t *testing.T, annotations map[string]string, labels ...string)
 
 // annotate sets the annotation that opts in, or removes it: null does.
 func annotate(ctx context.Context, namespace, value string) (*corev1.Namespace, error) {
-	patch := []byte(`{"metadata":{"annotations":{"` + pod.InjectAnnotation + `":` + value + `}}}`)
+	return annotateKey(ctx, namespace, pod.InjectAnnotation, value)
+}
+
+// annotateKey sets any annotation; the value is JSON.
+func annotateKey(ctx context.Context, namespace, key, value string) (*corev1.Namespace, error) {
+	patch := []byte(`{"metadata":{"annotations":{"` + key + `":` + value + `}}}`)
 	return cluster.Kube.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 }

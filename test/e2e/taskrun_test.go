@@ -129,7 +129,7 @@ func TestATaskRunDoesWhatItDoesUnwrapped(t *testing.T) {
 	require.Equal(t, "count is 7\n", plain.Steps[6].Log)
 	last := len(plain.Steps) - 1
 	require.Contains(t, plain.Steps[last].Log, "hello, world\n")
-	require.Contains(t, wrapped.Steps[last].Log, "    1 "+pod.EntrypointPath+" -- /tekton/bin/entrypoint ")
+	require.Contains(t, wrapped.Steps[last].Log, "    1 "+pod.EntrypointPath+" -wait-file=/tekton/run/")
 	// The only step that tells who runs it.
 	plain.Steps[last].Log, wrapped.Steps[last].Log = "", ""
 	require.Equal(t, plain, wrapped)

@@ -1,0 +1,247 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// Each file in examples/options has a TaskRun and a Service of its own name.
+
+// optionExample applies a file to a namespace that opted in.
+func optionExample(t *testing.T, name string) (namespace string) {
+	t.Helper()
+	namespace = optedInNamespace(t)
+	createExample(t, namespace, "options/"+name+".yaml")
+	return namespace
+}
+
+// ranTask is what became of the example's TaskRun.
+func ranTask(t *testing.T, namespace, name string) taskRan {
+	t.Helper()
+	run, err := cluster.TaskRunDone(t.Context(), namespace, name)
+	require.NoError(t, err)
+	return describe(t, run)
+}
+
+func readyService(t *testing.T, namespace, name string) *servingv1.Service {
+	t.Helper()
+	service, err := cluster.ServiceReady(t.Context(), namespace, name)
+	require.NoError(t, err)
+	return service
+}
+
+// entrypointIn runs a subcommand of the entrypoint in a container, whose image
+// may have nothing else to run.
+func entrypointIn(t *testing.T, p *corev1.Pod, container string, args ...string) string {
+	t.Helper()
+	return execIn(t, p.Namespace, p.Name, container, append([]string{pod.EntrypointPath}, args...)...)
+}
+
+// ended waits until a container has ended once, and says how.
+func ended(t *testing.T, p *corev1.Pod, container string) *corev1.ContainerStateTerminated {
+	t.Helper()
+	var last *corev1.ContainerStateTerminated
+	eventually(t, patience, fmt.Sprintf("container %q of pod %q to end", container, p.Name), func() error {
+		got, err := cluster.Kube.CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, s := range got.Status.ContainerStatuses {
+			if s.Name == container {
+				if last = s.LastTerminationState.Terminated; last == nil {
+					last = s.State.Terminated
+				}
+			}
+		}
+		if last == nil {
+			return fmt.Errorf("not yet: %s", containerStates(got))
+		}
+		return nil
+	})
+	return last
+}
+
+// reported is the entrypoint's status, as in docs/reference.md.
+type reported struct {
+	Phase, Paused, Reason, Signal       string
+	ExitCode, CommandExitCode, OOMKills int
+}
+
+func parseStatus(t *testing.T, text string) (s reported) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &s), text)
+	return s
+}
+
+func TestTheEnvironmentIsWhatTheAnnotationsSay(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "environment")
+	ran := ranTask(t, namespace, "environment")
+	require.Equal(t, "hello, step\n", ran.Steps[0].Log)
+	require.Equal(t, "hello, step; unwanted: no; from a file: yes\n", ran.Steps[1].Log)
+	said, _ := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "environment")))
+	require.Equal(t, "hello, annotations\n", said)
+}
+
+func TestHooksRunBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "hooks")
+	ran := ranTask(t, namespace, "hooks")
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	require.Equal(t, "prepared by a hook\n", ran.Steps[1].Log)
+	p := servingPod(t, readyService(t, namespace, "hooks"))
+	require.Regexp(t, `^entrypoint \S+ linux/\S+\nhello, world\n`, logs(t, namespace, p.Name, "user-container"))
+}
+
+func TestAHookThatFailsFailsTheContainer(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	p := askingPod("hooked", busybox(t, "main", "echo", "started"))
+	p.Annotations["entrypointer.dev/before-start"] = "echo looking\nexit 7"
+	p.Annotations["entrypointer.dev/termination-message"] = "true"
+	createPod(t, namespace, p)
+	end := ended(t, waitUntilDone(t, namespace, "hooked"), "main")
+	require.Equal(t, int32(7), end.ExitCode)
+	require.Equal(t, "HookFailure", parseStatus(t, end.Message).Reason)
+	require.Equal(t, "looking\nentrypointer: before-start hook 1: running \"/bin/sh\": it exited with 7: the command was not started\n",
+		logs(t, namespace, "hooked", "main"))
+}
+
+func TestWhatTakesTooLongIsEnded(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "timeout")
+	ran := ranTask(t, namespace, "timeout")
+	require.Equal(t, corev1.ConditionFalse, ran.Succeeded)
+	require.Equal(t, int32(124), ran.Steps[1].ExitCode)
+	require.Contains(t, ran.Steps[1].Log, "not done after 1s; told to end, it ")
+	p := servingPod(t, readyService(t, namespace, "timeout"))
+	require.Equal(t, int32(124), ended(t, p, "user-container").ExitCode)
+}
+
+func TestExitCodesCountAsSuccess(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "exit-codes")
+	ran := ranTask(t, namespace, "exit-codes")
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	require.Zero(t, ran.Steps[0].ExitCode)
+	p := servingPod(t, readyService(t, namespace, "exit-codes"))
+	entrypointIn(t, p, "user-container", "signal", "KILL")
+	end := ended(t, p, "user-container")
+	require.Zero(t, end.ExitCode)
+	require.Equal(t, "Completed", end.Reason)
+}
+
+func TestTheStatusSaysWhatBecameOfACommand(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "status")
+	ran := ranTask(t, namespace, "status")
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	require.Equal(t, reported{Phase: "Finished", Reason: "Exited", ExitCode: 3, CommandExitCode: 3}, parseStatus(t, ran.Steps[1].Log))
+	p := servingPod(t, readyService(t, namespace, "status"))
+	require.Equal(t, reported{Phase: "Running"}, parseStatus(t, entrypointIn(t, p, "user-container", "status")))
+	entrypointIn(t, p, "user-container", "signal", "KILL")
+	require.Equal(t, reported{Phase: "Finished", Reason: "Signalled", Signal: "SIGKILL", ExitCode: 137, CommandExitCode: 137},
+		parseStatus(t, ended(t, p, "user-container").Message))
+}
+
+func TestAPauseIsReleasedFromKubectlExec(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "debugging")
+	release := func(selector, container, paused string) {
+		t.Helper()
+		var p *corev1.Pod
+		eventually(t, patience, "a pause "+paused, func() (err error) {
+			if p, err = cluster.PodOf(t.Context(), namespace, selector); err != nil {
+				return err
+			}
+			said, err := cluster.Exec(t.Context(), namespace, p.Name, container, pod.EntrypointPath, "status")
+			if err == nil && parseStatus(t, said).Paused != paused {
+				err = fmt.Errorf("the status is %s", said)
+			}
+			return err
+		})
+		entrypointIn(t, p, container, "continue")
+	}
+	release("tekton.dev/taskRun=debugging", "step-holds", "before-start")
+	release("tekton.dev/taskRun=debugging", "step-holds", "after-failure")
+	require.Equal(t, int32(5), ranTask(t, namespace, "debugging").Steps[0].ExitCode)
+
+	release("serving.knative.dev/service=debugging", "user-container", "before-start")
+	said, _ := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "debugging")))
+	require.Equal(t, "hello, world\n", said)
+}
+
+func TestModeExecOfAStepAndOfAService(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "mode")
+	// PID 1 is Tekton's entrypoint, as it is without us.
+	require.Equal(t, "entrypoint\n", ranTask(t, namespace, "mode").Steps[0].Log)
+	_, processes := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "mode")))
+	require.Len(t, processes, 1)
+	require.Equal(t, "/ko-app/hello", processes[0].Command)
+}
+
+// TestTheStatusNamesAKillForWantOfMemory has a container use more than its
+// limit. The command is a child of the shell's, as it would be of a script's.
+func TestTheStatusNamesAKillForWantOfMemory(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	for name, command := range map[string][]string{
+		"command":   {"tail", "/dev/zero"},
+		"its-child": {"sh", "-c", "tail /dev/zero; exit $?"},
+	} {
+		c := busybox(t, "main", command...)
+		c.Resources.Limits = resources("memory", "32Mi")
+		p := askingPod(name, c)
+		p.Annotations["entrypointer.dev/termination-message"] = "true"
+		createPod(t, namespace, p)
+		end := ended(t, waitUntilDone(t, namespace, name), "main")
+		require.Equal(t, int32(137), end.ExitCode, name)
+		status := parseStatus(t, end.Message)
+		require.Equal(t, "OOMKilled", status.Reason, end.Message)
+		require.Positive(t, status.OOMKills)
+	}
+}
+
+func TestOptionsOfANamespaceAreThoseOfItsPods(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	_, err := annotateKey(t.Context(), namespace, "entrypointer.dev/env", `"OF=namespace"`)
+	require.NoError(t, err)
+	args := func(prepare func(*corev1.Pod)) []string {
+		t.Helper()
+		p := askingPod("some", busybox(t, "main", "true"))
+		prepare(p)
+		var args []string
+		eventually(t, patience, "the namespace's options in a pod", func() error {
+			got, err := wouldBecome(t, namespace, p)
+			if err != nil {
+				return kit.GiveUp(err)
+			}
+			if args = got.Spec.Containers[0].Args; args[0] == "--" {
+				return fmt.Errorf("the args are %q", args)
+			}
+			return nil
+		})
+		return args
+	}
+	require.Equal(t, []string{"-env=OF=namespace", "--", "true"}, args(func(*corev1.Pod) {}))
+	require.Equal(t, []string{"-env=OF=pod", "--", "true"}, args(func(p *corev1.Pod) { p.Annotations["entrypointer.dev/env"] = "OF=pod" }))
+
+	_, err = annotateKey(t.Context(), namespace, "entrypointer.dev/env", `"nothing"`)
+	require.ErrorContains(t, err, `option entrypointer.dev/env: "nothing" is wrong; it can be lines of the form NAME=VALUE`)
+}
