@@ -55,6 +55,21 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	return stdout.String(), nil
 }
 
+// Attach connects to the terminal of a container, as kubectl attach -it does,
+// until the container ends or there is no more input.
+func (c *Cluster) Attach(ctx context.Context, namespace, pod, container string, input io.Reader, output io.Writer) error {
+	request := c.Kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("attach").
+		VersionedParams(&corev1.PodAttachOptions{Container: container, Stdin: true, Stdout: true, TTY: true}, scheme.ParameterCodec)
+	executor, err := remotecommand.NewWebSocketExecutor(c.Config, "GET", request.URL().String())
+	if err != nil {
+		return fmt.Errorf("preparing to attach to container %q of pod %q: %w", container, pod, err)
+	}
+	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: input, Stdout: output, Tty: true}); err != nil {
+		return fmt.Errorf("being attached to container %q of pod %q: %w", container, pod, err)
+	}
+	return nil
+}
+
 // Process is a line of what "ps -o pid,args" prints, and the examples' hello.
 type Process struct {
 	PID     int
