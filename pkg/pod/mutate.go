@@ -109,11 +109,13 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 		return false, err
 	}
 	argv, already := i.wrappedArgvArgs(*c)
-	if !already {
+	if !already && needsLookup(*c) {
 		// A value that is wrong needn't wait for a registry to be refused.
 		if _, err := i.optionFlags(pod, owner, *c, nil); err != nil {
 			return false, err
 		}
+	}
+	if !already {
 		var err error
 		if argv, err = i.argvArgsOf(ctx, namespace, pod, c); err != nil {
 			return false, err

@@ -119,6 +119,15 @@ var options = []Option{
 // Options returns all options that there are.
 func Options() []Option { return slices.Clone(options) }
 
+// keys are the keys of the options, in their order: putting them together for
+// each container would be a good part of the work on a pod.
+var keys = func() (list []struct{ pod, container string }) {
+	for _, o := range options {
+		list = append(list, struct{ pod, container string }{o.key(), o.forContainer()})
+	}
+	return list
+}()
+
 func optionNamed(name string) (Option, bool) {
 	at := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })
 	if at < 0 {
@@ -130,8 +139,8 @@ func optionNamed(name string) (Option, bool) {
 // key is the annotation of a pod or a namespace.
 func (o Option) key() string { return domain + "/" + o.Name }
 
-// keyFor is the annotation of a pod for one of its containers.
-func (o Option) keyFor(container string) string { return o.Name + "." + domain + "/" + container }
+// forContainer begins the annotation of a pod for one of its containers.
+func (o Option) forContainer() string { return o.Name + "." + domain + "/" }
 
 // suits reports whether the option does something for the owner's pods.
 func (o Option) suits(owner Owner) bool {

@@ -58,17 +58,21 @@ type setting struct {
 	explicit bool   // the pod itself says so
 }
 
-// settingOf is what is said about an option to a container, by whoever is
-// nearest to it.
-func (i *Injector) settingOf(o Option, pod *corev1.Pod, container string) (setting, bool) {
-	for _, key := range []string{o.keyFor(container), o.key()} {
-		if value, set := pod.Annotations[key]; set {
-			return setting{o, value, "annotation " + key, true}, true
+// settingOf is what is said about the option at this index to a container, by
+// whoever is nearest to it.
+func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
+	o, key := options[index], keys[index]
+	for other, value := range pod.Annotations {
+		if name, found := strings.CutPrefix(other, key.container); found && name == container {
+			return setting{o, value, "annotation " + other, true}, true
 		}
+	}
+	if value, set := pod.Annotations[key.pod]; set {
+		return setting{o, value, "annotation " + key.pod, true}, true
 	}
 	for _, d := range i.Defaults {
 		if value, set := d.Values[o.Name]; set {
-			return setting{o, value, "annotation " + o.key() + " " + d.Of, false}, true
+			return setting{o, value, "annotation " + key.pod + " " + d.Of, false}, true
 		}
 	}
 	return setting{o, o.byDefault, "", false}, o.byDefault != ""
@@ -77,8 +81,8 @@ func (i *Injector) settingOf(o Option, pod *corev1.Pod, container string) (setti
 // settings are all that holds for a container.
 func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
 	var list []setting
-	for _, o := range options {
-		if s, set := i.settingOf(o, pod, container); set && o.suits(owner) {
+	for index := range options {
+		if s, set := i.settingOf(index, pod, container); set && s.suits(owner) {
 			list = append(list, s)
 		}
 	}
@@ -95,14 +99,10 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which leaves nobody to do that; remove one of them",
 				s.source, list[mode].source, modeExec)
 		case s.explicit: // over a mode by default
-			return i.withoutMode(list), nil
+			return slices.Delete(list, mode, mode+1), nil
 		}
 	}
 	return kept, nil
-}
-
-func (i *Injector) withoutMode(list []setting) []setting {
-	return slices.DeleteFunc(list, func(s setting) bool { return s.Name == "mode" })
 }
 
 // maxArg is what the kernel takes for one argument, with its final zero byte

@@ -150,7 +150,7 @@ func publish(t *testing.T, report Report) {
 	}
 	written, err := page.Section(readme, section)
 	require.NoError(t, err)
-	require.Equal(t, report.Summary(), written, "README.md says otherwise; \"make equality\" writes what was found")
+	require.Equal(t, report.Summary(), written, "README.md says otherwise; \"make equality ARGS=-update\" writes what was found")
 }
 
 // tekton is the version of Tekton's module that this one requires, and where it is.

@@ -89,7 +89,7 @@ func (r Report) count(directory string, is func(Finding) bool) (n int) {
 
 const explanation = `# Wrapped or not, nobody can tell
 
-This page is made by ` + "`make equality`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that opted in and, at the same time, in one that didn't.
+This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that opted in and, at the same time, in one that didn't.
 
 **What is changed in an example.** A reference to an image is replaced by the image here of the same kind, without tag and digest; its kind is the last element of its repository's path. There are: %s. (` + "`nop`" + ` is Tekton's own.) ` + "`generateName`" + ` becomes a name, so that the same things have the same names, and namespaces are left out. Nothing else.
 
