@@ -180,8 +180,10 @@ func TestASignalDuringAHookIsKeptForTheCommand(t *testing.T) {
 	input, release, err := os.Pipe()
 	require.NoError(t, err)
 	defer input.Close()
-	p := begin(t, []string{entrypoint, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=echo hook; read x <&3 || :", "--",
-		"sleep", "60"}, func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{input} })
+	p := begin(t, []string{
+		entrypoint, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=echo hook; read x <&3 || :", "--",
+		"sleep", "60",
+	}, func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{input} })
 	p.expect("hook")
 	p.send(syscall.SIGUSR2)
 	require.NoError(t, release.Close())
@@ -189,8 +191,10 @@ func TestASignalDuringAHookIsKeptForTheCommand(t *testing.T) {
 }
 
 func TestAHookIsToldOfTheEnd(t *testing.T) {
-	p := begin(t, []string{entrypoint, "-before-start=sh", "-before-start-arg=-c",
-		"-before-start-arg=trap 'echo told; exit 0' TERM; echo hook; while :; do sleep 0.05; done", "--", "echo", "started"})
+	p := begin(t, []string{
+		entrypoint, "-before-start=sh", "-before-start-arg=-c",
+		"-before-start-arg=trap 'echo told; exit 0' TERM; echo hook; while :; do sleep 0.05; done", "--", "echo", "started",
+	})
 	p.expect("hook")
 	p.send(syscall.SIGTERM)
 	p.expect("told")

@@ -16,6 +16,7 @@ package await
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -119,12 +120,9 @@ func (f Files) directories() []string {
 	var list []string
 	add := func(path string) {
 		dir := filepath.Dir(path)
-		for _, known := range list {
-			if known == dir {
-				return
-			}
+		if !slices.Contains(list, dir) {
+			list = append(list, dir)
 		}
-		list = append(list, dir)
 	}
 	for _, c := range f.All {
 		add(c.Path)

@@ -47,7 +47,7 @@ func (w watch) close() {
 // sleep returns after the pause, or earlier if a directory has changed.
 func (w watch) sleep(pause time.Duration) {
 	// The kernel passes over a descriptor that is negative.
-	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
 	timeout := unix.NsecToTimespec(pause.Nanoseconds())
 	n, err := unix.Ppoll(fds, &timeout, nil)
 	switch {

@@ -216,7 +216,7 @@ func (s stat) started() time.Time {
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) != nil {
 		return time.Time{}
 	}
-	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks)
+	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks) //nolint:gosec // centuries
 	return time.Now().Add(-age)
 }
 

@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,10 +25,10 @@ func TestEnvironmentEdits(t *testing.T) {
 		"none":                  {environmentEdits{}, env},
 		"each of a name":        {environmentEdits{unset: []string{"A", "missing"}}, []string{"B=2", "noequals", "", "AB=4"}},
 		"in the first's place":  {environmentEdits{set: []string{"A="}}, []string{"A=", "B=2", "noequals", "", "AB=4"}},
-		"a new one at the end":  {environmentEdits{set: []string{"C=x=y"}}, append(env[:len(env):len(env)], "C=x=y")},
+		"a new one at the end":  {environmentEdits{set: []string{"C=x=y"}}, append(slices.Clip(env), "C=x=y")},
 		"a file":                {environmentEdits{files: []string{file}}, []string{"A=1", "B=file", "A=3", "noequals", "", "AB=4", "F='to the letter'", "G=a=b"}},
 		"unset, file, set":      {environmentEdits{[]string{"A", "B"}, []string{file}, []string{"F=set"}}, []string{"noequals", "", "AB=4", "F=set", "B=file", "G=a=b"}},
-		"the last of a name":    {environmentEdits{set: []string{"D=1", "D=2"}}, append(env[:len(env):len(env)], "D=2")},
+		"the last of a name":    {environmentEdits{set: []string{"D=1", "D=2"}}, append(slices.Clip(env), "D=2")},
 		"what was unset is set": {environmentEdits{unset: []string{"AB"}, set: []string{"AB=5"}}, []string{"A=1", "B=2", "A=3", "noequals", "", "AB=5"}},
 	} {
 		got, err := test.edits.apply(append([]string{}, env...))

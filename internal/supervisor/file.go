@@ -62,7 +62,7 @@ func writeFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = writeAll(fd, data)
+	err = writeAll(fd, data)
 	if closed := unix.Close(fd); err == nil {
 		err = closed
 	}
@@ -75,16 +75,16 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-func writeAll(fd int, data []byte) (written int, err error) {
-	for written < len(data) {
-		n, err := unix.Write(fd, data[written:])
+func writeAll(fd int, data []byte) error {
+	for len(data) > 0 {
+		n, err := unix.Write(fd, data)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return written, err
+			return err
 		default:
-			written += n
+			data = data[n:]
 		}
 	}
-	return written, nil
+	return nil
 }

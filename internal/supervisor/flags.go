@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
-	"github.com/entrypointer/entrypointer/internal/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // The values of -mode.
@@ -77,16 +77,26 @@ replaces itself with it, for a command that insists on being PID 1.`, setMode},
 be repeated; those for the platform that we run on are used, and it is
 an error if there are none.`, addPlatform},
 	{"arg", "WORD", `A word of the -platform before it.`, addArg},
-	{"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`,
-		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.All })},
-	{"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
-		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All })},
-	{"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`,
-		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.Abort })},
-	{"wait-abort-content", "PATH", `Wait no longer once this file is there and not empty. May be repeated.`,
-		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.Abort })},
-	{"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
-		setDuration(func(o *options) *time.Duration { return &o.wait.Limit })},
+	{
+		"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`,
+		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.All }),
+	},
+	{
+		"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
+		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All }),
+	},
+	{
+		"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`,
+		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+	},
+	{
+		"wait-abort-content", "PATH", `Wait no longer once this file is there and not empty. May be repeated.`,
+		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+	},
+	{
+		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
+		setDuration(func(o *options) *time.Duration { return &o.wait.Limit }),
+	},
 	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
 .err, which other containers wait for, create the latter.`, setPath(func(o *options) *string { return &o.postFile })},
 	{"unset-env", "NAME", `Start the command without this variable. May be repeated.`, addUnset},
@@ -96,16 +106,24 @@ are empty or begin with # are skipped. May be repeated.`, addEnvFile},
 	{"before-start", "PROGRAM [-before-start-arg=WORD ...]", `Run this before the command, with its environment and output. May be
 repeated; the first that fails is the end of it, with its exit code.`, addHook},
 	{"before-start-arg", "WORD", `An argument of the -before-start before it.`, addHookArg},
-	{"before-start-timeout", "DURATION", `The longest time for each of them, 1m by default.`,
-		setDuration(func(o *options) *time.Duration { return &o.hookTimeout })},
-	{"timeout", "DURATION", `The longest time for the command to run: then it gets SIGTERM, after
+	{
+		"before-start-timeout", "DURATION", `The longest time for each of them, 1m by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.hookTimeout }),
+	},
+	{
+		"timeout", "DURATION", `The longest time for the command to run: then it gets SIGTERM, after
 -grace-period SIGKILL, and the exit code is 124.`,
-		setDuration(func(o *options) *time.Duration { return &o.timeout })},
-	{"grace-period", "DURATION", `The time between the two signals, 30s by default.`,
-		setDuration(func(o *options) *time.Duration { return &o.gracePeriod })},
+		setDuration(func(o *options) *time.Duration { return &o.timeout }),
+	},
+	{
+		"grace-period", "DURATION", `The time between the two signals, 30s by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.gracePeriod }),
+	},
 	{"success-exit-codes", "CODE[-CODE][,...]", `Exit codes of the command that count as success: exit with 0 instead.`, setSuccesses},
-	{"status-file", "PATH", `Keep a JSON object there that says what became of the command.`,
-		setPath(func(o *options) *string { return &o.statusFile })},
+	{
+		"status-file", "PATH", `Keep a JSON object there that says what became of the command.`,
+		setPath(func(o *options) *string { return &o.statusFile }),
+	},
 	{"termination-message", "PATH", `Write that object to this file at the end, if nobody else has written
 to it.`, setPath(func(o *options) *string { return &o.terminationMessage })},
 	{"pause", "before-start|after-failure[,...]", `Stop there until released by "entrypoint continue".`, setPause},

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/await"
-	"github.com/entrypointer/entrypointer/internal/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // with is what the command line says when it says this only.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
-	"github.com/entrypointer/entrypointer/internal/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // Each function here sets a flag's value, and returns what would be right if it

@@ -190,7 +190,7 @@ func leaveTerminationMessage(path string, json []byte) {
 	}
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
 	if err == nil {
-		_, err = writeAll(fd, json)
+		err = writeAll(fd, json)
 		_ = unix.Close(fd)
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/entrypointer/entrypointer/internal/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // Each function here makes flags of an annotation's value, or says what would

@@ -19,7 +19,7 @@ import (
 
 // eachWay runs a test with the means to make a pod, and once more with pods that
 // ask to be wrapped.
-func eachWay(t *testing.T, test func(t *testing.T, namespace string, make func(name string, containers ...corev1.Container) *corev1.Pod)) {
+func eachWay(t *testing.T, test func(t *testing.T, namespace string, pod func(name string, containers ...corev1.Container) *corev1.Pod)) {
 	t.Helper()
 	t.Run("unwrapped", func(t *testing.T) {
 		t.Parallel()
