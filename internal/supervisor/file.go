@@ -17,13 +17,21 @@ import (
 // errTooLong is the error of a file that holds more than may be read.
 const errTooLong = unix.EFBIG
 
-// readFile returns what a file holds, which may be no more than limit bytes.
+// errEndless is the error of a pipe.
+const errEndless = unix.ESPIPE
+
+// readFile returns what a file holds, which may be no more than limit bytes. It
+// doesn't wait for anybody to write.
 func readFile(name string, limit int) ([]byte, error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		return nil, errEndless
+	}
 	buf := make([]byte, 0, 16<<10)
 	for {
 		buf = slices.Grow(buf, 4<<10)
