@@ -63,10 +63,11 @@ func readHead(name string, n int) ([]byte, error) {
 }
 
 // writeFile puts data at the path, at once: who reads it sees all of it, or
-// what was there before.
+// what was there before. It waits for nobody to read: the command may have put
+// a pipe in its way.
 func writeFile(path string, data []byte) error {
 	temporary := path + ".new"
-	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
+	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return err
 	}
@@ -89,6 +90,7 @@ func writeAll(fd int, data []byte) (written int, err error) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
+			disown(err)
 			return written, err
 		default:
 			written += n

@@ -127,12 +127,15 @@ func (s *supervision) supervise(argv, env []string) error {
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
 	s.oomKills = s.countOOMKills() - killed
+	if end.Signaled() {
+		s.signal = end.Signal()
+	}
 	switch {
 	case late:
 		return &failure{exitTimeout, reasonTimeout, "running " + strconv.Quote(argv[0]) + ": not done after " +
 			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise -timeout"}
 	case end.Signaled():
-		s.signal, s.reason = end.Signal(), reasonSignalled
+		s.reason = reasonSignalled
 		if s.oomKills > 0 && s.signal == syscall.SIGKILL {
 			s.reason = reasonOOMKilled
 		}
@@ -155,7 +158,7 @@ func (s *supervision) countOOMKills() int {
 
 // finish tells whoever asked how it ended, and returns the code to exit with.
 func (s *supervision) finish() int {
-	if s.exitCode != 0 {
+	if s.exitCode != 0 || s.command != 0 { // what is a success to us isn't one to the steps after it
 		leavePostFile(s.opts.postFile)
 	}
 	if !s.opts.reports() {
