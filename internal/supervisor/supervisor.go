@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/await"
 )
 
 // version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
@@ -50,6 +52,7 @@ type supervision struct {
 	opts *options
 	status
 	publisher
+	passedOver bool // its turn won't come; the command knows, and only says so
 }
 
 // run returns the code to exit with.
@@ -83,6 +86,9 @@ func (s *supervision) prepare() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.passedOver {
+		return env, nil
+	}
 	if err := s.runHooks(env); err != nil {
 		return nil, err
 	}
@@ -98,7 +104,8 @@ func (s *supervision) prepare() ([]string, error) {
 func (s *supervision) awaitTurn() {
 	if len(s.opts.wait.All) > 0 {
 		s.report(phaseWaiting)
-		_, _ = s.opts.wait.Wait()
+		result, _ := s.opts.wait.Wait()
+		s.passedOver = result == await.Aborted
 	}
 }
 
@@ -165,7 +172,7 @@ func (s *supervision) finish() int {
 		return s.exitCode
 	}
 	s.finished = time.Now()
-	if s.exitCode != 0 && !s.wasAskedToEnd() {
+	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
 		keepSignals()
 		s.pauseAt(pauseAfterFailure)
 	}
