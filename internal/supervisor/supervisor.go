@@ -82,6 +82,11 @@ func (s *supervision) prepare() ([]string, error) {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
 		catchSignals()
 	}
+	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
+		// PID 1 inherits orphans by nature. In mode exec they would be the
+		// command's, which doesn't expect them.
+		becomeSubreaper()
+	}
 	env, err := s.opts.env.apply(environ())
 	if err != nil {
 		return nil, err
@@ -206,12 +211,10 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 		attr.Foreground, attr.Ctty = true, term.fd
 	}
 	if os.Getpid() != 1 {
-		// PID 1 needs neither: it inherits orphans by nature, and nothing
-		// in its namespace outlives it.
-		becomeSubreaper()
-		// The kernel goes by the end of the thread that forked, not of the
-		// process. It comes to the same: the Go runtime ends no thread but
-		// one whose goroutine ended while locked to it.
+		// Nothing outlives PID 1 in its namespace. The kernel goes by the end
+		// of the thread that forked, not of the process. It comes to the same:
+		// the Go runtime ends no thread but one whose goroutine ended while
+		// locked to it.
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	return attr
