@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
@@ -135,6 +137,9 @@ func (s *supervision) supervise(argv, env []string) error {
 	late := limit.stop()
 	if err != nil {
 		return err
+	}
+	if term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+		term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
 	}
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
