@@ -117,6 +117,20 @@ func TestSignalsFromWithin(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
+// TestAKillIsForTheCommand leaves what a hook has started alone, be it in
+// a session of its own or not.
+func TestAKillIsForTheCommand(t *testing.T) {
+	p, control := container(t, "-before-start=sh", "-before-start-arg=-c",
+		"-before-start-arg=setsid sleep 60 >/dev/null 2>&1 & sleep 61 >/dev/null 2>&1 &", "--", "sh", "-c", "echo started; exec sleep 62")
+	p.expect("started")
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "S")) == 3 }, deadline, time.Millisecond)
+	require.Zero(t, control("signal", "STOP").Code)
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) > 0 }, deadline, time.Millisecond)
+	require.Len(t, childrenInState(p.Process.Pid, "T"), 1)
+	require.Zero(t, control("signal", "KILL").Code)
+	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
+}
+
 func TestStatusOfAnEntrypointOfWhichNothingWasAsked(t *testing.T) {
 	start := time.Now()
 	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")

@@ -163,6 +163,19 @@ func TestCtrlCKills(t *testing.T) {
 	})
 }
 
+// TestCtrlCEndsAPause: the terminal was the command's, which is gone by then.
+func TestCtrlCEndsAPause(t *testing.T) {
+	for _, argv := range [][]string{
+		{entrypoint, "-pause=after-failure", "--", "sh", "-c", "stty -echo; exit 6"},
+		{entrypoint, "-pause=before-start,after-failure", "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=exit 6", "--", "true"},
+	} {
+		c := onConsole(t, argv)
+		c.waitFor("after-failure:")
+		c.enter("\x03")
+		require.Equal(t, 6, c.end())
+	}
+}
+
 // TestCtrlZStopsNothing is for a container, where no shell could resume what
 // was stopped: the kernel discards it for a bare process.
 func TestCtrlZStopsNothing(t *testing.T) {

@@ -32,6 +32,7 @@ var keys = map[string]func(*Config, string) error{
 	"failed-lookup":      choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups }),
 	"pod-opt-out":        choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
 	"pod-owners":         setOwners,
+	"pod-options":        setPodOptions,
 	"proxy-containers":   setProxies,
 	allowedRegistriesKey: func(c *Config, value string) error { return addPatterns(&c.Lookup.Allowed.Everywhere, value) },
 	"private-addresses":  choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }),
@@ -116,6 +117,25 @@ func setOwners(c *Config, value string) error {
 			return fmt.Errorf("%q is none of %v", word, owners)
 		}
 		c.Policy.Owners = append(c.Policy.Owners, pod.Owner(word))
+	}
+	return nil
+}
+
+func setPodOptions(c *Config, value string) error {
+	c.Policy.PodOptions = nil
+	if value == "all" {
+		return nil
+	}
+	var names []string
+	for _, o := range pod.Options() {
+		names = append(names, o.Name)
+	}
+	c.Policy.PodOptions = []string{}
+	for _, word := range words(value) {
+		if !slices.Contains(names, word) {
+			return fmt.Errorf("%q is no option; use \"all\", or a list, which may be empty, of %s", word, strings.Join(names, ", "))
+		}
+		c.Policy.PodOptions = append(c.Policy.PodOptions, word)
 	}
 	return nil
 }

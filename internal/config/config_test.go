@@ -78,6 +78,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		"failed-lookup":             "admit",
 		"pod-opt-out":               "forbidden",
 		"pod-owners":                "Tekton,Knative",
+		"pod-options":               "mode, pause",
 		"proxy-containers":          "",
 		"allowed-registries":        "docker.io\n*.example, registry.example:5000/team",
 		"allowed-registries.team-a": "ghcr.io/team-a",
@@ -92,7 +93,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		LookupTimeout: 250 * time.Millisecond,
 		Policy: pod.Policy{
 			ImageVolume: true, ForbidOptOut: true, WaiveFailedLookups: true,
-			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{},
+			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, PodOptions: []string{"mode", "pause"},
 		},
 		Lookup: lookup.Options{
 			Allowed: lookup.AllowList{
@@ -133,6 +134,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"static-images", "app: [run]", `key "static-images": it is no YAML of the form`},
 		{"static-images", "app: {command: [run]}", `unknown field`},
 		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
+		{"pod-options", "modes", `key "pod-options": "modes" is no option; use "all", or a list, which may be empty, of mode, hand-off, `},
 		{"defaults", "timeout: [1h]", `key "defaults": it is no YAML of the form`},
 		{"defaults", "timeout: 1x", `key "defaults": option entrypointer.dev/timeout: "1x" is wrong; it can be a duration above zero with a unit`},
 		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},

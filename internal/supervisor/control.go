@@ -69,16 +69,14 @@ func controlSignal(args []string) error {
 	if err != nil {
 		return err
 	}
-	targets := []int{pid}
+	target := pid
 	if !forwarded(sig) {
-		if targets = childrenOf(pid); len(targets) == 0 {
+		if target = commandOf(pid); target == 0 {
 			return ownFailure("sending " + signalName(sig) + ": no command runs")
 		}
 	}
-	for _, target := range targets {
-		if err := syscall.Kill(target, sig); err != nil {
-			return ownFailure("sending " + signalName(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
-		}
+	if err := syscall.Kill(target, sig); err != nil {
+		return ownFailure("sending " + signalName(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
 	}
 	return nil
 }
@@ -144,18 +142,26 @@ func publishedBy(pid int) string {
 // observe is the status of a process that has published none, as far as it
 // can be seen from outside.
 func observe(pid int) *status {
-	running := childrenOf(pid)
-	if len(running) == 0 {
+	command := commandOf(pid)
+	if command == 0 {
 		return &status{phase: phaseWaiting}
 	}
-	// The first of them is the command: it has left the others behind.
-	oldest := readStat(running[0])
-	for _, other := range running[1:] {
-		if stat := readStat(other); stat.start < oldest.start {
-			oldest = stat
+	return &status{phase: phaseRunning, started: readStat(command).started()}
+}
+
+// commandOf is the process that an entrypoint has started, 0 if there is none.
+// Its other children have come to it from those that it started: it is the
+// oldest that leads a group in the entrypoint's session, as a daemon doesn't.
+func commandOf(supervisor int) int {
+	session := readStat(supervisor).session
+	oldest, since := 0, uint64(0)
+	for _, pid := range childrenOf(supervisor) {
+		stat := readStat(pid)
+		if stat.group == pid && stat.session == session && (oldest == 0 || stat.start < since) {
+			oldest, since = pid, stat.start
 		}
 	}
-	return &status{phase: phaseRunning, started: oldest.started()}
+	return oldest
 }
 
 // link is what a symbolic link of /proc says, "" if it can't be read.
@@ -191,9 +197,10 @@ func childrenOf(parent int) (list []int) {
 
 // stat is a part of /proc/PID/stat, proc_pid_stat(5); zero if there is none.
 type stat struct {
-	parent int
-	state  byte
-	start  uint64 // clock ticks since boot
+	parent, group, session int
+
+	state byte
+	start uint64 // clock ticks since boot
 }
 
 func readStat(pid int) stat {
@@ -203,9 +210,12 @@ func readStat(pid int) stat {
 	if len(fields) < 20 {
 		return stat{}
 	}
-	parent, _ := strconv.Atoi(fields[1])
-	start, _ := strconv.ParseUint(fields[19], 10, 64)
-	return stat{parent, fields[0][0], start}
+	s := stat{state: fields[0][0]}
+	s.parent, _ = strconv.Atoi(fields[1])
+	s.group, _ = strconv.Atoi(fields[2])
+	s.session, _ = strconv.Atoi(fields[3])
+	s.start, _ = strconv.ParseUint(fields[19], 10, 64)
+	return s
 }
 
 // ticks is how many of them are a second, for programs: USER_HZ on all of Linux.

@@ -29,37 +29,56 @@ func (e environmentEdits) apply(env []string) ([]string, error) {
 	for _, name := range e.unset {
 		env = slices.DeleteFunc(env, func(kv string) bool { return isVariable(kv, name) })
 	}
+	var variables []string
 	for _, path := range e.files {
-		variables, err := readEnvFile(path)
+		read, err := readEnvFile(path)
 		if err != nil {
 			return nil, err
 		}
-		for _, kv := range variables {
-			env = setVariable(env, kv)
-		}
+		variables = append(variables, read...)
 	}
-	for _, kv := range e.set {
-		env = setVariable(env, kv)
-	}
-	return env, nil
+	return setVariables(env, append(variables, e.set...)), nil
 }
 
 func isVariable(kv, name string) bool {
 	return strings.HasPrefix(kv, name) && strings.HasPrefix(kv[len(name):], "=")
 }
 
-// setVariable puts kv in the place of the first variable of its name, of which
-// it leaves no other, or at the end.
-func setVariable(env []string, kv string) []string {
-	name, _, _ := strings.Cut(kv, "=")
-	same := func(other string) bool { return isVariable(other, name) }
-	at := slices.IndexFunc(env, same)
-	if at < 0 {
-		return append(env, kv)
+// setVariables puts each of the variables in the place of the first one of its
+// name, of which it leaves no other, or at the end. The last of a name counts.
+func setVariables(env, variables []string) []string {
+	if len(variables) == 0 {
+		return env
 	}
-	env[at] = kv
-	rest := slices.DeleteFunc(env[at+1:], same)
-	return env[:at+1+len(rest)]
+	values := make(map[string]string, len(variables)) // by name, "" when it has its place
+	for _, kv := range variables {
+		values[nameOf(kv)] = kv
+	}
+	all := make([]string, 0, len(env)+len(values))
+	place := func(name string) {
+		if kv := values[name]; kv != "" {
+			all = append(all, kv)
+			values[name] = ""
+		}
+	}
+	for _, kv := range env {
+		name := nameOf(kv)
+		if _, set := values[name]; set && name != kv {
+			place(name)
+		} else {
+			all = append(all, kv)
+		}
+	}
+	for _, kv := range variables {
+		place(nameOf(kv))
+	}
+	return all
+}
+
+// nameOf is what stands before the first =, all of it if there is none.
+func nameOf(kv string) string {
+	name, _, _ := strings.Cut(kv, "=")
+	return name
 }
 
 // readEnvFile reads NAME=VALUE by the line, as docker run --env-file does:
@@ -67,10 +86,12 @@ func setVariable(env []string, kv string) []string {
 func readEnvFile(path string) ([]string, error) {
 	reading := "reading variables from " + strconv.Quote(path)
 	data, err := readFile(path, maxEnvFile)
-	if err == errTooLong {
+	switch {
+	case err == errEndless:
+		return nil, ownFailure(reading + ": it is no file, but a pipe, which may never end: use a file")
+	case err == errTooLong:
 		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel takes no such environment")
-	}
-	if err != nil {
+	case err != nil:
 		return nil, ownFailure(reading + ": " + err.Error() + ": mount the file into the container, and make it readable for its user")
 	}
 	var variables []string

@@ -6,9 +6,12 @@
 package supervisor
 
 import (
+	"bytes"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +54,34 @@ func TestAFileOfVariablesThatIsNone(t *testing.T) {
 	}
 	_, err := environmentEdits{files: []string{dir + "/missing"}}.apply(nil)
 	require.ErrorContains(t, err, `reading variables from "`+dir+`/missing": no such file`)
+}
+
+func TestAFileOfVariablesThatNeverEnds(t *testing.T) {
+	fifo := t.TempDir() + "/fifo"
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	for name, want := range map[string]string{fifo: "it is no file", "/dev/zero": "more than 1048576 bytes", t.TempDir(): "is a directory"} {
+		_, err := environmentEdits{files: []string{name}}.apply(nil)
+		require.ErrorContains(t, err, want, name)
+	}
+	got, err := environmentEdits{files: []string{"/dev/null"}}.apply([]string{"A=1"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"A=1"}, got)
+}
+
+// TestAFullFileOfVariables took minutes when each of them was looked for among
+// all others.
+func TestAFullFileOfVariables(t *testing.T) {
+	var content []byte
+	for n := 0; len(content) < maxEnvFile-10; n++ {
+		content = append(strconv.AppendInt(append(content, 'A'), int64(n), 10), "=\n"...)
+	}
+	file := t.TempDir() + "/env"
+	require.NoError(t, os.WriteFile(file, content, 0o600))
+	got, err := environmentEdits{files: []string{file}, set: []string{"A7=7"}}.apply([]string{"A0=x"})
+	require.NoError(t, err)
+	require.Len(t, got, bytes.Count(content, []byte("\n")))
+	require.Equal(t, []string{"A0=", "A1="}, got[:2])
+	require.Equal(t, "A7=7", got[7])
 }
 
 // FuzzEnvFile has lines that are no variables refused, and the rest kept to the

@@ -54,5 +54,6 @@ func report(err error) int {
 // several processes don't mix.
 func say(line string) {
 	// There is nobody left to tell when stderr can't be written.
-	_, _ = syscall.Write(2, []byte("entrypointer: "+line+"\n"))
+	_, err := syscall.Write(2, []byte("entrypointer: "+line+"\n"))
+	disown(err)
 }

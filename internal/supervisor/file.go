@@ -7,6 +7,8 @@ package supervisor
 
 import (
 	"slices"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,13 +19,21 @@ import (
 // errTooLong is the error of a file that holds more than may be read.
 const errTooLong = unix.EFBIG
 
-// readFile returns what a file holds, which may be no more than limit bytes.
+// errEndless is the error of a pipe.
+const errEndless = unix.ESPIPE
+
+// readFile returns what a file holds, which may be no more than limit bytes. It
+// doesn't wait for anybody to write.
 func readFile(name string, limit int) ([]byte, error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		return nil, errEndless
+	}
 	buf := make([]byte, 0, 16<<10)
 	for {
 		buf = slices.Grow(buf, 4<<10)
@@ -55,10 +65,11 @@ func readHead(name string, n int) ([]byte, error) {
 }
 
 // writeFile puts data at the path, at once: who reads it sees all of it, or
-// what was there before.
+// what was there before. The temporary file is nobody else's: containers that
+// share a volume may be given the same path.
 func writeFile(path string, data []byte) error {
-	temporary := path + ".new"
-	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
+	temporary := path + "." + strconv.FormatInt(time.Now().UnixNano(), 36)
+	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
@@ -81,6 +92,7 @@ func writeAll(fd int, data []byte) error {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
+			disown(err)
 			return err
 		default:
 			data = data[n:]

@@ -86,11 +86,12 @@ an error if there are none.`, addPlatform},
 		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
 	{
-		"wait-abort", "PATH", `Wait no longer once this file exists. May be repeated.`,
+		"wait-abort", "PATH", `Wait no longer once this file exists, and start the command without
+hooks and pauses: it knows what to do. May be repeated.`,
 		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{
-		"wait-abort-content", "PATH", `Wait no longer once this file is there and not empty. May be repeated.`,
+		"wait-abort-content", "PATH", `The same once this file is there and not empty. May be repeated.`,
 		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{

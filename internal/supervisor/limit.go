@@ -6,15 +6,17 @@
 package supervisor
 
 import (
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // A limit ends a process that takes too long. The zero value is none.
 type limit struct {
-	timer   *time.Timer
-	reached atomic.Bool
+	timer *time.Timer
+
+	mu            sync.Mutex // nobody is sent a signal once it has stopped
+	reached, over bool
 }
 
 // start begins to count. When the time is up, the process pid, which leads a
@@ -23,21 +25,38 @@ func (l *limit) start(pid int, after, grace time.Duration) {
 	if after == 0 {
 		return
 	}
+	l.mu.Lock() // until the timer is there
+	defer l.mu.Unlock()
 	l.timer = time.AfterFunc(after, func() {
-		l.reached.Store(true)
-		_ = syscall.Kill(pid, syscall.SIGTERM)
-		time.Sleep(grace)
-		if l.reached.Load() {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-		}
+		l.unlessOver(func() {
+			l.reached = true
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+			_ = syscall.Kill(pid, syscall.SIGCONT) // or a stopped one would hear of nothing but SIGKILL
+			l.timer = time.AfterFunc(grace, func() {
+				l.unlessOver(func() {
+					_ = syscall.Kill(-pid, syscall.SIGKILL)
+					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
+				})
+			})
+		})
 	})
+}
+
+func (l *limit) unlessOver(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		f()
+	}
 }
 
 // stop tells whether the time was up before the process was.
 func (l *limit) stop() bool {
-	if l.timer == nil {
-		return false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	if l.timer != nil {
+		l.timer.Stop()
 	}
-	l.timer.Stop()
-	return l.reached.Swap(false)
+	return l.reached
 }

@@ -15,7 +15,10 @@ func leavePostFile(path string) {
 	if path == "" || exists(path) {
 		return
 	}
-	fd, err := unix.Open(path+".err", unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o666)
+	fd, err := unix.Open(path+".err", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o666)
+	if err == unix.EEXIST {
+		return
+	}
 	if err != nil {
 		say("creating " + path + ".err, which tells other containers of the failure: " + err.Error())
 		return

@@ -48,6 +48,25 @@ func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig])
 // takePending is pending, and forgets it.
 func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&received[sig], 0) > 0 }
 
+// disown takes back the signal by which the kernel tells this thread, beside the
+// error, that a write of ours failed: it isn't meant for the command.
+func disown(err error) {
+	var sig syscall.Signal
+	switch err {
+	case syscall.EPIPE:
+		sig = syscall.SIGPIPE
+	case syscall.EFBIG:
+		sig = syscall.SIGXFSZ
+	default:
+		return
+	}
+	for n := atomic.LoadUint32(&received[sig]); n > 0; n = atomic.LoadUint32(&received[sig]) {
+		if atomic.CompareAndSwapUint32(&received[sig], n, n-1) {
+			return
+		}
+	}
+}
+
 // forwarded reports whether sig is passed on to the child. All are, except
 // those that no process can handle, those that say something about a process's
 // own children, and those by which a Go program (SIGURG, 33) or a C library

@@ -166,7 +166,8 @@ func (p *publisher) publish(json []byte) {
 		for i := copy(padded, json); i < page; i++ {
 			padded[i] = '\n'
 		}
-		_, _ = unix.Pwrite(p.memory, padded, 0)
+		_, err := unix.Pwrite(p.memory, padded, 0)
+		disown(err)
 	}
 	if p.file == "" {
 		return
@@ -188,7 +189,7 @@ func leaveTerminationMessage(path string, json []byte) {
 	if unix.Stat(path, &st) == nil && st.Size > 0 {
 		return
 	}
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
 	if err == nil {
 		err = writeAll(fd, json)
 		_ = unix.Close(fd)

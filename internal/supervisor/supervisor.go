@@ -11,6 +11,10 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/await"
 )
 
 // version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
@@ -50,6 +54,7 @@ type supervision struct {
 	opts *options
 	status
 	publisher
+	passedOver bool // its turn won't come; the command knows, and only says so
 }
 
 // run returns the code to exit with.
@@ -79,9 +84,17 @@ func (s *supervision) prepare() ([]string, error) {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
 		catchSignals()
 	}
+	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
+		// PID 1 inherits orphans by nature. In mode exec they would be the
+		// command's, which doesn't expect them.
+		becomeSubreaper()
+	}
 	env, err := s.opts.env.apply(environ())
 	if err != nil {
 		return nil, err
+	}
+	if s.passedOver {
+		return env, nil
 	}
 	if err := s.runHooks(env); err != nil {
 		return nil, err
@@ -98,7 +111,8 @@ func (s *supervision) prepare() ([]string, error) {
 func (s *supervision) awaitTurn() {
 	if len(s.opts.wait.All) > 0 {
 		s.report(phaseWaiting)
-		_, _ = s.opts.wait.Wait()
+		result, _ := s.opts.wait.Wait()
+		s.passedOver = result == await.Aborted
 	}
 }
 
@@ -124,15 +138,21 @@ func (s *supervision) supervise(argv, env []string) error {
 	if err != nil {
 		return err
 	}
+	if term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+		term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
+	}
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
 	s.oomKills = s.countOOMKills() - killed
+	if end.Signaled() {
+		s.signal = end.Signal()
+	}
 	switch {
 	case late:
 		return &failure{exitTimeout, reasonTimeout, "running " + strconv.Quote(argv[0]) + ": not done after " +
 			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise -timeout"}
 	case end.Signaled():
-		s.signal, s.reason = end.Signal(), reasonSignalled
+		s.reason = reasonSignalled
 		if s.oomKills > 0 && s.signal == syscall.SIGKILL {
 			s.reason = reasonOOMKilled
 		}
@@ -155,14 +175,14 @@ func (s *supervision) countOOMKills() int {
 
 // finish tells whoever asked how it ended, and returns the code to exit with.
 func (s *supervision) finish() int {
-	if s.exitCode != 0 {
+	if s.exitCode != 0 || s.command != 0 { // what is a success to us isn't one to the steps after it
 		leavePostFile(s.opts.postFile)
 	}
 	if !s.opts.reports() {
 		return s.exitCode
 	}
 	s.finished = time.Now()
-	if s.exitCode != 0 && !s.wasAskedToEnd() {
+	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
 		keepSignals()
 		s.pauseAt(pauseAfterFailure)
 	}
@@ -196,12 +216,10 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 		attr.Foreground, attr.Ctty = true, term.fd
 	}
 	if os.Getpid() != 1 {
-		// PID 1 needs neither: it inherits orphans by nature, and nothing
-		// in its namespace outlives it.
-		becomeSubreaper()
-		// The kernel goes by the end of the thread that forked, not of the
-		// process. It comes to the same: the Go runtime ends no thread but
-		// one whose goroutine ended while locked to it.
+		// Nothing outlives PID 1 in its namespace. The kernel goes by the end
+		// of the thread that forked, not of the process. It comes to the same:
+		// the Go runtime ends no thread but one whose goroutine ended while
+		// locked to it.
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	return attr

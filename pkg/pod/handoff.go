@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Where Tekton has what a step waits for
@@ -66,8 +67,8 @@ var (
 )
 
 // parseStep reads a step's argv by the rules of package flag, which Tekton uses.
-// It is uncertain of flags that it doesn't know, and of paths that
-// the kubelet would expand or that aren't absolute.
+// It is uncertain of flags that it doesn't know, of values that Tekton would
+// refuse, and of paths that the kubelet would expand or that aren't absolute.
 func parseStep(argv []string) (s step, certain bool) {
 	if len(argv) == 0 || argv[0] != tektonEntrypoint {
 		return step{}, false
@@ -116,8 +117,11 @@ func (s *step) set(name, value string) (certain bool) {
 		return parseSwitch(value, &s.content)
 	case "breakpoint_on_failure":
 		return parseSwitch(value, &s.breakpoint)
+	case "timeout":
+		_, err := time.ParseDuration(value)
+		return err == nil
 	}
-	return true
+	return !slices.Contains(tektonSwitches, name) || parseSwitch(value, new(bool))
 }
 
 func isUncertainPath(path string) bool {

@@ -4,6 +4,8 @@
 package pod_test
 
 import (
+	"flag"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -132,5 +134,71 @@ func FuzzStep(f *testing.F) {
 			_, path, _ := strings.Cut(flag, "=")
 			require.Contains(t, lines, strings.TrimSuffix(path, ".err"))
 		}
+	})
+}
+
+// tektonWaits is what package flag makes of a step's args, with the flags that
+// Tekton's entrypoint has (its cmd/entrypoint/main.go), false if it would
+// refuse them or do something else than to run a step.
+func tektonWaits(args []string) (waitFiles string, content bool, postFile string, breakpoint, ok bool) {
+	flags := flag.NewFlagSet("entrypoint", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&waitFiles, "wait_file", "", "")
+	flags.BoolVar(&content, "wait_file_content", false, "")
+	flags.StringVar(&postFile, "post_file", "", "")
+	flags.BoolVar(&breakpoint, "breakpoint_on_failure", false, "")
+	flags.Duration("timeout", 0, "")
+	for _, name := range []string{"debug_before_step", "enable_spire", "compress_termination_message"} {
+		flags.Bool(name, false, "")
+	}
+	for _, name := range []string{
+		"entrypoint", "termination_path", "results", "step_results", "when_expressions", "stdout_path", "stderr_path", "on_error",
+		"step_metadata_dir", "result_from", "basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg",
+	} {
+		flags.String(name, "", "")
+	}
+	if end := slices.Index(args, "--"); end > 0 {
+		args = args[:end] // as Tekton does before it parses them (cmd/entrypoint/args.go)
+	}
+	err := flags.Parse(args)
+	return waitFiles, content, postFile, breakpoint, err == nil && flags.NArg() == 0
+}
+
+// FuzzStepAsPackageFlag has us understand a step's args as the program does
+// that is started with them, or not at all.
+func FuzzStepAsPackageFlag(f *testing.F) {
+	for _, seed := range []string{
+		"-wait_file\n/a\n-post_file\n/b", "--wait_file=/a,/b\n-wait_file_content", "-wait_file\n--\n/a", "-wait_file", "x\n-wait_file=/a",
+		"-breakpoint_on_failure=t\n-post_file=/b", "-breakpoint_on_failure\nfalse\n-post_file\n/b", "-stdout_path\n--\n-post_file\n/b", "--\n-post_file\n/b",
+		"-timeout=x\n-wait_file=/a", "-enable_spire=maybe\n-wait_file=/a", "-wait_file_content=\n-wait_file=/a", "---post_file=/a", "-=\n-post_file=/a",
+		"-post_file=/a\n-post_file=", "-help\n-post_file=/a", "-post_file=/a\n-", "-post_file=/a\n", "-on_error=-post_file\n-post_file=/a=b", "-wait_file=",
+	} {
+		f.Add(seed)
+	}
+	injector := newInjector(nil)
+	f.Fuzz(func(t *testing.T, lines string) {
+		args := strings.Split(lines, "\n")
+		p := stepOf()
+		p.Spec.Containers[0].Args = args
+		got := flagsOf(inject(t, injector, p))
+		if len(got) == 0 {
+			return // Tekton waits, as ever
+		}
+		waitFiles, content, postFile, breakpoint, ok := tektonWaits(args)
+		require.True(t, ok, "Tekton's entrypoint would refuse them")
+		var want []string
+		wait := "-wait-file="
+		if content {
+			wait = "-wait-content="
+		}
+		for path := range strings.SplitSeq(waitFiles, ",") {
+			if waitFiles != "" {
+				want = append(want, wait+path, "-wait-abort="+path+".err")
+			}
+		}
+		if postFile != "" && !breakpoint {
+			want = append(want, "-post-file="+postFile)
+		}
+		require.Equal(t, want, got)
 	})
 }

@@ -105,9 +105,9 @@ var options = []Option{
 	},
 	{
 		Name: "termination-message", Value: "`true` or `false`", Default: "`false`", Example: "true",
-		About:  "Whether the status becomes the container's termination message, unless the command writes one itself. Never for Tekton's steps, whose results it would replace.",
+		About:  "Whether the status becomes the container's termination message, unless the command writes one itself. It takes the place of the end of the log that Knative shows of a container that failed. Never for Tekton's steps, whose results it would replace.",
 		flags:  terminationMessageFlag,
-		except: Tekton, afterStart: always,
+		except: Tekton, afterStart: func(value string) bool { return value != "false" },
 	},
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",

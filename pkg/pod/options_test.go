@@ -73,6 +73,7 @@ func TestOptionsBecomeFlags(t *testing.T) {
 		"names":                    {"unset-env", "A, B\nC", []string{"-unset-env=A", "-unset-env=B", "-unset-env=C"}},
 		"files":                    {"env-file", "/a,/$b", []string{"-env-file=/a", "-env-file=/$$b"}},
 		"variables":                {"env", "A=1\n\nB=$(A) 2\r\nC=\n", []string{"-env=A=1", "-env=B=$(A) 2", "-env=C="}},
+		"a name to the letter":     {"env", "$(A)=$(A)", []string{"-env=$$(A)=$(A)"}},
 		"a script":                 {"before-start", "[ \"$A\" ]\necho $(date) $$", []string{"-before-start=/bin/sh", "-before-start-arg=-ec", "-before-start-arg=[ \"$$A\" ]\necho $$(date) $$$$"}},
 		"a command":                {"before-start", ` ["/a", "$b", ""]`, []string{"-before-start=/a", "-before-start-arg=$$b", "-before-start-arg="}},
 		"commands":                 {"before-start", `[["/a"], ["/b", "c"]]`, []string{"-before-start=/a", "-before-start=/b", "-before-start-arg=c"}},
@@ -174,6 +175,29 @@ func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
 	p = annotated(asking(running("a", "x")), "entrypointer.dev/pause", "after-failure")
 	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=after-failure", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
 		"the pod's word counts more than a default mode")
+}
+
+func TestWhatIsTurnedOffContradictsNothing(t *testing.T) {
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec", "entrypointer.dev/termination-message", "false")
+	require.Equal(t, []string{"-mode=exec", "--", "x"}, inject(t, newInjector(nil), p).Pod.Spec.Containers[0].Args)
+}
+
+func TestARelativeTerminationPathIsTheRuntimes(t *testing.T) {
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/termination-message", "true")
+	p.Spec.Containers[0].TerminationMessagePath = "log"
+	require.Equal(t, []string{"-termination-message=/log", "--", "x"}, inject(t, newInjector(nil), p).Pod.Spec.Containers[0].Args)
+}
+
+func TestTheOperatorSaysWhichOptionsPodsMaySet(t *testing.T) {
+	injector := newInjector(nil)
+	injector.Policy.PodOptions = []string{"mode"}
+	injector.Defaults = []pod.Defaults{{Values: map[string]string{"timeout": "1h"}}}
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "supervise")
+	require.Equal(t, []string{"-timeout=1h", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args, "defaults are the operator's own")
+	for _, key := range []string{"entrypointer.dev/before-start", "before-start.entrypointer.dev/a"} {
+		_, err := injector.Inject(t.Context(), "tenant", annotated(asking(running("a", "x")), key, "true"))
+		requireRefused(t, err, pod.InvalidAnnotation, key, "the operator doesn't let pods set this option")
+	}
 }
 
 func TestAStepsTerminationMessageIsTektons(t *testing.T) {

@@ -63,18 +63,19 @@ func absolutePath(path string) (right string) {
 	return ""
 }
 
-// envFlags leaves $(NAME) to the kubelet.
+// envFlags leaves $(NAME) in values to the kubelet. In names, as in those of a
+// container's env, it is to the letter: it could stand for nothing.
 func envFlags(value string, _ target) (flags []string, right string) {
 	for line := range strings.SplitSeq(value, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		name, _, found := strings.Cut(line, "=")
+		name, content, found := strings.Cut(line, "=")
 		if !found || name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.Contains(line, "\x00") {
 			return nil, "lines of the form NAME=VALUE"
 		}
-		flags = append(flags, "-env="+line)
+		flags = append(flags, "-env="+escape(name)+"="+content)
 	}
 	if flags == nil {
 		return nil, "lines of the form NAME=VALUE"
@@ -145,11 +146,14 @@ func terminationMessageFlag(value string, c target) (flags []string, right strin
 	if !on || right != "" {
 		return nil, right
 	}
-	path := c.terminationPath
-	if path == "" {
-		path = corev1.TerminationMessagePathDefault
+	file := c.terminationPath
+	if file == "" {
+		file = corev1.TerminationMessagePathDefault
 	}
-	return []string{"-termination-message=" + escape(path)}, ""
+	if !strings.HasPrefix(file, "/") {
+		file = "/" + file // as container runtimes have it
+	}
+	return []string{"-termination-message=" + escape(file)}, ""
 }
 
 func pauseFlag(value string, _ target) (flags []string, right string) {

@@ -17,6 +17,10 @@ type Policy struct {
 	// the binary by an init container. Kubernetes has such volumes from 1.35 on
 	// (before, behind the feature gate ImageVolume).
 	ImageVolume bool
+	// PodOptions are the names of options that a pod's own annotations may set;
+	// nil means all. Whoever creates a TaskRun may not be trusted with what its
+	// Task does, which hooks and variables could change.
+	PodOptions []string
 	// ForbidOptOut wraps pods even if their own annotation says "false".
 	ForbidOptOut bool
 	// WaiveFailedLookups leaves a container whose image can't be looked up
@@ -40,6 +44,10 @@ var DefaultProxies = []string{
 
 func (p Policy) selects(owner Owner) bool {
 	return p.Owners == nil || slices.Contains(p.Owners, owner)
+}
+
+func (p Policy) letsPodsSet(option string) bool {
+	return p.PodOptions == nil || slices.Contains(p.PodOptions, option)
 }
 
 func (p Policy) isProxy(name string) bool {

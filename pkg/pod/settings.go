@@ -82,9 +82,15 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
 	var list []setting
 	for index := range options {
-		if s, set := i.settingOf(index, pod, container); set && s.suits(owner) {
-			list = append(list, s)
+		s, set := i.settingOf(index, pod, container)
+		if !set || !s.suits(owner) {
+			continue
 		}
+		if s.explicit && !i.Policy.letsPodsSet(s.Name) {
+			return nil, refuse(InvalidAnnotation, "reading %s: the operator doesn't let pods set this option; remove the annotation, or ask for %q in pod-options of the injector's configuration",
+				s.source, s.Name)
+		}
+		list = append(list, s)
 	}
 	mode := slices.IndexFunc(list, func(s setting) bool { return s.Name == "mode" && s.value == modeExec })
 	if mode < 0 {

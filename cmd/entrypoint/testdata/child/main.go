@@ -47,6 +47,10 @@ func main() {
 		var sig int32
 		check(unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0))
 		fmt.Println(sig)
+	case "subreaper":
+		var is int32
+		check(unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0))
+		fmt.Println(is)
 	case "spin":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
