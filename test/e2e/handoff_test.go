@@ -75,7 +75,7 @@ func TestStepsAreHandedOverInOrder(t *testing.T) {
 func TestManyTaskRunsAtOnceHandTheirStepsOverInOrder(t *testing.T) {
 	t.Parallel()
 	both := newPair(t)
-	const runs = 10
+	const runs = 5 // in each
 	for i := range runs {
 		both.createTaskRun(t, chain(t, fmt.Sprint("run-", i), 3))
 	}
