@@ -21,6 +21,11 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
+// muchPatience is what a TaskRun may take, tried again or not. Tekton lets its
+// first step begin by an annotation that the pod mounts as a file, and now and
+// then the kubelet takes a minute and a half to write that, wrapped or not.
+const muchPatience = 3 * patience
+
 // outcome is what the order of a TaskRun's steps can have an effect on.
 type outcome struct {
 	Succeeded corev1.ConditionStatus
@@ -91,11 +96,20 @@ func (both pair) end(t *testing.T, name string) (plain, wrapped outcome) {
 	return outcomeIn(t, both.plain, name), outcomeIn(t, both.optedIn, name)
 }
 
-func outcomeIn(t *testing.T, namespace, name string) outcome {
+func outcomeIn(t *testing.T, namespace, name string) (o outcome) {
 	t.Helper()
-	run, err := cluster.TaskRunDone(t.Context(), namespace, name)
-	require.NoError(t, err)
-	return outcomeOf(run.Status)
+	eventually(t, muchPatience, fmt.Sprintf("TaskRun %q in namespace %q to be done", name, namespace), func() error {
+		run, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if condition := run.Status.GetCondition(apis.ConditionSucceeded); condition == nil || condition.IsUnknown() {
+			return fmt.Errorf("it says %v", condition)
+		}
+		o = outcomeOf(run.Status)
+		return nil
+	})
+	return o
 }
 
 // requireSame runs a TaskRun in a pair of its own, side by side, and returns
@@ -129,7 +143,7 @@ func podOfTaskRun(t *testing.T, namespace, name string) (p *corev1.Pod) {
 // the others run: they wait for it.
 func waitUntilStepsWait(t *testing.T, namespace, name string) {
 	t.Helper()
-	eventually(t, patience, fmt.Sprintf("the steps of TaskRun %q in namespace %q to run", name, namespace), func() error {
+	eventually(t, muchPatience, fmt.Sprintf("the steps of TaskRun %q in namespace %q to run", name, namespace), func() error {
 		run, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
