@@ -29,8 +29,9 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make bench   what admission and the supervisor cost, into the README'
-	@echo 'make bench-supervisor  the latter alone, which needs no cluster'
+	@echo 'make bench   what admission, the hand-off and the supervisor cost, into the README'
+	@echo 'make bench-handoff     the second of them alone'
+	@echo 'make bench-supervisor  the last alone, which needs no cluster'
 	@echo 'make equality  Tekton'\''s own examples with and without; ARGS=-update writes the table in README.md'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
@@ -64,6 +65,11 @@ equality: deploy
 .PHONY: bench
 bench: bench-supervisor deploy
 	@$(in-cluster) go run ./test/bench -update
+	@$(in-cluster) go run ./test/bench/handoff -update
+
+.PHONY: bench-handoff
+bench-handoff: deploy
+	@$(in-cluster) go run ./test/bench/handoff -update
 
 .PHONY: bench-supervisor
 bench-supervisor:

@@ -19,7 +19,7 @@ type costs struct {
 	turns                  int
 	idle                   time.Duration
 	starts, exits, signals map[*peer][]time.Duration
-	waits                  map[*peer]waiter
+	waits                  map[*peer]kit.Usage
 }
 
 // render makes the table. Peers that are replaced by the command have no
@@ -46,7 +46,7 @@ func render(peers []*peer, absent []absence, c costs) string {
 		w := c.waits[p]
 		last := []string{"", "", ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50)), "", ""}
 		if !p.replaced {
-			last[0], last[1], last[4], last[5] = mb(w.rssAnon), mb(w.rss), fmt.Sprint(w.wakeups), ms(w.cpu)
+			last[0], last[1], last[4], last[5] = mb(w.RSSAnon), mb(w.RSS), fmt.Sprint(w.Wakeups), ms(w.CPU)
 		}
 		row(append(cells, last...)...)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 func TestRender(t *testing.T) {
@@ -26,7 +28,7 @@ func TestRender(t *testing.T) {
 			bare: {1e6, 1e6, 2e6}, tini: {1e6, 2e6, 4e6}, ours: {2e6, 3e6, 9e6}, exec: {1e6, 1.5e6, 2e6},
 		},
 		exits: same(250e3), signals: same(100e3),
-		waits: map[*peer]waiter{tini: {rssAnon: 1e5, rss: 1e6, wakeups: 60, cpu: 1e6}, ours: {rssAnon: 7e5, rss: 2e6}, bare: {}, exec: {rss: 1}},
+		waits: map[*peer]kit.Usage{tini: {RSSAnon: 1e5, RSS: 1e6, Wakeups: 60, CPU: 1e6}, ours: {RSSAnon: 7e5, RSS: 2e6}, bare: {}, exec: {RSS: 1}},
 	}
 	table, _, _ := strings.Cut(render([]*peer{bare, ours, exec, tini}, []absence{{"other", "a | b"}}, c), "\n\n")
 	rows := strings.Split(table, "\n")
@@ -42,13 +44,6 @@ func TestRender(t *testing.T) {
 func TestRenderWithoutTini(t *testing.T) {
 	bare, ours := &peer{name: bareName, replaced: true}, &peer{name: "ours"}
 	require.Contains(t, render([]*peer{bare, ours}, nil, costs{}), "| ours | 0.00 MB | 0.00 ms | 0.00 ms | 0.00 ms |  | 0.00 MB |")
-}
-
-func TestField(t *testing.T) {
-	const status = "Name:\tRssAnon:\nVmRSS:\t    1336 kB\nRssAnon:\t      92 kB\nvoluntary_ctxt_switches:\t5\n"
-	require.Equal(t, int64(92), field(status, "RssAnon"))
-	require.Equal(t, int64(5), field(status, "voluntary_ctxt_switches"))
-	require.Zero(t, field(status, "nonvoluntary_ctxt_switches"))
 }
 
 func TestLastLine(t *testing.T) {

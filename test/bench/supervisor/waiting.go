@@ -9,27 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
-
-// A waiter is what a supervisor takes while its child runs.
-type waiter struct {
-	rssAnon, rss int64 // bytes
-	// While there is nothing to do:
-	wakeups int64
-	cpu     time.Duration
-}
 
 // waiting has all peers wait at the same time. It watches them idle, and then
 // sends them signals.
 func waiting(ctx context.Context, peers []*peer, child string, turns int, idle time.Duration) (
-	signals map[*peer][]time.Duration, waits map[*peer]waiter, err error,
+	signals map[*peer][]time.Duration, waits map[*peer]kit.Usage, err error,
 ) {
 	all := make(map[*peer]*running)
 	defer func() {
@@ -52,11 +40,11 @@ func waiting(ctx context.Context, peers []*peer, child string, turns int, idle t
 }
 
 // watch looks at each process before and after a while in which nothing happens.
-func watch(ctx context.Context, all map[*peer]*running, idle time.Duration) (map[*peer]waiter, error) {
-	look := func() (map[*peer]waiter, error) {
-		seen := make(map[*peer]waiter)
+func watch(ctx context.Context, all map[*peer]*running, idle time.Duration) (map[*peer]kit.Usage, error) {
+	look := func() (map[*peer]kit.Usage, error) {
+		seen := make(map[*peer]kit.Usage)
 		for p, r := range all {
-			w, err := inspect(r.pid)
+			w, err := kit.UsageOf(r.pid)
 			if err != nil {
 				return nil, fmt.Errorf("looking at %s: %w", p.name, err)
 			}
@@ -72,8 +60,8 @@ func watch(ctx context.Context, all map[*peer]*running, idle time.Duration) (map
 	pause(ctx, idle)
 	after, err := look()
 	for p, w := range after {
-		w.wakeups -= before[p].wakeups
-		w.cpu -= before[p].cpu
+		w.Wakeups -= before[p].Wakeups
+		w.CPU -= before[p].CPU
 		after[p] = w
 	}
 	return after, errors.Join(err, ctx.Err())
@@ -84,46 +72,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// inspect reads what the kernel has counted since the process began.
-func inspect(pid int) (w waiter, err error) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
-	if err != nil {
-		return w, err
-	}
-	w.rssAnon, w.rss = field(string(status), "RssAnon")<<10, field(string(status), "VmRSS")<<10
-	threads, err := filepath.Glob(filepath.Join(dir, "task/*/status"))
-	if err != nil {
-		return w, err
-	}
-	for _, thread := range threads {
-		status, err := os.ReadFile(thread)
-		if err != nil {
-			return w, err
-		}
-		// How often it went to sleep of its own.
-		w.wakeups += field(string(status), "voluntary_ctxt_switches")
-	}
-	var cpu unix.Timespec
-	// The clock of another process, as of clock_getcpuclockid(3): finer than
-	// the ticks in /proc.
-	clock := int32(^pid<<3 | 2) //nolint:gosec // G115: process IDs have 22 bits
-	if err := unix.ClockGettime(clock, &cpu); err != nil {
-		return w, fmt.Errorf("reading the CPU time of process %d: %w", pid, err)
-	}
-	w.cpu = time.Duration(cpu.Nano())
-	return w, nil
-}
-
-// field is a number in a status file of /proc, 0 if it isn't there.
-func field(status, name string) int64 {
-	for line := range strings.Lines(status) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			n, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
-			return n
-		}
-	}
-	return 0
 }

@@ -10,6 +10,7 @@
 //	child read        prints how many bytes came on stdin
 //	child deathsig    prints the signal that it gets at its parent's end
 //	child spin        waits for its end
+//	child turn a b c  takes the turn b after a; see turn
 package main
 
 import (
@@ -54,6 +55,8 @@ func main() {
 	case "spin":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	case "turn":
+		turn(os.Args[2], os.Args[3], os.Args[4] == "content")
 	}
 }
 
@@ -126,6 +129,28 @@ func forkAndForget(n int) {
 			}
 		}
 	}
+}
+
+// turn makes own.begun, works for a moment, and makes own.done, the last before
+// the file that others wait for, own.out: that is there, but empty, from the
+// beginning if they wait for a content. It fails if before.done isn't there,
+// unless before is none.
+func turn(before, own string, content bool) {
+	if before != "none" {
+		_, err := os.Stat(before + ".done")
+		check(err)
+	}
+	create(own+".begun", "")
+	if content {
+		create(own+".out", "")
+	}
+	time.Sleep(time.Millisecond)
+	create(own+".done", "")
+	create(own+".out", "over to you\n")
+}
+
+func create(path, content string) {
+	check(os.WriteFile(path, []byte(content), 0o600))
 }
 
 func size(r io.Reader) (n int) {

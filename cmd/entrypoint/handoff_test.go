@@ -1,0 +1,92 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// The extent of TestNothingStartsEarly.
+const (
+	chains = 16
+	turns  = 128 // of each chain
+	ahead  = 8   // processes of a chain at a time: one works, the others wait
+)
+
+// TestNothingStartsEarly hands over from process to process, thousands of times,
+// in a directory where something happens all the time, and with every processor
+// busy. Each child fails if the one before it hasn't done what it does before it
+// makes the file that is waited for.
+func TestNothingStartsEarly(t *testing.T) {
+	for range runtime.NumCPU() {
+		begin(t, []string{"sh", "-c", "while :; do :; done"})
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // who waits for ever is killed then
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for c := range chains {
+		group.Go(func() error { return runChain(ctx, filepath.Join(dir, strconv.Itoa(c)), c%2 == 0) })
+	}
+	require.NoError(t, group.Wait())
+	done, err := filepath.Glob(filepath.Join(dir, "*.done"))
+	require.NoError(t, err)
+	require.Len(t, done, chains*turns)
+}
+
+// runChain runs the processes of a chain, whose files begin with path. They
+// wait for files that appear, or for files that get a content.
+func runChain(ctx context.Context, path string, content bool) error {
+	flag, how := "-wait-file=", "file"
+	if content {
+		flag, how = "-wait-content=", "content"
+	}
+	var running []*exec.Cmd
+	before := "none"
+	for n := range turns {
+		own := fmt.Sprint(path, "-", n)
+		argv := []string{"-mode=" + [...]string{"supervise", "exec"}[n%2]}
+		if n > 0 {
+			argv = append(argv, flag+before+".out", "-wait-abort="+before+".out.err")
+		}
+		cmd := exec.CommandContext(ctx, entrypoint, append(argv, "--", child, "turn", before, own, how)...)
+		cmd.Stderr = new(bytes.Buffer)
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		if running = append(running, cmd); len(running) == ahead {
+			if err := ended(running[0]); err != nil {
+				return err
+			}
+			running = running[1:]
+		}
+		before = own
+	}
+	for _, cmd := range running {
+		if err := ended(cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ended(cmd *exec.Cmd) error {
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("running %q: %w: %s", cmd.Args, err, cmd.Stderr)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Handoff measures how long it takes from the end of a TaskRun's step to the
+// start of the next, in a namespace that opted in and in one that didn't,
+// taking turns, on the cluster that KUBECONFIG names, and prints the table of the
+// README. With -update, it writes it there, and draws docs/handoff.svg.
+//
+// It looks at processes of the steps, and compares their clocks with its own, so
+// it has to run on the only node of the cluster.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/page"
+)
+
+// lengths are how many steps the TaskRuns have; drawn is the one of the plot.
+var lengths = []int{1, 2, 8, 20}
+
+const drawn = 8
+
+// enough is when no other round begins: on a machine that does other things as
+// well, there are fewer.
+const enough = 2*time.Minute + 30*time.Second
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("bench: ")
+	update := flag.Bool("update", false, "write the table into the README, and the plot into docs")
+	rounds := flag.Int("rounds", 3, "how often to run each TaskRun, if there is time")
+	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
+	flag.Parse()
+	if err := run(*rounds, *idle, *update); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(rounds int, idle time.Duration, update bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	b, err := prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.cleanUp(ctx)
+	f, err := b.measure(ctx, rounds, idle)
+	if err != nil {
+		return err
+	}
+	table, plot := render(f), draw(median(f.plain.runs[drawn]), median(f.wrapped.runs[drawn]))
+	fmt.Print(table)
+	if !update {
+		return nil
+	}
+	top, err := kit.Top()
+	if err != nil {
+		return err
+	}
+	if err := page.ReplaceSection(filepath.Join(top, "README.md"), "handoff", table); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(top, "docs/handoff.svg"), []byte(plot), 0o644)
+}
+
+// figures are all that was measured.
+type figures struct {
+	rounds         int
+	idle           time.Duration
+	plain, wrapped side
+}
+
+// A side is what was measured in one of the namespaces.
+type side struct {
+	runs    map[int][]taskRun // by their number of steps
+	waiting []kit.Usage       // of each step that waited, while it did
+}
+
+// measure has the namespaces take turns, for what else the machine does changes
+// with the minutes.
+func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (figures, error) {
+	f := figures{idle: idle, plain: side{runs: map[int][]taskRun{}}, wrapped: side{runs: map[int][]taskRun{}}}
+	sides := map[string]*side{b.plain: &f.plain, b.optedIn: &f.wrapped}
+	// Images are pulled, and everything is warm.
+	for namespace := range sides {
+		if _, err := b.time(ctx, namespace, 1); err != nil {
+			return f, err
+		}
+	}
+	for start := time.Now(); f.rounds < rounds && time.Since(start) < enough; f.rounds++ {
+		for _, length := range lengths {
+			for namespace, s := range sides {
+				took, err := b.time(ctx, namespace, length)
+				if err != nil {
+					return f, err
+				}
+				s.runs[length] = append(s.runs[length], took)
+			}
+		}
+	}
+	return f, b.watchWaiting(ctx, idle, sides)
+}

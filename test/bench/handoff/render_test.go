@@ -1,0 +1,90 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// ran is a TaskRun whose first step begins after start, and whose others so
+// long after the one before; it is done a second after the last.
+func ran(start, handOff time.Duration, length int) taskRun {
+	created := time.Unix(1e9, 0)
+	at := created.Add(start)
+	r := taskRun{created: created}
+	for range length {
+		r.steps = append(r.steps, span{at, at.Add(stepTakes)})
+		at = at.Add(stepTakes + handOff)
+	}
+	r.done = r.steps[length-1].ended.Add(time.Second)
+	return r
+}
+
+func sideOf(start, handOff time.Duration, usage kit.Usage) side {
+	s := side{runs: map[int][]taskRun{}, waiting: []kit.Usage{usage, usage}}
+	for _, length := range lengths {
+		s.runs[length] = []taskRun{ran(start, handOff, length), ran(3*start, handOff, length), ran(2*start, handOff, length)}
+	}
+	return s
+}
+
+func TestTheTableComparesTwoSides(t *testing.T) {
+	table, about, _ := strings.Cut(render(figures{
+		rounds: 3, idle: 30 * time.Second,
+		plain:   sideOf(time.Second, time.Second, kit.Usage{CPU: 20 * time.Millisecond, RSS: 30e6}),
+		wrapped: sideOf(1500*time.Millisecond, 40*time.Millisecond, kit.Usage{CPU: time.Millisecond, RSS: 2e6}),
+	}), "\n\n")
+	require.Equal(t, []string{
+		"| from the end of a step to the start of the next, median | 1000.0 ms | 40.0 ms | 25× |",
+		"| p99 | 1000.0 ms | 40.0 ms | 25× |",
+		"| TaskRun of 1 step, with all that it takes to start a pod | 3.10 s | 4.10 s | 0.8× |",
+		"| 2 steps of 100ms, from the first to the last | 1.20 s | 0.24 s | 5.0× |",
+		"| TaskRun of 2 steps, with all that it takes to start a pod | 4.20 s | 4.24 s | 1.0× |",
+		"| 8 steps of 100ms, from the first to the last | 7.80 s | 1.08 s | 7.2× |",
+		"| TaskRun of 8 steps, with all that it takes to start a pod | 10.80 s | 5.08 s | 2.1× |",
+		"| 20 steps of 100ms, from the first to the last | 21.00 s | 2.76 s | 7.6× |",
+		"| TaskRun of 20 steps, with all that it takes to start a pod | 24.00 s | 6.76 s | 3.6× |",
+		"| CPU time of a step that waits for 30s | 20.0 ms | 1.0 ms | 20× |",
+		"| its memory (RSS) | 30.0 MB | 2.0 MB | |",
+	}, strings.Split(table, "\n")[2:])
+	require.Contains(t, about, "Medians of 3 TaskRuns of each length, and of 81 hand-offs, on each side")
+}
+
+func TestThePlotShowsEachStepWhereItWas(t *testing.T) {
+	// Nine seconds are 630 pixels, which begin at 110.
+	text := draw(ran(2*time.Second, 1080*time.Millisecond, 6), ran(3*time.Second, 0, 2))
+	requireXML(t, text)
+	require.Contains(t, text, `Tekton alone: done after 9.0 s`)
+	require.Contains(t, text, `with entrypointer: done after 4.2 s`)
+	require.Equal(t, 8, strings.Count(text, `class="works" x=`)-1, "besides the one in the legend")
+	require.Contains(t, text, `<rect class="works" x="250" y="62" width="7"`)
+	require.Contains(t, text, `<rect class="waits" x="257" y="78" width="75.6"`)
+}
+
+func requireXML(t *testing.T, text string) {
+	t.Helper()
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+func TestThePlottedTaskRunIsTheOneInTheMiddle(t *testing.T) {
+	short, middle, long := ran(0, 0, 1), ran(time.Second, 0, 1), ran(time.Minute, 0, 1)
+	require.Equal(t, middle, median([]taskRun{long, short, middle}))
+}

@@ -1,0 +1,115 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+const (
+	tektonEntrypoint = "/tekton/bin/entrypoint"
+	// tektonReady is what the first step waits for.
+	tektonReady = "/tekton/downward/ready"
+	// waiters are how many steps wait.
+	waiters = 2
+)
+
+// watchWaiting has a TaskRun in each namespace whose first step keeps the others
+// waiting, and looks at the processes of these before and after a while.
+func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides map[string]*side) error {
+	before := map[int]kit.Usage{}
+	for namespace := range sides {
+		run := b.taskRun(time.Hour, 1+waiters)
+		run, err := b.cluster.Tekton.TektonV1().TaskRuns(namespace).Create(ctx, run, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("creating a TaskRun: %w", err)
+		}
+		what := fmt.Sprintf("%d steps of TaskRun %q to wait; does this run on the node?", waiters, run.Name)
+		if err := kit.Eventually(ctx, patience, what, func(context.Context) error { return waitersThere(namespace) }); err != nil {
+			return err
+		}
+	}
+	pause(ctx, 5*time.Second) // until there is nothing left to start
+	for namespace := range sides {
+		for _, pid := range waitingIn(namespace) {
+			usage, err := kit.UsageOf(pid)
+			if err != nil {
+				return fmt.Errorf("looking at a step that waits: %w", err)
+			}
+			before[pid] = usage
+		}
+	}
+	pause(ctx, idle)
+	for namespace, s := range sides {
+		for _, pid := range waitingIn(namespace) {
+			usage, err := kit.UsageOf(pid)
+			if err != nil {
+				return fmt.Errorf("looking at a step that waits: %w", err)
+			}
+			usage.CPU -= before[pid].CPU
+			usage.Wakeups -= before[pid].Wakeups
+			s.waiting = append(s.waiting, usage)
+		}
+	}
+	return ctx.Err()
+}
+
+// waitersThere wants the first step to work and the others to wait for it.
+func waitersThere(namespace string) error {
+	works := processes(func(argv []string) bool { return argv[0] == "/ko-app/step" && slices.Contains(argv, namespace) })
+	if len(works) == 0 {
+		return errors.New("the first doesn't work yet")
+	}
+	if there := len(waitingIn(namespace)); there != waiters {
+		return fmt.Errorf("there are %d", there)
+	}
+	return nil
+}
+
+// waitingIn are the processes that wait in the place of the steps, but the
+// first, of a namespace: it is an argument of theirs.
+func waitingIn(namespace string) []int {
+	return processes(func(argv []string) bool {
+		waits := argv[0] == tektonEntrypoint || argv[0] == pod.EntrypointPath
+		return waits && slices.Contains(argv, namespace) && !slices.Contains(argv, tektonReady)
+	})
+}
+
+// processes are those of this machine that have such an argv.
+func processes(match func(argv []string) bool) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		cmdline, err := os.ReadFile(file)
+		if err != nil || len(cmdline) == 0 {
+			continue // it has ended, or is the kernel's
+		}
+		if match(strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
