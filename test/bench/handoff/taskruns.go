@@ -23,10 +23,17 @@ import (
 
 const (
 	stepImage = "ko://github.com/entrypointer/entrypointer/test/bench/handoff/step"
-	stepTakes = 100 * time.Millisecond
 	// patience is what a TaskRun may take on a small machine.
 	patience = 3 * time.Minute
 )
+
+// stepTakes is the time that a step takes. Were it the same for all, it would be
+// as far from one step's end to the next as from the start of one container to
+// that of the next, and Tekton's looks, once a second from that start, would find
+// each step ready, or none, by chance.
+func stepTakes(i int) time.Duration {
+	return time.Duration(50+i*70%200) * time.Millisecond
+}
 
 // A bench is two namespaces to run the same TaskRuns in.
 type bench struct {
@@ -106,7 +113,7 @@ func (b *bench) time(ctx context.Context, namespace string, length int) (took ta
 	}
 	defer watch.Stop()
 	took.created = time.Now()
-	created, err := runs.Create(ctx, b.taskRun(stepTakes, length), metav1.CreateOptions{})
+	created, err := runs.Create(ctx, b.taskRun(stepTakes(0), length), metav1.CreateOptions{})
 	if err != nil {
 		return took, fmt.Errorf("creating a TaskRun: %w", err)
 	}
@@ -130,7 +137,7 @@ func (b *bench) time(ctx context.Context, namespace string, length int) (took ta
 func (b *bench) taskRun(first time.Duration, length int) *pipelinev1.TaskRun {
 	spec := &pipelinev1.TaskSpec{}
 	for i := range length {
-		takes := stepTakes
+		takes := stepTakes(i)
 		if i == 0 {
 			takes = first
 		}
