@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
@@ -70,10 +71,11 @@ func measure(ctx context.Context, top, dir string, turns int, idle time.Duration
 	if c.starts, err = starts(ctx, peers, turns); err != nil {
 		return "", err
 	}
-	if c.exits, err = exits(ctx, peers, child, turns); err != nil {
+	whole := slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return p.startOnly })
+	if c.exits, err = exits(ctx, whole, child, turns); err != nil {
 		return "", err
 	}
-	if c.signals, c.waits, err = waiting(ctx, peers, child, turns, idle); err != nil {
+	if c.signals, c.waits, err = waiting(ctx, whole, child, turns, idle); err != nil {
 		return "", err
 	}
 	return render(peers, absent, c), nil

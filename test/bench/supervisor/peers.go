@@ -35,6 +35,8 @@ type peer struct {
 	leftovers string
 	// replaced says that nothing is between once the command runs.
 	replaced bool
+	// startOnly says that only its start is worth a look.
+	startOnly bool
 }
 
 // An absence is a peer that isn't in the table, and why.
@@ -52,7 +54,11 @@ func collect(ctx context.Context, top, dir string) (peers []*peer, absent []abse
 	if err != nil {
 		return nil, nil, err
 	}
-	peers = append([]*peer{{name: bareName, replaced: true}}, ours...)
+	least, err := skeletons(ctx, top, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	peers = slices.Concat([]*peer{{name: bareName, replaced: true}}, ours, least)
 	for _, find := range []struct {
 		name string
 		peer func() (*peer, error)
@@ -94,6 +100,34 @@ func entrypoint(ctx context.Context, top, dir string) ([]*peer, error) {
 		}
 	}
 	return ours, nil
+}
+
+// skeletons are what Go alone costs.
+func skeletons(ctx context.Context, top, dir string) ([]*peer, error) {
+	path := filepath.Join(dir, "skeleton")
+	if err := build(ctx, top, path, "./test/bench/supervisor/skeleton"); err != nil {
+		return nil, err
+	}
+	least := []*peer{
+		{name: "Go with nothing but fork, exec and wait", argv: []string{path, "wait"}, startOnly: true},
+		{name: "Go with nothing but exec", argv: []string{path, "exec"}, startOnly: true},
+	}
+	nothing, err := exec.LookPath("true")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range least {
+		argv := p.command(nothing)
+		if _, err := output(exec.CommandContext(ctx, argv[0], argv[1:]...)); err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		p.size = info.Size()
+	}
+	return least, nil
 }
 
 func installed(ctx context.Context, name string, flags ...string) (*peer, error) {

@@ -44,8 +44,11 @@ func render(peers []*peer, absent []absence, c costs) string {
 			}
 		}
 		w := c.waits[p]
-		last := []string{"", "", ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50)), "", ""}
-		if !p.replaced {
+		last := make([]string, 6)
+		if !p.startOnly {
+			last[2], last[3] = ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50))
+		}
+		if !p.replaced && !p.startOnly {
 			last[0], last[1], last[4], last[5] = mb(w.RSSAnon), mb(w.RSS), fmt.Sprint(w.Wakeups), ms(w.CPU)
 		}
 		row(append(cells, last...)...)
