@@ -55,9 +55,19 @@ func FuzzWhatAnAnnotationSaysIsUnderstood(f *testing.F) {
 		f.Add(uint8(at), o.Example, "", "/dev/termination-log")
 	}
 	for _, seed := range [][2]string{
-		{"env", "$(EMPTY)=1"}, {"env", "A=$(EMPTY)"}, {"env", "$$(EMPTY)=1"}, {"unset-env", "$(EMPTY)"}, {"env-file", "/$(EMPTY)"},
-		{"success-exit-codes", " 3 , 4"}, {"timeout", "+1.5h"}, {"timeout", "1µs"}, {"pause", "before-start\nbefore-start"},
-		{"before-start", `["a\u0000"]`}, {"before-start", `["--","--"]`}, {"termination-message", "true"}, {"status-file", "/$(EMPTY)"},
+		{"env", "$(EMPTY)=1"},
+		{"env", "A=$(EMPTY)"},
+		{"env", "$$(EMPTY)=1"},
+		{"unset-env", "$(EMPTY)"},
+		{"env-file", "/$(EMPTY)"},
+		{"success-exit-codes", " 3 , 4"},
+		{"timeout", "+1.5h"},
+		{"timeout", "1µs"},
+		{"pause", "before-start\nbefore-start"},
+		{"before-start", `["a\u0000"]`},
+		{"before-start", `["--","--"]`},
+		{"termination-message", "true"},
+		{"status-file", "/$(EMPTY)"},
 	} {
 		at := slices.IndexFunc(all, func(o pod.Option) bool { return o.Name == seed[0] })
 		f.Add(uint8(at), seed[1], "", "relative")
