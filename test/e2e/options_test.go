@@ -44,6 +44,14 @@ func readyService(t *testing.T, namespace, name string) *servingv1.Service {
 	return service
 }
 
+// answeringPod asks the Service first: one that nobody asks may scale to zero.
+func answeringPod(t *testing.T, namespace, name string) *corev1.Pod {
+	t.Helper()
+	service := readyService(t, namespace, name)
+	waitForAnswer(t, service)
+	return servingPod(t, service)
+}
+
 // entrypointIn runs a subcommand of the entrypoint in a container, whose image
 // may have nothing else to run.
 func entrypointIn(t *testing.T, p *corev1.Pod, container string, args ...string) string {
@@ -103,7 +111,7 @@ func TestHooksRunBeforeTheCommand(t *testing.T) {
 	ran := ranTask(t, namespace, "hooks")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Equal(t, "prepared by a hook\n", ran.Steps[1].Log)
-	p := servingPod(t, readyService(t, namespace, "hooks"))
+	p := answeringPod(t, namespace, "hooks")
 	require.Regexp(t, `^entrypoint \S+ linux/\S+\nhello, world\n`, logs(t, namespace, p.Name, "user-container"))
 }
 
@@ -128,7 +136,7 @@ func TestWhatTakesTooLongIsEnded(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, ran.Succeeded)
 	require.Equal(t, int32(124), ran.Steps[1].ExitCode)
 	require.Contains(t, ran.Steps[1].Log, "not done after 1s; told to end, it ")
-	p := servingPod(t, readyService(t, namespace, "timeout"))
+	p := answeringPod(t, namespace, "timeout")
 	require.Equal(t, int32(124), ended(t, p, "user-container").ExitCode)
 }
 
@@ -138,7 +146,7 @@ func TestExitCodesCountAsSuccess(t *testing.T) {
 	ran := ranTask(t, namespace, "exit-codes")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Zero(t, ran.Steps[0].ExitCode)
-	p := servingPod(t, readyService(t, namespace, "exit-codes"))
+	p := answeringPod(t, namespace, "exit-codes")
 	entrypointIn(t, p, "user-container", "signal", "KILL")
 	end := ended(t, p, "user-container")
 	require.Zero(t, end.ExitCode)
@@ -151,7 +159,7 @@ func TestTheStatusSaysWhatBecameOfACommand(t *testing.T) {
 	ran := ranTask(t, namespace, "status")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Equal(t, reported{Phase: "Finished", Reason: "Exited"}, parseStatus(t, ran.Steps[1].Log))
-	p := servingPod(t, readyService(t, namespace, "status"))
+	p := answeringPod(t, namespace, "status")
 	require.Equal(t, reported{Phase: "Running"}, parseStatus(t, entrypointIn(t, p, "user-container", "status")))
 	entrypointIn(t, p, "user-container", "signal", "KILL")
 	require.Equal(t, reported{Phase: "Finished", Reason: "Signalled", Signal: "SIGKILL", ExitCode: 137, CommandExitCode: 137},
