@@ -58,6 +58,9 @@ type setting struct {
 	explicit bool   // the pod itself says so
 }
 
+// replaces reports whether the command will take the entrypoint's place.
+func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
+
 // settingOf is what is said about the option at this index to a container, by
 // whoever is nearest to it.
 func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
@@ -92,7 +95,7 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 		}
 		list = append(list, s)
 	}
-	mode := slices.IndexFunc(list, func(s setting) bool { return s.Name == "mode" && s.value == modeExec })
+	mode := slices.IndexFunc(list, setting.replaces)
 	if mode < 0 {
 		return list, nil
 	}
@@ -124,7 +127,7 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 	}
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
-		exec:     slices.ContainsFunc(settings, func(s setting) bool { return s.Name == "mode" && s.value == modeExec }),
+		exec:     slices.ContainsFunc(settings, setting.replaces),
 		downward: slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}
 	var all []string
