@@ -16,11 +16,9 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
 )
 
 func main() {
@@ -46,7 +44,7 @@ func run(rate int, duration time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return write(table)
+	return kit.ReplaceInREADME("bench", table)
 }
 
 func measure(ctx context.Context, rate int, duration time.Duration) (string, error) {
@@ -67,12 +65,4 @@ func measure(ctx context.Context, rate int, duration time.Duration) (string, err
 		return "", err
 	}
 	return render(functions, creations, load), nil
-}
-
-func write(table string) error {
-	top, err := kit.Top()
-	if err != nil {
-		return err
-	}
-	return page.ReplaceSection(filepath.Join(top, "README.md"), "bench", table)
 }

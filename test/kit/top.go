@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/entrypointer/entrypointer/test/page"
 )
 
 // module is the first line of the go.mod in the top directory.
@@ -30,4 +32,13 @@ func Top() (string, error) {
 		}
 		dir = parent
 	}
+}
+
+// ReplaceInREADME replaces a section of the README by text that was made.
+func ReplaceInREADME(section, text string) error {
+	top, err := Top()
+	if err != nil {
+		return err
+	}
+	return page.ReplaceSection(filepath.Join(top, "README.md"), section, text)
 }

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
 )
 
 // lengths are how many steps the TaskRuns have; drawn is the one of the plot.
@@ -68,7 +67,7 @@ func run(rounds int, idle time.Duration, update bool) error {
 	if err != nil {
 		return err
 	}
-	if err := page.ReplaceSection(filepath.Join(top, "README.md"), "handoff", table); err != nil {
+	if err := kit.ReplaceInREADME("handoff", table); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(top, "docs/handoff.svg"), []byte(plot), 0o644)

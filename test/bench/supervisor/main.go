@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
 )
 
 func main() {
@@ -55,7 +54,7 @@ func run(turns int, idle time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return page.ReplaceSection(filepath.Join(top, "README.md"), "supervisor", table)
+	return kit.ReplaceInREADME("supervisor", table)
 }
 
 func measure(ctx context.Context, top, dir string, turns int, idle time.Duration) (string, error) {
