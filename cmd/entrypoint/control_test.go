@@ -87,11 +87,16 @@ func TestAPauseEndsWhenTheContainerShall(t *testing.T) {
 // TestNoPauseForWhatWasAskedFor ends a command whose end is wanted: holding it
 // up would only cost the pod's grace period.
 func TestNoPauseForWhatWasAskedFor(t *testing.T) {
-	p, _ := container(t, "-pause=after-failure", "--", "sh", "-c", "echo started; exec sleep 60")
-	p.expect("started")
-	p.send(syscall.SIGTERM)
-	require.Equal(t, 128+int(syscall.SIGTERM), p.end())
-	p, _ = container(t, "-pause=after-failure", "--", "true")
+	for code, command := range map[int]string{
+		128 + int(syscall.SIGTERM): "echo started; exec sleep 60",
+		3:                          "trap 'exit 3' TERM; echo started; while :; do sleep 0.01; done",
+	} {
+		p, _ := container(t, "-pause=after-failure", "--", "sh", "-c", command)
+		p.expect("started")
+		p.send(syscall.SIGTERM)
+		require.Equal(t, code, p.end())
+	}
+	p, _ := container(t, "-pause=after-failure", "--", "true")
 	require.Zero(t, p.end())
 }
 

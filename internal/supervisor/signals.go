@@ -28,6 +28,11 @@ var (
 	child    int64                  // process ID, 0 while there is none
 )
 
+// seen is 1 for each signal that has come, forwarded or not.
+var seen [lastSignal + 1]uint32
+
+func hasCome(sig syscall.Signal) bool { return atomic.LoadUint32(&seen[sig]) > 0 }
+
 // forwardTo makes pid the process to forward signals to, those included that
 // came before.
 func forwardTo(pid int) {

@@ -33,6 +33,7 @@ func catchSignals() {
 // deliver is what onSignal does elsewhere.
 func deliver(sig syscall.Signal) {
 	atomic.AddUint32(&received[sig], 1)
+	atomic.StoreUint32(&seen[sig], 1)
 	pid := int(atomic.LoadInt64(&child))
 	if pid == 0 {
 		return

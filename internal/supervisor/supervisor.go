@@ -192,10 +192,11 @@ func (s *supervision) finish() int {
 }
 
 // wasAskedToEnd tells whether the end is one that somebody wanted: a pause then
-// would only hold it up.
+// would only hold it up. Nobody sends SIGTERM or SIGINT for anything else; SIGHUP
+// and SIGQUIT may have been about a configuration or a stack trace.
 func (s *supervision) wasAskedToEnd() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // report makes the status known, with a new phase.
