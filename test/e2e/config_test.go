@@ -23,11 +23,22 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// configure writes a key of the ConfigMap, and returns what undoes it.
+// configure writes a key of our ConfigMap, and returns what undoes it.
 func configure(t *testing.T, key, value string, options metav1.UpdateOptions) (undo []byte, _ error) {
 	t.Helper()
-	maps := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace)
-	current, err := maps.Get(t.Context(), config.Name, metav1.GetOptions{})
+	return setKey(t, kit.SystemNamespace, config.Name, key, value, options)
+}
+
+// configureForNow writes a key of our ConfigMap, until the end of the test.
+func configureForNow(t *testing.T, key, value string) {
+	t.Helper()
+	setKeyForNow(t, kit.SystemNamespace, config.Name, key, value)
+}
+
+func setKey(t *testing.T, namespace, name, key, value string, options metav1.UpdateOptions) (undo []byte, _ error) {
+	t.Helper()
+	maps := cluster.Kube.CoreV1().ConfigMaps(namespace)
+	current, err := maps.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	undo = fmt.Appendf(nil, `{"data":{%q:null}}`, key)
 	if before, ok := current.Data[key]; ok {
@@ -38,15 +49,14 @@ func configure(t *testing.T, key, value string, options metav1.UpdateOptions) (u
 	return undo, err
 }
 
-// configureForNow writes a key, until the end of the test.
-func configureForNow(t *testing.T, key, value string) {
+func setKeyForNow(t *testing.T, namespace, name, key, value string) {
 	t.Helper()
-	undo, err := configure(t, key, value, metav1.UpdateOptions{})
+	undo, err := setKey(t, namespace, name, key, value, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, undo, metav1.PatchOptions{})
+		_, err := cluster.Kube.CoreV1().ConfigMaps(namespace).Patch(ctx, name, types.MergePatchType, undo, metav1.PatchOptions{})
 		require.NoError(t, err)
 	})
 }

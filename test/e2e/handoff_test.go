@@ -6,8 +6,6 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,10 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/selection"
-	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // inOrder is a step that fails unless the one before it, $0, has left its mark,
@@ -75,7 +71,7 @@ func TestStepsAreHandedOverInOrder(t *testing.T) {
 func TestManyTaskRunsAtOnceHandTheirStepsOverInOrder(t *testing.T) {
 	t.Parallel()
 	both := newPair(t)
-	const runs = 5 // in each
+	const runs = 10 // in each of the namespaces
 	for i := range runs {
 		both.createTaskRun(t, chain(t, fmt.Sprint("run-", i), 3))
 	}
@@ -135,39 +131,6 @@ func TestAStepThatTakesTooLongFailsAndOneThatWaitedLongerDoesNot(t *testing.T) {
 	require.Equal(t, []string{"Completed", "Completed", "TimeoutExceeded", "Skipped"}, each(got, reasonOf))
 }
 
-// whileTheyWait is a TaskRun whose first step doesn't end.
-func whileTheyWait(t *testing.T, name string) *pipelinev1.TaskRun {
-	t.Helper()
-	spec := inOneDirectory(t, "/shared")
-	spec.Steps = []pipelinev1.Step{script("works", "echo works; exec sleep 3600"), script("waits", ":"), script("waits-too", ":")}
-	return taskRun(name, spec)
-}
-
-func TestATaskRunIsCancelledWhileStepsWait(t *testing.T) {
-	t.Parallel()
-	both, run := newPair(t), whileTheyWait(t, "cancelled")
-	both.start(t, run)
-	for _, namespace := range []string{both.plain, both.optedIn} {
-		waitUntilStepsWait(t, namespace, run.Name)
-		cancelTaskRun(t, namespace, run.Name)
-	}
-	plain, wrapped := both.end(t, run.Name)
-	require.Equal(t, plain, wrapped)
-	require.Equal(t, pipelinev1.TaskRunReasonCancelled.String(), wrapped.Reason)
-	require.Len(t, wrapped.Steps, 3)
-}
-
-func TestATaskRunTimesOutWhileStepsWait(t *testing.T) {
-	t.Parallel()
-	both, run := newPair(t), whileTheyWait(t, "timed-out")
-	run.Spec.Timeout = &metav1.Duration{Duration: 25 * time.Second} // more than a pod takes to start
-	both.start(t, run)
-	plain, wrapped := both.end(t, run.Name)
-	require.Equal(t, plain, wrapped)
-	require.Equal(t, pipelinev1.TaskRunReasonTimedOut.String(), wrapped.Reason)
-	require.Len(t, wrapped.Steps, 3)
-}
-
 func TestResultsGoFromStepToStep(t *testing.T) {
 	t.Parallel()
 	spec := inOneDirectory(t, "/shared")
@@ -181,6 +144,19 @@ func TestResultsGoFromStepToStep(t *testing.T) {
 	require.Equal(t, corev1.ConditionTrue, got.Succeeded, "%+v", got)
 	require.Len(t, got.Results, 1)
 	require.Equal(t, "42", got.Results[0].Value.StringVal)
+}
+
+func TestArtifactsGoFromStepToStep(t *testing.T) {
+	t.Parallel()
+	spec := inOneDirectory(t, "/shared")
+	spec.Steps = []pipelinev1.Step{
+		script("builds", `printf '{"outputs":[{"name":"image","values":[{"uri":"pkg:oci/built","digest":{"sha256":"%064d"}}]}]}' 7 > $(step.artifacts.path)`),
+		script("signs", `case '$(steps.builds.outputs.image)' in *pkg:oci/built*) touch /shared/signed;; esac`),
+		script("checks", "test -e /shared/signed"),
+	}
+	got := requireSame(t, taskRun("artifacts", spec))
+	require.Equal(t, corev1.ConditionTrue, got.Succeeded, "%+v", got)
+	require.Len(t, got.Steps[0].Outputs, 1)
 }
 
 func TestAStepRunsOrNotByTheResultOfTheOneBefore(t *testing.T) {
@@ -213,96 +189,67 @@ func TestATaskRunThatIsTriedAgainHandsItsStepsOverAgain(t *testing.T) {
 	require.Equal(t, []string{"Completed", "Error", "Skipped"}, each(got.Earlier[0], reasonOf))
 }
 
+// Tekton starts the command of a hermetic step where there is no network but
+// the loopback interface, which is down.
+func TestHermeticStepsAreHandedOverAndHaveNoNetwork(t *testing.T) {
+	t.Parallel()
+	spec := inOneDirectory(t, "/shared")
+	const isolated = `test "$(ls /sys/class/net)" != "" && ! grep -v -e lo: -e "|" /proc/net/dev`
+	spec.Steps = []pipelinev1.Step{script("first", isolated+"; touch /shared/first"), script("second", isolated+"; test -e /shared/first")}
+	run := taskRun("hermetic", spec)
+	run.Annotations = map[string]string{"experimental.tekton.dev/execution-mode": "hermetic"}
+	got := requireSame(t, run)
+	require.Equal(t, corev1.ConditionTrue, got.Succeeded, "%+v", got)
+}
+
+const handOff = "entrypointer.dev/hand-off"
+
 func TestTurnedOffTektonWaitsAsEver(t *testing.T) {
 	t.Parallel()
-	const handOff = "entrypointer.dev/hand-off"
 	both := newPair(t)
 	off := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", handOff: "false"}).Name
-	create := func(namespace string, annotations map[string]string) []corev1.Container {
-		run := chain(t, "off", 2)
-		run.Annotations = annotations
-		_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
-		require.NoError(t, err)
-		return steps(podOfTaskRun(t, namespace, run.Name))
-	}
-	plain := create(both.plain, nil)
-	for namespace, wrapped := range map[string][]corev1.Container{
-		off:          create(off, nil),
-		both.optedIn: create(both.optedIn, map[string]string{handOff: "false"}),
-	} {
-		require.Len(t, wrapped, len(plain))
-		for i, c := range wrapped {
-			require.Equal(t, []string{pod.EntrypointPath}, c.Command)
-			require.Equal(t, slices.Concat([]string{"--"}, plain[i].Command, plain[i].Args), c.Args)
-		}
+	plain := stepsOfNew(t, both.plain, chain(t, "off", 2))
+	requireTektonsWaiting(t, stepsOfNew(t, off, chain(t, "off", 2)), plain)
+	run := chain(t, "off", 2)
+	run.Annotations = map[string]string{handOff: "false"}
+	requireTektonsWaiting(t, stepsOfNew(t, both.optedIn, run), plain)
+	for _, namespace := range []string{off, both.optedIn} {
 		require.Equal(t, corev1.ConditionTrue, outcomeIn(t, namespace, "off").Succeeded)
 	}
 }
 
-// Unwrapped, the next step waits until the TaskRun times out
-// (https://github.com/tektoncd/pipeline/issues/10371).
-func TestATaskRunFailsAtOnceWhenTektonsEntrypointIsKilled(t *testing.T) {
-	t.Parallel()
-	both, run := newPair(t), whileTheyWait(t, "killed")
-	run.Spec.TaskSpec.Steps[0].Args = []string{"$(context.taskRun.namespace)"}
-	both.start(t, run)
-	for _, namespace := range []string{both.plain, both.optedIn} {
-		waitUntilStepsWait(t, namespace, run.Name)
-		killTektonsEntrypoint(t, podOfTaskRun(t, namespace, run.Name))
-	}
-
-	wrapped := outcomeIn(t, both.optedIn, run.Name)
-	require.Equal(t, corev1.ConditionFalse, wrapped.Succeeded)
-	require.Equal(t, pipelinev1.TaskRunReasonStepFailed.String(), wrapped.Reason)
-	require.Equal(t, []int32{137, 1, 1}, each(wrapped, exitCodeOf))
-	require.Equal(t, []string{"", "Skipped", "Skipped"}, each(wrapped, reasonOf), "who was killed gave no reason")
-
-	requireHangs(t, both.plain, run.Name)
-	cancelTaskRun(t, both.plain, run.Name)
-	require.Equal(t, pipelinev1.TaskRunReasonCancelled.String(), outcomeIn(t, both.plain, run.Name).Reason)
-}
-
-// killTektonsEntrypoint kills the one in a pod that has the pod's namespace as
-// an argument. Nothing in a container can kill its PID 1, so it takes a pod
-// that shares the node's processes.
-func killTektonsEntrypoint(t *testing.T, p *corev1.Pod) {
-	t.Helper()
-	const find = `for p in /proc/[0-9]*; do
-		case "$(tr '\0' ' ' 2>/dev/null < $p/cmdline)" in
-		"/tekton/bin/entrypoint "*" $VICTIM "*) kill -9 ${p#/proc/} && exit;;
-		esac
-	done
-	exit 1`
-	c := busybox(t, "main", "sh", "-c", find)
-	c.Env = []corev1.EnvVar{{Name: "VICTIM", Value: p.Namespace}}
-	killer := plainPod("killer", c)
-	killer.Spec.HostPID, killer.Spec.NodeName = true, p.Spec.NodeName
-	createPod(t, p.Namespace, killer)
-	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, p.Namespace, "killer").Status.Phase, "killing Tekton's entrypoint in %s", p.Name)
-}
-
-// requireHangs sees the first step of a TaskRun killed, and the others wait for
-// it some seconds later: Tekton looks every second.
-func requireHangs(t *testing.T, namespace, name string) {
-	t.Helper()
-	hangs := func(context.Context) error {
-		run, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			return err
-		case !run.Status.GetCondition(apis.ConditionSucceeded).IsUnknown():
-			return kit.GiveUp(errors.New("it is done"))
-		case run.Status.Steps[0].Terminated == nil:
-			return errors.New("its first step runs")
-		case run.Status.Steps[1].Running == nil || run.Status.Steps[2].Running == nil:
-			return kit.GiveUp(errors.New("its other steps don't wait"))
+func TestTurnedOffByTheOperatorTektonWaitsAsEver(t *testing.T) {
+	both := newPair(t)
+	plain := stepsOfNew(t, both.plain, chain(t, "off", 2))
+	configureForNow(t, "defaults", "hand-off: \"false\"\n")
+	tries := 0
+	eventually(t, time.Minute, "the injector to leave the waiting to Tekton", func() error {
+		tries++
+		wrapped := stepsOfNew(t, both.optedIn, chain(t, fmt.Sprint("off-", tries), 2))
+		if flags := flagsBeforeCommand(wrapped[1]); len(flags) > 0 {
+			return fmt.Errorf("it has the entrypoint wait: %q", flags)
 		}
+		requireTektonsWaiting(t, wrapped, plain)
 		return nil
-	}
-	what := fmt.Sprintf("TaskRun %q in namespace %q to hang", name, namespace)
-	require.NoError(t, kit.Eventually(t.Context(), patience, what, hangs))
-	for range 5 {
-		time.Sleep(time.Second)
-		require.NoError(t, hangs(t.Context()), what)
+	})
+	require.Equal(t, corev1.ConditionTrue, outcomeIn(t, both.optedIn, fmt.Sprint("off-", tries)).Succeeded)
+}
+
+// stepsOfNew creates a TaskRun, and returns the steps of its pod.
+func stepsOfNew(t *testing.T, namespace string, run *pipelinev1.TaskRun) []corev1.Container {
+	t.Helper()
+	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return steps(podOfTaskRun(t, namespace, run.Name))
+}
+
+// requireTektonsWaiting wants wrapped steps to be, to the byte, the plain ones
+// behind "entrypoint --".
+func requireTektonsWaiting(t *testing.T, wrapped, plain []corev1.Container) {
+	t.Helper()
+	require.Len(t, wrapped, len(plain))
+	for i, c := range wrapped {
+		require.Equal(t, []string{pod.EntrypointPath}, c.Command)
+		require.Equal(t, slices.Concat([]string{"--"}, plain[i].Command, plain[i].Args), c.Args)
 	}
 }

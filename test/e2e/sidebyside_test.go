@@ -39,13 +39,14 @@ type stepOutcome struct {
 	Name, Reason, TerminationReason string
 	ExitCode                        int32
 	Results                         []pipelinev1.TaskRunResult
+	Inputs, Outputs                 []pipelinev1.TaskRunStepArtifact
 }
 
 func outcomeOf(status pipelinev1.TaskRunStatus) outcome {
 	condition := status.GetCondition(apis.ConditionSucceeded)
 	o := outcome{Succeeded: condition.Status, Reason: condition.Reason, Results: status.Results}
 	for _, s := range status.Steps {
-		step := stepOutcome{Name: s.Name, TerminationReason: s.TerminationReason, Results: s.Results, Reason: "not terminated"}
+		step := stepOutcome{Name: s.Name, TerminationReason: s.TerminationReason, Results: s.Results, Inputs: s.Inputs, Outputs: s.Outputs, Reason: "not terminated"}
 		if s.Terminated != nil {
 			step.Reason, step.ExitCode = s.Terminated.Reason, s.Terminated.ExitCode
 		}
