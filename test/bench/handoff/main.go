@@ -6,7 +6,9 @@
 // Handoff measures how long it takes from the end of a TaskRun's step to the
 // start of the next, in a namespace that opted in and in one that didn't,
 // taking turns, on the cluster that KUBECONFIG names, and prints the table of the
-// README. With -update, it writes it there, and draws docs/handoff.svg.
+// README. With -update, it writes it there, and draws docs/handoff.svg. Where
+// there are image volumes, it measures with them, too, and for that changes
+// the injector's configuration while it runs.
 //
 // It looks at processes of the steps, and compares their clocks with its own, so
 // it has to run on the only node of the cluster.
@@ -25,14 +27,22 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// lengths are how many steps the TaskRuns have; drawn is the one of the plot.
-var lengths = []int{1, 2, 8, 20}
+// A shape is what a TaskRun consists of: so many steps, which take 50 to 240 ms,
+// or each the same time.
+type shape struct {
+	steps int
+	alike bool
+}
 
-const drawn = 8
+// shapes are measured; drawn is the one of the plot.
+var (
+	shapes = []shape{{steps: 1}, {steps: 2}, {steps: 3}, {steps: 8}, {steps: 20}, {3, true}, {8, true}}
+	drawn  = shape{steps: 8}
+)
 
 // enough is when no other round begins: on a machine that does other things as
 // well, there are fewer.
-const enough = 2*time.Minute + 30*time.Second
+const enough = 6 * time.Minute
 
 func main() {
 	log.SetFlags(0)
@@ -58,7 +68,7 @@ func run(rounds int, idle time.Duration, update bool) error {
 	if err != nil {
 		return err
 	}
-	table, plot := render(f), draw(median(f.plain.runs[drawn]), median(f.wrapped.runs[drawn]))
+	table, plot := render(f), draw(median(f.plain().runs[drawn]), median(f.wrapped().runs[drawn]))
 	fmt.Print(table)
 	if !update {
 		return nil
@@ -75,38 +85,49 @@ func run(rounds int, idle time.Duration, update bool) error {
 
 // figures are all that was measured.
 type figures struct {
-	rounds         int
-	idle           time.Duration
-	plain, wrapped side
+	rounds int
+	idle   time.Duration
+	sides  []*side // Tekton alone first
 }
 
-// A side is what was measured in one of the namespaces.
+// A side is what was measured in one way of running TaskRuns.
 type side struct {
-	runs    map[int][]taskRun // by their number of steps
-	waiting []kit.Usage       // of each step that waited, while it did
+	name      string
+	namespace string
+	delivery  string // of the entrypoint, empty where there is none
+	runs      map[shape][]taskRun
+	waiting   []kit.Usage // of each step that waited, while it did
 }
 
-// measure has the namespaces take turns, for what else the machine does changes
-// with the minutes.
+func (f figures) plain() *side   { return f.sides[0] }
+func (f figures) wrapped() *side { return f.sides[1] }
+
+// measure has the sides take turns, for what else the machine does changes with
+// the minutes.
 func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (figures, error) {
-	f := figures{idle: idle, plain: side{runs: map[int][]taskRun{}}, wrapped: side{runs: map[int][]taskRun{}}}
-	sides := map[string]*side{b.plain: &f.plain, b.optedIn: &f.wrapped}
+	f := figures{idle: idle, sides: b.sides}
 	// Images are pulled, and everything is warm.
-	for namespace := range sides {
-		if _, err := b.time(ctx, namespace, 1); err != nil {
+	for _, s := range f.sides {
+		if err := b.deliver(ctx, s); err != nil {
+			return f, err
+		}
+		if _, err := b.time(ctx, s, shape{steps: 1}); err != nil {
 			return f, err
 		}
 	}
 	for start := time.Now(); f.rounds < rounds && time.Since(start) < enough; f.rounds++ {
-		for _, length := range lengths {
-			for namespace, s := range sides {
-				took, err := b.time(ctx, namespace, length)
+		for _, s := range f.sides {
+			if err := b.deliver(ctx, s); err != nil {
+				return f, err
+			}
+			for _, shape := range shapes {
+				took, err := b.time(ctx, s, shape)
 				if err != nil {
 					return f, err
 				}
-				s.runs[length] = append(s.runs[length], took)
+				s.runs[shape] = append(s.runs[shape], took)
 			}
 		}
 	}
-	return f, b.watchWaiting(ctx, idle, sides)
+	return f, b.watchWaiting(ctx, idle, f.plain(), f.wrapped())
 }

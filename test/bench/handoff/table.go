@@ -19,33 +19,56 @@ import (
 // render makes the table.
 func render(f figures) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "| | Tekton alone | with entrypointer | |")
-	fmt.Fprintln(&b, "| --- | ---: | ---: | ---: |")
-	row := func(what string, plain, wrapped time.Duration, text func(time.Duration) string) {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", what, text(plain), text(wrapped), times(plain, wrapped))
-	}
-	plain, wrapped := f.plain.handOffs(), f.wrapped.handOffs()
-	row("from the end of a step to the start of the next, on average", mean(plain), mean(wrapped), ms)
-	row("median", kit.Percentile(plain, 50), kit.Percentile(wrapped, 50), ms)
-	row("p99", kit.Percentile(plain, 99), kit.Percentile(wrapped, 99), ms)
-	for _, length := range lengths {
-		p, w := f.plain.runs[length], f.wrapped.runs[length]
-		if length > 1 {
-			row(fmt.Sprintf("%s of 50 to 240 ms, from the first to the last", counted(length)), middle(p, taskRun.phase), middle(w, taskRun.phase), seconds)
+	b.WriteString("| |")
+	for i, s := range f.sides {
+		b.WriteString(" " + s.name + " |")
+		if i > 0 {
+			b.WriteString(" |")
 		}
-		row(fmt.Sprintf("TaskRun of %s, with all that it takes to start a pod", counted(length)), middle(p, taskRun.wall), middle(w, taskRun.wall), seconds)
 	}
-	pu, wu := f.plain.usage(), f.wrapped.usage()
-	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), pu.CPU, wu.CPU, ms)
-	fmt.Fprintf(&b, "| its memory (RSS) | %s | %s | |\n", mb(pu.RSS), mb(wu.RSS))
-	fmt.Fprintf(&b, "\nMedians of %d TaskRuns of each length, and of %d hand-offs, on each side, which took turns on a node with %d cores.\n",
-		f.rounds, len(wrapped), runtime.NumCPU())
+	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", 2*len(f.sides)-1) + "\n")
+	row := func(what string, of func(*side) time.Duration, text func(time.Duration) string) {
+		plain := of(f.plain())
+		fmt.Fprintf(&b, "| %s | %s |", what, text(plain))
+		for _, s := range f.sides[1:] {
+			fmt.Fprintf(&b, " %s | %s |", text(of(s)), times(plain, of(s)))
+		}
+		b.WriteString("\n")
+	}
+	row("from the end of a step to the start of the next, on average", func(s *side) time.Duration { return mean(s.handOffs()) }, ms)
+	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
+	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
+	for _, shape := range shapes {
+		if shape.steps > 1 {
+			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return middle(s.runs[shape], taskRun.phase) }, seconds)
+		}
+		row(fmt.Sprintf("TaskRun of %v, with all that it takes to start a pod", shape), func(s *side) time.Duration { return middle(s.runs[shape], taskRun.wall) }, seconds)
+	}
+	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), func(s *side) time.Duration { return s.usage().CPU }, ms)
+	fmt.Fprintf(&b, "| its memory (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
+	fmt.Fprintf(&b, "\nMedians of %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores.\n",
+		f.rounds, len(f.wrapped().handOffs()), runtime.NumCPU())
 	return b.String()
 }
 
-// handOffs are those of all of a side's TaskRuns, sorted.
-func (s side) handOffs() (all []time.Duration) {
-	for _, runs := range s.runs {
+// String is how a shape is told of in the table.
+func (s shape) String() string {
+	switch {
+	case s.steps == 1:
+		return "1 step"
+	case s.alike:
+		return fmt.Sprintf("%d steps of %d ms each", s.steps, s.takes(0).Milliseconds())
+	}
+	return fmt.Sprintf("%d steps of 50 to 240 ms", s.steps)
+}
+
+// handOffs are those of a side's TaskRuns whose steps differ, sorted: where they
+// are alike, so are Tekton's hand-offs, by chance.
+func (s *side) handOffs() (all []time.Duration) {
+	for shape, runs := range s.runs {
+		if shape.alike {
+			continue
+		}
 		for _, r := range runs {
 			all = append(all, r.handOffs()...)
 		}
@@ -62,7 +85,7 @@ func mean(times []time.Duration) (sum time.Duration) {
 }
 
 // usage is that of a step that waits, on average.
-func (s side) usage() (mean kit.Usage) {
+func (s *side) usage() (mean kit.Usage) {
 	for _, u := range s.waiting {
 		mean.CPU += u.CPU / time.Duration(len(s.waiting))
 		mean.RSS += u.RSS / int64(len(s.waiting))
@@ -97,15 +120,16 @@ func times(plain, wrapped time.Duration) string {
 	return fmt.Sprintf("%d×", plain/wrapped)
 }
 
-func counted(steps int) string {
-	if steps == 1 {
-		return "1 step"
+func ms(d time.Duration) string { return measured(d, fmt.Sprintf("%.1f ms", d.Seconds()*1000)) }
+
+func seconds(d time.Duration) string { return measured(d, fmt.Sprintf("%.2f s", d.Seconds())) }
+
+// measured is text, or nothing for what wasn't measured on a side.
+func measured(d time.Duration, text string) string {
+	if d == 0 {
+		return ""
 	}
-	return fmt.Sprint(steps, " steps")
+	return text
 }
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 func mb(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }

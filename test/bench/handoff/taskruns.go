@@ -9,14 +9,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"strings"
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"knative.dev/pkg/apis"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
@@ -25,21 +29,30 @@ const (
 	stepImage = "ko://github.com/entrypointer/entrypointer/test/bench/handoff/step"
 	// patience is what a TaskRun may take on a small machine.
 	patience = 3 * time.Minute
+
+	// The configuration's key, and its values.
+	deliveryKey   = "delivery"
+	initContainer = "init-container"
+	imageVolume   = "image-volume"
 )
 
-// stepTakes is the time that a step takes. Were it the same for all, it would be
-// as far from one step's end to the next as from the start of one container to
-// that of the next, and Tekton's looks, once a second from that start, would find
-// each step ready, or none, by chance.
-func stepTakes(i int) time.Duration {
+// takes is the time that a step takes. If it is the same for all, it may be as
+// far from one step's end to the next as from the start of one container to
+// that of the next, and Tekton's looks, once a second from that start, come each a
+// little too early, or each in time.
+func (s shape) takes(i int) time.Duration {
+	if s.alike {
+		return 137 * time.Millisecond
+	}
 	return time.Duration(50+i*70%200) * time.Millisecond
 }
 
-// A bench is two namespaces to run the same TaskRuns in.
+// A bench is the sides to run the same TaskRuns in.
 type bench struct {
-	cluster        *kit.Cluster
-	image          string
-	plain, optedIn string
+	cluster *kit.Cluster
+	image   string
+	sides   []*side
+	before  string // delivery, as the operator has it
 }
 
 func prepare(ctx context.Context) (*bench, error) {
@@ -54,14 +67,85 @@ func prepare(ctx context.Context) (*bench, error) {
 	if b.image, err = kit.Image(ctx, stepImage); err != nil {
 		return nil, err
 	}
-	if b.plain, err = b.namespace(ctx, nil); err != nil {
-		return nil, err
+	current, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Get(ctx, config.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the injector's configuration: %w", err)
 	}
-	b.optedIn, err = b.namespace(ctx, map[string]string{pod.InjectAnnotation: "true"})
-	return b, err
+	b.before = current.Data[deliveryKey]
+	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: initContainer}}
+	server, err := cluster.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the API server's version: %w", err)
+	}
+	if version.MustParseGeneric(server.GitVersion).AtLeast(version.MajorMinor(1, 35)) {
+		b.sides = append(b.sides, &side{name: "with `delivery: image-volume`", delivery: imageVolume})
+	}
+	for _, s := range b.sides {
+		s.runs = map[shape][]taskRun{}
+		var annotations map[string]string
+		if s.delivery != "" {
+			annotations = map[string]string{pod.InjectAnnotation: "true"}
+		}
+		if s.namespace, err = b.newNamespace(ctx, annotations); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
-func (b *bench) namespace(ctx context.Context, annotations map[string]string) (string, error) {
+// deliver has the injector bring the entrypoint into pods in a side's way.
+func (b *bench) deliver(ctx context.Context, s *side) error {
+	if s.delivery == "" {
+		return nil
+	}
+	if err := b.configure(ctx, s.delivery); err != nil {
+		return err
+	}
+	return kit.Eventually(ctx, time.Minute, "the injector to deliver by "+s.delivery, func(ctx context.Context) error {
+		asks := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "asks-", Annotations: map[string]string{pod.InjectAnnotation: "true"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: b.image, Command: []string{"/ko-app/step"}}}},
+		}
+		seen, err := b.cluster.Kube.CoreV1().Pods(s.namespace).Create(ctx, asks, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		return s.delivered(seen)
+	})
+}
+
+// configure sets the injector's delivery; empty is its default.
+func (b *bench) configure(ctx context.Context, delivery string) error {
+	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, deliveryKey, delivery)
+	if delivery == "" {
+		patch = fmt.Appendf(nil, `{"data":{%q:null}}`, deliveryKey)
+	}
+	_, err := b.cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("setting the injector's delivery: %w", err)
+	}
+	return nil
+}
+
+// delivered wants a pod to have got the entrypoint in the side's way.
+func (s *side) delivered(p *corev1.Pod) error {
+	got := ""
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.Name != pod.VolumeName:
+		case v.Image != nil:
+			got = imageVolume
+		default:
+			got = initContainer
+		}
+	}
+	if got != s.delivery {
+		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, s.delivery)
+	}
+	return nil
+}
+
+func (b *bench) newNamespace(ctx context.Context, annotations map[string]string) (string, error) {
 	ns, err := b.cluster.Kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-", Annotations: annotations}}, metav1.CreateOptions{})
 	if err != nil {
@@ -76,8 +160,11 @@ func (b *bench) namespace(ctx context.Context, annotations map[string]string) (s
 func (b *bench) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, namespace := range []string{b.plain, b.optedIn} {
-		_ = b.cluster.Kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
+	if err := b.configure(ctx, b.before); err != nil {
+		log.Print(err)
+	}
+	for _, s := range b.sides {
+		_ = b.cluster.Kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 	}
 }
 
@@ -102,18 +189,18 @@ func (r taskRun) handOffs() (all []time.Duration) {
 	return all
 }
 
-// time runs a TaskRun of so many steps.
-func (b *bench) time(ctx context.Context, namespace string, length int) (took taskRun, err error) {
+// time runs a TaskRun on a side.
+func (b *bench) time(ctx context.Context, s *side, shape shape) (took taskRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	runs := b.cluster.Tekton.TektonV1().TaskRuns(namespace)
+	runs := b.cluster.Tekton.TektonV1().TaskRuns(s.namespace)
 	watch, err := runs.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
-		return took, fmt.Errorf("watching the TaskRuns of namespace %q: %w", namespace, err)
+		return took, fmt.Errorf("watching the TaskRuns of namespace %q: %w", s.namespace, err)
 	}
 	defer watch.Stop()
 	took.created = time.Now()
-	created, err := runs.Create(ctx, b.taskRun(stepTakes(0), length), metav1.CreateOptions{})
+	created, err := runs.Create(ctx, b.taskRun(s.namespace, shape), metav1.CreateOptions{})
 	if err != nil {
 		return took, fmt.Errorf("creating a TaskRun: %w", err)
 	}
@@ -125,44 +212,49 @@ func (b *bench) time(ctx context.Context, namespace string, length int) (took ta
 		switch condition := run.Status.GetCondition(apis.ConditionSucceeded); {
 		case condition.IsTrue():
 			took.done = time.Now()
-			took.steps, err = b.spans(ctx, run)
+			took.steps, err = b.spans(ctx, s, run)
 			return took, err
 		case condition.IsFalse():
-			return took, fmt.Errorf("running a TaskRun of %d steps: %s: %s", length, condition.Reason, condition.Message)
+			return took, fmt.Errorf("running a TaskRun of %d steps: %s: %s", shape.steps, condition.Reason, condition.Message)
 		}
 	}
-	return took, errors.Join(fmt.Errorf("running a TaskRun of %d steps in namespace %q: it wasn't done after %v", length, namespace, patience), ctx.Err())
+	return took, errors.Join(fmt.Errorf("running a TaskRun of %d steps in namespace %q: it wasn't done after %v", shape.steps, s.namespace, patience), ctx.Err())
 }
 
-func (b *bench) taskRun(first time.Duration, length int) *pipelinev1.TaskRun {
+// taskRun has the name of its namespace in the arguments of its steps, for
+// watchWaiting to tell.
+func (b *bench) taskRun(namespace string, shape shape) *pipelinev1.TaskRun {
 	spec := &pipelinev1.TaskSpec{}
-	for i := range length {
-		takes := stepTakes(i)
-		if i == 0 {
-			takes = first
-		}
+	for i := range shape.steps {
 		spec.Steps = append(spec.Steps, pipelinev1.Step{
 			Name: fmt.Sprint(i + 1), Image: b.image,
-			Command: []string{"/ko-app/step"}, Args: []string{takes.String(), "$(context.taskRun.namespace)"},
+			Command: []string{"/ko-app/step"}, Args: []string{shape.takes(i).String(), namespace},
 		})
 	}
 	return &pipelinev1.TaskRun{ObjectMeta: metav1.ObjectMeta{GenerateName: "steps-"}, Spec: pipelinev1.TaskRunSpec{TaskSpec: spec}}
 }
 
 // spans reads what the steps have said.
-func (b *bench) spans(ctx context.Context, run *pipelinev1.TaskRun) (spans []span, err error) {
-	for _, s := range run.Status.Steps {
-		log, err := b.cluster.Logs(ctx, run.Namespace, run.Status.PodName, s.Container)
+func (b *bench) spans(ctx context.Context, s *side, run *pipelinev1.TaskRun) (spans []span, err error) {
+	p, err := b.cluster.Kube.CoreV1().Pods(run.Namespace).Get(ctx, run.Status.PodName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the pod of a TaskRun: %w", err)
+	}
+	if err := s.delivered(p); err != nil {
+		return nil, err
+	}
+	for _, step := range run.Status.Steps {
+		said, err := b.cluster.Logs(ctx, run.Namespace, run.Status.PodName, step.Container)
 		if err != nil {
 			return nil, err
 		}
-		began, ended, _ := strings.Cut(strings.TrimSpace(log), " ")
+		began, ended, _ := strings.Cut(strings.TrimSpace(said), " ")
 		var took span
 		var err2 error
 		took.began, err = time.Parse(time.RFC3339Nano, began)
 		took.ended, err2 = time.Parse(time.RFC3339Nano, ended)
 		if err := errors.Join(err, err2); err != nil {
-			return nil, fmt.Errorf("reading when step %q ran: %w", s.Name, err)
+			return nil, fmt.Errorf("reading when step %q ran: %w", step.Name, err)
 		}
 		spans = append(spans, took)
 	}

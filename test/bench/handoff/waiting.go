@@ -30,24 +30,28 @@ const (
 	waiters = 2
 )
 
-// watchWaiting has a TaskRun in each namespace whose first step keeps the others
+// watchWaiting has a TaskRun on each side whose first step keeps the others
 // waiting, and looks at the processes of these before and after a while.
-func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides map[string]*side) error {
+func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*side) error {
 	before := map[int]kit.Usage{}
-	for namespace := range sides {
-		run := b.taskRun(time.Hour, 1+waiters)
-		run, err := b.cluster.Tekton.TektonV1().TaskRuns(namespace).Create(ctx, run, metav1.CreateOptions{})
+	for _, s := range sides {
+		if err := b.deliver(ctx, s); err != nil {
+			return err
+		}
+		run := b.taskRun(s.namespace, shape{steps: 1 + waiters})
+		run.Spec.TaskSpec.Steps[0].Args[0] = "1h"
+		run, err := b.cluster.Tekton.TektonV1().TaskRuns(s.namespace).Create(ctx, run, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating a TaskRun: %w", err)
 		}
 		what := fmt.Sprintf("%d steps of TaskRun %q to wait; does this run on the node?", waiters, run.Name)
-		if err := kit.Eventually(ctx, patience, what, func(context.Context) error { return waitersThere(namespace) }); err != nil {
+		if err := kit.Eventually(ctx, patience, what, func(context.Context) error { return waitersThere(s.namespace) }); err != nil {
 			return err
 		}
 	}
 	pause(ctx, 5*time.Second) // until there is nothing left to start
-	for namespace := range sides {
-		for _, pid := range waitingIn(namespace) {
+	for _, s := range sides {
+		for _, pid := range waitingIn(s.namespace) {
 			usage, err := kit.UsageOf(pid)
 			if err != nil {
 				return fmt.Errorf("looking at a step that waits: %w", err)
@@ -56,8 +60,8 @@ func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides map[
 		}
 	}
 	pause(ctx, idle)
-	for namespace, s := range sides {
-		for _, pid := range waitingIn(namespace) {
+	for _, s := range sides {
+		for _, pid := range waitingIn(s.namespace) {
 			usage, err := kit.UsageOf(pid)
 			if err != nil {
 				return fmt.Errorf("looking at a step that waits: %w", err)
