@@ -21,10 +21,10 @@ import (
 )
 
 // dump logs what somebody needs who wants to know why a test failed.
-func dump(ctx context.Context, t *testing.T, namespace string) {
+func dump(ctx context.Context, t *testing.T, ns *corev1.Namespace) {
 	t.Helper()
 	var text bytes.Buffer
-	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	pods, err := cluster.Kube.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		fmt.Fprintf(&text, "listing pods: %v\n", err)
 	} else {
@@ -32,9 +32,9 @@ func dump(ctx context.Context, t *testing.T, namespace string) {
 			dumpPod(ctx, &text, &pods.Items[i])
 		}
 	}
-	dumpEvents(ctx, &text, namespace)
-	dumpInjector(ctx, &text, namespace)
-	t.Logf("namespace %s when the test failed:\n%s", namespace, text.String())
+	dumpEvents(ctx, &text, ns.Name)
+	dumpInjector(ctx, &text, ns)
+	t.Logf("namespace %s when the test failed:\n%s", ns.Name, text.String())
 }
 
 func dumpPod(ctx context.Context, text *bytes.Buffer, p *corev1.Pod) {
@@ -68,22 +68,23 @@ func dumpEvents(ctx context.Context, text *bytes.Buffer, namespace string) {
 }
 
 // dumpInjector shows the lines of the injectors' logs that mention the
-// namespace, and all that warn.
-func dumpInjector(ctx context.Context, text *bytes.Buffer, namespace string) {
+// namespace, and all that warn, since it is there.
+func dumpInjector(ctx context.Context, text *bytes.Buffer, ns *corev1.Namespace) {
 	pods, err := cluster.InjectorPods(ctx)
 	if err != nil {
 		fmt.Fprintf(text, "%v\n", err)
 		return
 	}
 	for _, p := range pods {
-		fmt.Fprintf(text, "--- log of %s, as far as it is about %s, and warnings\n", p.Name, namespace)
-		log, err := cluster.Logs(ctx, kit.SystemNamespace, p.Name, kit.Injector)
+		fmt.Fprintf(text, "--- log of %s, as far as it is about %s, and warnings\n", p.Name, ns.Name)
+		log, err := cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name,
+			&corev1.PodLogOptions{Container: kit.Injector, SinceTime: &ns.CreationTimestamp}).DoRaw(ctx)
 		if err != nil {
 			fmt.Fprintf(text, "%v\n", err)
 			continue
 		}
-		for line := range strings.Lines(log) {
-			if strings.Contains(line, namespace) || strings.Contains(line, `"WARN`) || strings.Contains(line, `"ERROR"`) {
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, ns.Name) || strings.Contains(line, `"WARN`) || strings.Contains(line, `"ERROR"`) {
 				text.WriteString(line)
 			}
 		}

@@ -55,7 +55,7 @@ func newNamespace(t *testing.T, annotations map[string]string, labels ...string)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if t.Failed() {
-			dump(ctx, t, ns.Name)
+			dump(ctx, t, ns)
 		}
 		if err := cluster.Kube.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil {
 			t.Logf("deleting namespace %q: %v", ns.Name, err)
