@@ -36,6 +36,11 @@ func render(f figures) string {
 		b.WriteString("\n")
 	}
 	row("from the end of a step to the start of the next, on average", func(s *side) time.Duration { return mean(s.handOffs()) }, ms)
+	b.WriteString("| of which after the start of Tekton's entrypoint | " + ms(mean(f.plain().ofTekton())) + " |")
+	for _, s := range f.sides[1:] {
+		b.WriteString(" " + ms(mean(s.ofTekton())) + " | |")
+	}
+	b.WriteString("\n")
 	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
 	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
 	for _, shape := range shapes {
@@ -65,12 +70,23 @@ func (s shape) String() string {
 // handOffs are those of a side's TaskRuns whose steps differ, sorted: where they
 // are alike, so are Tekton's hand-offs, by chance.
 func (s *side) handOffs() (all []time.Duration) {
+	return s.eachHandOff(func(h handOff) time.Duration { return h.took })
+}
+
+// ofTekton is the part that Tekton's entrypoint has in them.
+func (s *side) ofTekton() []time.Duration {
+	return s.eachHandOff(func(h handOff) time.Duration { return h.tekton })
+}
+
+func (s *side) eachHandOff(of func(handOff) time.Duration) (all []time.Duration) {
 	for shape, runs := range s.runs {
 		if shape.alike {
 			continue
 		}
 		for _, r := range runs {
-			all = append(all, r.handOffs()...)
+			for _, h := range r.handOffs() {
+				all = append(all, of(h))
+			}
 		}
 	}
 	slices.Sort(all)

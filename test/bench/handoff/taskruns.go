@@ -174,7 +174,10 @@ type taskRun struct {
 	steps         []span // the commands of its steps, by their own clock
 }
 
-type span struct{ began, ended time.Time }
+type span struct {
+	began, ended time.Time
+	tekton       time.Duration // from the start of Tekton's entrypoint until it began
+}
 
 func (r taskRun) wall() time.Duration { return r.done.Sub(r.created) }
 
@@ -182,12 +185,17 @@ func (r taskRun) wall() time.Duration { return r.done.Sub(r.created) }
 func (r taskRun) phase() time.Duration { return r.steps[len(r.steps)-1].ended.Sub(r.steps[0].began) }
 
 // handOffs are the times between steps.
-func (r taskRun) handOffs() (all []time.Duration) {
+func (r taskRun) handOffs() (all []handOff) {
 	for i := 1; i < len(r.steps); i++ {
-		all = append(all, r.steps[i].began.Sub(r.steps[i-1].ended))
+		took := r.steps[i].began.Sub(r.steps[i-1].ended)
+		all = append(all, handOff{took, min(took, r.steps[i].tekton)})
 	}
 	return all
 }
+
+// A handOff is the time from one step to the next, and how much of it Tekton's
+// entrypoint has been there already.
+type handOff struct{ took, tekton time.Duration }
 
 // time runs a TaskRun on a side.
 func (b *bench) time(ctx context.Context, s *side, shape shape) (took taskRun, err error) {
@@ -248,15 +256,26 @@ func (b *bench) spans(ctx context.Context, s *side, run *pipelinev1.TaskRun) (sp
 		if err != nil {
 			return nil, err
 		}
-		began, ended, _ := strings.Cut(strings.TrimSpace(said), " ")
-		var took span
-		var err2 error
-		took.began, err = time.Parse(time.RFC3339Nano, began)
-		took.ended, err2 = time.Parse(time.RFC3339Nano, ended)
-		if err := errors.Join(err, err2); err != nil {
+		took, err := parseSpan(said)
+		if err != nil {
 			return nil, fmt.Errorf("reading when step %q ran: %w", step.Name, err)
 		}
 		spans = append(spans, took)
 	}
 	return spans, nil
+}
+
+func parseSpan(said string) (s span, err error) {
+	fields := strings.Fields(said)
+	if len(fields) != 3 {
+		return s, fmt.Errorf("it says %q", said)
+	}
+	if s.began, err = time.Parse(time.RFC3339Nano, fields[0]); err != nil {
+		return s, err
+	}
+	if s.ended, err = time.Parse(time.RFC3339Nano, fields[1]); err != nil {
+		return s, err
+	}
+	s.tekton, err = time.ParseDuration(fields[2])
+	return s, err
 }
