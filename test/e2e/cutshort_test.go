@@ -34,14 +34,22 @@ func TestATaskRunIsCancelledWhileStepsWait(t *testing.T) {
 	t.Parallel()
 	both, run := newPair(t), whileTheyWait(t, "cancelled")
 	both.start(t, run)
+	wrapped := cancelWhileStepsWait(t, both, run.Name)
+	require.Len(t, wrapped.Steps, 3)
+}
+
+// cancelWhileStepsWait cancels a TaskRun in both namespaces, where the same must
+// become of it, and returns what.
+func cancelWhileStepsWait(t *testing.T, both pair, name string) outcome {
+	t.Helper()
 	for _, namespace := range []string{both.plain, both.optedIn} {
-		waitUntilStepsWait(t, namespace, run.Name)
-		cancelTaskRun(t, namespace, run.Name)
+		waitUntilStepsWait(t, namespace, name)
+		cancelTaskRun(t, namespace, name)
 	}
-	plain, wrapped := both.end(t, run.Name)
+	plain, wrapped := both.end(t, name)
 	require.Equal(t, plain, wrapped)
 	require.Equal(t, pipelinev1.TaskRunReasonCancelled.String(), wrapped.Reason)
-	require.Len(t, wrapped.Steps, 3)
+	return wrapped
 }
 
 // With keep-pod-on-cancel, Tekton doesn't delete the pod, but tells the step that
@@ -59,14 +67,8 @@ func TestATaskRunWhosePodIsKeptIsCancelledWhileStepsWait(t *testing.T) {
 		}
 		return nil
 	})
-	_ = stepsOfNew(t, both.plain, run)
-	for _, namespace := range []string{both.plain, both.optedIn} {
-		waitUntilStepsWait(t, namespace, run.Name)
-		cancelTaskRun(t, namespace, run.Name)
-	}
-	plain, wrapped := both.end(t, run.Name)
-	require.Equal(t, plain, wrapped)
-	require.Equal(t, pipelinev1.TaskRunReasonCancelled.String(), wrapped.Reason)
+	stepsOfNew(t, both.plain, run)
+	cancelWhileStepsWait(t, both, run.Name)
 	for _, namespace := range []string{both.plain, both.optedIn} {
 		p := waitUntilDone(t, namespace, podOfTaskRun(t, namespace, run.Name).Name)
 		require.Nil(t, p.DeletionTimestamp)
