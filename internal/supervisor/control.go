@@ -132,8 +132,8 @@ func publishedBy(pid int) string {
 	for fd := range 64 { // it is opened first of all
 		name := dir + "/" + strconv.Itoa(fd)
 		if strings.HasPrefix(link(name, ""), "/memfd:"+memoryName) {
-			data, _ := readFile("/proc/"+name, page)
-			return strings.TrimRight(string(data), "\n") + "\n"
+			data, _ := readFile("/proc/"+name, maxStatus)
+			return string(data)
 		}
 	}
 	return ""

@@ -157,17 +157,12 @@ func (o *options) reports() bool {
 		o.statusFile != "" || o.terminationMessage != ""
 }
 
-// page is the size of what is in memory: one write of it is seen whole.
-const page = 4096
+// maxStatus bounds a status: what Kubernetes allows a termination message.
+const maxStatus = 4096
 
 func (p *publisher) publish(json []byte) {
 	if p.memory > 0 {
-		padded := make([]byte, page)
-		for i := copy(padded, json); i < page; i++ {
-			padded[i] = '\n'
-		}
-		_, err := unix.Pwrite(p.memory, padded, 0)
-		disown(err)
+		disown(p.remember(json))
 	}
 	if p.file == "" {
 		return
@@ -177,6 +172,20 @@ func (p *publisher) publish(json []byte) {
 		p.complained = true
 		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": use -status-file with a path in a volume that the container's user may write to")
 	}
+}
+
+// remember puts a new file in memory in the place of the one before, as a rename
+// does it in a directory: whoever reads sees either of them, and all of it.
+func (p *publisher) remember(json []byte) error {
+	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := writeAll(fd, json); err != nil {
+		return err
+	}
+	return unix.Dup3(fd, p.memory, unix.O_CLOEXEC)
 }
 
 // leaveTerminationMessage writes json to the file from which the kubelet reads

@@ -7,13 +7,16 @@ package supervisor
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestStatusAsJSON(t *testing.T) {
@@ -40,7 +43,7 @@ func TestATerminationMessageFits(t *testing.T) {
 		phase: phaseFinished, started: time.Now(), finished: time.Now(), reason: reasonStartFailure, exitCode: 127, ended: true, command: 255,
 		signal: syscall.SIGKILL, oomKills: 1 << 30, message: strings.Repeat(`"`, 10_000),
 	}
-	require.LessOrEqual(t, len(s.json()), page)
+	require.LessOrEqual(t, len(s.json()), maxStatus)
 	s.message = strings.Repeat("é", 10_000)
 	require.True(t, utf8.Valid(s.json()))
 }
@@ -83,4 +86,37 @@ func TestSignalsByName(t *testing.T) {
 		_, err := parseSignal(name)
 		require.ErrorContains(t, err, "no signal: use a name such as TERM", name)
 	}
+}
+
+// TestAStatusIsReadWholeWhileItChanges reads as "entrypoint status" does, what
+// changes between a short and a long one meanwhile.
+func TestAStatusIsReadWholeWhileItChanges(t *testing.T) {
+	p := openPublisher(&options{statusFile: "/dev/null"})
+	p.file = ""
+	short := (&status{phase: phaseRunning}).json()
+	long := (&status{phase: phaseFinished, message: strings.Repeat("m", maxMessage)}).json()
+	p.publish(short)
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.publish(long)
+				p.publish(short)
+			}
+		}
+	})
+	seen := map[string]int{}
+	for range 5000 {
+		seen[publishedBy(os.Getpid())]++
+	}
+	close(stop)
+	writer.Wait()
+	require.Len(t, seen, 2)
+	require.Contains(t, seen, string(short))
+	require.Contains(t, seen, string(long))
+	require.NoError(t, unix.Close(p.memory))
 }
