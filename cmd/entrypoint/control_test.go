@@ -96,8 +96,8 @@ func TestNoPauseForWhatWasAskedFor(t *testing.T) {
 		p.send(syscall.SIGTERM)
 		require.Equal(t, code, p.end())
 	}
-	p, _ := container(t, "-pause=after-failure", "--", "true")
-	require.Zero(t, p.end())
+	got := output(t, []string{entrypoint, "-pause=after-failure", "--", "true"})
+	require.Zero(t, got.Code, got.Stderr)
 }
 
 func TestOnlyAPauseIsContinued(t *testing.T) {
