@@ -138,6 +138,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"defaults", "timeout: [1h]", `key "defaults": it is no YAML of the form`},
 		{"defaults", "timeout: 1x", `key "defaults": option entrypointer.dev/timeout: "1x" is wrong; it can be a duration above zero with a unit`},
 		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},
+		{"defaults", "{mode: exec, timeout: 1h}", `option entrypointer.dev/timeout: it contradicts option entrypointer.dev/mode: exec`},
 		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, defaults, delivery, failed-lookup, lookup-timeout, `},
 	} {
 		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})

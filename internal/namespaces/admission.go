@@ -51,8 +51,15 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 	}
 	options := pod.NamespaceDefaults(now.Name, now.Annotations)
 	wrong := options.Check()
-	if wrong != nil && !maps.Equal(options.Values, pod.NamespaceDefaults(before.Name, before.Annotations).Values) {
-		return admission.Deny(fmt.Errorf("reading the annotations of namespace %q: %w", now.Name, wrong))
+	if wrong != nil {
+		wrong = fmt.Errorf("reading the annotations of namespace %q: %w", now.Name, wrong)
+		before, wasIn := pod.NamespaceDefaults(before.Name, before.Annotations), before.Labels[labelKey] == optedIn
+		if want && !wasIn || !maps.Equal(options.Values, before.Values) {
+			return admission.Deny(wrong)
+		}
+		if want {
+			wrong = fmt.Errorf("%w; until then, its pods are refused", wrong)
+		}
 	}
 	response := admission.Allow(labelPatch(&now, want))
 	for _, err := range []error{mistake, wrong} {
@@ -60,6 +67,7 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 			response.Warnings = append(response.Warnings, "entrypointer: "+err.Error())
 		}
 	}
+	response.Warnings = append(response.Warnings, pod.UnheededByNamespace(now.Annotations)...)
 	return response
 }
 

@@ -100,6 +100,37 @@ func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {
 	old := admit(t, bad, bad)
 	require.True(t, old.Allowed, "a mistake of old doesn't block the namespace")
 	require.Contains(t, old.Warnings[0], "option entrypointer.dev/timeout")
+	require.Contains(t, old.Warnings[0], "until then, its pods are refused")
+
+	out := namespace("a", nil, nil)
+	out.Annotations = map[string]string{"entrypointer.dev/timeout": "1"}
+	in := namespace("a", new("true"), nil)
+	in.Annotations["entrypointer.dev/timeout"] = "1"
+	require.True(t, admit(t, out, out).Allowed)
+	require.False(t, admit(t, in, out).Allowed, "nobody opts in with a mistake")
+}
+
+func TestAnAnnotationThatDoesNothingForANamespaceIsWarnedOf(t *testing.T) {
+	for key, says := range map[string]string{
+		"entrypointer.dev/injekt":         "entrypointer.dev/injekt is unknown and has no effect",
+		"tiemout.entrypointer.dev/step-a": "tiemout.entrypointer.dev/step-a is unknown",
+		"entrypointer.dev/containers":     "has no effect on a namespace: it is for pods",
+		"timeout.entrypointer.dev/step-a": "has no effect on a namespace: it is for pods",
+		"entrypointer.dev/timeout":        "",
+		"notentrypointer.dev/injekt":      "",
+		"entrypointer.development/injekt": "",
+	} {
+		ns := namespace("a", nil, nil)
+		ns.Annotations = map[string]string{key: "5s"}
+		response := admit(t, ns, nil)
+		require.True(t, response.Allowed, key)
+		if says == "" {
+			require.Empty(t, response.Warnings, key)
+			continue
+		}
+		require.Len(t, response.Warnings, 1, key)
+		require.Contains(t, response.Warnings[0], says)
+	}
 }
 
 func TestANamespaceWithoutLabelsGetsItsFirst(t *testing.T) {

@@ -176,7 +176,7 @@ func parse(args []string) (*options, error) {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		if !strings.HasPrefix(arg, "-") {
-			return nil, parseFailure(arg, `not a flag: put "--" before the command`)
+			return nil, parseFailure(arg, `neither a flag nor one of status, signal and continue: put "--" before a command to start, or see -help`)
 		}
 		if name == "help" || name == "h" || name == "version" {
 			if hasValue {

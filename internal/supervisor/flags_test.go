@@ -84,10 +84,10 @@ func TestParse(t *testing.T) {
 
 		"nothing":             {nil, nil, `no "--" in it`},
 		"no --":               {[]string{"-mode", "exec"}, nil, `no "--" in it`},
-		"command without --":  {[]string{"ls", "--"}, nil, `parsing "ls": not a flag`},
+		"command without --":  {[]string{"ls", "--"}, nil, `parsing "ls": neither a flag nor`},
 		"single dash":         {[]string{"-", "--"}, nil, `parsing "-": unknown flag`},
 		"three dashes":        {[]string{"---mode=exec", "--"}, nil, `parsing "---mode=exec": unknown flag`},
-		"empty argument":      {[]string{"", "--"}, nil, `parsing "": not a flag`},
+		"empty argument":      {[]string{"", "--"}, nil, `parsing "": neither a flag nor`},
 		"unknown":             {[]string{"-mod=exec", "--"}, nil, `parsing "-mod=exec": unknown flag`},
 		"unknown value":       {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
 		"-- is no value":      {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},

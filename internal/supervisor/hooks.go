@@ -57,7 +57,7 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 		return asFailure(err)
 	case late:
 		return &failure{exitTimeout, reasonHookFailure, "running " + name + ": not done after " + s.opts.hookTimeout.String() +
-			": make it faster, or raise -before-start-timeout"}
+			": make it faster, or raise before-start-timeout"}
 	case exitCode(status) != 0:
 		return &failure{exitCode(status), reasonHookFailure, "running " + name + ": it " + describe(status) + ": the command was not started"}
 	}

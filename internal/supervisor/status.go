@@ -170,7 +170,7 @@ func (p *publisher) publish(json []byte) {
 	// The command doesn't have to suffer for it.
 	if err := writeFile(p.file, json); err != nil && !p.complained {
 		p.complained = true
-		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": use -status-file with a path in a volume that the container's user may write to")
+		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": set status-file to a path in a volume that the container's user may write to")
 	}
 }
 

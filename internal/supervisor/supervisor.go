@@ -150,7 +150,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	switch {
 	case late:
 		return &failure{exitTimeout, reasonTimeout, "running " + strconv.Quote(argv[0]) + ": not done after " +
-			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise -timeout"}
+			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise timeout"}
 	case end.Signaled():
 		s.reason = reasonSignalled
 		if s.oomKills > 0 && s.signal == syscall.SIGKILL {

@@ -268,7 +268,7 @@ func TestAnAnnotationThatCantBeUnderstoodIsRefused(t *testing.T) {
 	unknown := asking(running("a", "x"))
 	unknown.Annotations[pod.ContainersAnnotation] = "a,b"
 	_, err = newInjector(nil).Inject(t.Context(), "tenant", unknown)
-	requireRefused(t, err, pod.InvalidAnnotation, pod.ContainersAnnotation, `no container "b"`)
+	requireRefused(t, err, pod.InvalidAnnotation, pod.ContainersAnnotation, `no container "b" in spec.containers; it has "a"`)
 }
 
 func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {

@@ -54,7 +54,10 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 		return Result{}, err
 	}
 	result := Result{Outcome: outcome, Owner: owner, Pod: pod}
-	if outcome == "" {
+	switch outcome {
+	case NotOurs:
+		result.Warnings = unheededByNobody(pod)
+	case "":
 		result, err = i.wrapSelected(ctx, namespace, pod, owner, selected)
 		if err != nil {
 			return Result{}, err
@@ -155,7 +158,7 @@ func (i *Injector) argvArgsOf(ctx context.Context, namespace string, pod *corev1
 func (i *Injector) unheeded(pod *corev1.Pod, owner Owner) []string {
 	var warnings []string
 	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
-		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod of %s's", ContainersAnnotation, owner))
+		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
 	}
 	if pod.Annotations[InjectAnnotation] == "false" {
 		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))

@@ -27,8 +27,8 @@ type Option struct {
 	flags func(value string, c target) (flags []string, right string)
 	// applied makes flags of byDefault where nobody says anything.
 	byDefault string
-	// afterStart says whether a value asks for something that only a parent of
-	// the command can do, and the mode exec can't.
+	// afterStart says whether a value asks for something that comes after the
+	// command's start; nil is no value.
 	afterStart func(value string) bool
 	// only and except are owners; empty is none of them.
 	only, except Owner
@@ -48,7 +48,7 @@ func always(string) bool { return true }
 var options = []Option{
 	{
 		Name: "mode", Value: "`supervise` or `exec`", Default: "`supervise`", Example: "exec",
-		About: "`exec` has the entrypoint replace itself with the command, for images that insist on being PID 1 (s6, systemd).",
+		About: "`exec` has the entrypoint replace itself with the command, for images that insist on being PID 1 (s6, systemd). In a Tekton step that is Tekton's entrypoint, which runs the step's own command below it.",
 		flags: modeFlags,
 	},
 	{
@@ -69,7 +69,7 @@ var options = []Option{
 	},
 	{
 		Name: "env", Value: "`NAME=VALUE`, one a line", Default: "none", Example: "LANG=C.UTF-8",
-		About: "Variables to set, after `unset-env` and `env-file`. `$(NAME)` stands for a variable of the container's, as in its `env`.",
+		About: "Variables to set, after `unset-env` and `env-file`. `$(NAME)` stands for a variable of the container's `env`, not for another line.",
 		flags: envFlags,
 	},
 	{
@@ -141,6 +141,10 @@ func (o Option) key() string { return domain + "/" + o.Name }
 
 // forContainer begins the annotation of a pod for one of its containers.
 func (o Option) forContainer() string { return o.Name + "." + domain + "/" }
+
+// needsParent reports whether a value asks for something that only a parent of
+// the command can do.
+func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
 
 // suits reports whether the option does something for the owner's pods.
 func (o Option) suits(owner Owner) bool {

@@ -171,7 +171,9 @@ func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
 	_, err := injector.Inject(t.Context(), "tenant", annotated(p, "timeout.entrypointer.dev/a", "1s"))
 	requireRefused(t, err, pod.InvalidAnnotation, "timeout.entrypointer.dev/a", "contradicts annotation entrypointer.dev/mode")
 
-	injector.Defaults[0].Values["mode"] = "exec"
+	injector.Defaults = append(injector.Defaults, pod.Defaults{Values: map[string]string{"mode": "exec"}})
+	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=before-start", "--", "x"}, inject(t, injector, asking(running("a", "x"))).Pod.Spec.Containers[0].Args,
+		"a nearer default counts more than a default mode")
 	p = annotated(asking(running("a", "x")), "entrypointer.dev/pause", "after-failure")
 	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=after-failure", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
 		"the pod's word counts more than a default mode")
@@ -261,4 +263,10 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 		})
 	}
 	require.Empty(t, inject(t, newInjector(nil), annotated(asking(running("a", "x")), "notentrypointer.dev/mode", "x")).Warnings)
+
+	typo := annotated(asking(running("a", "x")), "entrypointer.dev/injekt", "true")
+	delete(typo.Annotations, pod.InjectAnnotation)
+	result := inject(t, newInjector(nil), typo)
+	require.Equal(t, pod.NotOurs, result.Outcome)
+	require.Equal(t, []string{`entrypointer: annotation entrypointer.dev/injekt has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}, result.Warnings)
 }

@@ -115,7 +115,7 @@ func chosenContainers(pod *corev1.Pod, names string) ([]string, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
 		if !hasContainer(pod, name) {
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; name some of its own, separated by commas", ContainersAnnotation, name)
+			return nil, noContainer(pod, ContainersAnnotation, name)
 		}
 		chosen = append(chosen, name)
 	}

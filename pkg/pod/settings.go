@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ func (d Defaults) Check() error {
 		if _, right := o.flags(d.Values[name], target{}); right != "" {
 			return fmt.Errorf("option %s: %q is wrong; it can be %s", o.key(), d.Values[name], right)
 		}
+		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
+			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which leaves nobody to do that; remove one of them", o.key(), domain, modeExec)
+		}
 	}
 	return nil
 }
@@ -55,7 +59,7 @@ type setting struct {
 	Option
 	value    string
 	source   string // for errors
-	explicit bool   // the pod itself says so
+	distance int    // of who says so: 0 is the pod itself, then come those of the Defaults
 }
 
 // replaces reports whether the command will take the entrypoint's place.
@@ -67,18 +71,18 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 	o, key := options[index], keys[index]
 	for other, value := range pod.Annotations {
 		if name, found := strings.CutPrefix(other, key.container); found && name == container {
-			return setting{o, value, "annotation " + other, true}, true
+			return setting{o, value, "annotation " + other, 0}, true
 		}
 	}
 	if value, set := pod.Annotations[key.pod]; set {
-		return setting{o, value, "annotation " + key.pod, true}, true
+		return setting{o, value, "annotation " + key.pod, 0}, true
 	}
-	for _, d := range i.Defaults {
+	for at, d := range i.Defaults {
 		if value, set := d.Values[o.Name]; set {
-			return setting{o, value, "annotation " + key.pod + " " + d.Of, false}, true
+			return setting{o, value, "annotation " + key.pod + " " + d.Of, 1 + at}, true
 		}
 	}
-	return setting{o, o.byDefault, "", false}, o.byDefault != ""
+	return setting{o, o.byDefault, "", 1 + len(i.Defaults)}, o.byDefault != ""
 }
 
 // settings are all that holds for a container.
@@ -89,7 +93,7 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 		if !set || !s.suits(owner) {
 			continue
 		}
-		if s.explicit && !i.Policy.letsPodsSet(s.Name) {
+		if s.distance == 0 && !i.Policy.letsPodsSet(s.Name) {
 			return nil, refuse(InvalidAnnotation, "reading %s: the operator doesn't let pods set this option; remove the annotation, or ask for %q in pod-options of the injector's configuration",
 				s.source, s.Name)
 		}
@@ -102,13 +106,13 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 	var kept []setting
 	for _, s := range list {
 		switch {
-		case s.afterStart == nil || !s.afterStart(s.value):
+		case !s.needsParent(s.value):
 			kept = append(kept, s)
-		case s.explicit && list[mode].explicit:
+		case s.distance < list[mode].distance: // it counts more than the mode
+			return slices.Delete(list, mode, mode+1), nil
+		case s.distance == 0:
 			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which leaves nobody to do that; remove one of them",
 				s.source, list[mode].source, modeExec)
-		case s.explicit: // over a mode by default
-			return slices.Delete(list, mode, mode+1), nil
 		}
 	}
 	return kept, nil
@@ -162,26 +166,82 @@ func isOptionFlag(arg string) bool {
 func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		prefix, name, _ := strings.Cut(key, "/")
-		if prefix == domain {
-			prefix, name = name+"."+domain, ""
-		}
-		option, ours := strings.CutSuffix(prefix, "."+domain)
+		option, container, ours := parseKey(key)
 		if !ours || slices.Contains(known, key) {
 			continue
 		}
 		switch o, found := optionNamed(option); {
 		case !found:
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key))
-		case name != "" && !hasContainer(pod, name):
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers", key, name)
+			warnings = append(warnings, unknownKey(key))
+		case container != "" && !hasContainer(pod, container):
+			return nil, noContainer(pod, key, container)
 		case !o.suits(owner):
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod of %s's", key, owner))
+			warnings = append(warnings, noEffect(key, owner))
 		}
 	}
 	return warnings, nil
 }
 
+// unheededByNobody warns of annotations of ours on a pod that isn't.
+func unheededByNobody(pod *corev1.Pod) (warnings []string) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if _, _, ours := parseKey(key); ours && key != InjectAnnotation && key != StatusAnnotation {
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
+		}
+	}
+	return warnings
+}
+
+// UnheededByNamespace warns of annotations of ours that do nothing on a
+// namespace.
+func UnheededByNamespace(annotations map[string]string) (warnings []string) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		option, container, ours := parseKey(key)
+		if !ours || key == InjectAnnotation {
+			continue
+		}
+		switch _, found := optionNamed(option); {
+		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a namespace: it is for pods", key))
+		case !found:
+			warnings = append(warnings, unknownKey(key))
+		}
+	}
+	return warnings
+}
+
+// parseKey takes the key of an annotation apart, if it is in our domain: its
+// name, and the container that it is for.
+func parseKey(key string) (name, container string, ours bool) {
+	prefix, name, _ := strings.Cut(key, "/")
+	if prefix == domain {
+		return name, "", true
+	}
+	option, ours := strings.CutSuffix(prefix, "."+domain)
+	return option, name, ours
+}
+
+func unknownKey(key string) string {
+	return fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key)
+}
+
+func noEffect(key string, owner Owner) string {
+	whose := "that asks by annotation"
+	if owner != Annotation {
+		whose = fmt.Sprintf("of %s's", owner)
+	}
+	return fmt.Sprintf("entrypointer: annotation %s has no effect on a pod %s", key, whose)
+}
+
 func hasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// noContainer refuses an annotation that names a container that isn't there.
+func noContainer(pod *corev1.Pod, key, name string) error {
+	var names []string
+	for _, c := range pod.Spec.Containers {
+		names = append(names, strconv.Quote(c.Name))
+	}
+	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %s", key, name, strings.Join(names, ", "))
 }
