@@ -96,7 +96,11 @@ func TestNoPauseForWhatWasAskedFor(t *testing.T) {
 		p.send(syscall.SIGTERM)
 		require.Equal(t, code, p.end())
 	}
-	got := output(t, []string{entrypoint, "-pause=after-failure", "--", "true"})
+	cancelled := t.TempDir() + "/cancel"
+	require.NoError(t, os.WriteFile(cancelled, []byte("CANCEL"), 0o600))
+	got := output(t, []string{entrypoint, "-pause=before-start,after-failure", "-wait-abort-content=" + cancelled, "--", "sh", "-c", "exit 9"})
+	require.Equal(t, 9, got.Code, "told by a file: %s", got.Stderr)
+	got = output(t, []string{entrypoint, "-pause=after-failure", "--", "true"})
 	require.Zero(t, got.Code, got.Stderr)
 }
 

@@ -28,6 +28,8 @@ type Condition struct {
 	// Content asks for a file that isn't empty, as opposed to one that exists.
 	// Symbolic links are followed: the downward API's files are some.
 	Content bool
+	// OrErr takes the same name with .err for it, too.
+	OrErr bool
 }
 
 // Files says what to wait for.
@@ -60,6 +62,8 @@ const (
 	// Unwatched, they grow from first to last by half.
 	first = 20 * time.Millisecond
 	last  = 250 * time.Millisecond
+	// settle is between two looks in a directory in which much happens.
+	settle = 2 * time.Millisecond
 )
 
 // Wait returns when the waiting is over, and the error that makes it Unknown.
@@ -74,10 +78,14 @@ func (f Files) Wait() (Result, error) {
 	}
 	watch := newWatch(f.directories())
 	defer watch.close()
+	changed := false
 	for interval := first; ; interval = min(interval*3/2, last) {
 		// After the watch began, or what happened before would be missed.
 		if result, done, err := f.look(); done {
 			return result, err
+		}
+		if changed {
+			time.Sleep(settle)
 		}
 		pause := interval
 		if watch.complete() {
@@ -90,8 +98,16 @@ func (f Files) Wait() (Result, error) {
 			}
 			pause = min(pause, left)
 		}
-		watch.sleep(pause)
+		changed = watch.sleep(pause)
 	}
+}
+
+// Aborts reports whether one of the files is there that end the waiting.
+func (f Files) Aborts() bool {
+	return slices.ContainsFunc(f.Abort, func(c Condition) bool {
+		holds, err := c.holds()
+		return err == nil && holds
+	})
 }
 
 // look looks at the files.
@@ -107,10 +123,8 @@ func (f Files) look() (_ Result, done bool, _ error) {
 	if met {
 		return Met, true, nil
 	}
-	for _, c := range f.Abort {
-		if holds, err := c.holds(); err == nil && holds {
-			return Aborted, true, nil
-		}
+	if f.Aborts() {
+		return Aborted, true, nil
 	}
 	return 0, false, nil
 }
@@ -134,16 +148,24 @@ func (f Files) directories() []string {
 }
 
 func (c Condition) holds() (bool, error) {
+	size, there, err := look(c.Path)
+	if err == nil && !there && c.OrErr {
+		size, there, err = look(c.Path + ".err")
+	}
+	return there && (!c.Content || size > 0), err
+}
+
+func look(path string) (size int64, there bool, _ error) {
 	var st unix.Stat_t
 	for {
-		switch err := unix.Stat(c.Path, &st); err {
+		switch err := unix.Stat(path, &st); err {
 		case nil:
-			return !c.Content || st.Size > 0, nil
+			return st.Size, true, nil
 		case unix.ENOENT:
-			return false, nil
+			return 0, false, nil
 		case unix.EINTR:
 		default:
-			return false, &Error{c.Path, err}
+			return 0, false, &Error{path, err}
 		}
 	}
 }

@@ -6,8 +6,12 @@
 package await
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,12 +56,13 @@ func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
 	write(t, dir+"/full", "x")
 	write(t, dir+"/empty", "")
 	for name, f := range map[string]Files{
-		"nothing to wait for": {},
-		"a file":              {All: []Condition{{Path: dir + "/empty"}}},
-		"a file with content": {All: []Condition{{Path: dir + "/full", Content: true}}},
-		"a directory":         {All: []Condition{{Path: dir}}},
-		"all of several":      {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
-		"what is met wins":    {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
+		"nothing to wait for":   {},
+		"a file":                {All: []Condition{{Path: dir + "/empty"}}},
+		"a file or its failure": {All: []Condition{{Path: dir + "/empty", OrErr: true}}},
+		"a file with content":   {All: []Condition{{Path: dir + "/full", Content: true}}},
+		"a directory":           {All: []Condition{{Path: dir}}},
+		"all of several":        {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
+		"what is met wins":      {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
 	} {
 		result, err := f.Wait()
 		require.NoError(t, err, name)
@@ -114,6 +119,12 @@ func TestWaitsUntil(t *testing.T) {
 				require.NoError(t, os.Mkdir(dir+"/later", 0o700))
 				write(t, dir+"/later/out", "")
 			},
+		},
+		"one of two is there": {
+			files: func(dir string) Files {
+				return Files{All: []Condition{{Path: dir + "/out", OrErr: true}}, Abort: []Condition{{Path: dir + "/cancel"}}}
+			},
+			happen: func(dir string) { write(t, dir+"/out.err", "") },
 		},
 		"it is in vain": {
 			prepare: func(dir string) { write(t, dir+"/cancel", "") },
@@ -180,4 +191,41 @@ func TestABusyDirectoryIsDrained(t *testing.T) {
 	start := time.Now()
 	w.sleep(30 * time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
+}
+
+// TestOthersMayStillWatch has more processes of a user wait than the kernel
+// gives that user instances of inotify.
+func TestOthersMayStillWatch(t *testing.T) {
+	const limit, waiting = 60, 80
+	if os.Getenv("AWAIT_WATCHERS") == "" {
+		// In a user namespace of its own, which has a limit of its own.
+		cmd := exec.Command(os.Args[0], "-test.run=^TestOthersMayStillWatch$", "-test.v")
+		cmd.Env = append(os.Environ(), "AWAIT_WATCHERS=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		said, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("no user namespaces here")
+		}
+		require.NoError(t, err, "%s", said)
+		return
+	}
+	require.NoError(t, os.WriteFile("/proc/sys/user/max_inotify_instances", fmt.Append(nil, limit), 0))
+	var watches []watch
+	watching := 0
+	for range waiting {
+		w := newWatch([]string{t.TempDir()})
+		watches = append(watches, w)
+		if w.complete() {
+			watching++
+		}
+	}
+	require.Equal(t, limit-spare, watching)
+	require.True(t, others(spare))
+	for _, w := range watches {
+		w.close()
+	}
 }

@@ -16,6 +16,12 @@ import (
 // Each single write (IN_MODIFY) would be too much: a directory may be busy.
 const events = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
 
+// spare is how many more instances of inotify a user must be able to have when
+// one of ours begins to watch: the kernel gives each user of a node but a number
+// of them (fs.inotify.max_user_instances, 128 by default), and those who run as
+// the same user in other containers, or the kubelet, may need some.
+const spare = 32
+
 // A watch tells of changes in directories.
 type watch struct {
 	fd      int // inotify, -1 if there is none
@@ -28,12 +34,35 @@ func newWatch(directories []string) watch {
 		return watch{fd: -1}
 	}
 	w := watch{fd: fd}
+	if !others(spare) {
+		w.close()
+		return watch{fd: -1}
+	}
 	for _, dir := range directories {
 		if _, err := unix.InotifyAddWatch(fd, dir, events); err != nil {
 			w.missing++
 		}
 	}
 	return w
+}
+
+// others reports whether as many instances are left. There is no other way to
+// find out than to have them for a moment.
+func others(n int) bool {
+	var fds []int
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	for range n {
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		if err != nil {
+			return false
+		}
+		fds = append(fds, fd)
+	}
+	return true
 }
 
 func (w watch) complete() bool { return w.fd >= 0 && w.missing == 0 }
@@ -45,7 +74,7 @@ func (w watch) close() {
 }
 
 // sleep returns after the pause, or earlier if a directory has changed.
-func (w watch) sleep(pause time.Duration) {
+func (w watch) sleep(pause time.Duration) (changed bool) {
 	// The kernel passes over a descriptor that is negative.
 	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
 	timeout := unix.NsecToTimespec(pause.Nanoseconds())
@@ -56,7 +85,9 @@ func (w watch) sleep(pause time.Duration) {
 		time.Sleep(pause)
 	case n > 0:
 		w.drain()
+		return true
 	}
+	return false
 }
 
 // drain forgets the events: which they are doesn't matter.

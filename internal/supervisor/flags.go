@@ -41,8 +41,10 @@ type options struct {
 	platforms     []platformArgv // in the order given
 	argv          []string       // what follows --
 
-	wait     await.Files
-	postFile string
+	wait             await.Files
+	waitUnlessShared string // name of a variable
+	postFile         string
+	startFailureFile string
 
 	env         environmentEdits
 	hooks       [][]string // the argv of each
@@ -85,6 +87,8 @@ an error if there are none.`, addPlatform},
 		"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
 		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
+	{"wait-either", "PATH", `Start only when this file, or the same name with .err, exists. May be
+repeated.`, addEither},
 	{
 		"wait-abort", "PATH", `Wait no longer once this file exists, and start the command without
 hooks and pauses: it knows what to do. May be repeated.`,
@@ -98,8 +102,14 @@ hooks and pauses: it knows what to do. May be repeated.`,
 		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
 		setDuration(func(o *options) *time.Duration { return &o.wait.Limit }),
 	},
+	{"wait-unless-shared", "NAME", `Don't wait if other containers may see the directory that this variable
+names: the command does something there before it waits itself.`, setUnlessShared},
 	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
 .err, which other containers wait for, create the latter.`, setPath(func(o *options) *string { return &o.postFile })},
+	{
+		"start-failure-file", "PATH", `The same, but only if the command isn't started.`,
+		setPath(func(o *options) *string { return &o.startFailureFile }),
+	},
 	{"unset-env", "NAME", `Start the command without this variable. May be repeated.`, addUnset},
 	{"env-file", "PATH", `Set the variables that this file has, one NAME=VALUE a line; lines that
 are empty or begin with # are skipped. May be repeated.`, addEnvFile},

@@ -49,12 +49,26 @@ func addCondition(content bool, list func(*options) *[]await.Condition) func(*op
 	}
 }
 
-func addUnset(o *options, value string) string {
-	o.env.unset = append(o.env.unset, value)
+func addEither(o *options, value string) string {
+	o.wait.All = append(o.wait.All, await.Condition{Path: value, OrErr: true})
+	return absolute(value)
+}
+
+func setUnlessShared(o *options, value string) string {
+	o.waitUnlessShared = value
+	return variableName(value)
+}
+
+func variableName(value string) string {
 	if value == "" || strings.Contains(value, "=") {
 		return "no name of a variable: use one without ="
 	}
 	return ""
+}
+
+func addUnset(o *options, value string) string {
+	o.env.unset = append(o.env.unset, value)
+	return variableName(value)
 }
 
 func addEnvFile(o *options, value string) string {

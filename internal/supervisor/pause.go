@@ -14,7 +14,7 @@ import (
 
 // pauseAt holds everything, if that is asked for at this place, until somebody
 // sends SIGCONT ("entrypoint continue" does), or asks for the end: it returns
-// that signal, or 0.
+// that signal, or 0. Where a file asks for the end, the command sees to that.
 func (s *supervision) pauseAt(place string) syscall.Signal {
 	if !slices.Contains(s.opts.pause, place) {
 		return 0
@@ -28,7 +28,7 @@ func (s *supervision) pauseAt(place string) syscall.Signal {
 		if sig := askedToEnd(); sig != 0 {
 			return sig
 		}
-		if takePending(syscall.SIGCONT) {
+		if takePending(syscall.SIGCONT) || s.opts.wait.Aborts() {
 			return 0
 		}
 		time.Sleep(glance)

@@ -22,11 +22,11 @@ forward:
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL	DI, R8
+	LEAQ	·seen(SB), R11
+	MOVL	$1, (R11)(R8*4)
 	LEAQ	·received(SB), R9
 	LOCK
 	INCL	(R9)(R8*4)
-	LEAQ	·seen(SB), R11
-	MOVL	$1, (R11)(R8*4)
 	MOVQ	·child(SB), R10
 	TESTQ	R10, R10
 	JZ	done

@@ -23,6 +23,10 @@ forward:
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVWU	R0, R4
+	MOVD	$·seen(SB), R6
+	ADD	R4<<2, R6, R6
+	MOVD	$1, R7
+	MOVW	R7, (R6)
 	MOVD	$·received(SB), R5
 	ADD	R4<<2, R5, R5
 increment:
@@ -30,10 +34,6 @@ increment:
 	ADDW	$1, R6, R6
 	STLXRW	R6, (R5), R7
 	CBNZW	R7, increment
-	MOVD	$·seen(SB), R6
-	ADD	R4<<2, R6, R6
-	MOVD	$1, R7
-	MOVW	R7, (R6)
 	MOVD	$·child(SB), R7
 	LDAR	(R7), R9
 	CBZ	R9, done

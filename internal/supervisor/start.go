@@ -103,12 +103,20 @@ func search(name string, env []string, exec func(path string) error) error {
 // searchPath is the value of PATH, of the first one if there are several, as
 // getenv(3) has it.
 func searchPath(env []string) string {
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			return v
-		}
+	if path, set := lookup(env, "PATH"); set {
+		return path
 	}
 	return defaultPath
+}
+
+// lookup is the value of a variable.
+func lookup(env []string, name string) (value string, set bool) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v, true
+		}
+	}
+	return "", false
 }
 
 // skipped reports whether execvp(3) goes on to the next directory after err.

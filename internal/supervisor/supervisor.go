@@ -90,11 +90,13 @@ func (s *supervision) prepare() ([]string, error) {
 		becomeSubreaper()
 	}
 	env, err := s.opts.env.apply(environ())
-	if err != nil {
-		return nil, err
-	}
-	if s.passedOver {
+	switch {
+	case s.passedOver && err != nil:
+		return environ(), nil //nolint:nilerr // whoever would have written a file of variables may have failed
+	case s.passedOver:
 		return env, nil
+	case err != nil:
+		return nil, err
 	}
 	if err := s.runHooks(env); err != nil {
 		return nil, err
@@ -109,11 +111,17 @@ func (s *supervision) prepare() ([]string, error) {
 // can't be looked at, the command is started all the same: it waits for
 // them itself, and knows better what to do about it.
 func (s *supervision) awaitTurn() {
-	if len(s.opts.wait.All) > 0 {
-		s.report(phaseWaiting)
-		result, _ := s.opts.wait.Wait()
-		s.passedOver = result == await.Aborted
+	if len(s.opts.wait.All) == 0 {
+		return
 	}
+	if name := s.opts.waitUnlessShared; name != "" {
+		if dir, set := lookup(environ(), name); set && mayBeShared(dir) {
+			return
+		}
+	}
+	s.report(phaseWaiting)
+	result, _ := s.opts.wait.Wait()
+	s.passedOver = result == await.Aborted || result == await.Unknown
 }
 
 // supervise starts argv as a child and stays until it has exited.
@@ -177,13 +185,16 @@ func (s *supervision) countOOMKills() int {
 func (s *supervision) finish() int {
 	if s.exitCode != 0 || s.command != 0 { // what is a success to us isn't one to the steps after it
 		leavePostFile(s.opts.postFile)
+		if !s.ended {
+			leavePostFile(s.opts.startFailureFile)
+		}
 	}
 	if !s.opts.reports() {
 		return s.exitCode
 	}
 	s.finished = time.Now()
+	keepSignals() // one that comes now has nobody left to go to
 	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
-		keepSignals()
 		s.pauseAt(pauseAfterFailure)
 	}
 	s.report(phaseFinished)
@@ -196,7 +207,7 @@ func (s *supervision) finish() int {
 // and SIGQUIT may have been about a configuration or a stack trace.
 func (s *supervision) wasAskedToEnd() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || s.opts.wait.Aborts() || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // report makes the status known, with a new phase.

@@ -15,15 +15,18 @@ import (
 // The entrypoint's flags that we set, beside those that are made of values of
 // options alone.
 const (
-	platformFlag    = "-platform="
-	argFlag         = "-arg="
-	modeFlag        = "-mode="
-	modeExec        = "exec"
-	waitFileFlag    = "-wait-file="
-	waitContentFlag = "-wait-content="
-	waitAbortFlag   = "-wait-abort="
-	waitCancelFlag  = "-wait-abort-content="
-	postFileFlag    = "-post-file="
+	platformFlag         = "-platform="
+	argFlag              = "-arg="
+	modeFlag             = "-mode="
+	modeExec             = "exec"
+	waitFileFlag         = "-wait-file="
+	waitContentFlag      = "-wait-content="
+	waitAbortFlag        = "-wait-abort="
+	waitCancelFlag       = "-wait-abort-content="
+	postFileFlag         = "-post-file="
+	startFailureFlag     = "-start-failure-file="
+	waitEitherFlag       = "-wait-either="
+	waitUnlessSharedFlag = "-wait-unless-shared="
 )
 
 // needsLookup says whether only the image knows what the container runs. The

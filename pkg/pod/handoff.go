@@ -24,45 +24,67 @@ const (
 // and decides. Where Tekton's args aren't what we know, it waits as ever.
 func handOffFlags(value string, c target) (flags []string, right string) {
 	on, right := parseBool(value)
-	if !on || right != "" {
-		return nil, right
-	}
 	step, certain := parseStep(c.argv)
-	if !certain {
-		return nil, ""
+	switch {
+	case right != "" || !certain:
+		return nil, right
+	case !on:
+		if c.mayNotStart {
+			flags = step.failureFlags(startFailureFlag)
+		}
+		return flags, ""
 	}
-	flag := waitFileFlag
-	if step.content {
-		flag = waitContentFlag
+	if len(step.waitFiles) > 0 && step.credentials {
+		// Tekton's entrypoint copies them there when it starts. Later than it
+		// would, it undid what the steps before have done there.
+		flags = append(flags, waitUnlessSharedFlag+"HOME")
 	}
 	for _, path := range step.waitFiles {
-		flags = append(flags, flag+path, waitAbortFlag+path+failed)
+		switch {
+		case step.content:
+			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+failed)
+		case step.breakpoint: // a failure before it is no reason for Tekton not to run it
+			flags = append(flags, waitEitherFlag+path)
+		default:
+			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+failed)
+		}
 	}
-	if len(step.waitFiles) > 0 && c.downward {
+	if c.downward {
 		flags = append(flags, waitCancelFlag+tektonCancel)
 	}
-	// At a breakpoint, whoever debugs says whether the step has failed.
-	if step.postFile != "" && !step.breakpoint && !c.exec {
-		flags = append(flags, postFileFlag+step.postFile)
+	if step.breakpoint || c.exec {
+		// At a breakpoint, whoever debugs says whether the step has failed. And
+		// whoever is replaced can't say what becomes of it.
+		return append(flags, step.failureFlags(startFailureFlag)...), ""
 	}
-	return flags, ""
+	return append(flags, step.failureFlags(postFileFlag)...), ""
 }
 
 // A step is what Tekton's args say about the order of steps.
 type step struct {
-	waitFiles  []string
-	content    bool
-	postFile   string
-	breakpoint bool
+	waitFiles   []string
+	content     bool
+	postFile    string
+	breakpoint  bool
+	credentials bool
 }
 
-// Tekton's flags, those of its credentials included
+// failureFlags tell of a failure by the step's post file, if it has any.
+func (s *step) failureFlags(flag string) []string {
+	if s.postFile == "" {
+		return nil
+	}
+	return []string{flag + s.postFile}
+}
+
+// Tekton's flags
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/cmd/entrypoint/main.go).
 var (
-	tektonSwitches = []string{"wait_file_content", "breakpoint_on_failure", "debug_before_step", "enable_spire", "compress_termination_message"}
-	tektonValues   = []string{
+	tektonSwitches    = []string{"wait_file_content", "breakpoint_on_failure", "debug_before_step", "enable_spire", "compress_termination_message"}
+	tektonCredentials = []string{"basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg"}
+	tektonValues      = []string{
 		"entrypoint", "wait_file", "post_file", "termination_path", "results", "step_results", "when_expressions", "timeout", "stdout_path",
-		"stderr_path", "on_error", "step_metadata_dir", "result_from", "basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg",
+		"stderr_path", "on_error", "step_metadata_dir", "result_from",
 	}
 )
 
@@ -88,7 +110,7 @@ func parseStep(argv []string) (s step, certain bool) {
 			if !hasValue {
 				value = "true"
 			}
-		case !slices.Contains(tektonValues, name):
+		case !slices.Contains(tektonValues, name) && !slices.Contains(tektonCredentials, name):
 			return step{}, false
 		case !hasValue && len(args) == 0:
 			return step{}, false
@@ -103,6 +125,7 @@ func parseStep(argv []string) (s step, certain bool) {
 }
 
 func (s *step) set(name, value string) (certain bool) {
+	s.credentials = s.credentials || slices.Contains(tektonCredentials, name)
 	switch name {
 	case "wait_file":
 		s.waitFiles = nil

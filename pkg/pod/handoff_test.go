@@ -51,7 +51,8 @@ func TestAStepIsHandedOverByWhatTektonsArgsSay(t *testing.T) {
 		"a switch with a value":  {[]string{"-wait_file=/a", "-wait_file_content=false"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
 		"the last of a name":     {[]string{"-wait_file=/a", "-wait_file=/b"}, []string{"-wait-file=/b", "-wait-abort=/b.err"}},
 		"a value that's a flag":  {[]string{"-stdout_path", "-wait_file", "-wait_file", "/a"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
-		"a breakpoint":           {[]string{"-wait_file=/a", "-post_file=/b", "-breakpoint_on_failure"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
+		"a breakpoint":           {[]string{"-wait_file=/a", "-post_file=/b", "-breakpoint_on_failure"}, []string{"-wait-either=/a", "-start-failure-file=/b"}},
+		"credentials":            {[]string{"-basic-git=s=https://x", "-wait_file=/a", "-post_file=/b"}, []string{"-wait-unless-shared=HOME", "-wait-file=/a", "-wait-abort=/a.err", "-post-file=/b"}},
 		"nothing to wait for":    {[]string{"-post_file", "/b"}, []string{"-post-file=/b"}},
 		"a flag we don't know":   {[]string{"-wait_file", "/a", "-new", "x"}, nil},
 		"a word among the flags": {[]string{"-wait_file", "/a", "init"}, nil},
@@ -101,9 +102,14 @@ func TestTurnedOffTheHandOffIsTektons(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsReplacedLeavesNoPostFile(t *testing.T) {
+func TestWhoeverIsReplacedTellsOnlyThatTheCommandWasNotStarted(t *testing.T) {
 	p := annotated(stepOf("-wait_file", "/a", "-post_file", "/b"), "entrypointer.dev/mode", "exec")
-	require.Equal(t, []string{"-mode=exec", "-wait-file=/a", "-wait-abort=/a.err"}, flagsOf(inject(t, newInjector(nil), p)))
+	require.Equal(t, []string{"-mode=exec", "-wait-file=/a", "-wait-abort=/a.err", "-start-failure-file=/b"}, flagsOf(inject(t, newInjector(nil), p)))
+}
+
+func TestTurnedOffTheEntrypointTellsOfItsOwnFailures(t *testing.T) {
+	p := annotated(stepOf("-wait_file", "/a", "-post_file", "/b"), "entrypointer.dev/hand-off", "false", "entrypointer.dev/before-start", "./hook")
+	require.Equal(t, "-start-failure-file=/b", flagsOf(inject(t, newInjector(nil), p))[0])
 }
 
 func TestOnlyTektonsStepsAreHandedOver(t *testing.T) {
@@ -131,8 +137,9 @@ func FuzzStep(f *testing.F) {
 		flags := flagsOf(result)
 		require.Equal(t, append([]string{"--", "/tekton/bin/entrypoint"}, args...), result.Pod.Spec.Containers[0].Args[len(flags):])
 		for _, flag := range flags {
-			_, path, _ := strings.Cut(flag, "=")
-			require.Contains(t, lines, strings.TrimSuffix(path, ".err"))
+			if _, path, _ := strings.Cut(flag, "="); flag != "-wait-unless-shared=HOME" {
+				require.Contains(t, lines, strings.TrimSuffix(path, ".err"))
+			}
 		}
 	})
 }
@@ -140,7 +147,7 @@ func FuzzStep(f *testing.F) {
 // tektonWaits is what package flag makes of a step's args, with the flags that
 // Tekton's entrypoint has (its cmd/entrypoint/main.go), false if it would
 // refuse them or do something else than to run a step.
-func tektonWaits(args []string) (waitFiles string, content bool, postFile string, breakpoint, ok bool) {
+func tektonWaits(args []string) (waitFiles string, content bool, postFile string, breakpoint, credentials, ok bool) {
 	flags := flag.NewFlagSet("entrypoint", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&waitFiles, "wait_file", "", "")
@@ -151,9 +158,12 @@ func tektonWaits(args []string) (waitFiles string, content bool, postFile string
 	for _, name := range []string{"debug_before_step", "enable_spire", "compress_termination_message"} {
 		flags.Bool(name, false, "")
 	}
+	for _, name := range []string{"basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg"} {
+		flags.Func(name, "", func(string) error { credentials = true; return nil })
+	}
 	for _, name := range []string{
 		"entrypoint", "termination_path", "results", "step_results", "when_expressions", "stdout_path", "stderr_path", "on_error",
-		"step_metadata_dir", "result_from", "basic-git", "ssh-git", "basic-docker", "docker-config", "docker-cfg",
+		"step_metadata_dir", "result_from",
 	} {
 		flags.String(name, "", "")
 	}
@@ -161,7 +171,7 @@ func tektonWaits(args []string) (waitFiles string, content bool, postFile string
 		args = args[:end] // as Tekton does before it parses them (cmd/entrypoint/args.go)
 	}
 	err := flags.Parse(args)
-	return waitFiles, content, postFile, breakpoint, err == nil && flags.NArg() == 0
+	return waitFiles, content, postFile, breakpoint, credentials, err == nil && flags.NArg() == 0
 }
 
 // FuzzStepAsPackageFlag has us understand a step's args as the program does
@@ -172,6 +182,7 @@ func FuzzStepAsPackageFlag(f *testing.F) {
 		"-breakpoint_on_failure=t\n-post_file=/b", "-breakpoint_on_failure\nfalse\n-post_file\n/b", "-stdout_path\n--\n-post_file\n/b", "--\n-post_file\n/b",
 		"-timeout=x\n-wait_file=/a", "-enable_spire=maybe\n-wait_file=/a", "-wait_file_content=\n-wait_file=/a", "---post_file=/a", "-=\n-post_file=/a",
 		"-post_file=/a\n-post_file=", "-help\n-post_file=/a", "-post_file=/a\n-", "-post_file=/a\n", "-on_error=-post_file\n-post_file=/a=b", "-wait_file=",
+		"-basic-git=a=b\n-wait_file=/a", "-ssh-git\n-wait_file\n-wait_file=/a",
 	} {
 		f.Add(seed)
 	}
@@ -184,20 +195,26 @@ func FuzzStepAsPackageFlag(f *testing.F) {
 		if len(got) == 0 {
 			return // Tekton waits, as ever
 		}
-		waitFiles, content, postFile, breakpoint, ok := tektonWaits(args)
+		waitFiles, content, postFile, breakpoint, credentials, ok := tektonWaits(args)
 		require.True(t, ok, "Tekton's entrypoint would refuse them")
 		var want []string
-		wait := "-wait-file="
-		if content {
-			wait = "-wait-content="
-		}
-		for path := range strings.SplitSeq(waitFiles, ",") {
-			if waitFiles != "" {
-				want = append(want, wait+path, "-wait-abort="+path+".err")
+		if waitFiles != "" {
+			if credentials {
+				want = append(want, "-wait-unless-shared=HOME")
+			}
+			for path := range strings.SplitSeq(waitFiles, ",") {
+				switch {
+				case content:
+					want = append(want, "-wait-content="+path, "-wait-abort="+path+".err")
+				case breakpoint:
+					want = append(want, "-wait-either="+path)
+				default:
+					want = append(want, "-wait-file="+path, "-wait-abort="+path+".err")
+				}
 			}
 		}
-		if postFile != "" && !breakpoint {
-			want = append(want, "-post-file="+postFile)
+		if postFile != "" {
+			want = append(want, map[bool]string{false: "-post-file=", true: "-start-failure-file="}[breakpoint]+postFile)
 		}
 		require.Equal(t, want, got)
 	})

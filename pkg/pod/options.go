@@ -30,6 +30,8 @@ type Option struct {
 	// afterStart says whether a value asks for something that comes after the
 	// command's start; nil is no value.
 	afterStart func(value string) bool
+	// beforeStart says that something happens before the command that may fail.
+	beforeStart bool
 	// only and except are owners; empty is none of them.
 	only, except Owner
 }
@@ -40,6 +42,7 @@ type target struct {
 	argv            []string // the original one
 	exec            bool     // the command will take the entrypoint's place
 	downward        bool     // Tekton's downward API volume is mounted
+	mayNotStart     bool     // something comes before the command that may fail
 }
 
 func always(string) bool { return true }
@@ -54,7 +57,7 @@ var options = []Option{
 	{
 		Name: "hand-off", Value: "`true` or `false`", Default: "`true`", Example: "false",
 		About: "Whether the entrypoint waits for a Tekton step's turn, in place of Tekton's own waiting, which looks once a second. " +
-			"It also tells the steps after it when Tekton's entrypoint dies without a word. With `false`, hooks and time limits begin when the pod does.",
+			"It also tells the steps after it when Tekton's entrypoint dies without a word, as long as the container doesn't die with it. With `false`, hooks and time limits begin when the pod does; so they do where Tekton's flags aren't known.",
 		flags: handOffFlags, byDefault: "true", only: Tekton,
 	},
 	{
@@ -65,7 +68,7 @@ var options = []Option{
 	{
 		Name: "env-file", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/secrets/env",
 		About: "Files in the container with one `NAME=VALUE` a line, to the letter; empty lines and those that begin with `#` are skipped. They are read when the command starts; a file that isn't there fails the container.",
-		flags: eachWord("-env-file=", absolutePath),
+		flags: eachWord("-env-file=", absolutePath), beforeStart: true,
 	},
 	{
 		Name: "env", Value: "`NAME=VALUE`, one a line", Default: "none", Example: "LANG=C.UTF-8",
@@ -75,7 +78,7 @@ var options = []Option{
 	{
 		Name: "before-start", Value: "a shell script, or JSON: a command (`[\"program\", \"argument\"]`) or a list of such", Default: "none", Example: `["/hooks/migrate", "--wait"]`,
 		About: "What to run in the container before its command, with the same environment, user and output. A script is run by `/bin/sh -ec`. The first that fails, fails the container, with its exit code.",
-		flags: hookFlags,
+		flags: hookFlags, beforeStart: true,
 	},
 	{
 		Name: "before-start-timeout", Value: "a duration", Default: "`1m`", Example: "30s",
@@ -112,7 +115,7 @@ var options = []Option{
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
 		About: "Where to stop until somebody goes on with `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue`, or the pod is deleted.",
-		flags: pauseFlag, afterStart: func(value string) bool { return slices.Contains(words(value), "after-failure") },
+		flags: pauseFlag, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(words(value), "after-failure") },
 	},
 }
 

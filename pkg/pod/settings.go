@@ -131,8 +131,9 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 	}
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
-		exec:     slices.ContainsFunc(settings, setting.replaces),
-		downward: slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
+		exec:        slices.ContainsFunc(settings, setting.replaces),
+		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
+		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}
 	var all []string
 	for _, s := range settings {
@@ -151,7 +152,7 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 // optionFlagNames are the flags that options make, with the sign that ends
 // them.
 var optionFlagNames = []string{
-	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, postFileFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
+	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, waitEitherFlag, waitUnlessSharedFlag, postFileFlag, startFailureFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
 	"-before-start-arg=", "-before-start-timeout=", "-timeout=", "-grace-period=", "-success-exit-codes=", "-status-file=",
 	"-termination-message=", "-pause=",
 }

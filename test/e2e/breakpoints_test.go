@@ -36,26 +36,32 @@ func debugged(t *testing.T, middle string, before ...string) *pipelinev1.TaskRun
 	return run
 }
 
-// atBreakpoint runs a TaskRun in both namespaces, has somebody decide by a
-// script of Tekton's once the step in the middle has said something, and
-// returns what becomes of it.
+// atBreakpoint runs a TaskRun in both namespaces, has somebody decide, and returns
+// what becomes of it.
 func atBreakpoint(t *testing.T, run *pipelinev1.TaskRun, says, decision string) (plain, wrapped outcome) {
 	t.Helper()
 	both := newPair(t)
 	both.createTaskRun(t, run)
 	for _, namespace := range []string{both.plain, both.optedIn} {
-		p := podOfTaskRun(t, namespace, run.Name)
-		eventually(t, muchPatience, fmt.Sprintf("step \"middle\" of pod %q in namespace %q to say %q", p.Name, namespace, says), func() error {
-			log, err := cluster.Logs(t.Context(), namespace, p.Name, "step-middle")
-			if err == nil && !strings.Contains(log, says) {
-				err = fmt.Errorf("it says %q", log)
-			}
-			return err
-		})
-		_, err := cluster.Exec(t.Context(), namespace, p.Name, "step-middle", "sh", "-c", "touch /shared/decided; exec "+decision)
-		require.NoError(t, err)
+		decide(t, namespace, run.Name, says, decision)
 	}
 	return both.end(t, run.Name)
+}
+
+// decide waits until the step in the middle says something, and runs a script of
+// Tekton's in there.
+func decide(t *testing.T, namespace, taskRun, says, decision string) {
+	t.Helper()
+	p := podOfTaskRun(t, namespace, taskRun)
+	eventually(t, muchPatience, fmt.Sprintf("step \"middle\" of pod %q in namespace %q to say %q", p.Name, namespace, says), func() error {
+		log, err := cluster.Logs(t.Context(), namespace, p.Name, "step-middle")
+		if err == nil && !strings.Contains(log, says) {
+			err = fmt.Errorf("it says %q", log)
+		}
+		return err
+	})
+	_, err := cluster.Exec(t.Context(), namespace, p.Name, "step-middle", "sh", "-c", "touch /shared/decided; exec "+decision)
+	require.NoError(t, err)
 }
 
 func TestAStepWithABreakpointBeforeItStartsWhenItIsAllowedTo(t *testing.T) {
@@ -69,6 +75,18 @@ func TestAStepWithABreakpointBeforeItStartsWhenItIsAllowedTo(t *testing.T) {
 			require.Equal(t, want, each(wrapped, exitCodeOf))
 		})
 	}
+}
+
+// Tekton runs such a step, so its hook is run as well.
+func TestAStepAfterOneThatFailedAtABreakpointHasItsHooks(t *testing.T) {
+	t.Parallel()
+	run := debugged(t, "echo failing; exit 3")
+	run.Spec.TaskSpec.Steps[2] = script("last", "test -e /shared/hooked")
+	run.Annotations = map[string]string{"before-start.entrypointer.dev/step-last": "touch /shared/hooked"}
+	namespace := optedInNamespace(t)
+	stepsOfNew(t, namespace, run)
+	decide(t, namespace, run.Name, "failing", failAfter)
+	require.Equal(t, []int32{0, 1, 0}, each(outcomeIn(t, namespace, run.Name), exitCodeOf))
 }
 
 func TestAStepThatFailedAtABreakpointHoldsTheNextOneUntilItIsDecided(t *testing.T) {

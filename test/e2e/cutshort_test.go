@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -112,6 +113,33 @@ func TestATaskRunFailsAtOnceWhenTektonsEntrypointIsKilled(t *testing.T) {
 	requireHangs(t, both.plain, run.Name)
 	cancelTaskRun(t, both.plain, run.Name)
 	require.Equal(t, pipelinev1.TaskRunReasonCancelled.String(), outcomeIn(t, both.plain, run.Name).Reason)
+}
+
+// What comes before Tekton's entrypoint may fail, and then that can't tell the
+// next step.
+func TestATaskRunFailsAtOnceWhenAHookFails(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]map[string]string{
+		"supervised":    {},
+		"mode-exec":     {"entrypointer.dev/mode": "exec"},
+		"hand-off-off":  {handOff: "false"},
+		"no-such-file":  {"env-file.entrypointer.dev/step-first": "/nowhere"},
+		"no-hook-there": {"before-start.entrypointer.dev/step-first": `["/nowhere"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := inOneDirectory(t, "/shared")
+			spec.Steps = []pipelinev1.Step{script("first", ":"), script("next", ":")}
+			run := taskRun("hooked", spec)
+			run.Annotations = map[string]string{"before-start.entrypointer.dev/step-first": "exit 3"}
+			maps.Copy(run.Annotations, options)
+			namespace := optedInNamespace(t)
+			stepsOfNew(t, namespace, run)
+			got := outcomeIn(t, namespace, run.Name)
+			require.Equal(t, pipelinev1.TaskRunReasonStepFailed.String(), got.Reason)
+			require.Equal(t, "Skipped", got.Steps[1].TerminationReason)
+		})
+	}
 }
 
 // killTektonsEntrypoint kills the one in a pod that has the pod's namespace as

@@ -159,6 +159,39 @@ func TestArtifactsGoFromStepToStep(t *testing.T) {
 	require.Len(t, got.Steps[0].Outputs, 1)
 }
 
+// Tekton's entrypoint copies the credentials of the service account to HOME when
+// it starts, before it waits: started late, it would undo what the steps before
+// have done there, if HOME is theirs as well.
+func TestWhatAStepDoesToASharedHomeIsNotUndone(t *testing.T) {
+	t.Parallel()
+	both := newPair(t)
+	spec := inOneDirectory(t, "/shared/home")
+	spec.StepTemplate.Env = []corev1.EnvVar{{Name: "HOME", Value: "/shared/home"}}
+	spec.Steps = []pipelinev1.Step{
+		script("configures", `sleep 3; grep -q helper ~/.gitconfig; echo "[user] email = ci@example.com" >> ~/.gitconfig`),
+		script("commits", "grep -q ci@example.com ~/.gitconfig"),
+	}
+	run := taskRun("home", spec)
+	run.Spec.ServiceAccountName = "git"
+	for _, namespace := range []string{both.plain, both.optedIn} {
+		_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "git", Annotations: map[string]string{"tekton.dev/git-0": "https://git.example.com"}},
+			Type:       corev1.SecretTypeBasicAuth,
+			StringData: map[string]string{corev1.BasicAuthUsernameKey: "ci", corev1.BasicAuthPasswordKey: "secret"},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = cluster.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Name: "git"}, Secrets: []corev1.ObjectReference{{Name: "git"}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	both.start(t, run)
+	require.Contains(t, flagsBeforeCommand(steps(podOfTaskRun(t, both.optedIn, run.Name))[1]), "-wait-unless-shared=HOME")
+	plain, wrapped := both.end(t, run.Name)
+	require.Equal(t, plain, wrapped)
+	require.Equal(t, corev1.ConditionTrue, wrapped.Succeeded, "%+v", wrapped)
+}
+
 func TestAStepRunsOrNotByTheResultOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	spec := inOneDirectory(t, "/shared")
