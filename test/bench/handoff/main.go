@@ -102,8 +102,8 @@ type side struct {
 func (f figures) plain() *side   { return f.sides[0] }
 func (f figures) wrapped() *side { return f.sides[1] }
 
-// measure has the sides take turns, for what else the machine does changes with
-// the minutes.
+// measure has the sides take turns with each TaskRun, for what else the machine
+// does changes with the minutes.
 func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (figures, error) {
 	f := figures{idle: idle, sides: b.sides}
 	// Images are pulled, and everything is warm.
@@ -116,11 +116,11 @@ func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (fi
 		}
 	}
 	for start := time.Now(); f.rounds < rounds && time.Since(start) < enough; f.rounds++ {
-		for _, s := range f.sides {
-			if err := b.deliver(ctx, s); err != nil {
-				return f, err
-			}
-			for _, shape := range shapes {
+		for _, shape := range shapes {
+			for _, s := range f.sides {
+				if err := b.deliver(ctx, s); err != nil {
+					return f, err
+				}
 				took, err := b.time(ctx, s, shape)
 				if err != nil {
 					return f, err

@@ -43,6 +43,7 @@ func render(f figures) string {
 	b.WriteString("\n")
 	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
 	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
+	row("what a TaskRun takes beside its steps, to start its pod and to be done, on average", func(s *side) time.Duration { return mean(s.around()) }, seconds)
 	for _, shape := range shapes {
 		if shape.steps > 1 {
 			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return middle(s.runs[shape], taskRun.phase) }, seconds)
@@ -71,6 +72,17 @@ func (s shape) String() string {
 // are alike, so are Tekton's hand-offs, by chance.
 func (s *side) handOffs() (all []time.Duration) {
 	return s.eachHandOff(func(h handOff) time.Duration { return h.took })
+}
+
+// around is what the TaskRuns take before the first step and after the last, a
+// matter of whole seconds: the kubelet looks at its pods once a second.
+func (s *side) around() (all []time.Duration) {
+	for _, runs := range s.runs {
+		for _, r := range runs {
+			all = append(all, r.wall()-r.phase())
+		}
+	}
+	return all
 }
 
 // ofTekton is the part that Tekton's entrypoint has in them.
