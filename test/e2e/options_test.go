@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -21,11 +22,19 @@ import (
 
 // Each file in examples/options has a TaskRun and a Service of its own name.
 
-// optionExample applies a file to a namespace that opted in.
+// optionExample applies a file to a namespace that opted in. The Service keeps
+// its pod, for the test to look into, when nobody asks it.
 func optionExample(t *testing.T, name string) (namespace string) {
 	t.Helper()
 	namespace = optedInNamespace(t)
-	createExample(t, namespace, "options/"+name+".yaml")
+	objects, err := kit.Example(t.Context(), "options/"+name+".yaml")
+	require.NoError(t, err)
+	for _, object := range objects {
+		if object.GetKind() == "Service" {
+			require.NoError(t, unstructured.SetNestedField(object.Object, "1", "spec", "template", "metadata", "annotations", "autoscaling.knative.dev/min-scale"))
+		}
+	}
+	require.NoError(t, cluster.Create(t.Context(), namespace, objects...))
 	return namespace
 }
 
@@ -44,7 +53,7 @@ func readyService(t *testing.T, namespace, name string) *servingv1.Service {
 	return service
 }
 
-// answeringPod asks the Service first: one that nobody asks may scale to zero.
+// answeringPod is the pod of a Service that answers.
 func answeringPod(t *testing.T, namespace, name string) *corev1.Pod {
 	t.Helper()
 	service := readyService(t, namespace, name)
