@@ -81,22 +81,25 @@ an error if there are none.`, addPlatform},
 	{"arg", "WORD", `A word of the -platform before it.`, addArg},
 	{
 		"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`,
-		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.All }),
+		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
 	{
 		"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
-		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.All }),
+		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
-	{"wait-either", "PATH", `Start only when this file, or the same name with .err, exists. May be
-repeated.`, addEither},
+	{
+		"wait-either", "PATH", `Start only when this file, or the same name with .err, exists. May be
+repeated.`,
+		addCondition(await.Condition{OrErr: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
+	},
 	{
 		"wait-abort", "PATH", `Wait no longer once this file exists, and start the command without
 hooks and pauses: it knows what to do. May be repeated.`,
-		addCondition(false, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{
 		"wait-abort-content", "PATH", `The same once this file is there and not empty. May be repeated.`,
-		addCondition(true, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{
 		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,

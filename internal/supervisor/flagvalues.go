@@ -42,16 +42,13 @@ func addArg(o *options, value string) string {
 	return ""
 }
 
-func addCondition(content bool, list func(*options) *[]await.Condition) func(*options, string) string {
+// addCondition adds one like this, of the path that is the flag's value.
+func addCondition(like await.Condition, list func(*options) *[]await.Condition) func(*options, string) string {
 	return func(o *options, value string) string {
-		*list(o) = append(*list(o), await.Condition{Path: value, Content: content})
+		like.Path = value
+		*list(o) = append(*list(o), like)
 		return absolute(value)
 	}
-}
-
-func addEither(o *options, value string) string {
-	o.wait.All = append(o.wait.All, await.Condition{Path: value, OrErr: true})
-	return absolute(value)
 }
 
 func setUnlessShared(o *options, value string) string {

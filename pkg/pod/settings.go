@@ -166,11 +166,11 @@ func isOptionFlag(arg string) bool {
 // another release's, so it is worth a warning only.
 func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
-	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		option, container, ours := parseKey(key)
-		if !ours || slices.Contains(known, key) {
+	for _, key := range ourKeys(pod.Annotations) {
+		if slices.Contains(known, key) {
 			continue
 		}
+		option, container, _ := parseKey(key)
 		switch o, found := optionNamed(option); {
 		case !found:
 			warnings = append(warnings, unknownKey(key))
@@ -185,8 +185,8 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 
 // unheededByNobody warns of annotations of ours on a pod that isn't.
 func unheededByNobody(pod *corev1.Pod) (warnings []string) {
-	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		if _, _, ours := parseKey(key); ours && key != InjectAnnotation && key != StatusAnnotation {
+	for _, key := range ourKeys(pod.Annotations) {
+		if key != InjectAnnotation && key != StatusAnnotation {
 			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
 		}
 	}
@@ -196,11 +196,11 @@ func unheededByNobody(pod *corev1.Pod) (warnings []string) {
 // UnheededByNamespace warns of annotations of ours that do nothing on a
 // namespace.
 func UnheededByNamespace(annotations map[string]string) (warnings []string) {
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		option, container, ours := parseKey(key)
-		if !ours || key == InjectAnnotation {
+	for _, key := range ourKeys(annotations) {
+		if key == InjectAnnotation {
 			continue
 		}
+		option, container, _ := parseKey(key)
 		switch _, found := optionNamed(option); {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
 			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a namespace: it is for pods", key))
@@ -209,6 +209,17 @@ func UnheededByNamespace(annotations map[string]string) (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// ourKeys are the keys of annotations in our domain, sorted.
+func ourKeys(annotations map[string]string) (keys []string) {
+	for key := range annotations {
+		if _, _, ours := parseKey(key); ours {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // parseKey takes the key of an annotation apart, if it is in our domain: its
