@@ -38,8 +38,28 @@ type Files struct {
 	All []Condition
 	// Abort ends the waiting as soon as one of them holds.
 	Abort []Condition
+	// Interrupt ends it, too, if it isn't nil. It is asked at each look: once a
+	// second or more often.
+	Interrupt func() bool
 	// Limit is the longest time to wait; zero is for ever.
 	Limit time.Duration
+}
+
+// A Waiter waits for files, perhaps several times.
+type Waiter struct {
+	files    Files
+	watching bool // else there was no need to watch yet
+	watch    watch
+}
+
+// NewWaiter returns one, to be closed. Nothing is watched before its first Wait.
+func NewWaiter(f Files) *Waiter { return &Waiter{files: f} }
+
+// Close ends the watching.
+func (w *Waiter) Close() {
+	if w.watching {
+		w.watch.close()
+	}
 }
 
 // Result is why the waiting ended.
@@ -52,6 +72,7 @@ const (
 	Aborted
 	Unknown
 	TimedOut
+	Interrupted
 )
 
 // The times between two looks.
@@ -68,37 +89,45 @@ const (
 
 // Wait returns when the waiting is over, and the error that makes it Unknown.
 func (f Files) Wait() (Result, error) {
+	w := NewWaiter(f)
+	defer w.Close()
+	return w.Wait(f.Limit)
+}
+
+// Wait is Files.Wait with another limit, after which one may wait again.
+func (w *Waiter) Wait(limit time.Duration) (Result, error) {
 	var deadline time.Time
-	if f.Limit > 0 {
-		deadline = time.Now().Add(f.Limit)
+	if limit > 0 {
+		deadline = time.Now().Add(limit)
 	}
 	// Most often there is nothing to wait for, or everything.
-	if result, done, err := f.look(); done {
+	if result, done, err := w.files.look(); done {
 		return result, err
 	}
-	watch := newWatch(f.directories())
-	defer watch.close()
+	if !w.watching {
+		w.watching, w.watch = true, newWatch(w.files.directories())
+	}
 	changed := false
 	for interval := first; ; interval = min(interval*3/2, last) {
 		// After the watch began, or what happened before would be missed.
-		if result, done, err := f.look(); done {
+		if result, done, err := w.files.look(); done {
 			return result, err
 		}
 		if changed {
 			time.Sleep(settle)
 		}
 		pause := interval
-		if watch.complete() {
+		if w.watch.complete() {
 			pause = watched
 		}
-		if f.Limit > 0 {
+		if limit > 0 {
 			left := time.Until(deadline)
 			if left <= 0 {
 				return TimedOut, nil
 			}
 			pause = min(pause, left)
 		}
-		changed = watch.sleep(pause)
+		changed = w.watch.sleep(pause)
 	}
 }
 
@@ -125,6 +154,9 @@ func (f Files) look() (_ Result, done bool, _ error) {
 	}
 	if f.Aborts() {
 		return Aborted, true, nil
+	}
+	if f.Interrupt != nil && f.Interrupt() {
+		return Interrupted, true, nil
 	}
 	return 0, false, nil
 }

@@ -203,8 +203,9 @@ type stat struct {
 	start uint64 // clock ticks since boot
 }
 
-func readStat(pid int) stat {
-	line := readProc(pid, "stat")
+func readStat(pid int) stat { return parseStat(readProc(pid, "stat")) }
+
+func parseStat(line string) stat {
 	// The name, in parentheses, may contain anything.
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {

@@ -42,7 +42,8 @@ type options struct {
 	argv          []string       // what follows --
 
 	wait             await.Files
-	waitUnlessShared string // name of a variable
+	hold             time.Duration // 0 is not to
+	waitUnlessShared string        // name of a variable
 	postFile         string
 	startFailureFile string
 
@@ -105,8 +106,14 @@ hooks and pauses: it knows what to do. May be repeated.`,
 		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
 		setDuration(func(o *options) *time.Duration { return &o.wait.Limit }),
 	},
+	{
+		"hold", "DURATION", `While it waits, have the command started, but stopped: for one that waits
+for the same files itself, and looks for them once in that time.`,
+		setDuration(func(o *options) *time.Duration { return &o.hold }),
+	},
 	{"wait-unless-shared", "NAME", `Don't wait if other containers may see the directory that this variable
-names: the command does something there before it waits itself.`, setUnlessShared},
+names: the command does something there before it waits itself. With
+-hold, wait, but don't have it do that twice.`, setUnlessShared},
 	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
 .err, which other containers wait for, create the latter.`, setPath(func(o *options) *string { return &o.postFile })},
 	{
@@ -224,6 +231,7 @@ func (o *options) check() error {
 		name string
 		set  bool
 	}{
+		{"hold", o.hold != 0},
 		{"post-file", o.postFile != ""},
 		{"timeout", o.timeout != 0},
 		{"success-exit-codes", o.successes != nil},

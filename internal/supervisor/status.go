@@ -153,7 +153,7 @@ func openPublisher(opts *options) publisher {
 
 // reports tells whether the status will say more than that the command runs.
 func (o *options) reports() bool {
-	return len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
+	return o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
 		o.statusFile != "" || o.terminationMessage != ""
 }
 

@@ -54,12 +54,13 @@ type supervision struct {
 	opts *options
 	status
 	publisher
+	held       held
 	passedOver bool // its turn won't come; the command knows, and only says so
 }
 
 // run returns the code to exit with.
 func (s *supervision) run(argv []string) int {
-	env, err := s.prepare()
+	env, err := s.prepare(argv)
 	switch {
 	case err != nil:
 	case s.opts.mode == modeExec:
@@ -76,19 +77,12 @@ func (s *supervision) run(argv []string) int {
 }
 
 // prepare does what comes before the command, and returns its environment.
-func (s *supervision) prepare() ([]string, error) {
+func (s *supervision) prepare(argv []string) ([]string, error) {
+	if s.opts.holds() {
+		return s.prepareHeld(argv)
+	}
 	s.awaitTurn()
-	// From here on signals are the command's. One that comes while we wait for
-	// our turn has the effect that it has on Tekton's entrypoint, which is
-	// a Go program, too, and does nothing about signals while it waits.
-	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
-		catchSignals()
-	}
-	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
-		// PID 1 inherits orphans by nature. In mode exec they would be the
-		// command's, which doesn't expect them.
-		becomeSubreaper()
-	}
+	s.takeOver()
 	env, err := s.opts.env.apply(environ())
 	switch {
 	case s.passedOver && err != nil:
@@ -107,21 +101,52 @@ func (s *supervision) prepare() ([]string, error) {
 	return env, nil
 }
 
+// prepareHeld is prepare for a command that is started before its turn.
+func (s *supervision) prepareHeld(argv []string) ([]string, error) {
+	env, err := s.opts.env.apply(environ())
+	if err == nil {
+		s.report(phaseWaiting)
+		err = s.hold(argv, env)
+	}
+	s.takeOver()
+	return env, err
+}
+
+// takeOver makes signals the command's from here on, and its orphans ours. One that
+// comes while we wait for our turn has the effect that it has on Tekton's
+// entrypoint, which is a Go program, too, and does nothing about signals while it
+// waits.
+func (s *supervision) takeOver() {
+	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
+		catchSignals()
+	}
+	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
+		// PID 1 inherits orphans by nature. In mode exec they would be the
+		// command's, which doesn't expect them.
+		becomeSubreaper()
+	}
+}
+
 // awaitTurn waits for the files that say that it is the command's turn. If they
 // can't be looked at, the command is started all the same: it waits for
 // them itself, and knows better what to do about it.
 func (s *supervision) awaitTurn() {
-	if len(s.opts.wait.All) == 0 {
+	if len(s.opts.wait.All) == 0 || s.preparesSharedly() {
 		return
-	}
-	if name := s.opts.waitUnlessShared; name != "" {
-		if dir, set := lookup(environ(), name); set && mayBeShared(dir) {
-			return
-		}
 	}
 	s.report(phaseWaiting)
 	result, _ := s.opts.wait.Wait()
 	s.passedOver = result == await.Aborted || result == await.Unknown
+}
+
+// preparesSharedly reports whether the command does something before it waits
+// that other containers may see.
+func (s *supervision) preparesSharedly() bool {
+	if s.opts.waitUnlessShared == "" {
+		return false
+	}
+	dir, set := lookup(environ(), s.opts.waitUnlessShared)
+	return set && mayBeShared(dir)
 }
 
 // supervise starts argv as a child and stays until it has exited.
@@ -133,12 +158,16 @@ func (s *supervision) supervise(argv, env []string) error {
 		s.started = time.Now()
 		s.report(phaseRunning)
 	}
-	pid, err := start(argv, env, inherited, childAttr(term))
-	if err != nil {
-		s.started = time.Time{}
-		return err
+	pid := s.held.pid
+	if pid == 0 {
+		var err error
+		if pid, err = start(argv, env, inherited, childAttr(term)); err != nil {
+			s.started = time.Time{}
+			return err
+		}
 	}
 	forwardSignals(pid)
+	s.continueHeld()
 	var limit limit
 	limit.start(pid, s.opts.timeout, s.opts.gracePeriod)
 	end, err := reap(pid, term)

@@ -27,6 +27,7 @@ const (
 	startFailureFlag     = "-start-failure-file="
 	waitEitherFlag       = "-wait-either="
 	waitUnlessSharedFlag = "-wait-unless-shared="
+	holdFlag             = "-hold="
 )
 
 // needsLookup says whether only the image knows what the container runs. The

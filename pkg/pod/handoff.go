@@ -16,12 +16,13 @@ const (
 	tektonEntrypoint = "/tekton/bin/entrypoint"
 	tektonDownward   = "/tekton/downward"
 	tektonCancel     = tektonDownward + "/cancel"
-	failed           = ".err" // after the name of a post file
+	failed           = ".err"      // after the name of a post file
+	tektonLooks      = time.Second // its cmd/entrypoint/waiter.go
 )
 
-// handOffFlags has the entrypoint wait for what Tekton's entrypoint would wait
-// for, which looks but once a second, and then start it: it looks for itself,
-// and decides. Where Tekton's args aren't what we know, it waits as ever.
+// handOffFlags has the entrypoint wait for what Tekton's entrypoint waits for,
+// which looks but once a second, and then have it look: it decides, as ever.
+// Where Tekton's args aren't what we know, it waits alone.
 func handOffFlags(value string, c target) (flags []string, right string) {
 	on, right := parseBool(value)
 	step, certain := parseStep(c.argv)
@@ -34,23 +35,12 @@ func handOffFlags(value string, c target) (flags []string, right string) {
 		}
 		return flags, ""
 	}
-	if len(step.waitFiles) > 0 && step.credentials {
-		// Tekton's entrypoint copies them there when it starts. Later than it
-		// would, it undid what the steps before have done there.
-		flags = append(flags, waitUnlessSharedFlag+"HOME")
-	}
-	for _, path := range step.waitFiles {
-		switch {
-		case step.content:
-			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+failed)
-		case step.breakpoint: // a failure before it is no reason for Tekton not to run it
-			flags = append(flags, waitEitherFlag+path)
-		default:
-			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+failed)
-		}
-	}
+	flags = step.waitFlags()
 	if c.downward {
 		flags = append(flags, waitCancelFlag+tektonCancel)
+	}
+	if len(step.waitFiles) > 0 && !c.exec {
+		flags = append(flags, holdFlag+tektonLooks.String())
 	}
 	if step.breakpoint || c.exec {
 		// At a breakpoint, whoever debugs says whether the step has failed. And
@@ -67,6 +57,26 @@ type step struct {
 	postFile    string
 	breakpoint  bool
 	credentials bool
+}
+
+// waitFlags tell what a step waits for.
+func (s *step) waitFlags() (flags []string) {
+	if len(s.waitFiles) > 0 && s.credentials {
+		// Tekton's entrypoint copies them there when it starts. Later than it
+		// would, or once more, it undid what the steps before have done there.
+		flags = append(flags, waitUnlessSharedFlag+"HOME")
+	}
+	for _, path := range s.waitFiles {
+		switch {
+		case s.content:
+			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+failed)
+		case s.breakpoint: // a failure before it is no reason for Tekton not to run it
+			flags = append(flags, waitEitherFlag+path)
+		default:
+			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+failed)
+		}
+	}
+	return flags
 }
 
 // failureFlags tell of a failure by the step's post file, if it has any.

@@ -34,25 +34,25 @@ func TestAStepIsHandedOverByWhatTektonsArgsSay(t *testing.T) {
 	for name, test := range map[string]struct{ args, want []string }{
 		"a first step": {
 			[]string{"-wait_file", "/tekton/downward/ready", "-wait_file_content", "-post_file", "/tekton/run/0/out"},
-			[]string{"-wait-content=/tekton/downward/ready", "-wait-abort=/tekton/downward/ready.err", "-post-file=/tekton/run/0/out"},
+			[]string{"-wait-content=/tekton/downward/ready", "-wait-abort=/tekton/downward/ready.err", "-hold=1s", "-post-file=/tekton/run/0/out"},
 		},
 		"a later step": {
 			[]string{"-wait_file", "/tekton/run/0/out", "-post_file", "/tekton/run/1/out", "-results", "a,b"},
-			[]string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-post-file=/tekton/run/1/out"},
+			[]string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-hold=1s", "-post-file=/tekton/run/1/out"},
 		},
 		"joined, with two dashes": {
 			[]string{"--wait_file=/a/out", "--post_file=/b/out", "--when_expressions", `[{"input":"-wait_file"}]`},
-			[]string{"-wait-file=/a/out", "-wait-abort=/a/out.err", "-post-file=/b/out"},
+			[]string{"-wait-file=/a/out", "-wait-abort=/a/out.err", "-hold=1s", "-post-file=/b/out"},
 		},
 		"several files": {
 			[]string{"-wait_file", "/a,/b"},
-			[]string{"-wait-file=/a", "-wait-abort=/a.err", "-wait-file=/b", "-wait-abort=/b.err"},
+			[]string{"-wait-file=/a", "-wait-abort=/a.err", "-wait-file=/b", "-wait-abort=/b.err", "-hold=1s"},
 		},
-		"a switch with a value":  {[]string{"-wait_file=/a", "-wait_file_content=false"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
-		"the last of a name":     {[]string{"-wait_file=/a", "-wait_file=/b"}, []string{"-wait-file=/b", "-wait-abort=/b.err"}},
-		"a value that's a flag":  {[]string{"-stdout_path", "-wait_file", "-wait_file", "/a"}, []string{"-wait-file=/a", "-wait-abort=/a.err"}},
-		"a breakpoint":           {[]string{"-wait_file=/a", "-post_file=/b", "-breakpoint_on_failure"}, []string{"-wait-either=/a", "-start-failure-file=/b"}},
-		"credentials":            {[]string{"-basic-git=s=https://x", "-wait_file=/a", "-post_file=/b"}, []string{"-wait-unless-shared=HOME", "-wait-file=/a", "-wait-abort=/a.err", "-post-file=/b"}},
+		"a switch with a value":  {[]string{"-wait_file=/a", "-wait_file_content=false"}, []string{"-wait-file=/a", "-wait-abort=/a.err", "-hold=1s"}},
+		"the last of a name":     {[]string{"-wait_file=/a", "-wait_file=/b"}, []string{"-wait-file=/b", "-wait-abort=/b.err", "-hold=1s"}},
+		"a value that's a flag":  {[]string{"-stdout_path", "-wait_file", "-wait_file", "/a"}, []string{"-wait-file=/a", "-wait-abort=/a.err", "-hold=1s"}},
+		"a breakpoint":           {[]string{"-wait_file=/a", "-post_file=/b", "-breakpoint_on_failure"}, []string{"-wait-either=/a", "-hold=1s", "-start-failure-file=/b"}},
+		"credentials":            {[]string{"-basic-git=s=https://x", "-wait_file=/a", "-post_file=/b"}, []string{"-wait-unless-shared=HOME", "-wait-file=/a", "-wait-abort=/a.err", "-hold=1s", "-post-file=/b"}},
 		"nothing to wait for":    {[]string{"-post_file", "/b"}, []string{"-post-file=/b"}},
 		"a flag we don't know":   {[]string{"-wait_file", "/a", "-new", "x"}, nil},
 		"a word among the flags": {[]string{"-wait_file", "/a", "init"}, nil},
@@ -76,7 +76,7 @@ func TestAStepIsHandedOverByWhatTektonsArgsSay(t *testing.T) {
 func TestAStepThatSeesTheCancellationWakesForIt(t *testing.T) {
 	p := stepOf("-wait_file", "/tekton/run/0/out")
 	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tekton-internal-downward", MountPath: "/tekton/downward"}}
-	require.Equal(t, []string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-wait-abort-content=/tekton/downward/cancel"},
+	require.Equal(t, []string{"-wait-file=/tekton/run/0/out", "-wait-abort=/tekton/run/0/out.err", "-wait-abort-content=/tekton/downward/cancel", "-hold=1s"},
 		flagsOf(inject(t, newInjector(nil), p)))
 }
 
@@ -137,7 +137,7 @@ func FuzzStep(f *testing.F) {
 		flags := flagsOf(result)
 		require.Equal(t, append([]string{"--", "/tekton/bin/entrypoint"}, args...), result.Pod.Spec.Containers[0].Args[len(flags):])
 		for _, flag := range flags {
-			if _, path, _ := strings.Cut(flag, "="); flag != "-wait-unless-shared=HOME" {
+			if _, path, _ := strings.Cut(flag, "="); flag != "-wait-unless-shared=HOME" && flag != "-hold=1s" {
 				require.Contains(t, lines, strings.TrimSuffix(path, ".err"))
 			}
 		}
@@ -212,6 +212,7 @@ func FuzzStepAsPackageFlag(f *testing.F) {
 					want = append(want, "-wait-file="+path, "-wait-abort="+path+".err")
 				}
 			}
+			want = append(want, "-hold=1s")
 		}
 		if postFile != "" {
 			want = append(want, map[bool]string{false: "-post-file=", true: "-start-failure-file="}[breakpoint]+postFile)

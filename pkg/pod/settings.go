@@ -152,7 +152,7 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 // optionFlagNames are the flags that options make, with the sign that ends
 // them.
 var optionFlagNames = []string{
-	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, waitEitherFlag, waitUnlessSharedFlag, postFileFlag, startFailureFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
+	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, waitEitherFlag, waitUnlessSharedFlag, holdFlag, postFileFlag, startFailureFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
 	"-before-start-arg=", "-before-start-timeout=", "-timeout=", "-grace-period=", "-success-exit-codes=", "-status-file=",
 	"-termination-message=", "-pause=",
 }

@@ -42,13 +42,13 @@ var (
 
 // enough is when no other round begins: on a machine that does other things as
 // well, there are fewer.
-const enough = 6 * time.Minute
+const enough = 8 * time.Minute
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	update := flag.Bool("update", false, "write the table into the README, and the plot into docs")
-	rounds := flag.Int("rounds", 3, "how often to run each TaskRun, if there is time")
+	rounds := flag.Int("rounds", 4, "how often to run each TaskRun, if there is time")
 	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
 	flag.Parse()
 	if err := run(*rounds, *idle, *update); err != nil {

@@ -36,23 +36,18 @@ func render(f figures) string {
 		b.WriteString("\n")
 	}
 	row("from the end of a step to the start of the next, on average", func(s *side) time.Duration { return mean(s.handOffs()) }, ms)
-	b.WriteString("| of which after the start of Tekton's entrypoint | " + ms(mean(f.plain().ofTekton())) + " |")
-	for _, s := range f.sides[1:] {
-		b.WriteString(" " + ms(mean(s.ofTekton())) + " | |")
-	}
-	b.WriteString("\n")
 	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
 	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
 	row("what a TaskRun takes beside its steps, to start its pod and to be done, on average", func(s *side) time.Duration { return mean(s.around()) }, seconds)
 	for _, shape := range shapes {
 		if shape.steps > 1 {
-			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return middle(s.runs[shape], taskRun.phase) }, seconds)
+			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return mean(each(s.runs[shape], taskRun.phase)) }, seconds)
 		}
-		row(fmt.Sprintf("TaskRun of %v, with all that it takes to start a pod", shape), func(s *side) time.Duration { return middle(s.runs[shape], taskRun.wall) }, seconds)
+		row(fmt.Sprintf("TaskRun of %v, with all that it takes to start a pod", shape), func(s *side) time.Duration { return mean(each(s.runs[shape], taskRun.wall)) }, seconds)
 	}
 	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), func(s *side) time.Duration { return s.usage().CPU }, ms)
 	fmt.Fprintf(&b, "| its memory (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
-	fmt.Fprintf(&b, "\nMedians of %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores.\n",
+	fmt.Fprintf(&b, "\nAverages of %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores.\n",
 		f.rounds, len(f.wrapped().handOffs()), runtime.NumCPU())
 	return b.String()
 }
@@ -71,7 +66,16 @@ func (s shape) String() string {
 // handOffs are those of a side's TaskRuns whose steps differ, sorted: where they
 // are alike, so are Tekton's hand-offs, by chance.
 func (s *side) handOffs() (all []time.Duration) {
-	return s.eachHandOff(func(h handOff) time.Duration { return h.took })
+	for shape, runs := range s.runs {
+		if shape.alike {
+			continue
+		}
+		for _, r := range runs {
+			all = append(all, r.handOffs()...)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // around is what the TaskRuns take before the first step and after the last, a
@@ -82,26 +86,6 @@ func (s *side) around() (all []time.Duration) {
 			all = append(all, r.wall()-r.phase())
 		}
 	}
-	return all
-}
-
-// ofTekton is the part that Tekton's entrypoint has in them.
-func (s *side) ofTekton() []time.Duration {
-	return s.eachHandOff(func(h handOff) time.Duration { return h.tekton })
-}
-
-func (s *side) eachHandOff(of func(handOff) time.Duration) (all []time.Duration) {
-	for shape, runs := range s.runs {
-		if shape.alike {
-			continue
-		}
-		for _, r := range runs {
-			for _, h := range r.handOffs() {
-				all = append(all, of(h))
-			}
-		}
-	}
-	slices.Sort(all)
 	return all
 }
 
@@ -121,14 +105,12 @@ func (s *side) usage() (mean kit.Usage) {
 	return mean
 }
 
-// middle is the median of a time of TaskRuns.
-func middle(runs []taskRun, of func(taskRun) time.Duration) time.Duration {
-	var all []time.Duration
+// each is a time of each of the TaskRuns.
+func each(runs []taskRun, of func(taskRun) time.Duration) (all []time.Duration) {
 	for _, r := range runs {
 		all = append(all, of(r))
 	}
-	slices.Sort(all)
-	return kit.Percentile(all, 50)
+	return all
 }
 
 // median is the TaskRun that took neither longest nor shortest.

@@ -174,10 +174,7 @@ type taskRun struct {
 	steps         []span // the commands of its steps, by their own clock
 }
 
-type span struct {
-	began, ended time.Time
-	tekton       time.Duration // from the start of Tekton's entrypoint until it began
-}
+type span struct{ began, ended time.Time }
 
 func (r taskRun) wall() time.Duration { return r.done.Sub(r.created) }
 
@@ -185,17 +182,12 @@ func (r taskRun) wall() time.Duration { return r.done.Sub(r.created) }
 func (r taskRun) phase() time.Duration { return r.steps[len(r.steps)-1].ended.Sub(r.steps[0].began) }
 
 // handOffs are the times between steps.
-func (r taskRun) handOffs() (all []handOff) {
+func (r taskRun) handOffs() (all []time.Duration) {
 	for i := 1; i < len(r.steps); i++ {
-		took := r.steps[i].began.Sub(r.steps[i-1].ended)
-		all = append(all, handOff{took, min(took, r.steps[i].tekton)})
+		all = append(all, r.steps[i].began.Sub(r.steps[i-1].ended))
 	}
 	return all
 }
-
-// A handOff is the time from one step to the next, and how much of it Tekton's
-// entrypoint has been there already.
-type handOff struct{ took, tekton time.Duration }
 
 // time runs a TaskRun on a side.
 func (b *bench) time(ctx context.Context, s *side, shape shape) (took taskRun, err error) {
@@ -267,15 +259,12 @@ func (b *bench) spans(ctx context.Context, s *side, run *pipelinev1.TaskRun) (sp
 
 func parseSpan(said string) (s span, err error) {
 	fields := strings.Fields(said)
-	if len(fields) != 3 {
+	if len(fields) != 2 {
 		return s, fmt.Errorf("it says %q", said)
 	}
 	if s.began, err = time.Parse(time.RFC3339Nano, fields[0]); err != nil {
 		return s, err
 	}
-	if s.ended, err = time.Parse(time.RFC3339Nano, fields[1]); err != nil {
-		return s, err
-	}
-	s.tekton, err = time.ParseDuration(fields[2])
+	s.ended, err = time.Parse(time.RFC3339Nano, fields[1])
 	return s, err
 }

@@ -51,24 +51,29 @@ func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*
 	}
 	pause(ctx, 5*time.Second) // until there is nothing left to start
 	for _, s := range sides {
-		for _, pid := range waitingIn(s.namespace) {
-			usage, err := kit.UsageOf(pid)
-			if err != nil {
-				return fmt.Errorf("looking at a step that waits: %w", err)
+		for _, pids := range waitingIn(s.namespace) {
+			for _, pid := range pids {
+				usage, err := kit.UsageOf(pid)
+				if err != nil {
+					return fmt.Errorf("looking at a step that waits: %w", err)
+				}
+				before[pid] = usage
 			}
-			before[pid] = usage
 		}
 	}
 	pause(ctx, idle)
 	for _, s := range sides {
-		for _, pid := range waitingIn(s.namespace) {
-			usage, err := kit.UsageOf(pid)
-			if err != nil {
-				return fmt.Errorf("looking at a step that waits: %w", err)
+		for _, pids := range waitingIn(s.namespace) {
+			var step kit.Usage
+			for _, pid := range pids {
+				usage, err := kit.UsageOf(pid)
+				if err != nil {
+					return fmt.Errorf("looking at a step that waits: %w", err)
+				}
+				step.CPU += usage.CPU - before[pid].CPU
+				step.RSS += usage.RSS
 			}
-			usage.CPU -= before[pid].CPU
-			usage.Wakeups -= before[pid].Wakeups
-			s.waiting = append(s.waiting, usage)
+			s.waiting = append(s.waiting, step)
 		}
 	}
 	return ctx.Err()
@@ -87,28 +92,37 @@ func waitersThere(namespace string) error {
 }
 
 // waitingIn are the processes that wait in the place of the steps, but the
-// first, of a namespace: it is an argument of theirs.
-func waitingIn(namespace string) []int {
-	return processes(func(argv []string) bool {
+// first, of a namespace, which is an argument of theirs, by the file that tells of a
+// step's end.
+func waitingIn(namespace string) map[string][]int {
+	steps := map[string][]int{}
+	for _, pid := range processes(func(argv []string) bool {
 		waits := argv[0] == tektonEntrypoint || argv[0] == pod.EntrypointPath
 		return waits && slices.Contains(argv, namespace) && !slices.Contains(argv, tektonReady)
-	})
+	}) {
+		argv := argvOf(pid)
+		step := argv[slices.Index(argv, "-post_file")+1]
+		steps[step] = append(steps[step], pid)
+	}
+	return steps
 }
 
 // processes are those of this machine that have such an argv.
 func processes(match func(argv []string) bool) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		cmdline, err := os.ReadFile(file)
-		if err != nil || len(cmdline) == 0 {
-			continue // it has ended, or is the kernel's
-		}
-		if match(strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		if match(argvOf(pid)) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// argvOf is a process's argv; one empty string if it has ended, or is the kernel's.
+func argvOf(pid int) []string {
+	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 }
 
 func pause(ctx context.Context, d time.Duration) {

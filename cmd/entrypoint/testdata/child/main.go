@@ -56,7 +56,11 @@ func main() {
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
 	case "turn":
-		turn(os.Args[2], os.Args[3], os.Args[4] == "content")
+		turn(os.Args[2], os.Args[3], os.Args[4] == "content", os.Args[5:]...)
+	case "poll":
+		fmt.Println("started")
+		poll(os.Args[3], false, os.Args[2])
+		fmt.Println("its turn")
 	}
 }
 
@@ -134,19 +138,37 @@ func forkAndForget(n int) {
 // turn makes own.begun, works for a moment, and makes own.done, the last before
 // the file that others wait for, own.out: that is there, but empty, from the
 // beginning if they wait for a content. It fails if before.done isn't there,
-// unless before is none.
-func turn(before, own string, content bool) {
+// unless before is none, or if own.begun is there already. If there is an interval,
+// it waits for its turn itself.
+func turn(before, own string, content bool, interval ...string) {
 	if before != "none" {
+		if len(interval) > 0 {
+			poll(before+".out", content, interval[0])
+		}
 		_, err := os.Stat(before + ".done")
 		check(err)
 	}
-	create(own+".begun", "")
+	begun, err := os.OpenFile(own+".begun", os.O_CREATE|os.O_EXCL, 0o600)
+	check(err)
+	check(begun.Close())
 	if content {
 		create(own+".out", "")
 	}
 	time.Sleep(time.Millisecond)
 	create(own+".done", "")
 	create(own+".out", "over to you\n")
+}
+
+// poll looks for a file, which may have to have a content, as Tekton's entrypoint
+// does.
+func poll(path string, content bool, interval string) {
+	every, err := time.ParseDuration(interval)
+	check(err)
+	for ; ; time.Sleep(every) {
+		if info, err := os.Stat(path); err == nil && (!content || info.Size() > 0) {
+			return
+		}
+	}
 }
 
 func create(path, content string) {

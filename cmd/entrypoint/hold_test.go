@@ -1,0 +1,138 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// held starts a command that waits for a file itself, by a look at each interval,
+// and waits until it is stopped.
+func held(t *testing.T, interval string, flags ...string) (p *process, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "file")
+	p = begin(t, append(append([]string{entrypoint, "-hold=" + interval, "-wait-file=" + file, "-wait-abort=" + file + ".err"}, flags...),
+		"--", child, "poll", interval, file))
+	p.expect("started")
+	isHeld(t, p)
+	return p, file
+}
+
+func isHeld(t *testing.T, p *process) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 1 }, deadline, time.Millisecond)
+	// It looks once more after that, and often before.
+	require.Eventually(t, func() bool {
+		before, _ := threads(t, []int{p.Process.Pid})
+		time.Sleep(20 * time.Millisecond)
+		after, settled := threads(t, []int{p.Process.Pid})
+		return settled && before == after
+	}, deadline, time.Millisecond)
+}
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+}
+
+func TestAHeldCommandLooksAtOnceWhenItIsDue(t *testing.T) {
+	p, file := held(t, "100ms")
+	time.Sleep(300 * time.Millisecond)
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+func TestAHeldCommandThatIsNotDueForLongStartsAnew(t *testing.T) {
+	p, file := held(t, "1h")
+	touch(t, file)
+	p.expect("started")
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+func TestAHeldCommandThatOthersHaveSeenIsNotStartedAnew(t *testing.T) {
+	t.Setenv("HOME", "/proc")
+	p, file := held(t, "2s", "-wait-unless-shared=HOME")
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+// TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew, for nobody knows what it
+// has seen since.
+func TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew(t *testing.T) {
+	p, file := held(t, "2s")
+	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGCONT))
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 0 }, deadline, time.Millisecond)
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+func TestAHeldCommandIsContinuedWhenItsTurnWillNotCome(t *testing.T) {
+	p, file := held(t, "30ms")
+	touch(t, file+".err") // to which it pays no heed
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "S")) == 1 }, deadline, time.Millisecond)
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+func TestACommandThatEndsWhileItIsHeldIsWaitedForNoLonger(t *testing.T) {
+	dir := t.TempDir()
+	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/none", "-post-file=" + dir + "/out", "--", "sh", "-c", "echo bye; exit 3"})
+	require.Equal(t, result{Status: "exit status 3", Code: 3, Stdout: "bye\n"}, got)
+	require.FileExists(t, dir+"/out.err")
+
+	p, _ := held(t, "1h")
+	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGKILL))
+	require.Equal(t, 137, p.end())
+}
+
+func TestACommandThatIsNotThereIsNotHeld(t *testing.T) {
+	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + t.TempDir() + "/none", "--", "/missing"})
+	require.Equal(t, 127, got.Code)
+}
+
+// TestAHeldCommandEndsWithTheContainer, as it would if it were waiting alone.
+func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
+	p, _ := held(t, "1h")
+	command := childOf(t, p.Process.Pid)
+	p.send(syscall.SIGTERM)
+	require.Equal(t, 143, p.end())
+	require.Eventually(t, func() bool { return syscall.Kill(command, 0) != nil }, deadline, time.Millisecond)
+}
+
+func TestTheStatusOfAHeldCommandIsThatItWaits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	p, control := container(t, "-hold=30ms", "-wait-file="+file, "--", child, "poll", "30ms", file+".later")
+	p.expect("started")
+	isHeld(t, p)
+	require.Equal(t, "Waiting", status(t, control).Phase)
+	touch(t, file)
+	require.Eventually(t, func() bool { return status(t, control).Phase == "Running" }, deadline, time.Millisecond)
+	touch(t, file+".later")
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+// TestWhatComesBeforeTheCommandHasItsTurnFirst, so the command isn't started yet.
+func TestWhatComesBeforeTheCommandHasItsTurnFirst(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/vars", []byte("A=1\n"), 0o600))
+	for _, flag := range []string{"-env-file=" + dir + "/vars", "-before-start=true", "-pause=before-start"} {
+		p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/none", flag, "--", "true"})
+		time.Sleep(50 * time.Millisecond)
+		require.Empty(t, children(p.Process.Pid), flag)
+	}
+}
