@@ -38,15 +38,14 @@ type Files struct {
 	All []Condition
 	// Abort ends the waiting as soon as one of them holds.
 	Abort []Condition
-	// Interrupt ends it, too, if it isn't nil. It is asked at each look: once a
-	// second or more often.
-	Interrupt func() bool
-	// Limit is the longest time to wait; zero is for ever.
-	Limit time.Duration
 }
 
 // A Waiter waits for files, perhaps several times.
 type Waiter struct {
+	// Interrupt ends the waiting, too, if it isn't nil. It is asked at each look:
+	// once a second or more often.
+	Interrupt func() bool
+
 	files    Files
 	watching bool // else there was no need to watch yet
 	watch    watch
@@ -55,9 +54,12 @@ type Waiter struct {
 // NewWaiter returns one, to be closed. Nothing is watched before its first Wait.
 func NewWaiter(f Files) *Waiter { return &Waiter{files: f} }
 
-// Close ends the watching.
+// Close ends the watching. It may take the kernel 20 ms, for it waits until no
+// processor looks at what is watched, so there may be a better moment than the one
+// at which the waiting is over.
 func (w *Waiter) Close() {
 	if w.watching {
+		w.watching = false
 		w.watch.close()
 	}
 }
@@ -87,21 +89,15 @@ const (
 	settle = 2 * time.Millisecond
 )
 
-// Wait returns when the waiting is over, and the error that makes it Unknown.
-func (f Files) Wait() (Result, error) {
-	w := NewWaiter(f)
-	defer w.Close()
-	return w.Wait(f.Limit)
-}
-
-// Wait is Files.Wait with another limit, after which one may wait again.
+// Wait returns when the waiting is over, and the error that makes it Unknown. The
+// limit is the longest time to wait; zero is for ever. Then one may wait again.
 func (w *Waiter) Wait(limit time.Duration) (Result, error) {
 	var deadline time.Time
 	if limit > 0 {
 		deadline = time.Now().Add(limit)
 	}
 	// Most often there is nothing to wait for, or everything.
-	if result, done, err := w.files.look(); done {
+	if result, done, err := w.look(); done {
 		return result, err
 	}
 	if !w.watching {
@@ -110,7 +106,7 @@ func (w *Waiter) Wait(limit time.Duration) (Result, error) {
 	changed := false
 	for interval := first; ; interval = min(interval*3/2, last) {
 		// After the watch began, or what happened before would be missed.
-		if result, done, err := w.files.look(); done {
+		if result, done, err := w.look(); done {
 			return result, err
 		}
 		if changed {
@@ -129,6 +125,14 @@ func (w *Waiter) Wait(limit time.Duration) (Result, error) {
 		}
 		changed = w.watch.sleep(pause)
 	}
+}
+
+func (w *Waiter) look() (_ Result, done bool, _ error) {
+	result, done, err := w.files.look()
+	if !done && w.Interrupt != nil && w.Interrupt() {
+		return Interrupted, true, nil
+	}
+	return result, done, err
 }
 
 // Aborts reports whether one of the files is there that end the waiting.
@@ -154,9 +158,6 @@ func (f Files) look() (_ Result, done bool, _ error) {
 	}
 	if f.Aborts() {
 		return Aborted, true, nil
-	}
-	if f.Interrupt != nil && f.Interrupt() {
-		return Interrupted, true, nil
 	}
 	return 0, false, nil
 }

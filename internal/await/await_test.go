@@ -22,13 +22,20 @@ import (
 // deadline is for what takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
+// wait waits for files, once.
+func wait(f Files, limit time.Duration) (Result, error) {
+	w := NewWaiter(f)
+	defer w.Close()
+	return w.Wait(limit)
+}
+
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // after waits for files, and has something happen once the waiting has begun.
-func after(t *testing.T, f Files, happen func()) (Result, error) {
+func after(t *testing.T, f Files, limit time.Duration, happen func()) (Result, error) {
 	t.Helper()
 	type answer struct {
 		Result
@@ -36,7 +43,7 @@ func after(t *testing.T, f Files, happen func()) (Result, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		result, err := f.Wait()
+		result, err := wait(f, limit)
 		answers <- answer{result, err}
 	}()
 	time.Sleep(30 * time.Millisecond)
@@ -64,7 +71,7 @@ func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
 		"all of several":        {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
 		"what is met wins":      {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
 	} {
-		result, err := f.Wait()
+		result, err := wait(f, 0)
 		require.NoError(t, err, name)
 		require.Equal(t, Met, result, name)
 	}
@@ -74,6 +81,7 @@ func TestWaitsUntil(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(dir string)
 		files   func(dir string) Files
+		limit   time.Duration
 		happen  func(dir string)
 		want    Result
 	}{
@@ -136,8 +144,9 @@ func TestWaitsUntil(t *testing.T) {
 		},
 		"the time is up": {
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/out"}}, Limit: 60 * time.Millisecond}
+				return Files{All: []Condition{{Path: dir + "/out"}}}
 			},
+			limit:  60 * time.Millisecond,
 			happen: func(string) {},
 			want:   TimedOut,
 		},
@@ -147,7 +156,7 @@ func TestWaitsUntil(t *testing.T) {
 			if test.prepare != nil {
 				test.prepare(dir)
 			}
-			result, err := after(t, test.files(dir), func() { test.happen(dir) })
+			result, err := after(t, test.files(dir), test.limit, func() { test.happen(dir) })
 			require.NoError(t, err)
 			require.Equal(t, test.want, result)
 		})
@@ -169,10 +178,31 @@ func TestWaitsWhereNothingIsWatched(t *testing.T) {
 	w.close()
 }
 
+func TestAWaiterMayWaitAgainOrBeInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}})
+	defer w.Close()
+	for range 2 {
+		result, err := w.Wait(time.Nanosecond)
+		require.NoError(t, err)
+		require.Equal(t, TimedOut, result)
+	}
+	ended := false
+	w.Interrupt = func() bool { return ended }
+	result, _ := w.Wait(time.Nanosecond)
+	require.Equal(t, TimedOut, result)
+	ended = true
+	result, _ = w.Wait(0)
+	require.Equal(t, Interrupted, result)
+	write(t, dir+"/out", "")
+	result, _ = w.Wait(0)
+	require.Equal(t, Met, result, "what is there counts more")
+}
+
 func TestAPathThatCannotBeIsNotWaitedFor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	result, err := Files{All: []Condition{{Path: file + "/out"}}}.Wait()
+	result, err := wait(Files{All: []Condition{{Path: file + "/out"}}}, 0)
 	require.Equal(t, Unknown, result)
 	require.ErrorIs(t, err, unix.ENOTDIR)
 	require.ErrorContains(t, err, "waiting for "+file+"/out: ")

@@ -29,6 +29,10 @@
 //
 //	wait -> environment -> hooks -> pause -> command -> post file -> pause -> status
 //
+// A command that waits itself, as Tekton's entrypoint does, may be started before
+// the wait, if there is nothing in between, and is then held until its turn
+// (hold.go).
+//
 // # Exit codes
 //
 //   - the child's own code, or 128+n when signal n killed it;

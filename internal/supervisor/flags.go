@@ -42,6 +42,7 @@ type options struct {
 	argv          []string       // what follows --
 
 	wait             await.Files
+	waitLimit        time.Duration // 0 is none
 	hold             time.Duration // 0 is not to
 	waitUnlessShared string        // name of a variable
 	postFile         string
@@ -104,7 +105,7 @@ hooks and pauses: it knows what to do. May be repeated.`,
 	},
 	{
 		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
-		setDuration(func(o *options) *time.Duration { return &o.wait.Limit }),
+		setDuration(func(o *options) *time.Duration { return &o.waitLimit }),
 	},
 	{
 		"hold", "DURATION", `While it waits, have the command started, but stopped: for one that waits

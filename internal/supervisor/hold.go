@@ -49,19 +49,16 @@ func (o *options) holds() bool {
 // hold starts the command, unless it is its turn already, stops it, and returns
 // when it is its turn, or when it has ended.
 func (s *supervision) hold(argv, env []string) error {
-	files := s.opts.wait
-	files.Interrupt = func() bool { return s.held.pid != 0 && happened(s.held.pid, unix.WEXITED) }
-	w := await.NewWaiter(files)
-	defer w.Close()
-	result, _ := w.Wait(oneLook)
+	result, _ := s.waiter.Wait(oneLook)
 	if result == await.TimedOut {
 		pid, err := start(argv, env, inherited, childAttr(terminal{}))
 		if err != nil {
 			return err
 		}
 		s.held.pid = pid
-		if result = s.stopHeld(w); result == await.TimedOut {
-			result, _ = w.Wait(files.Limit)
+		s.waiter.Interrupt = func() bool { return happened(pid, unix.WEXITED) }
+		if result = s.stopHeld(); result == await.TimedOut {
+			result, _ = s.waiter.Wait(s.opts.waitLimit)
 		}
 	}
 	s.passedOver = result == await.Aborted || result == await.Unknown
@@ -74,10 +71,11 @@ func (s *supervision) hold(argv, env []string) error {
 
 // stopHeld stops the held command, and returns TimedOut if that is done before it is
 // its turn.
-func (s *supervision) stopHeld(w *await.Waiter) await.Result {
-	for {
+func (s *supervision) stopHeld() await.Result {
+	// Less and less often, for it may be busy for long.
+	for pause := quiet; ; pause = min(pause*3/2, time.Second) {
 		used := processorTime(s.held.pid)
-		if result, _ := w.Wait(quiet); result != await.TimedOut {
+		if result, _ := s.waiter.Wait(pause); result != await.TimedOut {
 			return result
 		}
 		if used == processorTime(s.held.pid) && sleeps(s.held.pid) {
@@ -88,13 +86,13 @@ func (s *supervision) stopHeld(w *await.Waiter) await.Result {
 	for range 100 { // or the kernel doesn't tell
 		if happened(s.held.pid, unix.WSTOPPED) {
 			due := time.Now().Add(s.opts.hold)
-			result, _ := w.Wait(oneLook)
+			result, _ := s.waiter.Wait(oneLook)
 			if result == await.TimedOut {
 				s.held.due = due
 			}
 			return result
 		}
-		if result, _ := w.Wait(time.Millisecond); result != await.TimedOut {
+		if result, _ := s.waiter.Wait(time.Millisecond); result != await.TimedOut {
 			return result
 		}
 	}

@@ -44,7 +44,7 @@ func Main(args []string) int {
 	if err != nil {
 		return report(err)
 	}
-	s := &supervision{opts: opts, publisher: openPublisher(opts)}
+	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait)}
 	return s.run(argv)
 }
 
@@ -54,6 +54,7 @@ type supervision struct {
 	opts *options
 	status
 	publisher
+	waiter     *await.Waiter // to be closed when nothing has to happen soon
 	held       held
 	passedOver bool // its turn won't come; the command knows, and only says so
 }
@@ -83,6 +84,9 @@ func (s *supervision) prepare(argv []string) ([]string, error) {
 	}
 	s.awaitTurn()
 	s.takeOver()
+	if s.opts.hooks != nil || s.opts.pause != nil {
+		s.waiter.Close() // they may take long
+	}
 	env, err := s.opts.env.apply(environ())
 	switch {
 	case s.passedOver && err != nil:
@@ -135,7 +139,7 @@ func (s *supervision) awaitTurn() {
 		return
 	}
 	s.report(phaseWaiting)
-	result, _ := s.opts.wait.Wait()
+	result, _ := s.waiter.Wait(s.opts.waitLimit)
 	s.passedOver = result == await.Aborted || result == await.Unknown
 }
 
@@ -168,6 +172,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	}
 	forwardSignals(pid)
 	s.continueHeld()
+	s.waiter.Close()
 	var limit limit
 	limit.start(pid, s.opts.timeout, s.opts.gracePeriod)
 	end, err := reap(pid, term)

@@ -57,7 +57,8 @@ var options = []Option{
 	{
 		Name: "hand-off", Value: "`true` or `false`", Default: "`true`", Example: "false",
 		About: "Whether the entrypoint waits for a Tekton step's turn, in place of Tekton's own waiting, which looks once a second. " +
-			"It also tells the steps after it when Tekton's entrypoint dies without a word, as long as the container doesn't die with it. With `false`, hooks and time limits begin when the pod does; so they do where Tekton's flags aren't known.",
+			"Meanwhile Tekton's entrypoint is stopped (SIGSTOP), or not started yet if hooks, an `env-file` or a pause come before it, and with `mode: exec`. " +
+			"The entrypoint also tells the steps after it when Tekton's entrypoint dies without a word, as long as the container doesn't die with it. With `false`, hooks and time limits begin when the pod does; so they do where Tekton's flags aren't known.",
 		flags: handOffFlags, byDefault: "true", only: Tekton,
 	},
 	{
