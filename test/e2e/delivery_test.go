@@ -14,20 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // With an init container, this result would be cut: Kubernetes shares 12 KiB of
 // termination messages among a pod's containers, and Tekton's results travel in them.
 func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
-	server, err := cluster.Kube.Discovery().ServerVersion()
+	mounts, err := cluster.HasImageVolumes()
 	require.NoError(t, err)
-	if !version.MustParseGeneric(server.GitVersion).AtLeast(version.MajorMinor(1, 35)) {
-		t.Skipf("Kubernetes %s has image volumes only behind a feature gate", server.GitVersion)
+	if !mounts {
+		t.Skip("this Kubernetes has image volumes only behind a feature gate")
 	}
-	configureForNow(t, "delivery", "image-volume")
+	configureForNow(t, kit.DeliveryKey, kit.ImageVolume)
 	namespace := optedInNamespace(t, "pod-security.kubernetes.io/enforce", "baseline")
 	p := askingPod("mounted", busybox(t, "main", "readlink", "/proc/1/exe"))
 	eventually(t, time.Minute, "the injector to mount its image", func() error {
@@ -35,7 +35,7 @@ func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(seen.Spec.InitContainers) > 0 {
+		if kit.Delivery(seen) != kit.ImageVolume {
 			return errors.New("it would add an init container")
 		}
 		return nil

@@ -53,12 +53,10 @@ func readyService(t *testing.T, namespace, name string) *servingv1.Service {
 	return service
 }
 
-// answeringPod is the pod of a Service that answers.
-func answeringPod(t *testing.T, namespace, name string) *corev1.Pod {
+// readyPod is the pod of a Service that is ready, and keeps one.
+func readyPod(t *testing.T, namespace, name string) *corev1.Pod {
 	t.Helper()
-	service := readyService(t, namespace, name)
-	waitForAnswer(t, service)
-	return servingPod(t, service)
+	return servingPod(t, readyService(t, namespace, name))
 }
 
 // entrypointIn runs a subcommand of the entrypoint in a container, whose image
@@ -120,7 +118,7 @@ func TestHooksRunBeforeTheCommand(t *testing.T) {
 	ran := ranTask(t, namespace, "hooks")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Equal(t, "prepared by a hook\n", ran.Steps[1].Log)
-	p := answeringPod(t, namespace, "hooks")
+	p := readyPod(t, namespace, "hooks")
 	require.Regexp(t, `^entrypoint \S+ linux/\S+\nhello, world\n`, logs(t, namespace, p.Name, "user-container"))
 }
 
@@ -145,7 +143,7 @@ func TestWhatTakesTooLongIsEnded(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, ran.Succeeded)
 	require.Equal(t, int32(124), ran.Steps[1].ExitCode)
 	require.Contains(t, ran.Steps[1].Log, "not done after 1s; told to end, it ")
-	p := answeringPod(t, namespace, "timeout")
+	p := readyPod(t, namespace, "timeout")
 	require.Equal(t, int32(124), ended(t, p, "user-container").ExitCode)
 }
 
@@ -155,7 +153,7 @@ func TestExitCodesCountAsSuccess(t *testing.T) {
 	ran := ranTask(t, namespace, "exit-codes")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Zero(t, ran.Steps[0].ExitCode)
-	p := answeringPod(t, namespace, "exit-codes")
+	p := readyPod(t, namespace, "exit-codes")
 	entrypointIn(t, p, "user-container", "signal", "KILL")
 	end := ended(t, p, "user-container")
 	require.Zero(t, end.ExitCode)
@@ -168,7 +166,7 @@ func TestTheStatusSaysWhatBecameOfACommand(t *testing.T) {
 	ran := ranTask(t, namespace, "status")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	require.Equal(t, reported{Phase: "Finished", Reason: "Exited"}, parseStatus(t, ran.Steps[1].Log))
-	p := answeringPod(t, namespace, "status")
+	p := readyPod(t, namespace, "status")
 	require.Equal(t, reported{Phase: "Running"}, parseStatus(t, entrypointIn(t, p, "user-container", "status")))
 	entrypointIn(t, p, "user-container", "signal", "KILL")
 	require.Equal(t, reported{Phase: "Finished", Reason: "Signalled", Signal: "SIGKILL", ExitCode: 137, CommandExitCode: 137},

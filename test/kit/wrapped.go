@@ -17,7 +17,7 @@ import (
 // and nothing else, to run under the entrypoint.
 func StepsWrapped(p *corev1.Pod) error {
 	first := len(p.Spec.InitContainers) > 0 && p.Spec.InitContainers[0].Name == pod.InitContainerName
-	if !first && !imageVolume(p) {
+	if !first && Delivery(p) != ImageVolume {
 		return fmt.Errorf("the first init container of pod %q isn't %q", p.Name, pod.InitContainerName)
 	}
 	if status := p.Annotations[pod.StatusAnnotation]; status != string(pod.Injected) {
@@ -30,12 +30,6 @@ func StepsWrapped(p *corev1.Pod) error {
 		}
 	}
 	return nil
-}
-
-// imageVolume tells whether the entrypoint comes by a volume that is an image:
-// then there is no init container.
-func imageVolume(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == pod.VolumeName && v.Image != nil })
 }
 
 // Untouched says what of ours is in a pod, but for an annotation that tells why

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/version"
 	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/internal/config"
@@ -29,11 +28,6 @@ const (
 	stepImage = "ko://github.com/entrypointer/entrypointer/test/bench/handoff/step"
 	// patience is what a TaskRun may take on a small machine.
 	patience = 3 * time.Minute
-
-	// The configuration's key, and its values.
-	deliveryKey   = "delivery"
-	initContainer = "init-container"
-	imageVolume   = "image-volume"
 )
 
 // takes is the time that a step takes. If it is the same for all, it may be as
@@ -71,14 +65,14 @@ func prepare(ctx context.Context) (*bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the injector's configuration: %w", err)
 	}
-	b.before = current.Data[deliveryKey]
-	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: initContainer}}
-	server, err := cluster.Kube.Discovery().ServerVersion()
+	b.before = current.Data[kit.DeliveryKey]
+	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: kit.InitContainer}}
+	mounts, err := cluster.HasImageVolumes()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the API server's version: %w", err)
+		return nil, err
 	}
-	if version.MustParseGeneric(server.GitVersion).AtLeast(version.MajorMinor(1, 35)) {
-		b.sides = append(b.sides, &side{name: "with `delivery: image-volume`", delivery: imageVolume})
+	if mounts {
+		b.sides = append(b.sides, &side{name: "with `delivery: image-volume`", delivery: kit.ImageVolume})
 	}
 	for _, s := range b.sides {
 		s.runs = map[shape][]taskRun{}
@@ -116,9 +110,9 @@ func (b *bench) deliver(ctx context.Context, s *side) error {
 
 // configure sets the injector's delivery; empty is its default.
 func (b *bench) configure(ctx context.Context, delivery string) error {
-	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, deliveryKey, delivery)
+	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, kit.DeliveryKey, delivery)
 	if delivery == "" {
-		patch = fmt.Appendf(nil, `{"data":{%q:null}}`, deliveryKey)
+		patch = fmt.Appendf(nil, `{"data":{%q:null}}`, kit.DeliveryKey)
 	}
 	_, err := b.cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
@@ -129,17 +123,7 @@ func (b *bench) configure(ctx context.Context, delivery string) error {
 
 // delivered wants a pod to have got the entrypoint in the side's way.
 func (s *side) delivered(p *corev1.Pod) error {
-	got := ""
-	for _, v := range p.Spec.Volumes {
-		switch {
-		case v.Name != pod.VolumeName:
-		case v.Image != nil:
-			got = imageVolume
-		default:
-			got = initContainer
-		}
-	}
-	if got != s.delivery {
+	if got := kit.Delivery(p); got != s.delivery {
 		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, s.delivery)
 	}
 	return nil
