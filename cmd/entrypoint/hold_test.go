@@ -8,11 +8,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // held starts a command that waits for a file itself, by a look at each interval,
@@ -79,8 +82,57 @@ func TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
+// TestAHeldCommandThatHasHadItsTurnIsNotStartedAnew has others continue it before
+// its turn, and stop it after it: that it is stopped doesn't tell.
+func TestAHeldCommandThatHasHadItsTurnIsNotStartedAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + file, "--", "sh", "-c",
+		"while ! [ -e " + file + " ]; do sleep 0.1; done; echo its turn; exec sleep 1000"})
+	isHeld(t, p)
+	command := childOf(t, p.Process.Pid)
+	p.send(syscall.SIGSTOP)
+	require.NoError(t, syscall.Kill(command, syscall.SIGCONT))
+	touch(t, file)
+	p.expect("its turn")
+	require.NoError(t, syscall.Kill(command, syscall.SIGSTOP))
+	p.send(syscall.SIGCONT)
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "S")) == 1 }, deadline, time.Millisecond)
+	require.Equal(t, command, childOf(t, p.Process.Pid))
+	require.Empty(t, p.kill(command))
+}
+
+func TestASignalForAHeldCommandIsNotLost(t *testing.T) {
+	p, file := held(t, "1h")
+	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGTERM))
+	touch(t, file)
+	require.Equal(t, 143, p.end())
+}
+
+// TestAHeldCommandThatIsBroughtToTheFrontHasTheTerminal, as the shell thinks that
+// its group, ours, has it.
+func TestAHeldCommandThatIsBroughtToTheFrontHasTheTerminal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	c := onConsole(t, []string{"sh", "-c", "stty -echo; set -m; " + entrypoint + " -hold=100ms -wait-file=" + file +
+		` -- sh -c 'while ! [ -e ` + file + ` ]; do sleep 0.1; done; read line; echo got-$line' & echo $!; read go; fg`})
+	var job int
+	require.Eventually(t, func() bool {
+		job, _ = strconv.Atoi(strings.Join(c.lines(), ""))
+		return len(childrenInState(job, "T")) == 1
+	}, deadline, time.Millisecond)
+	c.enter("go\n")
+	require.Eventually(t, func() bool {
+		front, err := unix.IoctlGetInt(int(c.master.Fd()), unix.TIOCGPGRP)
+		return err == nil && front == job
+	}, deadline, time.Millisecond)
+	touch(t, file)
+	c.enter("hello\n")
+	c.waitFor("got-hello")
+	require.Zero(t, c.end())
+}
+
 func TestAHeldCommandIsContinuedWhenItsTurnWillNotCome(t *testing.T) {
-	p, file := held(t, "30ms")
+	p, file := held(t, "100ms")
+	time.Sleep(200 * time.Millisecond)
 	touch(t, file+".err") // to which it pays no heed
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "S")) == 1 }, deadline, time.Millisecond)
 	touch(t, file)
@@ -115,10 +167,11 @@ func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 
 func TestTheStatusOfAHeldCommandIsThatItWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	p, control := container(t, "-hold=30ms", "-wait-file="+file, "--", child, "poll", "30ms", file+".later")
+	p, control := container(t, "-hold=100ms", "-wait-file="+file, "--", child, "poll", "100ms", file+".later")
 	p.expect("started")
 	isHeld(t, p)
 	require.Equal(t, "Waiting", status(t, control).Phase)
+	time.Sleep(200 * time.Millisecond)
 	touch(t, file)
 	require.Eventually(t, func() bool { return status(t, control).Phase == "Running" }, deadline, time.Millisecond)
 	touch(t, file+".later")

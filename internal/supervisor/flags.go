@@ -222,9 +222,12 @@ func parse(args []string) (*options, error) {
 	return nil, ownFailure(`parsing the command line: no "--" in it: put "--" before the command`)
 }
 
-// check finds flags that contradict each other: who is replaced by the command
-// does nothing after its start.
+// check finds flags that contradict each other. Who is replaced by the command does
+// nothing after its start.
 func (o *options) check() error {
+	if o.hold != 0 && o.waitLimit != 0 {
+		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: one who is held waits as long as the command does")
+	}
 	if o.mode != modeExec {
 		return nil
 	}

@@ -46,11 +46,11 @@ func TestParse(t *testing.T) {
 			}), "",
 		},
 		"waiting": {
-			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-hold=1s", "-post-file=/d", "--"},
+			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-post-file=/d", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
 				o.wait = await.Files{All: []await.Condition{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.Condition{{Path: "/c"}, {Path: "/e", Content: true}}}
-				o.waitLimit, o.hold = time.Minute, time.Second
+				o.waitLimit = time.Minute
 				o.postFile = "/d"
 			}), "",
 		},
@@ -104,6 +104,7 @@ func TestParse(t *testing.T) {
 		"no place":            {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
 		"whose hook":          {[]string{"-before-start-arg=x", "--"}, nil, `it belongs to no hook`},
 		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
+		"two ends of it":      {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
 		"nobody holds":        {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
 		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": it belongs to no platform`},
 	} {

@@ -8,6 +8,7 @@ package supervisor
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,14 +27,14 @@ type held struct {
 	// due is when its next look is at the latest, if it was stopped before any of
 	// the files was there; else it is zero.
 	due time.Time
+	// used is the processor time that it took to start.
+	used time.Duration
 }
 
 const (
-	// quiet is for how long a process uses no processor if it sleeps until its
-	// next look.
-	quiet = 10 * time.Millisecond
-	// soon is less than the start of a command that is worth holding.
-	soon = 40 * time.Millisecond
+	// quiet is for how long a process uses no processor if it sleeps until its next
+	// look. What becomes of it if the file appears meanwhile isn't ours to say.
+	quiet = 2 * time.Millisecond
 	// oneLook is the shortest time to wait.
 	oneLook = time.Nanosecond
 )
@@ -51,19 +52,23 @@ func (o *options) holds() bool {
 func (s *supervision) hold(argv, env []string) error {
 	result, _ := s.waiter.Wait(oneLook)
 	if result == await.TimedOut {
+		s.killsBefore = s.countOOMKills()
 		pid, err := start(argv, env, inherited, childAttr(terminal{}))
 		if err != nil {
 			return err
 		}
 		s.held.pid = pid
-		s.waiter.Interrupt = func() bool { return happened(pid, unix.WEXITED) }
+		s.waiter.Interrupt = func() bool {
+			ended, err := happened(pid, unix.WEXITED)
+			return ended || err != nil // or it is better left alone
+		}
 		if result = s.stopHeld(); result == await.TimedOut {
-			result, _ = s.waiter.Wait(s.opts.waitLimit)
+			result, _ = s.waiter.Wait(0)
 		}
 	}
 	s.passedOver = result == await.Aborted || result == await.Unknown
-	if time.Until(s.held.due) > soon && happened(s.held.pid, unix.WSTOPPED) && !s.preparesSharedly() {
-		// It hasn't seen anything yet, and starts anew in less time than is left.
+	if time.Until(s.held.due) > s.held.used && s.heldIsUntouched() && !s.preparesSharedly() {
+		// To start anew takes less than what is left.
 		return s.dropHeld()
 	}
 	return nil
@@ -72,23 +77,23 @@ func (s *supervision) hold(argv, env []string) error {
 // stopHeld stops the held command, and returns TimedOut if that is done before it is
 // its turn.
 func (s *supervision) stopHeld() await.Result {
-	// Less and less often, for it may be busy for long.
-	for pause := quiet; ; pause = min(pause*3/2, time.Second) {
-		used := processorTime(s.held.pid)
-		if result, _ := s.waiter.Wait(pause); result != await.TimedOut {
-			return result
-		}
-		if used == processorTime(s.held.pid) && sleeps(s.held.pid) {
+	for began, used := time.Now(), time.Duration(-1); ; {
+		before := used
+		if used = processorTime(s.held.pid); used == before && sleeps(s.held.pid) {
 			break
+		}
+		// Not as often where the start takes long, or something else.
+		if result, _ := s.waiter.Wait(min(max(quiet, time.Since(began)/32), time.Second)); result != await.TimedOut {
+			return result
 		}
 	}
 	_ = syscall.Kill(s.held.pid, syscall.SIGSTOP)
 	for range 100 { // or the kernel doesn't tell
-		if happened(s.held.pid, unix.WSTOPPED) {
+		if stopped, _ := happened(s.held.pid, unix.WSTOPPED); stopped {
 			due := time.Now().Add(s.opts.hold)
 			result, _ := s.waiter.Wait(oneLook)
 			if result == await.TimedOut {
-				s.held.due = due
+				s.held.due, s.held.used = due, processorTime(s.held.pid)
 			}
 			return result
 		}
@@ -99,15 +104,41 @@ func (s *supervision) stopHeld() await.Result {
 	return await.TimedOut
 }
 
-// continueHeld continues the held command, if there is one, stopped or not.
-func (s *supervision) continueHeld() {
-	if s.held.pid != 0 {
-		_ = syscall.Kill(s.held.pid, syscall.SIGCONT)
-	}
+// heldIsUntouched reports whether nobody but us has had to do with the held command
+// since it was stopped: it is stopped still, hasn't run, and has no signal to take.
+func (s *supervision) heldIsUntouched() bool {
+	// A thread may use a little after its stop was told.
+	const little = 100 * time.Microsecond
+	stopped, _ := happened(s.held.pid, unix.WSTOPPED)
+	return stopped && processorTime(s.held.pid)-s.held.used < little && !hasPending(readProc(s.held.pid, "status"))
 }
 
-// dropHeld ends the held command.
+// hasPending looks for pending signals in a status of proc_pid_status(5).
+func hasPending(status string) bool {
+	for line := range strings.Lines(status) {
+		name, mask, _ := strings.Cut(line, ":")
+		if (name == "SigPnd" || name == "ShdPnd") && strings.Trim(mask, "0 \t\n") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// continueHeld continues the held command, if there is one, stopped or not. If we
+// were brought to the front since, it is now.
+func (s *supervision) continueHeld(term terminal) {
+	if s.held.pid == 0 {
+		return
+	}
+	if term.ours() {
+		term.setForeground(s.held.pid)
+	}
+	_ = syscall.Kill(s.held.pid, syscall.SIGCONT)
+}
+
+// dropHeld ends the held command, and what it may have started.
 func (s *supervision) dropHeld() error {
+	_ = syscall.Kill(-s.held.pid, syscall.SIGKILL)
 	_ = syscall.Kill(s.held.pid, syscall.SIGKILL)
 	_, err := reap(s.held.pid, terminal{})
 	s.held = held{}
@@ -116,10 +147,10 @@ func (s *supervision) dropHeld() error {
 
 // happened reports whether a child has done what waitid(2) with these options would
 // tell, and leaves it to be told.
-func happened(pid, options int) bool {
+func happened(pid, options int) (bool, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, options|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == nil && info.Signo != 0
+	return err == nil && info.Signo != 0, err
 }
 
 // processorTime is what a process has used, as precise as clock_getcpuclockid(3)

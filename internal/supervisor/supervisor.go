@@ -57,6 +57,8 @@ type supervision struct {
 	waiter     *await.Waiter // to be closed when nothing has to happen soon
 	held       held
 	passedOver bool // its turn won't come; the command knows, and only says so
+
+	killsBefore int // for want of memory, when the command was started
 }
 
 // run returns the code to exit with.
@@ -156,7 +158,6 @@ func (s *supervision) preparesSharedly() bool {
 // supervise starts argv as a child and stays until it has exited.
 func (s *supervision) supervise(argv, env []string) error {
 	term := foregroundTerminal()
-	killed := s.countOOMKills()
 	if s.opts.reports() {
 		// Before the command, so that it can read it.
 		s.started = time.Now()
@@ -164,6 +165,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	}
 	pid := s.held.pid
 	if pid == 0 {
+		s.killsBefore = s.countOOMKills()
 		var err error
 		if pid, err = start(argv, env, inherited, childAttr(term)); err != nil {
 			s.started = time.Time{}
@@ -171,7 +173,7 @@ func (s *supervision) supervise(argv, env []string) error {
 		}
 	}
 	forwardSignals(pid)
-	s.continueHeld()
+	s.continueHeld(term)
 	s.waiter.Close()
 	var limit limit
 	limit.start(pid, s.opts.timeout, s.opts.gracePeriod)
@@ -185,7 +187,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	}
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
-	s.oomKills = s.countOOMKills() - killed
+	s.oomKills = s.countOOMKills() - s.killsBefore
 	if end.Signaled() {
 		s.signal = end.Signal()
 	}
