@@ -86,8 +86,10 @@ func TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew(t *testing.T) {
 // its turn, and stop it after it: that it is stopped doesn't tell.
 func TestAHeldCommandThatHasHadItsTurnIsNotStartedAnew(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + file, "--", "sh", "-c",
-		"while ! [ -e " + file + " ]; do sleep 0.1; done; echo its turn; exec sleep 1000"})
+	p := begin(t, []string{
+		entrypoint, "-hold=1h", "-wait-file=" + file, "--", "sh", "-c",
+		"while ! [ -e " + file + " ]; do sleep 0.1; done; echo its turn; exec sleep 1000",
+	})
 	isHeld(t, p)
 	command := childOf(t, p.Process.Pid)
 	p.send(syscall.SIGSTOP)
