@@ -231,15 +231,6 @@ func (s stat) started() time.Time {
 	return time.Now().Add(-age)
 }
 
-func readDirectory(path string) ([]string, error) {
-	dir, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return dir.Readdirnames(-1)
-}
-
 // parseSignal reads a name, with or without SIG, or a number.
 func parseSignal(s string) (syscall.Signal, error) {
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")

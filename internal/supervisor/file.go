@@ -52,6 +52,26 @@ func readFile(name string, limit int) ([]byte, error) {
 	}
 }
 
+// readDirectory returns the names in a directory.
+func readDirectory(name string) (names []string, _ error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := unix.ReadDirent(fd, buf)
+		switch {
+		case err == unix.EINTR:
+		case err != nil, n == 0:
+			return names, err
+		default:
+			_, _, names = unix.ParseDirent(buf[:n], -1, names)
+		}
+	}
+}
+
 // readHead returns the first n bytes of a file, or all if it has fewer.
 func readHead(name string, n int) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
