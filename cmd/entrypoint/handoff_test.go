@@ -12,9 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +26,18 @@ const (
 	turns  = 128 // of each chain
 	ahead  = 8   // processes of a chain at a time: one works, the others wait
 )
+
+// ways are those in which the processes of a chain wait; those that are held look
+// for themselves, at an interval.
+var ways = []struct {
+	flag  string
+	looks []string
+}{
+	{"-mode=supervise", nil},
+	{"-mode=exec", nil},
+	{"-hold=20ms", []string{"20ms"}},
+	{"-hold=1s", []string{"1s"}},
+}
 
 // TestNothingStartsEarly hands over from process to process, thousands of times,
 // in a directory where something happens all the time, and with every processor
@@ -62,15 +72,12 @@ func runChain(ctx context.Context, path string, content bool) error {
 	before := "none"
 	for n := range turns {
 		own := fmt.Sprint(path, "-", n)
-		waits := [][]string{{}, {"-mode=exec"}, {"-hold=20ms"}, {"-hold=1s"}}[n%4]
-		argv := slices.Clone(waits)
+		way := ways[n%len(ways)]
+		argv := []string{way.flag}
 		if n > 0 {
 			argv = append(argv, flag+before+".out", "-wait-abort="+before+".out.err")
 		}
-		cmd := exec.CommandContext(ctx, entrypoint, append(argv, "--", child, "turn", before, own, how)...)
-		if _, interval, held := strings.Cut(strings.Join(waits, ""), "-hold="); held {
-			cmd.Args = append(cmd.Args, interval)
-		}
+		cmd := exec.CommandContext(ctx, entrypoint, append(append(argv, "--", child, "turn", before, own, how), way.looks...)...)
 		cmd.Stderr = new(bytes.Buffer)
 		if err := cmd.Start(); err != nil {
 			return err
