@@ -187,7 +187,7 @@ func TestWhatComesBeforeTheCommandHasItsTurnFirst(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir+"/vars", []byte("A=1\n"), 0o600))
 	for _, flag := range []string{"-env-file=" + dir + "/vars", "-before-start=true", "-pause=before-start"} {
 		p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/none", flag, "--", "true"})
-		time.Sleep(50 * time.Millisecond)
+		settle(t, p.Process.Pid)
 		require.Empty(t, children(p.Process.Pid), flag)
 	}
 }

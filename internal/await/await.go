@@ -96,11 +96,11 @@ func (w *Waiter) Wait(limit time.Duration) (Result, error) {
 	if limit > 0 {
 		deadline = time.Now().Add(limit)
 	}
-	// Most often there is nothing to wait for, or everything.
-	if result, done, err := w.look(); done {
-		return result, err
-	}
 	if !w.watching {
+		// Most often there is nothing to wait for, or everything.
+		if result, done, err := w.look(); done {
+			return result, err
+		}
 		w.watching, w.watch = true, newWatch(w.files.directories())
 	}
 	changed := false

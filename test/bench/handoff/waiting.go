@@ -96,33 +96,31 @@ func waitersThere(namespace string) error {
 // step's end.
 func waitingIn(namespace string) map[string][]int {
 	steps := map[string][]int{}
-	for _, pid := range processes(func(argv []string) bool {
+	for pid, argv := range processes(func(argv []string) bool {
 		waits := argv[0] == tektonEntrypoint || argv[0] == pod.EntrypointPath
 		return waits && slices.Contains(argv, namespace) && !slices.Contains(argv, tektonReady)
 	}) {
-		argv := argvOf(pid)
 		step := argv[slices.Index(argv, "-post_file")+1]
 		steps[step] = append(steps[step], pid)
 	}
 	return steps
 }
 
-// processes are those of this machine that have such an argv.
-func processes(match func(argv []string) bool) (pids []int) {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if match(argvOf(pid)) {
-			pids = append(pids, pid)
+// processes are those of this machine that have such an argv, and theirs.
+func processes(match func(argv []string) bool) map[int][]string {
+	found := map[int][]string{}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		cmdline, err := os.ReadFile(file)
+		if err != nil || len(cmdline) == 0 {
+			continue // it has ended, or is the kernel's
+		}
+		if argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00"); match(argv) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			found[pid] = argv
 		}
 	}
-	return pids
-}
-
-// argvOf is a process's argv; one empty string if it has ended, or is the kernel's.
-func argvOf(pid int) []string {
-	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
+	return found
 }
 
 func pause(ctx context.Context, d time.Duration) {
