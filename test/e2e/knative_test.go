@@ -89,7 +89,9 @@ func TestAKnativeServiceScalesToZeroAndBackUnderTheEntrypoint(t *testing.T) {
 func TestAKnativePodThatIsStoppedAnswersFirst(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	service := helloService(t, namespace, func(*servingv1.RevisionTemplateSpec) {})
+	service := helloService(t, namespace, func(template *servingv1.RevisionTemplateSpec) {
+		template.Annotations = map[string]string{"autoscaling.knative.dev/min-scale": "1"} // else a busy machine may stop the pod before we do
+	})
 	requireWrappedAnswer(t, waitForAnswer(t, service))
 	p := servingPod(t, service)
 	output := follow(t, namespace, p.Name, "user-container")
