@@ -13,6 +13,7 @@ CLUSTER ?= source
 .DEFAULT_GOAL := help
 
 include hack/lint.mk
+include hack/go.mk
 
 cluster-source  := go run -C test/cluster .
 cluster-kind    := hack/kind.sh
@@ -49,16 +50,16 @@ unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer || \
 		echo "the entrypoint is not compared with $$peer" >&2; done
-	go test -race ./...
+	CGO_ENABLED=1 go test -race ./...
 	cd test/cluster && go test . ./internal/...
 	cd test/validation && go test .
 
 .PHONY: e2e
-e2e: deploy
+e2e: deploy fixtures
 	@$(in-cluster) go test -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS)
 
 .PHONY: equality
-equality: deploy
+equality: deploy fixtures
 	@$(in-cluster) go test -tags e2e -count 1 -timeout 60m ./test/equality $(ARGS)
 
 # Before there is a cluster, if there is none yet: it would be heard.
@@ -76,10 +77,15 @@ bench-supervisor:
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer; done
 	go run ./test/bench/supervisor -update
 
-.PHONY: deploy
-deploy: up $(KO)
-	@$(in-cluster) hack/deploy.sh $(KO)
+# The cluster that is built here has its own ko.
+ko := $(if $(filter source,$(CLUSTER)),,$(KO))
 
-.PHONY: up down status env
-up down status env:
+.PHONY: deploy
+deploy: up $(ko)
+	@$(in-cluster) hack/deploy.sh $(or $(ko),ko)
+
+.PHONY: up fixtures down status env
+up fixtures down status env:
 	@$(cluster) $@
+
+fixtures: up

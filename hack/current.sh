@@ -8,7 +8,7 @@ set -euo pipefail
 
 case "${1:-}" in
 up | status) kubectl version >/dev/null || { echo "reaching the current cluster: set KUBECONFIG, or start one with: make up" >&2; exit 1; } ;;
-env) ;;
+env | fixtures) ;;
 down) echo "this cluster was not started from here; nothing is ended" >&2 ;;
-*) echo "usage: $0 up|down|status|env" >&2; exit 2 ;;
+*) echo "usage: $0 up|fixtures|down|status|env" >&2; exit 2 ;;
 esac

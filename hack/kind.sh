@@ -9,6 +9,7 @@
 #
 #   hack/kind.sh up              create it, or complete it
 #   eval "$(hack/kind.sh env)"   point this shell to it
+#   hack/kind.sh fixtures        nothing: what tests need is pulled
 #   hack/kind.sh status          show what runs
 #   hack/kind.sh down            delete it, and the registry
 set -euo pipefail
@@ -113,11 +114,12 @@ install_releases() {
 
 case ${1:-} in
   up) check_programs; start_nodes; start_registry; configure_nodes; install_releases ;;
+  fixtures) ;;
   env)
     printf 'export %q\n' "KUBECONFIG=$KUBECONFIG" "KO_DOCKER_REPO=$(registry_address)/entrypointer" \
       "KO_DEFAULTPLATFORMS=linux/$(go env GOARCH)" "E2E_INGRESS=127.0.0.1:$ingress_port"
     ;;
   status) for namespace in "${namespaces[@]}"; do kubectl get deployments -n "$namespace"; done ;;
   down) check_programs; "$kind" delete cluster --name "$cluster" --kubeconfig "$KUBECONFIG"; docker rm -f "$registry" ;;
-  *) fail "usage: $0 up|env|status|down" ;;
+  *) fail "usage: $0 up|fixtures|env|status|down" ;;
 esac

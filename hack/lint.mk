@@ -6,8 +6,8 @@
 
 include hack/tools.mk
 
-# Modules that are linted. test/cluster/kubernetes compiles Kubernetes, all of
-# it, for one file: formatting and headers are enough there.
+# Modules that are linted. test/cluster/programs compiles Kubernetes and more,
+# for two short files: formatting and headers are enough there.
 MODULES := . test/cluster test/validation
 
 # Architectures on which the binaries for the pods must at least compile: one

@@ -16,27 +16,39 @@ import (
 	"syscall"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/node"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 const usage = `Usage: cluster COMMAND
 
-  up      build what isn't built, start what isn't running, wait until ready
-  down    end the cluster, and leave nothing of it behind
-  status  tell what runs; exits with 0 only if the cluster is up
-  env     print settings for a shell: eval "$(cluster env)"
-  logs    tell where the logs are; with a component's name, print its log
-  build   build everything, and start nothing
+  up        build what isn't built, start what isn't running, wait until ready
+  fixtures  add what only the tests need: images of Debian's packages
+  down      end the cluster, and leave nothing of it behind
+  status    tell what runs; exits with 0 only if the cluster is up
+  env       print settings for a shell: eval "$(cluster env)"
+  logs      tell where the logs are; with a component's name, print its log
+  build     build everything, and start nothing
+  tools     build ctr and crane, to look into the cluster with
 `
 
+// cluster is the cluster of this machine: there is at most one.
+type cluster struct {
+	layout   layout.Layout
+	programs tools.Module
+	node     node.Node
+}
+
 // commands, by their names.
-var commands = map[string]func(context.Context, layout.Layout, []string) error{
-	"up":     up,
-	"down":   down,
-	"status": status,
-	"env":    env,
-	"logs":   logs,
-	"build":  build,
+var commands = map[string]func(*cluster, context.Context, []string) error{
+	"up":       (*cluster).up,
+	"fixtures": (*cluster).fixtures,
+	"down":     (*cluster).down,
+	"status":   (*cluster).status,
+	"env":      (*cluster).env,
+	"logs":     (*cluster).logs,
+	"build":    (*cluster).build,
+	"tools":    (*cluster).tools,
 }
 
 func main() {
@@ -53,17 +65,18 @@ func main() {
 	}
 }
 
-func run(command func(context.Context, layout.Layout, []string) error, args []string) error {
+func run(command func(*cluster, context.Context, []string) error, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	l, err := layout.Default()
 	if err != nil {
 		return err
 	}
-	if err := tools.UseSource(sourceDir()); err != nil {
+	programs, err := tools.Open(l, filepath.Join(sourceDir(), "programs"))
+	if err != nil {
 		return err
 	}
-	err = command(ctx, l, args)
+	err = command(&cluster{l, programs, node.New(l)}, ctx, args)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w, while %w", context.Cause(ctx), err)
 	}

@@ -14,28 +14,33 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/install"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/node"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
+// software is what runs, by its modules.
+var software = []string{
+	"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3", "github.com/containerd/containerd/v2", "github.com/coredns/coredns",
+	"github.com/tektoncd/pipeline", "knative.dev/serving", "github.com/traefik/traefik/v3", "github.com/google/ko",
+}
+
 // status prints what runs and which versions, and fails unless all is ready.
-func status(ctx context.Context, l layout.Layout, _ []string) error {
+func (c *cluster) status(ctx context.Context, _ []string) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	running := true
 	fmt.Fprintln(table, "COMPONENT\tPROCESS\tLOG")
-	for _, c := range node.New(l).Components() {
-		process := fmt.Sprint(c.PID)
-		if c.PID == 0 {
+	for _, component := range c.node.Components() {
+		process := fmt.Sprint(component.PID)
+		if component.PID == 0 {
 			process, running = "not running", false
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Name, process, c.Log)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", component.Name, process, component.Log)
 	}
 	fmt.Fprintln(table, "\nSOFTWARE\tVERSION\t")
-	for _, t := range tools.All() {
-		fmt.Fprintf(table, "%s\t%s\t\n", t.Name, t.Version)
-	}
-	for _, r := range []images.Release{images.Tekton, images.Knative} {
-		fmt.Fprintf(table, "%s\t%s\t\n", r.Name, r.Version)
+	for _, module := range software {
+		version, err := c.programs.Version(module)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(table, "%s\t%s\t\n", module, version)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -44,7 +49,7 @@ func status(ctx context.Context, l layout.Layout, _ []string) error {
 	if !running {
 		return errors.New("the cluster is not up; start it with \"cluster up\"")
 	}
-	if err := install.Ready(ctx, l); err != nil {
+	if err := install.Ready(ctx, c.layout); err != nil {
 		return fmt.Errorf("the cluster is not ready: %w", err)
 	}
 	fmt.Printf("The cluster is up; a Knative Service answers like this:\n  curl -H 'Host: SERVICE.NAMESPACE.%s' http://%s\n", layout.Domain, layout.NodeIP)
@@ -52,10 +57,10 @@ func status(ctx context.Context, l layout.Layout, _ []string) error {
 }
 
 // env prints what a shell needs to use the cluster, and nothing else.
-func env(_ context.Context, l layout.Layout, _ []string) error {
+func (c *cluster) env(_ context.Context, _ []string) error {
 	lines := []string{
-		"export KUBECONFIG=" + l.Kubeconfig(),
-		"export PATH=" + l.Bin() + ":$PATH",
+		"export KUBECONFIG=" + c.layout.Kubeconfig(),
+		"export PATH=" + c.layout.Bin() + ":$PATH",
 		"export KO_DOCKER_REPO=" + layout.Registry + "/entrypointer",
 		"export KO_DEFAULTBASEIMAGE=" + images.Static,
 		"export E2E_IMAGE_REGISTRY=" + layout.Registry,
@@ -74,15 +79,15 @@ func env(_ context.Context, l layout.Layout, _ []string) error {
 }
 
 // logs prints a component's log, or tells where all are.
-func logs(_ context.Context, l layout.Layout, names []string) error {
+func (c *cluster) logs(_ context.Context, names []string) error {
 	if len(names) == 0 {
-		fmt.Printf("components  %s\nbuilds      %s\n", l.Logs(), l.BuildLogs())
+		fmt.Printf("components  %s\nbuilds      %s\n", c.layout.Logs(), c.layout.BuildLogs())
 		return nil
 	}
 	for _, name := range names {
-		file, err := os.Open(l.Logs(name + ".log"))
+		file, err := os.Open(c.layout.Logs(name + ".log"))
 		if errors.Is(err, os.ErrNotExist) {
-			file, err = os.Open(l.BuildLogs(name + ".log"))
+			file, err = os.Open(c.layout.BuildLogs(name + ".log"))
 		}
 		if err != nil {
 			return fmt.Errorf("looking for the log of %q: %w; \"cluster status\" lists the components", name, err)

@@ -39,14 +39,15 @@ func DownloadPackages(ctx context.Context, dir, log string, names ...string) ([]
 	}
 	download := append([]string{
 		"apt-get", "install", "--download-only", "-y", "--no-install-recommends",
+		"-o", "Acquire::Retries=3",
 		"-o", "Dir::State::status=/dev/null", // as if nothing were installed
 		"-o", "Dir::Etc::preferences=" + preferred,
 		"-o", "Dir::Cache::archives=" + dir,
 		"-o", "APT::Sandbox::User=root", // who else may write here?
 	}, names...)
 	// The lists of packages may be missing or outdated; they are fetched only then.
-	if err := apt(ctx, log, download); err != nil {
-		if err := apt(ctx, log, []string{"apt-get", "update"}, download); err != nil {
+	if err := apt(ctx, log, "", download); err != nil {
+		if err := apt(ctx, log, "", []string{"apt-get", "update"}, download); err != nil {
 			return nil, err
 		}
 	}

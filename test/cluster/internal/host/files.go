@@ -61,3 +61,17 @@ func shimSockets(bundles string) []string {
 	}
 	return sockets
 }
+
+// Link makes a symbolic link to a file, in place of one that is there: at no
+// time is there none.
+func Link(target, at string) error {
+	if is, err := os.Readlink(at); err == nil && is == target {
+		return nil
+	}
+	temporary := at + ".new"
+	_ = os.Remove(temporary)
+	if err := os.Symlink(target, temporary); err != nil {
+		return err
+	}
+	return os.Rename(temporary, at)
+}

@@ -161,3 +161,42 @@ func TestLeftoverFilesAreOurs(t *testing.T) {
 		t.Errorf("linksInto = %q, want %q", got, want)
 	}
 }
+
+func TestAvailableMemoryIsInBytes(t *testing.T) {
+	const meminfo = "MemTotal:       24689372 kB\nMemFree:        20000000 kB\nMemAvailable:   21000000 kB\n"
+	if got := parseAvailable(meminfo); got != 21000000<<10 {
+		t.Errorf("available: got %d", got)
+	}
+	if got := parseAvailable("MemTotal: 1 kB\n"); got != 0 {
+		t.Errorf("available: got %d where the kernel doesn't tell", got)
+	}
+}
+
+func TestTooLittleSpaceSaysWhereAndWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "not", "there")
+	if err := CheckSpace(map[string]uint64{dir: 1, missing: 1}); err != nil {
+		t.Errorf("two bytes: %v", err)
+	}
+	err := CheckSpace(map[string]uint64{dir: 1 << 60, missing: 1})
+	if err == nil {
+		t.Fatal("an exabyte is there")
+	}
+	for _, want := range []string{dir, missing, "GB left", "GOMODCACHE"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckSpace: got %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestALinkIsReplaced(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "link")
+	for _, target := range []string{"a", "b", "b"} {
+		if err := Link(target, at); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.Readlink(at); err != nil || got != target {
+			t.Errorf("link: got %q, %v, want %q", got, err, target)
+		}
+	}
+}

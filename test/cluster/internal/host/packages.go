@@ -44,17 +44,58 @@ func InstallPackages(ctx context.Context, log string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	command := append([]string{"apt-get", "install", "-y", "--no-install-recommends"}, missing...)
+	command := append([]string{"apt-get", "install", "-y", "--no-install-recommends", "-o", "Acquire::Retries=3"}, missing...)
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("looking for packages: %s missing, and there is no apt-get to install them; on Debian it would be %q",
 			strings.Join(missing, ", "), strings.Join(command, " "))
 	}
 	return progress.Step("installing "+strings.Join(missing, ", "), func() error {
-		return progress.WithLog(apt(ctx, log, []string{"apt-get", "update"}, command), log)
+		return progress.WithLog(apt(ctx, log, "", []string{"apt-get", "update"}, command), log)
 	})
 }
 
-func apt(ctx context.Context, log string, commands ...[]string) error {
+// UnpackPackage downloads a package, but none that it depends on, and unpacks
+// its files into a directory that appears when they are complete. Nothing is
+// installed, and no service started.
+func UnpackPackage(ctx context.Context, name, dir, log string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if !HasPackages() {
+		return fmt.Errorf("looking for packages: %s is missing, and there is no apt-get to download it", name)
+	}
+	return progress.Step("downloading "+name, func() error {
+		return progress.WithLog(unpackPackage(ctx, name, dir, log), log)
+	})
+}
+
+func unpackPackage(ctx context.Context, name, dir, log string) error {
+	partial := dir + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(partial, 0o755); err != nil {
+		return err
+	}
+	download := []string{"apt-get", "download", "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root", name}
+	// The lists of packages may be missing or outdated; they are fetched only then.
+	if err := apt(ctx, log, partial, download); err != nil {
+		if err := apt(ctx, log, partial, []string{"apt-get", "update"}, download); err != nil {
+			return err
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(partial, name+"_*.deb"))
+	if err != nil || len(files) != 1 {
+		return fmt.Errorf("downloading %s: %d files came (%w)", name, len(files), err)
+	}
+	if err := apt(ctx, log, partial, []string{"dpkg-deb", "--extract", files[0], "."}, []string{"rm", files[0]}); err != nil {
+		return err
+	}
+	return os.Rename(partial, dir)
+}
+
+// apt runs commands in a directory, or in the current one if none is named.
+func apt(ctx context.Context, log, dir string, commands ...[]string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return err
 	}
@@ -65,6 +106,7 @@ func apt(ctx context.Context, log string, commands ...[]string) error {
 	defer out.Close()
 	for _, command := range commands {
 		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Run(); err != nil {
@@ -72,4 +114,24 @@ func apt(ctx context.Context, log string, commands ...[]string) error {
 		}
 	}
 	return nil
+}
+
+// registryPackage has the image registry of the distribution project. It would
+// start a service if it were installed.
+const registryPackage = "docker-registry"
+
+// LinkRegistry links the image registry, which is the one that is installed,
+// or else one that is unpacked into a directory.
+func LinkRegistry(ctx context.Context, dir, at, log string) error {
+	binary, err := exec.LookPath(registryPackage)
+	if err != nil {
+		if err := UnpackPackage(ctx, registryPackage, dir, log); err != nil {
+			return err
+		}
+		binary = filepath.Join(dir, "usr", "bin", registryPackage)
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return Link(binary, at)
 }

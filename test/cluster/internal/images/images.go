@@ -3,7 +3,7 @@
 
 // Package images fills the image registry: with images made of this machine's
 // files, for there is no other registry to get base images from, and with
-// Tekton's and Knative's, which ko builds.
+// Tekton's and Knative's.
 package images
 
 import (
@@ -13,7 +13,6 @@ import (
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 // Image is an image of one layer, or of one on top of another image.
@@ -86,18 +85,19 @@ func Base() ([]Image, error) {
 	}, nil
 }
 
-// Programs are the images with a tool in them, which must be built.
+// Programs are the images with a program in them that is linked into the
+// directory for a PATH.
 func Programs(l layout.Layout) []Image {
-	program := func(t tools.Tool) Image {
+	program := func(name string) Image {
 		return Image{
-			Repository: t.Name,
+			Repository: name,
 			Tags:       []string{"latest"},
-			Files:      append(staticFiles(), File{Path: t.Name, Mode: 0o755, From: t.Path(l, t.Name)}),
-			Entrypoint: []string{"/" + t.Name},
+			Files:      append(staticFiles(), File{Path: name, Mode: 0o755, From: l.Bin(name)}),
+			Entrypoint: []string{"/" + name},
 			User:       nonroot,
 		}
 	}
-	return []Image{program(tools.CoreDNS), program(tools.Traefik)}
+	return []Image{program("coredns"), program("traefik")}
 }
 
 // staticFiles are what a statically linked program expects of a system.

@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -102,5 +104,33 @@ func TestReference(t *testing.T) {
 	text := "image: 10.250.0.1:5000/tekton/controller@" + hash + "\nargs: [10.250.0.1:5000/x, example.org/y@" + hash + "]"
 	if got := reference.FindAllString(text, -1); len(got) != 1 || got[0] != "10.250.0.1:5000/tekton/controller@"+hash {
 		t.Errorf("references: got %q", got)
+	}
+}
+
+func TestAReleaseIsBuiltOfWhatItsYAMLNames(t *testing.T) {
+	const yaml = "image: ko://example.test/m/cmd/webhook\nargs: [-image, ko://example.test/m/cmd/nop, -x]\nother: ko://example.test/m/cmd/webhook\n"
+	var names []string
+	for _, program := range group("release", yaml).Programs {
+		names = append(names, program.Package)
+	}
+	if got, want := strings.Join(names, " "), "example.test/m/cmd/nop example.test/m/cmd/webhook"; got != want {
+		t.Errorf("programs: got %q, want %q", got, want)
+	}
+}
+
+func TestWhatAReleaseIsWithoutIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"a.yaml", "events.yaml", "resolvers/b.yaml", "more/c.yaml", "more/events.yaml", "dummy.go"} {
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := Release{Without: []string{"resolvers", "events.yaml"}}.files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.ReplaceAll(strings.Join(files, " "), dir+"/", ""), "a.yaml more/c.yaml more/events.yaml"; got != want {
+		t.Errorf("files: got %q, want %q", got, want)
 	}
 }

@@ -5,120 +5,178 @@ package images
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-// Release is a project that publishes YAML for ko.
+// Release is a project that publishes YAML for ko: where an image belongs, it
+// has "ko://" and the import path of the program in it.
 type Release struct {
-	Name    string
-	Module  string
-	Version string
-	Config  string   // directory of its YAML in the module
-	Without []string // subdirectories to leave out
+	Name   string
+	Module string
+	Config string // directory of its YAML in the module
+	// Without are files and directories of it to leave out.
+	Without []string
 	// CRDs are other modules' YAML that this one's needs.
 	CRDs []CRDs
 }
 
 // CRDs are YAML files of a module, as they are.
 type CRDs struct {
-	Module  string
-	Version string
-	Glob    string
+	Module string
+	Glob   string
 }
 
-// The releases. Their versions go together with those in go.mod of the product.
+// The releases, in the versions of go.mod of the programs.
 var (
 	Tekton = Release{
-		Name:    "tekton",
-		Module:  "github.com/tektoncd/pipeline",
-		Version: "v1.15.0",
-		Config:  "config",
-		Without: []string{"resolvers"}, // needs an image with git and tini
+		Name:   "tekton",
+		Module: "github.com/tektoncd/pipeline",
+		Config: "config",
+		// Resolvers need an image with git and tini; nobody gets events.
+		Without: []string{"resolvers", "events.yaml"},
 	}
 	Knative = Release{
-		Name:    "knative",
-		Module:  "knative.dev/serving",
-		Version: "v0.50.0",
-		Config:  "config/core",
+		Name:   "knative",
+		Module: "knative.dev/serving",
+		Config: "config/core",
 		CRDs: []CRDs{
-			{"knative.dev/networking", "v0.0.0-20260727162500-c7a7b772cac9", "config/*.yaml"},
-			{"knative.dev/caching", "v0.0.0-20260727161800-0edbf88bc267", "config/image.yaml"},
+			{"knative.dev/networking", "config/*.yaml"},
+			{"knative.dev/caching", "config/image.yaml"},
 		},
 	}
 )
 
-// koConfig replaces the projects' own, which name base images elsewhere.
-const koConfig = `defaultBaseImage: %s
-defaultLdflags: ["-s", "-w"]
-`
+// Releases are all of them, in the order in which they are built.
+func Releases() []Release { return []Release{Tekton, Knative} }
 
-// Resolve builds a release's images, pushes them, and returns the path of its
-// YAML with their digests in place: at once if that was done before, and the
-// registry has the images still.
-func (r Release) Resolve(ctx context.Context, l layout.Layout) (path string, err error) {
-	base, err := digest(ctx, Static)
+// koReference is what ko replaces.
+var koReference = regexp.MustCompile(`ko://[A-Za-z0-9._/-]+`)
+
+// Group is what is to be built for the release.
+func (r Release) Group(ctx context.Context, m tools.Module) (tools.Group, error) {
+	text, err := r.read(ctx, m)
+	return group(r.Name, text), err
+}
+
+func group(name, yaml string) tools.Group {
+	references := koReference.FindAllString(yaml, -1)
+	slices.Sort(references)
+	g := tools.Group{Name: name}
+	for _, reference := range slices.Compact(references) {
+		g.Programs = append(g.Programs, tools.Program{Package: strings.TrimPrefix(reference, "ko://")})
+	}
+	return g
+}
+
+// Resolve pushes the images of the release, whose binaries are in a directory,
+// unless the registry has them, and returns the path of its YAML with their
+// digests in place.
+func (r Release) Resolve(ctx context.Context, l layout.Layout, m tools.Module, binaries string) (string, error) {
+	text, err := r.read(ctx, m)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Append(nil, base, koConfig, runtime.GOARCH, r))
-	path = l.Manifests(fmt.Sprintf("%s@%s-%s.yaml", r.Name, r.Version, hex.EncodeToString(sum[:4])))
-	if text, err := os.ReadFile(path); err == nil && missing(ctx, string(text)) == nil {
-		return path, nil
+	file := l.Manifests(r.Name + "-" + filepath.Base(binaries) + ".yaml")
+	if resolved, err := os.ReadFile(file); err == nil && missing(ctx, string(resolved)) == nil {
+		return file, nil
 	}
-	err = progress.Step(fmt.Sprintf("building the images of %s %s", r.Name, r.Version), func() error {
-		return r.resolve(ctx, l, base.String(), path)
-	})
-	return path, err
+	resolved := map[string]string{}
+	for _, program := range group(r.Name, text).Programs {
+		image := r.image(program, binaries)
+		if err := Push(ctx, []Image{image}); err != nil {
+			return "", err
+		}
+		pushed, err := digest(ctx, layout.Registry+"/"+image.Repository+":latest")
+		if err != nil {
+			return "", err
+		}
+		resolved["ko://"+program.Package] = pushed.String()
+	}
+	text = koReference.ReplaceAllStringFunc(text, func(reference string) string { return resolved[reference] })
+	if err := os.MkdirAll(l.Manifests(), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	return file, os.Rename(file+".new", file)
 }
 
-func (r Release) resolve(ctx context.Context, l layout.Layout, base, path string) error {
+// image is as ko makes it, for projects that know where ko puts a program.
+func (r Release) image(program tools.Program, binaries string) Image {
+	name := program.Binary()
+	return Image{
+		Repository: path.Join(r.Name, name),
+		Tags:       []string{"latest"},
+		Files:      append(staticFiles(), File{Path: "ko-app/" + name, Mode: 0o755, From: filepath.Join(binaries, name)}),
+		Entrypoint: []string{"/ko-app/" + name},
+		User:       nonroot,
+	}
+}
+
+// read returns the release's YAML.
+func (r Release) read(ctx context.Context, m tools.Module) (string, error) {
 	var yaml strings.Builder
 	for _, crds := range r.CRDs {
-		if err := crds.read(ctx, &yaml); err != nil {
-			return err
+		dir, err := m.ModuleDir(ctx, crds.Module)
+		if err != nil {
+			return "", err
+		}
+		files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(crds.Glob)))
+		if err != nil || len(files) == 0 {
+			return "", fmt.Errorf("looking for %q in %s: there is nothing (%w)", crds.Glob, crds.Module, err)
+		}
+		if err := appendFiles(&yaml, files); err != nil {
+			return "", err
 		}
 	}
-	dir, err := r.copySource(ctx, l, base)
+	dir, err := m.ModuleDir(ctx, r.Module)
 	if err != nil {
-		return err
+		return "", err
 	}
-	log := l.BuildLogs(r.Name + ".log")
-	resolved, err := r.runKo(ctx, l, dir, log)
+	files, err := r.files(filepath.Join(dir, filepath.FromSlash(r.Config)))
 	if err != nil {
-		return progress.WithLog(err, log)
+		return "", fmt.Errorf("looking for the YAML of %s: %w", r.Name, err)
 	}
-	yaml.Write(resolved)
-	if err := os.MkdirAll(l.Manifests(), 0o755); err != nil {
-		return err
-	}
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, []byte(yaml.String()), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
+	err = appendFiles(&yaml, files)
+	return yaml.String(), err
 }
 
-func (c CRDs) read(ctx context.Context, yaml *strings.Builder) error {
-	dir, err := tools.ModuleDir(ctx, c.Module, c.Version)
-	if err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(c.Glob)))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("looking for %q in %s@%s: there is nothing (%w)", c.Glob, c.Module, c.Version, err)
-	}
+// files are the paths of the YAML in a directory and below, in lexical order.
+func (r Release) files(dir string) (files []string, _ error) {
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(dir, file)
+		switch {
+		case err != nil:
+			return err
+		case !slices.Contains(r.Without, relative):
+		case entry.IsDir():
+			return fs.SkipDir
+		default:
+			return nil
+		}
+		if !entry.IsDir() && filepath.Ext(file) == ".yaml" {
+			files = append(files, file)
+		}
+		return nil
+	})
+	return files, err
+}
+
+func appendFiles(yaml *strings.Builder, files []string) error {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -127,47 +185,6 @@ func (c CRDs) read(ctx context.Context, yaml *strings.Builder) error {
 		fmt.Fprintf(yaml, "%s\n---\n", text)
 	}
 	return nil
-}
-
-// copySource makes a copy of the module that ko can build in: with its own
-// go.mod and go.sum, and a configuration of ours.
-func (r Release) copySource(ctx context.Context, l layout.Layout, base string) (string, error) {
-	from, err := tools.ModuleDir(ctx, r.Module, r.Version)
-	if err != nil {
-		return "", err
-	}
-	dir := l.Source(r.Name)
-	if err := tools.CopyDir(from, dir); err != nil {
-		return "", err
-	}
-	for _, without := range r.Without {
-		if err := os.RemoveAll(filepath.Join(dir, r.Config, without)); err != nil {
-			return "", err
-		}
-	}
-	return dir, os.WriteFile(filepath.Join(dir, ".ko.yaml"), fmt.Appendf(nil, koConfig, base), 0o644)
-}
-
-func (r Release) runKo(ctx context.Context, l layout.Layout, dir, log string) ([]byte, error) {
-	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
-		return nil, err
-	}
-	out, err := os.Create(log)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	cmd := exec.CommandContext(ctx, tools.Ko.Path(l, "ko"), "resolve",
-		"--base-import-paths", "--sbom=none", "--platform=linux/"+runtime.GOARCH,
-		"--recursive", "--filename", r.Config)
-	cmd.Dir = dir
-	cmd.Env = append(tools.Environ(),
-		"KO_DOCKER_REPO="+layout.Registry+"/"+r.Name,
-		"KO_CONFIG_PATH="+dir,
-		"KO_DEFAULTBASEIMAGE=", // the caller's, for another project
-		"NO_PROXY="+layout.NoProxy)
-	cmd.Stderr = out
-	return cmd.Output()
 }
 
 // reference matches the images in our registry by digest.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 const (
@@ -87,7 +86,7 @@ func apply(ctx context.Context, l layout.Layout, yaml string) error {
 
 // kubectl runs it as the administrator, and returns what it prints.
 func kubectl(ctx context.Context, l layout.Layout, stdin string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, tools.Kubernetes.Path(l, "kubectl"), args...)
+	cmd := exec.CommandContext(ctx, l.Bin("kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig(), "NO_PROXY="+layout.NoProxy, "no_proxy="+layout.NoProxy)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer

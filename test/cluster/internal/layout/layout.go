@@ -77,6 +77,12 @@ func (l Layout) Tools(tool ...string) string { return l.cache("tools", tool...) 
 // Source holds writable copies of modules that can't be built in place.
 func (l Layout) Source(module ...string) string { return l.cache("src", module...) }
 
+// Temporary is for what compilers write in between.
+func (l Layout) Temporary(name ...string) string { return l.cache("tmp", name...) }
+
+// Durations remembers what took how long.
+func (l Layout) Durations() string { return l.cache("durations.json") }
+
 // RegistryData is what the image registry stores.
 func (l Layout) RegistryData() string { return l.cache("registry") }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
-	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 // component is one process of the node.
@@ -30,7 +29,7 @@ type component struct {
 func registry(l layout.Layout) component {
 	return component{
 		name:    "registry",
-		argv:    []string{tools.Registry.Path(l, "registry"), "serve", l.Config("registry.yaml")},
+		argv:    []string{l.Bin("registry"), "serve", l.Config("registry.yaml")},
 		listens: []string{layout.Registry},
 		ready:   answers("http://"+layout.Registry+"/v2/", nil),
 	}
@@ -40,7 +39,7 @@ func registry(l layout.Layout) component {
 func privateRegistry(l layout.Layout) component {
 	return component{
 		name:    "private-registry",
-		argv:    []string{tools.Registry.Path(l, "registry"), "serve", l.Config("private-registry.yaml")},
+		argv:    []string{l.Bin("registry"), "serve", l.Config("private-registry.yaml")},
 		listens: []string{layout.PrivateRegistry},
 		ready:   answers("http://"+layout.PrivateRegistryLogin+"@"+layout.PrivateRegistry+"/v2/", nil),
 	}
@@ -60,7 +59,7 @@ func stages(l layout.Layout) [][]component {
 func containerd(l layout.Layout) component {
 	return component{
 		name: "containerd",
-		argv: []string{tools.Containerd.Path(l, "containerd"), "--config", l.Config("containerd.toml")},
+		argv: []string{l.Bin("containerd"), "--config", l.Config("containerd.toml")},
 		ready: func(ctx context.Context) error {
 			connection, err := (&net.Dialer{}).DialContext(ctx, "unix", l.ContainerdSocket())
 			if err != nil {
@@ -76,7 +75,7 @@ func etcd(l layout.Layout) component {
 	return component{
 		name: "etcd",
 		argv: []string{
-			tools.Kubernetes.Path(l, "etcd"),
+			l.Bin("etcd"),
 			"--name=" + layout.NodeName,
 			"--data-dir=" + l.Data("etcd"),
 			"--listen-client-urls=" + client,
@@ -104,7 +103,7 @@ func apiserver(l layout.Layout) component {
 	return component{
 		name: "kube-apiserver",
 		argv: []string{
-			tools.Kubernetes.Path(l, "kube-apiserver"),
+			l.Bin("kube-apiserver"),
 			"--advertise-address=" + layout.NodeIP,
 			"--bind-address=" + layout.NodeIP,
 			"--secure-port=6443",
@@ -145,7 +144,7 @@ func controllerManager(l layout.Layout) component {
 	return component{
 		name: "kube-controller-manager",
 		argv: []string{
-			tools.Kubernetes.Path(l, "kube-controller-manager"),
+			l.Bin("kube-controller-manager"),
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
@@ -169,7 +168,7 @@ func scheduler(l layout.Layout) component {
 	return component{
 		name: "kube-scheduler",
 		argv: []string{
-			tools.Kubernetes.Path(l, "kube-scheduler"),
+			l.Bin("kube-scheduler"),
 			"--kubeconfig=" + kubeconfig,
 			"--authentication-kubeconfig=" + kubeconfig,
 			"--authorization-kubeconfig=" + kubeconfig,
@@ -186,7 +185,7 @@ func kubelet(l layout.Layout) component {
 	return component{
 		name: "kubelet",
 		argv: []string{
-			tools.Kubernetes.Path(l, "kubelet"),
+			l.Bin("kubelet"),
 			"--config=" + l.Config("kubelet.yaml"),
 			"--kubeconfig=" + l.Config("kubelet.kubeconfig"),
 			"--hostname-override=" + layout.NodeName,
@@ -202,7 +201,7 @@ func kubelet(l layout.Layout) component {
 func proxy(l layout.Layout) component {
 	return component{
 		name:    "kube-proxy",
-		argv:    []string{tools.Kubernetes.Path(l, "kube-proxy"), "--config=" + l.Config("kube-proxy.yaml")},
+		argv:    []string{l.Bin("kube-proxy"), "--config=" + l.Config("kube-proxy.yaml")},
 		listens: []string{layout.NodeIP + ":10249", layout.NodeIP + ":10256"},
 		ready:   answers("http://"+layout.NodeIP+":10249/healthz", nil),
 	}

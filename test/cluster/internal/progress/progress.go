@@ -20,9 +20,9 @@ const short = 2 * time.Second
 // A person who waits for longer wonders what for.
 const reminder = 30 * time.Second
 
-// Say prints one line on standard error: standard output is for results.
+// Say prints one line on standard error.
 func Say(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	terminal.print(time.Now().Format(time.TimeOnly) + "  " + fmt.Sprintf(format, args...))
 }
 
 // Step says what it does, does it, and says how long that took. Its error

@@ -4,133 +4,229 @@
 package tools
 
 import (
+	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
 )
 
-// golang runs the go command, and writes what it says to a log.
-type golang struct {
-	source string // where to copy modules to
-	log    string
-}
+// Flags are the compiler's and the go command's, the same for the cluster and
+// for what make builds of this repository (hack/go.mk): with others, packages
+// that both use would be compiled twice. Without debug information, which
+// nobody asks for here, compiling takes a fifteenth less processor time.
+const Flags = "-buildvcs=false -trimpath -gcflags=all=-dwarf=false"
 
-// Environ is the environment for whatever compiles Go: static binaries, of
-// what go.mod says (some modules are published with half a vendor directory),
-// and neither the workspace nor the flags that somebody set for another project.
-// A compiler that collects less garbage takes a sixth less processor time.
-func Environ() []string {
+// environ is the environment for whatever compiles Go: static binaries, and
+// neither the workspace nor the flags that somebody set for another project.
+// Temporary files go to a directory whose disk has been looked at.
+func environ(temporary string) []string {
 	return append(os.Environ(),
-		"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false -trimpath -mod=readonly",
-		"GOGC=400", "GOMEMLIMIT=1500MiB")
+		"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+Flags+" -mod=mod", "GOTMPDIR="+temporary,
+		"GOGC=off", fmt.Sprintf("GOMEMLIMIT=%d", compilerMemory()))
 }
 
-func (g golang) run(ctx context.Context, dir string, args ...string) error {
-	log, err := os.OpenFile(g.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+// compilerMemory is what a compiler may use before it collects garbage. Nearly
+// all packages take less, and so a sixth less processor time; as many compilers
+// as there are processors take half of the memory that is available, at most.
+func compilerMemory() int64 {
+	const least, most = 512 << 20, 2 << 30
+	return min(max(host.AvailableMemory()/2/int64(runtime.NumCPU()), least), most)
+}
+
+// command is the go command in the directory of the programs' module.
+func (m Module) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = m.dir
+	cmd.Env = environ(m.layout.Temporary())
+	// The compilers that it started end with it.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// writeLog has a log written, and adds its end to an error.
+func writeLog(path string, do func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = Environ()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("running %q: %w", "go "+strings.Join(args, " "), err)
-	}
-	return nil
+	return progress.WithLog(do(log), path)
 }
 
-// build builds packages of a module where it was downloaded to. ("go install
-// package@version" asks for the list of versions, too, which not every module
-// proxy gives.) The variable, if any, is the one to set to the version.
-func build(module, variable string, packages ...string) func(context.Context, golang, Tool, string) error {
-	return func(ctx context.Context, g golang, t Tool, into string) error {
-		dir, err := ModuleDir(ctx, module, t.Version)
-		if err != nil {
-			return err
-		}
-		flags := ldflags()
-		if variable != "" {
-			flags = ldflags(variable + "=" + t.Version)
-		}
-		return g.run(ctx, dir, append([]string{"build", "-o", into, "-ldflags", flags}, packages...)...)
+// CheckSpace tells whether the disks have room for what downloading and
+// compiling everything writes.
+func (m Module) CheckSpace(ctx context.Context) error {
+	if err := os.MkdirAll(m.layout.Temporary(), 0o755); err != nil {
+		return err
 	}
-}
-
-// ldflags drops debug information, and sets variables ("path.name=value").
-func ldflags(variables ...string) string {
-	flags := "-s -w"
-	for _, v := range variables {
-		flags += " -X " + v
-	}
-	return flags
-}
-
-// copyModule makes a writable copy of a module at a version, under a name of
-// its own, and returns its directory. An older copy is replaced.
-func (g golang) copyModule(ctx context.Context, name, module, version string) (string, error) {
-	from, err := ModuleDir(ctx, module, version)
+	cmd := m.command(ctx, "env", "GOCACHE", "GOMODCACHE")
+	out, err := lines(cmd, io.Discard, func(string) {})
 	if err != nil {
-		return "", err
+		return err
 	}
-	to := filepath.Join(g.source, name)
-	return to, CopyDir(from, to)
-}
-
-// ModuleDir downloads a module, and returns the (read-only) directory of its files.
-func ModuleDir(ctx context.Context, module, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
-	cmd.Dir = os.TempDir()
-	cmd.Env = Environ()
-	out, err := cmd.Output()
-	var answer struct{ Dir, Error string }
-	if parseErr := json.Unmarshal(out, &answer); parseErr == nil && answer.Error != "" {
-		return "", fmt.Errorf("downloading %s@%s: %s", module, version, answer.Error)
+	caches := strings.Fields(string(out))
+	if len(caches) != 2 {
+		return fmt.Errorf("looking for Go's caches: %q", out)
 	}
-	if err != nil {
-		return "", fmt.Errorf("downloading %s@%s: %w", module, version, err)
-	}
-	return answer.Dir, nil
-}
-
-// CopyDir copies a directory's regular files, and makes the copies writable.
-func CopyDir(from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return fmt.Errorf("copying %q: %w", from, err)
-	}
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, relative)
-		switch {
-		case entry.IsDir():
-			return os.MkdirAll(target, 0o755)
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o644)
+	const gigabyte = 1 << 30
+	return host.CheckSpace(map[string]uint64{
+		caches[0]: 5 * gigabyte, caches[1]: 3 * gigabyte, m.layout.Cache: 2 * gigabyte, m.layout.State: gigabyte,
 	})
 }
 
-// hash is short, for names of files.
-func hash(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:4])
+// lines runs the command, gives every line that it prints on standard error to
+// a function and to the log, and returns its standard output. The error tells
+// what to do where that is known.
+func lines(cmd *exec.Cmd, log io.Writer, each func(string)) ([]byte, error) {
+	var out strings.Builder
+	cmd.Stdout = &out
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var said strings.Builder
+	scanner := bufio.NewScanner(stderr)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		fmt.Fprintln(log, scanner.Text())
+		if said.Len() < 1<<16 {
+			fmt.Fprintln(&said, scanner.Text())
+		}
+		each(scanner.Text())
+	}
+	_, _ = io.Copy(log, stderr) // after a line that is too long
+	if err := cmd.Wait(); err != nil {
+		return nil, advise(fmt.Errorf("running %q: %w", "go "+cmd.Args[1], err), said.String())
+	}
+	return []byte(out.String()), nil
+}
+
+// errNetwork is the cause of what may go through when it is tried again.
+var errNetwork = errors.New("the module proxy can't be reached; see to the network, or set GOPROXY or HTTPS_PROXY, and run this again: what was downloaded and compiled is kept")
+
+// errSpace is the cause of what a larger disk would cure.
+var errSpace = errors.New("the disk is full; free some space, or set GOCACHE, GOMODCACHE and ENTRYPOINTER_CACHE to directories on another disk, and run this again: what was downloaded and compiled is kept")
+
+var (
+	networkTrouble = regexp.MustCompile(`dial tcp|connection (refused|reset)|i/o timeout|TLS handshake|no such host|unexpected EOF|\b(429|500|502|503|504) [A-Z]|Client\.Timeout`)
+	spaceTrouble   = regexp.MustCompile(`no space left on device|disk quota exceeded`)
+)
+
+// advise adds the cause to an error of the go command, if what it said tells.
+func advise(err error, said string) error {
+	switch {
+	case spaceTrouble.MatchString(said):
+		return fmt.Errorf("%w: %w", err, errSpace)
+	case networkTrouble.MatchString(said):
+		return fmt.Errorf("%w: %w", err, errNetwork)
+	default:
+		return err
+	}
+}
+
+// pauses are what lies between tries: a proxy that restarts is back after less.
+var pauses = []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
+
+// again tries until it works, or until trying again makes no sense.
+func again(ctx context.Context, try func() error) error {
+	for _, pause := range pauses {
+		err := try()
+		if !errors.Is(err, errNetwork) {
+			return err
+		}
+		progress.Say("%v; trying again in %s", errNetwork, pause)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	return try()
+}
+
+// Download downloads the modules that a group's programs are made of.
+func (m Module) Download(ctx context.Context, g Group, log string, part *progress.Part) error {
+	return writeLog(log, func(log io.Writer) error {
+		_, err := m.outdated(ctx, g, log, part)
+		return err
+	})
+}
+
+// outdated counts the packages of a group that are to be compiled, and
+// downloads their modules.
+func (m Module) outdated(ctx context.Context, g Group, log io.Writer, part *progress.Part) (count int, _ error) {
+	err := again(ctx, func() error {
+		args := []string{"list", m.modfile(), "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}
+		cmd := m.command(ctx, append(args, g.packages()...)...)
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=16") // Downloading waits more than it works.
+		out, err := lines(cmd, log, func(line string) {
+			if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
+				part.At("downloading " + module)
+			}
+		})
+		count = len(strings.Fields(string(out)))
+		return err
+	})
+	return count, err
+}
+
+// compile builds a group's programs into a directory.
+func (m Module) compile(ctx context.Context, g Group, into string, log io.Writer, part *progress.Part) error {
+	count, err := m.outdated(ctx, g, log, nil)
+	if err != nil {
+		return err
+	}
+	part.Begin(count)
+	args := []string{"build", m.modfile(), "-v", "-o", into + "/", "-ldflags", m.ldflags()}
+	_, err = lines(m.command(ctx, append(args, g.packages()...)...), log, func(line string) {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, " ") { // else it isn't a package
+			part.At("compiling " + line)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	part.Done()
+	return nil
+}
+
+// ModuleDir downloads a module, and returns the (read-only) directory of its files.
+func (m Module) ModuleDir(ctx context.Context, path string) (string, error) {
+	version, err := m.Version(path)
+	if err != nil {
+		return "", err
+	}
+	var answer struct{ Dir, Error string }
+	err = again(ctx, func() error {
+		cmd := m.command(ctx, "mod", "download", "-json", path+"@"+version)
+		cmd.Dir = m.layout.Temporary() // Within the module, it would load all of what that requires.
+		out, err := lines(cmd, io.Discard, func(string) {})
+		if parseErr := json.Unmarshal(out, &answer); parseErr == nil && answer.Error != "" {
+			return advise(errors.New(answer.Error), answer.Error)
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("downloading %s@%s: %w", path, version, err)
+	}
+	return answer.Dir, nil
 }

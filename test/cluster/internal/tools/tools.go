@@ -1,163 +1,153 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tools builds, from their modules, the programs that a cluster needs,
-// once for each version.
+// Package tools builds the programs that a cluster needs. One module,
+// test/cluster/programs, requires all of them, so that a package which many of
+// them share, Kubernetes' client for instance, is compiled once.
 package tools
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
+	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
 )
 
-// Tool is a module's programs at one version.
-type Tool struct {
-	Name    string
-	Version string
-	// Binaries are the programs' names. Others may be linked to the first.
-	Binaries []string
-	// build leaves the binaries in a directory.
-	build func(ctx context.Context, g golang, t Tool, into string) error
-	// key tells builds of one version apart, should we build it differently.
-	key string
+// Group is programs that are built by one run of the go command, because they
+// are needed at the same time.
+type Group struct {
+	Name     string
+	Programs []Program
+	OnPath   bool // The directory for a PATH has links to the binaries.
 }
 
-// The tools. Their versions go together: raise one, and test.
+// Program is a program, by the import path of its main package.
+type Program struct {
+	Package string
+	Links   []string // other names of the binary
+}
+
+// Binary is the file's name.
+func (p Program) Binary() string { return path.Base(p.Package) }
+
+// own is where the main packages are that this repository has.
+const own = "github.com/entrypointer/entrypointer/test/cluster/programs/"
+
+// The groups, in the order in which they are needed; those of the releases,
+// which their YAML names, come after the node.
 var (
-	Kubernetes = Tool{
-		Name:    "kubernetes",
-		Version: "v1.35.4", // kubernetes/go.mod says the same, and etcd's
-		Binaries: []string{
-			"kubernetes", "etcd", "kube-apiserver", "kube-controller-manager",
-			"kube-scheduler", "kube-proxy", "kubelet", "kubectl",
-		},
-		build: buildKubernetes,
-	}
-	Containerd = Tool{
-		Name:     "containerd",
-		Version:  "v2.4.2",
-		Binaries: []string{"containerd", "containerd-shim-runc-v2", "ctr"},
-		build: build("github.com/containerd/containerd/v2", "github.com/containerd/containerd/v2/version.Version",
-			"./cmd/containerd", "./cmd/containerd-shim-runc-v2", "./cmd/ctr"),
-	}
-	Registry = Tool{
-		Name:     "registry",
-		Version:  "v3.0.0",
-		Binaries: []string{"registry"},
-		build:    buildRegistry,
-	}
-	Ko = Tool{
-		Name:     "ko",
-		Version:  "v0.19.1",
-		Binaries: []string{"ko"},
-		build:    build("github.com/google/ko", "github.com/google/ko/pkg/commands.Version", "."),
-	}
-	Crane = Tool{
-		Name:     "crane",
-		Version:  "v0.21.7",
-		Binaries: []string{"crane"},
-		build:    build("github.com/google/go-containerregistry", "github.com/google/go-containerregistry/cmd/crane/cmd.Version", "./cmd/crane"),
-	}
-	CoreDNS = Tool{
-		Name:     "coredns",
-		Version:  "v1.14.6",
-		Binaries: []string{"coredns"},
-		build:    buildCoreDNS,
-		key:      hash(corednsPlugins),
-	}
-	Traefik = Tool{
-		Name:     "traefik",
-		Version:  "v3.6.7",
-		Binaries: []string{"traefik"},
-		build:    buildTraefik,
-		key:      hash(noDNSProviders),
-	}
+	Node = Group{Name: "node", OnPath: true, Programs: []Program{
+		{Package: own + "kubernetes", Links: []string{
+			"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
+		}},
+		{Package: "github.com/containerd/containerd/v2/cmd/containerd"},
+		{Package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+		{Package: own + "coredns"},
+		{Package: "github.com/traefik/traefik/v3/cmd/traefik"},
+	}}
+	// Ko deploys the product.
+	Ko = Group{Name: "ko", OnPath: true, Programs: []Program{{Package: "github.com/google/ko"}}}
+	// Extras are for the person who looks into the cluster.
+	Extras = Group{Name: "extras", OnPath: true, Programs: []Program{
+		{Package: "github.com/containerd/containerd/v2/cmd/ctr"},
+		{Package: "github.com/google/go-containerregistry/cmd/crane"},
+	}}
 )
 
-// All is every tool, in the order in which to print them.
-func All() []Tool {
-	return []Tool{Kubernetes, Containerd, Registry, CoreDNS, Traefik, Ko, Crane}
+// packages are the import paths of the group's programs.
+func (g Group) packages() []string {
+	paths := make([]string, len(g.Programs))
+	for i, p := range g.Programs {
+		paths[i] = p.Package
+	}
+	return paths
 }
 
-// Path is where a binary of the tool is.
-func (t Tool) Path(l layout.Layout, binary string) string {
-	return filepath.Join(l.Tools(t.id()), binary)
+// dir is where the group's binaries are: a new one when anything changes that
+// they are made of.
+func (g Group) dir(l layout.Layout, m Module) string {
+	return l.Tools(g.Name + "-" + hash(m.key, strings.Join(g.packages(), " ")))
 }
 
-// Build builds the tool unless that was done, and links its binaries into the
-// directory for a PATH.
-func (t Tool) Build(ctx context.Context, l layout.Layout) error {
-	if _, err := os.Stat(l.Tools(t.id())); err == nil {
-		return t.link(l)
+// Built tells whether the group was built before.
+func (g Group) Built(l layout.Layout, m Module) bool {
+	_, err := os.Stat(g.dir(l, m))
+	return err == nil
+}
+
+// Build builds the group unless that was done, and returns the directory of
+// its binaries. The part of the work is told of each package that is compiled.
+func (g Group) Build(ctx context.Context, l layout.Layout, m Module, part *progress.Part) (string, error) {
+	dir := g.dir(l, m)
+	if g.Built(l, m) {
+		part.Done()
+		return dir, g.link(l, dir)
 	}
-	if err := ctx.Err(); err != nil {
-		return err // Another build failed: don't begin this one.
-	}
-	g := golang{source: l.Source(), log: l.BuildLogs(t.Name + ".log")}
-	err := progress.Step(fmt.Sprintf("building %s %s", t.Name, t.Version), func() error {
-		return progress.WithLog(t.buildWhole(ctx, g, l.Tools(t.id())), g.log)
+	log := l.BuildLogs(g.Name + ".log")
+	err := progress.Step("building "+g.binaries(), func() error {
+		return writeLog(log, func(log io.Writer) error { return g.build(ctx, m, dir, log, part) })
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return t.link(l)
+	return dir, g.link(l, dir)
 }
 
-// buildWhole builds into a directory that appears when it is complete.
-func (t Tool) buildWhole(ctx context.Context, g golang, dir string) error {
-	for _, parent := range []string{filepath.Dir(dir), filepath.Dir(g.log)} {
-		if err := os.MkdirAll(parent, 0o755); err != nil {
-			return err
-		}
+func (g Group) binaries() string {
+	names := make([]string, len(g.Programs))
+	for i, p := range g.Programs {
+		names[i] = p.Binary()
 	}
-	if err := os.WriteFile(g.log, nil, 0o644); err != nil {
+	return strings.Join(names, ", ")
+}
+
+// build builds into a directory that appears when it is complete.
+func (g Group) build(ctx context.Context, m Module, dir string, log io.Writer, part *progress.Part) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	partial, err := os.MkdirTemp(filepath.Dir(dir), "."+t.Name+"-")
+	partial, err := os.MkdirTemp(filepath.Dir(dir), "."+g.Name+"-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(partial)
-	if err := t.build(ctx, g, t, partial); err != nil {
+	if err := m.compile(ctx, g, partial, log, part); err != nil {
 		return err
 	}
 	if err := os.Chmod(partial, 0o755); err != nil {
 		return err
 	}
+	for _, p := range g.Programs {
+		for _, name := range p.Links {
+			if err := os.Symlink(p.Binary(), filepath.Join(partial, name)); err != nil {
+				return err
+			}
+		}
+	}
 	return os.Rename(partial, dir)
 }
 
-func (t Tool) link(l layout.Layout) error {
-	if err := os.MkdirAll(l.Bin(), 0o755); err != nil {
-		return fmt.Errorf("linking %s: %w", t.Name, err)
+// link makes the binaries in a directory those that the one for a PATH has.
+func (g Group) link(l layout.Layout, dir string) error {
+	if !g.OnPath {
+		return nil
 	}
-	for _, binary := range t.Binaries {
-		link, target := l.Bin(binary), filepath.Join("..", "tools", t.id(), binary)
-		if is, err := os.Readlink(link); err == nil && is == target {
-			continue
-		}
-		temporary := link + ".new"
-		_ = os.Remove(temporary)
-		if err := os.Symlink(target, temporary); err != nil {
-			return fmt.Errorf("linking %s: %w", t.Name, err)
-		}
-		if err := os.Rename(temporary, link); err != nil {
-			return fmt.Errorf("linking %s: %w", t.Name, err)
+	if err := os.MkdirAll(l.Bin(), 0o755); err != nil {
+		return fmt.Errorf("linking %s: %w", g.Name, err)
+	}
+	for _, p := range g.Programs {
+		for _, name := range append([]string{p.Binary()}, p.Links...) {
+			if err := host.Link(filepath.Join(dir, name), l.Bin(name)); err != nil {
+				return fmt.Errorf("linking %s: %w", name, err)
+			}
 		}
 	}
 	return nil
-}
-
-// id names the tool's directory in the cache.
-func (t Tool) id() string {
-	id := t.Name + "@" + t.Version
-	if key := t.key; key != "" {
-		id += "-" + key
-	}
-	return id
 }

@@ -4,51 +4,75 @@
 package tools
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/mod/modfile"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 )
 
-// fake is a tool that counts how often it is built.
-func fake(version string, builds *int) Tool {
-	return Tool{
-		Name: "fake", Version: version, Binaries: []string{"fake"},
-		build: func(_ context.Context, _ golang, _ Tool, into string) error {
-			*builds++
-			return os.WriteFile(filepath.Join(into, "fake"), []byte(version), 0o755)
-		},
+// hello is a module with one program, which prints a text; and that program.
+func hello(t *testing.T, l layout.Layout, text string) (Module, Group) {
+	t.Helper()
+	dir := t.TempDir()
+	const gomod = "module example.test/m\n\ngo 1.26\n"
+	write(t, filepath.Join(dir, "go.mod"), gomod)
+	write(t, filepath.Join(dir, "go.sum"), "")
+	write(t, filepath.Join(dir, "hello", "main.go"), "package main\n\nfunc main() { println("+text+") }\n")
+	m, err := Open(l, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, l.Source("programs.mod"), gomod)
+	write(t, l.Temporary("there"), "")
+	return m, Group{Name: "group", OnPath: true, Programs: []Program{{Package: "example.test/m/hello", Links: []string{"hi"}}}}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestBuildOncePerVersion(t *testing.T) {
+func TestAGroupIsBuiltOnceForEachSource(t *testing.T) {
 	l := layout.Layout{Cache: t.TempDir()}
-	builds := 0
-	for _, step := range []struct {
-		version string
-		builds  int
-	}{{"v1", 1}, {"v1", 1}, {"v2", 2}, {"v1", 2}} {
-		if err := fake(step.version, &builds).Build(t.Context(), l); err != nil {
+	dirs := map[string]time.Time{}
+	for _, text := range []string{`"a"`, `"a"`, `"b"`, `"a"`} {
+		m, group := hello(t, l, text)
+		dir, err := group.Build(t.Context(), l, m, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if builds != step.builds {
-			t.Errorf("%s: built %d times, want %d", step.version, builds, step.builds)
+		built, err := os.Stat(filepath.Join(dir, "hello"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if linked, err := os.ReadFile(l.Bin("fake")); err != nil || string(linked) != step.version {
-			t.Errorf("%s: linked is %q, %v", step.version, linked, err)
+		if before, ok := dirs[dir]; ok && !before.Equal(built.ModTime()) {
+			t.Errorf("%s: built again", text)
 		}
+		dirs[dir] = built.ModTime()
+		for _, name := range []string{"hello", "hi"} {
+			if linked, err := filepath.EvalSymlinks(l.Bin(name)); err != nil || linked != filepath.Join(dir, "hello") {
+				t.Errorf("%s: linked is %q, %v", name, linked, err)
+			}
+		}
+	}
+	if len(dirs) != 2 {
+		t.Errorf("built: %d directories for 2 sources", len(dirs))
 	}
 }
 
-func TestFailedBuildLeavesNothing(t *testing.T) {
+func TestAFailedBuildLeavesNothing(t *testing.T) {
 	l := layout.Layout{Cache: t.TempDir()}
-	broken := fake("v1", new(int))
-	broken.build = func(context.Context, golang, Tool, string) error { return errors.New("broken") }
-	if err := broken.Build(t.Context(), l); err == nil || !strings.Contains(err.Error(), "the last lines of") {
+	m, group := hello(t, l, "broken")
+	_, err := group.Build(t.Context(), l, m, nil)
+	if err == nil || !strings.Contains(err.Error(), "the last lines of") || !strings.Contains(err.Error(), "undefined: broken") {
 		t.Errorf("Build: got %v, want an error with the log's end", err)
 	}
 	if left, _ := os.ReadDir(l.Tools()); len(left) != 0 {
@@ -56,43 +80,121 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestKeyChangesWithSource(t *testing.T) {
-	was := Kubernetes
-	defer func() { Kubernetes = was }()
-	dir := t.TempDir()
-	seen := map[string]bool{}
-	for _, files := range [][2]string{{"module a", "package main"}, {"module b", "package main"}, {"module b", "package main // b"}} {
-		for i, name := range []string{"go.mod", "main.go"} {
-			path := filepath.Join(dir, "kubernetes", name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(files[i]), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := UseSource(dir); err != nil {
-			t.Fatal(err)
-		}
-		seen[Kubernetes.id()] = true
-	}
-	if len(seen) != 3 {
-		t.Errorf("id: %d for 3 sources", len(seen))
-	}
-	if err := UseSource(t.TempDir()); err == nil || !strings.Contains(err.Error(), "test/cluster") {
-		t.Errorf("UseSource of another directory: got %v, want an error that says where to be", err)
+func TestOpenSaysWhereToBe(t *testing.T) {
+	if _, err := Open(layout.Layout{}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "test/cluster") {
+		t.Errorf("Open of another directory: got %v", err)
 	}
 }
 
-func TestUnusedDrivers(t *testing.T) {
-	const text = `import (
-	"github.com/distribution/distribution/v3/registry"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/azure"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
-)
-`
-	got := unusedDrivers.ReplaceAllString(text, "")
-	if strings.Contains(got, "azure") || !strings.Contains(got, "filesystem") || !strings.Contains(got, "v3/registry\"") {
-		t.Errorf("left: %s", got)
+func TestErrorsOfTheGoCommandSayWhatToDo(t *testing.T) {
+	failed := errors.New("exit status 1")
+	for said, want := range map[string]error{
+		`k8s.io/api@v0.36.3: Get "https://proxy.example/k8s.io": dial tcp 10.0.0.1:443: connect: connection refused`: errNetwork,
+		`reading https://proxy.example/x/@v/v1.zip: 503 Service Unavailable`:                                         errNetwork,
+		`k8s.io/api@v0.36.3: reading https://proxy.example/x.zip: unexpected EOF`:                                    errNetwork,
+		`compile: writing output: write $WORK/b001/_pkg_.a: no space left on device`:                                 errSpace,
+		`reading https://proxy.example/x/@v/v1.info: 403 Forbidden`:                                                  nil,
+		`x.go:466:19: undefined: sockets.DialPipe`:                                                                   nil,
+	} {
+		err := advise(failed, said)
+		if !errors.Is(err, failed) {
+			t.Errorf("%s: got %v, which hides the error", said, err)
+		}
+		for _, cause := range []error{errNetwork, errSpace} {
+			if errors.Is(err, cause) != errors.Is(want, cause) {
+				t.Errorf("%s: got %v, want %v", said, err, want)
+			}
+		}
+	}
+}
+
+func TestWhatTheNetworkCausesIsTriedAgain(t *testing.T) {
+	defer func(was []time.Duration) { pauses = was }(pauses)
+	pauses = []time.Duration{0, 0}
+	for _, test := range []struct {
+		err         error
+		times, want int
+	}{
+		{errNetwork, 1, 2}, {errNetwork, 9, 3}, {errSpace, 9, 1}, {nil, 0, 1},
+	} {
+		tries := 0
+		err := again(t.Context(), func() error {
+			if tries++; tries <= test.times {
+				return test.err
+			}
+			return nil
+		})
+		if tries != test.want || (err != nil) != (test.times >= test.want) {
+			t.Errorf("%v, %d times: tried %d times, then %v", test.err, test.times, tries, err)
+		}
+	}
+}
+
+func TestAPackageIsLeftOutOfACopy(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	for _, file := range []string{"a.go", "dns/list.go", "dns/list_test.go", "dns/one/one.go"} {
+		write(t, filepath.Join(from, file), "package x")
+	}
+	if err := copyWithout(from, to, "dns", "package none"); err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, pattern := range []string{"*.go", "dns/*.go", "dns/one/*.go"} {
+		found, _ := filepath.Glob(filepath.Join(to, pattern))
+		files = append(files, found...)
+	}
+	if got, want := strings.ReplaceAll(strings.Join(files, " "), to+"/", ""), "a.go dns/leftout.go dns/one/one.go"; got != want {
+		t.Errorf("copy: got %q, want %q", got, want)
+	}
+	if err := copyWithout(from, filepath.Join(t.TempDir(), "copy"), "gone", ""); err == nil {
+		t.Error("a package that isn't there was left out")
+	}
+}
+
+// top is the directory of the repository.
+var top = filepath.Join("..", "..", "..", "..")
+
+func requirements(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	path := filepath.Join(top, dir, "go.mod")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse(path, text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, r := range file.Require {
+		versions[r.Mod.Path] = r.Mod.Version
+	}
+	for _, r := range file.Replace {
+		if _, ok := versions[r.Old.Path]; ok && r.New.Version != "" && r.New.Path == r.Old.Path {
+			versions[r.Old.Path] = r.New.Version
+		}
+	}
+	return versions
+}
+
+func TestWhatTheModulesShareIsCompiledOnce(t *testing.T) {
+	programs := requirements(t, "test/cluster/programs")
+	for _, module := range []string{".", "test/cluster", "test/validation"} {
+		for path, version := range requirements(t, module) {
+			if shared, ok := programs[path]; ok && shared != version {
+				t.Errorf("%s requires %s %s, and test/cluster/programs %s: packages of it are compiled twice; in the one that is older: go get %s@...",
+					module, path, version, shared, path)
+			}
+		}
+	}
+}
+
+func TestMakeCompilesWithTheSameFlags(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "hack", "go.mk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "GOFLAGS     := "+Flags+"\n") {
+		t.Errorf("hack/go.mk sets other flags than %q: packages are compiled twice", Flags)
 	}
 }

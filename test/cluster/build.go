@@ -1,0 +1,199 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/install"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
+)
+
+// build is what takes long the first time, in two lanes. One compiles, a group
+// of programs after the other, because one run of the go command keeps all
+// processors busy; the other starts what is compiled.
+type build struct {
+	*cluster
+	meter *progress.Meter
+	parts map[string]*progress.Part
+	// What the one lane has for the other.
+	node     chan struct{} // closed when its programs are there
+	releases chan release
+}
+
+// release is a release and the directory of its programs.
+type release struct {
+	images.Release
+	programs string
+}
+
+// nodeModules is about how many modules the node's programs are made of.
+const nodeModules = 260
+
+// parts are the parts of the work, and what they took on two processors. The
+// units are modules where they are downloaded, and packages where they are
+// compiled.
+var parts = []struct {
+	name  string
+	units int
+	unit  time.Duration
+}{
+	{"modules", nodeModules, 230 * time.Millisecond},
+	{tools.Node.Name, 3600, 150 * time.Millisecond},
+	{images.Tekton.Name, 600, 130 * time.Millisecond},
+	{images.Knative.Name, 200, 130 * time.Millisecond},
+	{tools.Ko.Name, 320, 90 * time.Millisecond},
+	{"packages", 1, 20 * time.Second},
+	{"start", 1, 20 * time.Second},
+	{"install", 1, 40 * time.Second},
+}
+
+func newBuild(c *cluster) *build {
+	b := &build{
+		cluster: c, meter: progress.NewMeter(c.layout.Durations()), parts: map[string]*progress.Part{},
+		node: make(chan struct{}), releases: make(chan release, len(images.Releases())),
+	}
+	for _, p := range parts {
+		b.parts[p.name] = b.meter.Part(p.name, p.units, p.unit)
+	}
+	return b
+}
+
+// compile compiles what isn't in the cache, in the order in which it is needed.
+func (b *build) compile(ctx context.Context) error {
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return b.downloadRest(ctx) })
+	group.Go(func() error {
+		if _, err := tools.Node.Build(ctx, b.layout, b.programs, b.parts[tools.Node.Name]); err != nil {
+			return err
+		}
+		close(b.node)
+		for _, r := range images.Releases() {
+			group, err := r.Group(ctx, b.programs)
+			if err != nil {
+				return err
+			}
+			programs, err := group.Build(ctx, b.layout, b.programs, b.parts[r.Name])
+			if err != nil {
+				return err
+			}
+			b.releases <- release{r, programs}
+		}
+		_, err := tools.Ko.Build(ctx, b.layout, b.programs, b.parts[tools.Ko.Name])
+		return err
+	})
+	return group.Wait()
+}
+
+// prepare sees to the space and the modules that the first group takes.
+func (b *build) prepare(ctx context.Context) error {
+	modules := b.parts["modules"]
+	defer modules.Done()
+	if tools.Node.Built(b.layout, b.programs) && tools.Ko.Built(b.layout, b.programs) {
+		return b.programs.Prepare(ctx)
+	}
+	if err := b.programs.CheckSpace(ctx); err != nil {
+		return err
+	}
+	modules.Begin(nodeModules)
+	if err := b.programs.Prepare(ctx); err != nil {
+		return err
+	}
+	return progress.Step("downloading modules", func() error {
+		return b.programs.Download(ctx, tools.Node, b.layout.BuildLogs("modules.log"), modules)
+	})
+}
+
+// downloadRest downloads what the other groups take while the first is compiled.
+func (b *build) downloadRest(ctx context.Context) error {
+	if tools.Ko.Built(b.layout, b.programs) {
+		return nil
+	}
+	for _, r := range images.Releases() {
+		group, err := r.Group(ctx, b.programs)
+		if err != nil {
+			return err
+		}
+		if err := b.programs.Download(ctx, group, b.layout.BuildLogs("modules-"+r.Name+".log"), nil); err != nil {
+			return err
+		}
+	}
+	return b.programs.Download(ctx, tools.Ko, b.layout.BuildLogs("modules-ko.log"), nil)
+}
+
+// start starts and installs everything, as soon as it is compiled.
+func (b *build) start(ctx context.Context) error {
+	if err := b.step("packages", "installing Debian's packages", func() error { return b.startRegistry(ctx) }); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.node:
+	}
+	if err := b.step("start", "starting the node", func() error { return b.startNode(ctx) }); err != nil {
+		return err
+	}
+	var manifests []string
+	for range images.Releases() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r := <-b.releases:
+			path, err := r.Resolve(ctx, b.layout, b.programs, r.programs)
+			if err != nil {
+				return err
+			}
+			manifests = append(manifests, path)
+		}
+	}
+	return b.step("install", "waiting for Tekton, Knative and the ingress", func() error {
+		return install.Install(ctx, b.layout, manifests...)
+	})
+}
+
+func (b *build) startRegistry(ctx context.Context) error {
+	if err := host.InstallPackages(ctx, b.layout.BuildLogs("packages.log")); err != nil {
+		return err
+	}
+	if err := host.LinkRegistry(ctx, b.layout.Tools("docker-registry"), b.layout.Bin("registry"), b.layout.BuildLogs("registry.log")); err != nil {
+		return err
+	}
+	if err := b.cluster.node.StartRegistry(ctx); err != nil {
+		return err
+	}
+	base, err := images.Base()
+	if err != nil {
+		return err
+	}
+	return images.Push(ctx, base)
+}
+
+func (b *build) startNode(ctx context.Context) error {
+	if err := b.cluster.node.Start(ctx, images.Pause); err != nil {
+		return err
+	}
+	return images.Push(ctx, images.Programs(b.layout))
+}
+
+// step does a part of the work that can't tell how far it is.
+func (b *build) step(name, what string, do func() error) error {
+	part := b.parts[name]
+	part.Begin(1)
+	part.Say(what)
+	if err := do(); err != nil {
+		return err
+	}
+	part.Done()
+	return nil
+}
