@@ -4,6 +4,7 @@
 package equality
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,4 +215,25 @@ func TestTheReportCountsEveryExampleOnce(t *testing.T) {
 	details := report.Details()
 	require.Contains(t, details, "| taskruns/a | Succeeded | equal | a/results/date |\n| taskruns/b | Succeeded | unexplained: b/exitCode: 1, not 2 |  |\n")
 	require.Contains(t, details, "| pipelineruns/c | golang |\n")
+
+	for i, finding := range report.Findings {
+		require.Equal(t, finding.Why != "" || !finding.different(), finding.agrees(details), finding.Example)
+		for _, other := range slices.Delete(slices.Clone(report.Findings), i, i+1) {
+			other.Example = finding.Example
+			require.False(t, other.agrees(details), "%s as %+v", finding.Example, other)
+		}
+	}
+}
+
+func TestACommitChoosesAPart(t *testing.T) {
+	chosen := map[int]bool{}
+	for _, end := range "0123456789abcdef" {
+		commit := strings.Repeat("5", 39) + string(end)
+		part := partOf(commit, 4)
+		require.Equal(t, part, partOf(commit, 4))
+		chosen[part] = true
+	}
+	require.Equal(t, map[int]bool{0: true, 1: true, 2: true, 3: true}, chosen)
+	require.Zero(t, partOf("", 4), "without a commit")
+	require.Zero(t, partOf(strings.Repeat("5", 40), 1))
 }

@@ -31,7 +31,8 @@ const atOnce = "4"
 
 var (
 	update = flag.Bool("update", false, "write what was found to README.md and docs/equality.md")
-	every  = flag.Int("every", 1, "run only each so-many-th example, and look at no table")
+	parts  = flag.Int("parts", 1, "run only one of so many parts of the examples")
+	part   = flag.Int("part", -1, "which of them, from 0 on; if it isn't said, the commit chooses")
 	resume = flag.String("resume", "", "a file that keeps what is found, so that a run that was ended can go on")
 )
 
@@ -70,11 +71,12 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, examples)
 
+	chosen := choose(t)
 	report := Report{Version: version, Images: kinds, Findings: earlier(t)}
 	var mu sync.Mutex
 	t.Run("examples", func(t *testing.T) {
 		for i, example := range examples {
-			if i%*every != 0 || slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Example == example.Name }) {
+			if i%*parts != chosen || slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Example == example.Name }) {
 				continue
 			}
 			t.Run(example.Name, func(t *testing.T) {
@@ -89,13 +91,50 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 			})
 		}
 	})
+	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Example, b.Example) })
 	if len(report.Findings) < len(examples) {
-		t.Logf("%d of %d examples were looked at: no report", len(report.Findings), len(examples))
+		t.Logf("%d of %d examples were looked at", len(report.Findings), len(examples))
+		comparePage(t, report)
 		return
 	}
-	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Example, b.Example) })
 	t.Logf("\n%s", report.Summary())
 	publish(t, report)
+}
+
+// choose tells which part of the examples to run. With each commit it is
+// another one, so that after a while all of them have run.
+func choose(t *testing.T) int {
+	t.Helper()
+	require.Positive(t, *parts, "-parts")
+	chosen, by := *part, "-part"
+	if chosen < 0 {
+		commit, err := kit.Run(t.Context(), "git", "rev-parse", "HEAD")
+		if err != nil {
+			t.Logf("no commit chooses a part: %v", err)
+		}
+		by = "commit " + strings.TrimSpace(string(commit))
+		chosen = partOf(strings.TrimSpace(string(commit)), *parts)
+	}
+	require.Less(t, chosen, *parts, "-part")
+	if *parts > 1 {
+		t.Logf("part %d of 0 to %d, chosen by %s; ARGS='-parts %d -part %[1]d' runs it again", chosen, *parts-1, by, *parts)
+	}
+	return chosen
+}
+
+// comparePage sees whether docs/equality.md says of each example what was found.
+func comparePage(t *testing.T, report Report) {
+	t.Helper()
+	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
+		return
+	}
+	top, err := kit.Top()
+	require.NoError(t, err)
+	written, err := os.ReadFile(filepath.Join(top, "docs", "equality.md"))
+	require.NoError(t, err)
+	for _, finding := range report.Findings {
+		require.True(t, finding.agrees(string(written)), "docs/equality.md says otherwise of %s than was found: %+v", finding.Example, finding)
+	}
 }
 
 // earlier is what a run found that this one goes on with.

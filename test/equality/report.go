@@ -6,6 +6,7 @@ package equality
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -131,6 +132,37 @@ func (r Report) Details() string {
 		}
 	}
 	return text.String()
+}
+
+// agrees tells whether the page of the docs says the same of an example: that it
+// was equal, that it differed for the same cause, or that it didn't run.
+func (f Finding) agrees(page string) bool {
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "| "+f.Example+" |") {
+			continue
+		}
+		ran := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") == 5
+		equal := strings.Contains(line, " | equal | ")
+		switch {
+		case f.Skipped != nil:
+			return !ran
+		case f.different():
+			return ran && !equal && strings.Contains(line, " | "+string(f.Why)+": ")
+		default:
+			return ran && equal
+		}
+	}
+	return false
+}
+
+// partOf is the one of so many parts that a commit chooses, by the end of its
+// hash; without a commit it is the first.
+func partOf(commit string, parts int) int {
+	number, err := strconv.ParseInt(commit[max(len(commit)-7, 0):], 16, 0)
+	if err != nil {
+		return 0
+	}
+	return int(number) % parts
 }
 
 // cell is text in a cell of a table.
