@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Bench measures what admission costs, on this machine and on the cluster that
-// KUBECONFIG names, and prints it as the table of the README. With -update, it
+// KUBECONFIG names, and prints it as the table of docs/benchmarks.md. With -update, it
 // writes the table there.
 //
 // It sends admission reviews to the injector's Service, so it has to run where
@@ -24,7 +24,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	update := flag.Bool("update", false, "write the table into the README")
+	update := flag.Bool("update", false, "write the table into docs/benchmarks.md")
 	rate := flag.Int("rate", 500, "admissions a second")
 	duration := flag.Duration("duration", 30*time.Second, "how long to keep that up")
 	flag.Parse()
@@ -44,7 +44,7 @@ func run(rate int, duration time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceInREADME("bench", table)
+	return kit.ReplaceIn(kit.Benchmarks, "bench", table)
 }
 
 func measure(ctx context.Context, rate int, duration time.Duration) (string, error) {

@@ -34,11 +34,17 @@ func Top() (string, error) {
 	}
 }
 
-// ReplaceInREADME replaces a section of the README by text that was made.
-func ReplaceInREADME(section, text string) error {
+// Pages that have sections made by commands, by their paths in the repository.
+const (
+	README     = "README.md"
+	Benchmarks = "docs/benchmarks.md"
+)
+
+// ReplaceIn replaces a section of a page by text that was made.
+func ReplaceIn(file, section, text string) error {
 	top, err := Top()
 	if err != nil {
 		return err
 	}
-	return page.ReplaceSection(filepath.Join(top, "README.md"), section, text)
+	return page.ReplaceSection(filepath.Join(top, filepath.FromSlash(file)), section, text)
 }

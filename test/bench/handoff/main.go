@@ -16,6 +16,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -47,7 +48,7 @@ const enough = 8 * time.Minute
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	update := flag.Bool("update", false, "write the table into the README, and the plot into docs")
+	update := flag.Bool("update", false, "write the table and the plot into docs, and the most telling rows into the README")
 	rounds := flag.Int("rounds", 4, "how often to run each TaskRun, if there is time")
 	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
 	flag.Parse()
@@ -77,7 +78,10 @@ func run(rounds int, idle time.Duration, update bool) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.ReplaceInREADME("handoff", table); err != nil {
+	if err := errors.Join(
+		kit.ReplaceIn(kit.Benchmarks, "handoff", table),
+		kit.ReplaceIn(kit.README, "handoff", telling(table)),
+	); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(top, "docs/handoff.svg"), []byte(plot), 0o644)

@@ -33,6 +33,18 @@ func ran(start, handOff time.Duration, length int) taskRun {
 	return r
 }
 
+func TestTheREADMEShowsTheHeadAndTheTellingRows(t *testing.T) {
+	table := render(figures{rounds: 3, idle: 30 * time.Second, sides: []*side{
+		sideOf("alone", time.Second, time.Second), sideOf("wrapped", 1500*time.Millisecond, 40*time.Millisecond),
+	}})
+	shown := strings.Split(strings.TrimSuffix(telling(table), "\n"), "\n")
+	require.Len(t, shown, 2+len(rows))
+	require.Equal(t, "| | alone | wrapped | |", shown[0])
+	for _, row := range shown {
+		require.Contains(t, table, row+"\n")
+	}
+}
+
 func sideOf(name string, start, handOff time.Duration, waiting ...kit.Usage) *side {
 	s := &side{name: name, runs: map[shape][]taskRun{}, waiting: waiting}
 	for _, shape := range shapes {

@@ -52,6 +52,25 @@ func render(f figures) string {
 	return b.String()
 }
 
+// rows are those that the README shows, by how they begin: what is gained, what
+// that comes to for a TaskRun of many steps, and what one of few steps loses.
+var rows = []string{
+	"| from the end of a step to the start of the next, on average |",
+	"| TaskRun of 8 steps of 50 to 240 ms,",
+	"| TaskRun of 2 steps of 50 to 240 ms,",
+}
+
+// telling is a table with its head, and of its rows the most telling ones.
+func telling(table string) string {
+	var b strings.Builder
+	for i, line := range strings.SplitAfter(table, "\n") {
+		if i < 2 || slices.ContainsFunc(rows, func(row string) bool { return strings.HasPrefix(line, row) }) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // String is how a shape is told of in the table.
 func (s shape) String() string {
 	switch {

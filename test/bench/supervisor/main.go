@@ -4,7 +4,7 @@
 //go:build linux
 
 // Supervisor measures what the entrypoint costs in a container, beside programs
-// that do the same or a similar job, and prints it as the table of the README.
+// that do the same or a similar job, and prints it as the table of docs/benchmarks.md.
 // With -update, it writes the table there. It needs no cluster.
 package main
 
@@ -25,7 +25,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	update := flag.Bool("update", false, "write the table into the README")
+	update := flag.Bool("update", false, "write the table into docs/benchmarks.md")
 	turns := flag.Int("turns", 500, "how often to measure what takes milliseconds")
 	idle := flag.Duration("idle", time.Minute, "how long to watch them idle")
 	flag.Parse()
@@ -54,7 +54,7 @@ func run(turns int, idle time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceInREADME("supervisor", table)
+	return kit.ReplaceIn(kit.Benchmarks, "supervisor", table)
 }
 
 func measure(ctx context.Context, top, dir string, turns int, idle time.Duration) (string, error) {
