@@ -15,7 +15,9 @@ CLUSTER ?= source
 include hack/lint.mk
 include hack/go.mk
 
-cluster-source  := go run -C test/cluster .
+# A small /tmp doesn't matter.
+$(shell mkdir -p $(CACHE)/tmp)
+cluster-source  := GOTMPDIR=$(CACHE)/tmp go run -C test/cluster .
 cluster-kind    := hack/kind.sh
 cluster-current := hack/current.sh
 cluster         := $(or $(cluster-$(CLUSTER)),$(error CLUSTER=$(CLUSTER) is none of source, kind, current))
@@ -90,7 +92,10 @@ deploy: up $(ko)
 	@$(in-cluster) hack/deploy.sh $(or $(ko),ko)
 
 .PHONY: up fixtures down status env
-up fixtures down status env:
+up:
+	@test $(CLUSTER) != source || test -d $(CACHE)/logs || echo 'compiling what builds the cluster: a minute' >&2
 	@$(cluster) $@
 
 fixtures: up
+fixtures down status env:
+	@$(cluster) $@

@@ -2,12 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # How make compiles Go: as test/cluster compiles the cluster's programs
-# (internal/tools/golang.go), so that a package that both use, at one version
-# (hack/versions.sh), is compiled once.
+# (internal/tools/golang.go), so that a package that both use is compiled once.
 
 export CGO_ENABLED := 0
 export GOFLAGS     := -buildvcs=false -trimpath -gcflags=all=-dwarf=false
-
-# A small /tmp doesn't matter.
-export GOTMPDIR := $(CACHE)/tmp
-$(shell mkdir -p $(GOTMPDIR))

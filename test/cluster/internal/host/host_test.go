@@ -4,6 +4,7 @@
 package host
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -175,10 +176,11 @@ func TestAvailableMemoryIsInBytes(t *testing.T) {
 func TestTooLittleSpaceSaysWhereAndWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "not", "there")
-	if err := CheckSpace(map[string]uint64{dir: 1, missing: 1}); err != nil {
+	if err := CheckSpace(map[string]int64{dir: 1, missing: 1}); err != nil {
 		t.Errorf("two bytes: %v", err)
 	}
-	err := CheckSpace(map[string]uint64{dir: 1 << 60, missing: 1})
+	const terabyte, exabyte = 1 << 40, 1 << 60
+	err := CheckSpace(map[string]int64{dir: exabyte, missing: 1})
 	if err == nil {
 		t.Fatal("an exabyte is there")
 	}
@@ -186,6 +188,13 @@ func TestTooLittleSpaceSaysWhereAndWhatToDo(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("CheckSpace: got %v, want %q in it", err, want)
 		}
+	}
+	full := filepath.Join(dir, "full")
+	if err := errors.Join(os.WriteFile(full, nil, 0o644), os.Truncate(full, 8*terabyte)); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckSpace(map[string]int64{dir: 8 * terabyte}); err != nil {
+		t.Errorf("what is there already doesn't count: %v", err)
 	}
 }
 

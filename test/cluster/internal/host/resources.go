@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,16 +35,16 @@ func parseAvailable(meminfo string) int64 {
 	return 0
 }
 
-// CheckSpace fails if a file system has less than so many bytes left for the
-// directories that will be on it. Those that don't exist count for where they
-// would be made.
-func CheckSpace(needed map[string]uint64) error {
+// CheckSpace fails if a file system has too little left for the directories
+// that grow to so many bytes on it. What they have already counts. Those that
+// don't exist are looked at where they would be made.
+func CheckSpace(grow map[string]int64) error {
 	type disk struct {
-		free, needed uint64
+		free, needed int64
 		dirs         []string
 	}
 	disks := map[uint64]*disk{}
-	for dir, bytes := range needed {
+	for dir, bytes := range grow {
 		existing, err := nearest(dir)
 		if err != nil {
 			return err
@@ -55,14 +56,15 @@ func CheckSpace(needed map[string]uint64) error {
 		}
 		d := disks[file.Dev]
 		if d == nil {
-			d = &disk{free: system.Bavail * uint64(system.Bsize)} //nolint:gosec // no block has a negative size
+			d = &disk{free: int64(system.Bavail) * system.Bsize} //nolint:gosec // no disk has 2^63 blocks
 			disks[file.Dev] = d
 		}
-		d.needed += bytes
+		d.needed += max(bytes-size(dir), 0)
 		d.dirs = append(d.dirs, dir)
 	}
 	for _, d := range disks {
 		if d.free < d.needed {
+			slices.Sort(d.dirs)
 			return fmt.Errorf("looking for space: %s take about %.1f GB more, and the disk has %.1f GB left; free some, or set GOCACHE, GOMODCACHE and ENTRYPOINTER_CACHE to directories on another disk",
 				strings.Join(d.dirs, ", "), gigabytes(d.needed), gigabytes(d.free))
 		}
@@ -70,7 +72,22 @@ func CheckSpace(needed map[string]uint64) error {
 	return nil
 }
 
-func gigabytes(bytes uint64) float64 { return float64(bytes) / 1e9 }
+// size is what the files in a directory and below have in bytes. What can't be
+// looked at doesn't count.
+func size(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}
+
+func gigabytes(bytes int64) float64 { return float64(bytes) / 1e9 }
 
 // nearest is the directory, or else the one that it would be made in.
 func nearest(dir string) (string, error) {

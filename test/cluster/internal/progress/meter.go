@@ -18,6 +18,7 @@ import (
 type Meter struct {
 	record string // path
 	stop   chan struct{}
+	ended  chan struct{} // what shows the state
 
 	mu     sync.Mutex
 	began  time.Time
@@ -39,7 +40,7 @@ type Part struct {
 // NewMeter returns a meter that knows from the record, a file, what parts took
 // when they were last done. Close ends it.
 func NewMeter(record string) *Meter {
-	m := &Meter{record: record, stop: make(chan struct{}), began: time.Now()}
+	m := &Meter{record: record, stop: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	go m.refresh()
 	return m
 }
@@ -108,6 +109,7 @@ func (p *Part) Done() {
 // Close ends what is shown.
 func (m *Meter) Close() {
 	close(m.stop)
+	<-m.ended
 	terminal.show("")
 }
 
@@ -156,6 +158,7 @@ func about(left time.Duration) string {
 // refresh shows the state while there is something left to wait for: on a
 // terminal in one line that moves, elsewhere now and then in a line of its own.
 func (m *Meter) refresh() {
+	defer close(m.ended)
 	interval := reminder
 	if terminal.moves() {
 		interval = time.Second / 4

@@ -5,6 +5,7 @@ package tools
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,14 +86,14 @@ func (m Module) CheckSpace(ctx context.Context) error {
 		return fmt.Errorf("looking for Go's caches: %q", out)
 	}
 	const gigabyte = 1 << 30
-	return host.CheckSpace(map[string]uint64{
+	return host.CheckSpace(map[string]int64{
 		caches[0]: 5 * gigabyte, caches[1]: 3 * gigabyte, m.layout.Cache: 2 * gigabyte, m.layout.State: gigabyte,
 	})
 }
 
 // lines runs the command, gives every line that it prints on standard error to
-// a function and to the log, and returns its standard output. The error tells
-// what to do where that is known.
+// a function and to the log, and returns its standard output, also if it fails.
+// The error tells what to do where that is known.
 func lines(cmd *exec.Cmd, log io.Writer, each func(string)) ([]byte, error) {
 	var out strings.Builder
 	cmd.Stdout = &out
@@ -103,19 +104,17 @@ func lines(cmd *exec.Cmd, log io.Writer, each func(string)) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	var said strings.Builder
+	var cause error
 	scanner := bufio.NewScanner(stderr)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
 		fmt.Fprintln(log, scanner.Text())
-		if said.Len() < 1<<16 {
-			fmt.Fprintln(&said, scanner.Text())
-		}
+		cause = cmp.Or(causeOf(scanner.Text()), cause)
 		each(scanner.Text())
 	}
 	_, _ = io.Copy(log, stderr) // after a line that is too long
 	if err := cmd.Wait(); err != nil {
-		return nil, advise(fmt.Errorf("running %q: %w", "go "+cmd.Args[1], err), said.String())
+		return []byte(out.String()), because(cause, fmt.Errorf("running %q: %w", "go "+cmd.Args[1], err))
 	}
 	return []byte(out.String()), nil
 }
@@ -127,20 +126,28 @@ var errNetwork = errors.New("the module proxy can't be reached; see to the netwo
 var errSpace = errors.New("the disk is full; free some space, or set GOCACHE, GOMODCACHE and ENTRYPOINTER_CACHE to directories on another disk, and run this again: what was downloaded and compiled is kept")
 
 var (
-	networkTrouble = regexp.MustCompile(`dial tcp|connection (refused|reset)|i/o timeout|TLS handshake|no such host|unexpected EOF|\b(429|500|502|503|504) [A-Z]|Client\.Timeout`)
+	networkTrouble = regexp.MustCompile(`dial tcp|connection (refused|reset)|i/o timeout|TLS handshake|no such host|unexpected EOF$|\b(429|500|502|503|504) [A-Z]|Client\.Timeout`)
 	spaceTrouble   = regexp.MustCompile(`no space left on device|disk quota exceeded`)
 )
 
-// advise adds the cause to an error of the go command, if what it said tells.
-func advise(err error, said string) error {
+// causeOf is the cause that a line of the go command tells of, if any.
+func causeOf(line string) error {
 	switch {
-	case spaceTrouble.MatchString(said):
-		return fmt.Errorf("%w: %w", err, errSpace)
-	case networkTrouble.MatchString(said):
-		return fmt.Errorf("%w: %w", err, errNetwork)
+	case spaceTrouble.MatchString(line):
+		return errSpace
+	case networkTrouble.MatchString(line):
+		return errNetwork
 	default:
+		return nil
+	}
+}
+
+// because adds the cause to an error, if it is known.
+func because(cause, err error) error {
+	if cause == nil {
 		return err
 	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // pauses are what lies between tries: a proxy that restarts is back after less.
@@ -153,7 +160,7 @@ func again(ctx context.Context, try func() error) error {
 		if !errors.Is(err, errNetwork) {
 			return err
 		}
-		progress.Say("%v; trying again in %s", errNetwork, pause)
+		progress.Say("the module proxy can't be reached; trying again in %s", pause)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -215,13 +222,15 @@ func (m Module) ModuleDir(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var answer struct{ Dir, Error string }
+	type answers struct{ Dir, Error string }
+	var answer answers
 	err = again(ctx, func() error {
+		answer = answers{}
 		cmd := m.command(ctx, "mod", "download", "-json", path+"@"+version)
 		cmd.Dir = m.layout.Temporary() // Within the module, it would load all of what that requires.
 		out, err := lines(cmd, io.Discard, func(string) {})
 		if parseErr := json.Unmarshal(out, &answer); parseErr == nil && answer.Error != "" {
-			return advise(errors.New(answer.Error), answer.Error)
+			return because(causeOf(answer.Error), errors.New(answer.Error))
 		}
 		return err
 	})

@@ -4,8 +4,13 @@
 package tools
 
 import (
+	"archive/zip"
+	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,24 +92,31 @@ func TestOpenSaysWhereToBe(t *testing.T) {
 }
 
 func TestErrorsOfTheGoCommandSayWhatToDo(t *testing.T) {
-	failed := errors.New("exit status 1")
-	for said, want := range map[string]error{
+	for line, want := range map[string]error{
 		`k8s.io/api@v0.36.3: Get "https://proxy.example/k8s.io": dial tcp 10.0.0.1:443: connect: connection refused`: errNetwork,
 		`reading https://proxy.example/x/@v/v1.zip: 503 Service Unavailable`:                                         errNetwork,
 		`k8s.io/api@v0.36.3: reading https://proxy.example/x.zip: unexpected EOF`:                                    errNetwork,
 		`compile: writing output: write $WORK/b001/_pkg_.a: no space left on device`:                                 errSpace,
 		`reading https://proxy.example/x/@v/v1.info: 403 Forbidden`:                                                  nil,
 		`x.go:466:19: undefined: sockets.DialPipe`:                                                                   nil,
+		`x.go:9:1: syntax error: unexpected EOF, expecting }`:                                                        nil,
 	} {
-		err := advise(failed, said)
-		if !errors.Is(err, failed) {
-			t.Errorf("%s: got %v, which hides the error", said, err)
+		if got := causeOf(line); !errors.Is(got, want) {
+			t.Errorf("%s: got %v, want %v", line, got, want)
 		}
-		for _, cause := range []error{errNetwork, errSpace} {
-			if errors.Is(err, cause) != errors.Is(want, cause) {
-				t.Errorf("%s: got %v, want %v", said, err, want)
-			}
-		}
+	}
+}
+
+// What the go command says last may come after thousands of packages.
+func TestTheCauseIsFoundWhereverItStands(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "yes example.test/package | head -n 20000 >&2; echo 'write a: no space left on device' >&2; echo more >&2; exit 1")
+	var log bytes.Buffer
+	said := 0
+	if _, err := lines(cmd, &log, func(string) { said++ }); !errors.Is(err, errSpace) || said != 20002 {
+		t.Errorf("lines: %d, then %v", said, err)
+	}
+	if !strings.HasSuffix(log.String(), "device\nmore\n") {
+		t.Error("the log isn't whole")
 	}
 }
 
@@ -127,6 +139,64 @@ func TestWhatTheNetworkCausesIsTriedAgain(t *testing.T) {
 		if tries != test.want || (err != nil) != (test.times >= test.want) {
 			t.Errorf("%v, %d times: tried %d times, then %v", test.err, test.times, tries, err)
 		}
+	}
+}
+
+// module is what a module proxy serves of a module without packages.
+func module(t *testing.T, file string) []byte {
+	t.Helper()
+	const gomod = "module example.test/dep\n"
+	switch filepath.Ext(file) {
+	case ".info":
+		return []byte(`{"Version": "v1.0.0"}`)
+	case ".mod":
+		return []byte(gomod)
+	}
+	var archive bytes.Buffer
+	writer := zip.NewWriter(&archive)
+	entry, err := writer.Create("example.test/dep@v1.0.0/go.mod")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	_, err = entry.Write([]byte(gomod))
+	if err := errors.Join(err, writer.Close()); err != nil {
+		t.Error(err)
+	}
+	return archive.Bytes()
+}
+
+func TestAProxyThatFailsForAWhileIsAskedAgain(t *testing.T) {
+	defer func(was []time.Duration) { pauses = was }(pauses)
+	pauses = []time.Duration{0, 0, 0}
+	asked := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked <= 2 {
+			http.Error(w, "restarting", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(module(t, r.URL.Path))
+	}))
+	defer proxy.Close()
+	for variable, value := range map[string]string{
+		"GOPROXY": proxy.URL, "GOSUMDB": "off", "GOMODCACHE": t.TempDir(), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+	} {
+		t.Setenv(variable, value)
+	}
+	defer func() { // Its files are read-only.
+		if err := exec.Command("go", "clean", "-modcache").Run(); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := layout.Layout{Cache: t.TempDir()}
+	m, _ := hello(t, l, `"a"`)
+	m.versions["example.test/dep"] = "v1.0.0"
+	dir, err := m.ModuleDir(t.Context(), "example.test/dep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		t.Error(err)
 	}
 }
 
