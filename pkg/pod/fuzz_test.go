@@ -55,7 +55,7 @@ func FuzzInjectUnknownFields(f *testing.F) {
 // What the fuzz targets say is worth something only if their pods are decided
 // on in every way.
 func TestFilledPodsMeetEveryDecision(t *testing.T) {
-	const pods = 600
+	const pods = 2400
 	met := map[pod.Outcome]int{}
 	for seed := range uint64(pods) {
 		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
