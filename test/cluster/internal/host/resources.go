@@ -76,11 +76,10 @@ func CheckSpace(grow map[string]int64) error {
 // looked at doesn't count.
 func size(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return nil
-		}
-		if info, err := entry.Info(); err == nil {
-			bytes += info.Size()
+		if err == nil && entry.Type().IsRegular() {
+			if info, err := entry.Info(); err == nil {
+				bytes += info.Size()
+			}
 		}
 		return nil
 	})
