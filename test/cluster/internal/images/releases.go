@@ -82,13 +82,13 @@ func group(name, yaml string) tools.Group {
 // unless the registry has them, and returns the path of its YAML with their
 // digests in place.
 func (r Release) Resolve(ctx context.Context, l layout.Layout, m tools.Module, binaries string) (string, error) {
-	text, err := r.read(ctx, m)
-	if err != nil {
-		return "", err
-	}
 	file := l.Manifests(r.Name + "-" + filepath.Base(binaries) + ".yaml")
 	if resolved, err := os.ReadFile(file); err == nil && missing(ctx, string(resolved)) == nil {
 		return file, nil
+	}
+	text, err := r.read(ctx, m)
+	if err != nil {
+		return "", err
 	}
 	resolved := map[string]string{}
 	for _, program := range group(r.Name, text).Programs {
