@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -60,7 +59,7 @@ func FuzzRegistryAnswers(f *testing.F) {
 				_, _ = w.Write(body)
 			}
 		})
-		asked := lookup.Remember(lookup.NewRegistry(anonymous, transport, nil), 3*time.Second)
+		asked := lookup.Remember(lookup.NewRegistry(anonymous, transport, nil), ample)
 		image, err := asked.Lookup(t.Context(), lookup.Query{Image: "registry.example/app"})
 		if err != nil {
 			var failure *lookup.Error

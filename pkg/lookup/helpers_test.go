@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -25,6 +26,10 @@ import (
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
+
+// ample is the budget of lookups that must not end by time: on a busy machine
+// a TLS handshake was seen to take three seconds.
+const ample = time.Minute
 
 // A registryServer is a real registry, in this process, behind a handler that
 // may misbehave, and that counts.

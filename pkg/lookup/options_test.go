@@ -122,12 +122,13 @@ func TestMirrorsAreAskedFirstAndTheRegistryLast(t *testing.T) {
 }
 
 func TestAMirrorThatHangsLeavesTimeForTheRegistry(t *testing.T) {
+	t.Parallel()
 	server, mirror := newRegistry(t), newRegistry(t)
 	push(t, server.image("app"), newImage(t, amd64, []string{"/upstream"}, nil))
 	mirror.intercept = func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
 	mirrors := lookup.Mirrors{}
 	require.NoError(t, mirrors.Add(server.host, mirror.host))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := lookup.NewRegistry(anonymous, remote.DefaultTransport, mirrors).Lookup(ctx, lookup.Query{Image: server.image("app")})
 	require.NoError(t, err)
@@ -165,7 +166,7 @@ func TestAPrivateCAIsTrustedWhenConfigured(t *testing.T) {
 		{"", lookup.Untrusted, "add the registry's CA"},
 		{ca, lookup.NotFound, "404"},
 	} {
-		asked, err := lookup.New(anonymous, lookup.Options{Certificates: test.certificates}, 3*time.Second)
+		asked, err := lookup.New(anonymous, lookup.Options{Certificates: test.certificates}, ample)
 		require.NoError(t, err)
 		_, err = asked.Lookup(t.Context(), lookup.Query{Image: host + "/app"})
 		requireReason(t, err, test.reason, test.says)
@@ -178,7 +179,7 @@ func TestPrivateAddressesAreNotConnectedToWhenForbidden(t *testing.T) {
 	server := newRegistry(t)
 	push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
 	port := server.host[strings.LastIndex(server.host, ":"):]
-	asked, err := lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true}, 3*time.Second)
+	asked, err := lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true}, ample)
 	require.NoError(t, err)
 	for _, image := range []string{
 		server.image("app"), "localhost" + port + "/app", "[::1]" + port + "/app", "[::ffff:7f00:1]" + port + "/app",
@@ -193,7 +194,7 @@ func TestPrivateAddressesAreNotConnectedToWhenForbidden(t *testing.T) {
 	mirrors := lookup.Mirrors{}
 	require.NoError(t, mirrors.Add("docker.io", server.host))
 	push(t, server.image("library/app"), newImage(t, amd64, []string{"/mirrored"}, nil))
-	asked, err = lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true, Mirrors: mirrors}, 3*time.Second)
+	asked, err = lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true, Mirrors: mirrors}, ample)
 	require.NoError(t, err)
 	_, err = asked.Lookup(t.Context(), lookup.Query{Image: "app"})
 	require.NoError(t, err, "a mirror is the operator's own choice")
@@ -208,7 +209,7 @@ func TestARedirectDoesntLeadToAPrivateAddressEither(t *testing.T) {
 	}
 	mirrors := lookup.Mirrors{}
 	require.NoError(t, mirrors.Add("registry.invalid", server.host))
-	asked, err := lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true, Mirrors: mirrors}, 3*time.Second)
+	asked, err := lookup.New(anonymous, lookup.Options{ForbidPrivateAddresses: true, Mirrors: mirrors}, ample)
 	require.NoError(t, err)
 	_, err = asked.Lookup(t.Context(), lookup.Query{Image: "registry.invalid/app"})
 	require.ErrorContains(t, err, "is not allowed")
@@ -218,7 +219,7 @@ func TestARedirectDoesntLeadToAPrivateAddressEither(t *testing.T) {
 func TestTheZeroOptionsAskAnyRegistry(t *testing.T) {
 	server := newRegistry(t)
 	push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
-	asked, err := lookup.New(anonymous, lookup.Options{}, 3*time.Second)
+	asked, err := lookup.New(anonymous, lookup.Options{}, ample)
 	require.NoError(t, err)
 	for _, source := range []lookup.Source{lookup.Fetched, lookup.Remembered} {
 		got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.image("app")})

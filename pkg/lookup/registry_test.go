@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -102,7 +101,7 @@ func TestATenantWithoutCredentialsNeverLearnsWhatIsCached(t *testing.T) {
 			return credentials(&authn.Basic{Username: "a", Password: "password"})
 		}
 		return credentials(authn.Anonymous)
-	}), time.Second)
+	}), ample)
 
 	got, err := asked.Lookup(t.Context(), lookup.Query{Image: server.image("private"), Namespace: "a"})
 	require.NoError(t, err)
