@@ -9,7 +9,7 @@ set -euo pipefail
 ko=${1:?usage: $0 PATH_OF_KO}
 : "${KO_DOCKER_REPO:?set it to a repository that you may push to and the cluster may pull from}"
 
-"$ko" apply -f config/ >&2
+"$ko" apply -f config/webhook >&2
 kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
 
 trusts() { # the API server knows the CA of this webhook configuration

@@ -45,7 +45,7 @@ func main() {
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
 	for _, image := range []string{images.Copier, images.Entrypoint} {
 		if !strings.Contains(image, "@sha256:") {
-			log.Fatalf("starting the injector: %q is no image with a digest, but -copier-image and -entrypoint-image each need one; install config/ with ko apply, which fills them in", image)
+			log.Fatalf("starting the injector: %q is no image with a digest, but -copier-image and -entrypoint-image each need one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
 	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,

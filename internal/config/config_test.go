@@ -26,7 +26,7 @@ import (
 // shipped is the ConfigMap that users install.
 func shipped(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
-	file, err := os.ReadFile("../../config/300-config-entrypointer.yaml")
+	file, err := os.ReadFile("../../config/webhook/300-config-entrypointer.yaml")
 	require.NoError(t, err)
 	var cm corev1.ConfigMap
 	require.NoError(t, yaml.UnmarshalStrict(file, &cm))

@@ -28,7 +28,7 @@ import (
 
 // GrantName is the name of the RoleBinding that lets the injector read pull
 // secrets and service accounts in a namespace, and of the ClusterRole that it
-// binds. What config/ installs lets the injector write RoleBindings of this
+// binds. What config/webhook installs lets the injector write RoleBindings of this
 // name only.
 const GrantName = "entrypointer-lookup"
 
@@ -43,7 +43,7 @@ var partOf = map[string]string{"app.kubernetes.io/part-of": "entrypointer"}
 var grantedRole = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: GrantName}
 
 // untilSeen is for an API server that hasn't heard yet that a namespace opted
-// in, and so refuses the grant (config/210-confine-injector.yaml).
+// in, and so refuses the grant (config/webhook/210-confine-injector.yaml).
 var untilSeen = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Steps: 4}
 
 // grants lets the injector read pull secrets where it looks images up, and

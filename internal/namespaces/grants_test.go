@@ -216,7 +216,7 @@ func TestANamespaceThatIsBeingDeletedIsNoError(t *testing.T) {
 	}
 }
 
-// config/210-confine-injector.yaml looks at the API server's own cache of namespaces.
+// config/webhook/210-confine-injector.yaml looks at the API server's own cache of namespaces.
 func TestAnAPIServerThatHasNotHeardYetOfTheOptInIsAskedAgain(t *testing.T) {
 	w := newWorld(t, optedInNamespace())
 	w.fail(2, apierrors.NewForbidden(rbacv1.Resource("rolebindings"), GrantName, errors.New("not opted in")))

@@ -22,7 +22,7 @@ import (
 // install does what a user does, and returns what kubectl said.
 func install(t *testing.T) string {
 	t.Helper()
-	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/")
+	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
 	require.NoError(t, err)
 	return string(out)
 }
@@ -37,7 +37,7 @@ func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
 	require.Equal(t, before, installed(t), "versions of the objects, after kubectl said:\n%s", said)
 }
 
-// installed has the version of every object of config/, and the restarts of the injector's pods.
+// installed has the version of every object of config/webhook, and the restarts of the injector's pods.
 func installed(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -77,11 +77,11 @@ func installed(t *testing.T) map[string]string {
 	return versions
 }
 
-// partOfUs selects what config/ installs.
+// partOfUs selects what config/webhook installs.
 var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
-	requireUninstalledBy(t, "ko", "delete", "-f", "config/")
+	requireUninstalledBy(t, "ko", "delete", "-f", "config/webhook")
 }
 
 // Somebody who doesn't know better deletes the namespace, and nothing else.
@@ -100,7 +100,7 @@ func requireUninstalledBy(t *testing.T, command ...string) {
 			// For the tests that follow.
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
-			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/")
+			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})

@@ -19,7 +19,7 @@ var needed = []struct{ what, namespace, deployment, remedy string }{
 	{"Tekton Pipelines", "tekton-pipelines", "tekton-pipelines-controller", startCluster},
 	{"Knative Serving", "knative-serving", "controller", startCluster},
 	{"Knative Serving's webhook", "knative-serving", "webhook", startCluster},
-	{"the injector", SystemNamespace, Injector, "install it: ko apply -f config/"},
+	{"the injector", SystemNamespace, Injector, "install it: ko apply -f config/webhook"},
 }
 
 const startCluster = "\"make e2e\" and \"make demo\" start a cluster that has all that is needed; for one of your own, set KUBECONFIG"
