@@ -6,6 +6,7 @@ package config
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,21 +26,50 @@ import (
 // Name is the name of the ConfigMap, in the namespace of the injector.
 const Name = "config-entrypointer"
 
-// keys says how each key of the ConfigMap is read into a Config that has its default.
-var keys = map[string]func(*Config, string) error{
-	"delivery":           choice("init-container", "image-volume", func(c *Config) *bool { return &c.Policy.ImageVolume }),
-	"lookup-timeout":     setLookupTimeout,
-	"failed-lookup":      choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups }),
-	"pod-opt-out":        choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
-	"pod-owners":         setOwners,
-	"pod-options":        setPodOptions,
-	"proxy-containers":   setProxies,
-	allowedRegistriesKey: func(c *Config, value string) error { return addPatterns(&c.Lookup.Allowed.Everywhere, value) },
-	"private-addresses":  choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }),
-	"registry-mirrors":   setMirrors,
-	"registry-ca":        setCertificates,
-	"static-images":      setStaticImages,
-	"defaults":           setDefaults,
+// key says how one key of the ConfigMap is read.
+type key struct {
+	// read reads a value into a Config that has the key's default.
+	read func(*Config, string) error
+	// restrict stands in for a value that can't be read, where the default may
+	// let tenants do what the operator has forbidden. Without it, the default does.
+	restrict func(*Config, string)
+}
+
+var keys = map[string]key{
+	"delivery":       {read: choice("init-container", "image-volume", func(c *Config) *bool { return &c.Policy.ImageVolume })},
+	"lookup-timeout": {read: setLookupTimeout},
+	"failed-lookup":  {read: choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups })},
+	"pod-opt-out": {
+		read:     choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
+		restrict: func(c *Config, _ string) { c.Policy.ForbidOptOut = true },
+	},
+	"pod-owners":         {read: setOwners},
+	"pod-options":        {read: setPodOptions, restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} }},
+	"proxy-containers":   {read: setProxies},
+	allowedRegistriesKey: {read: setAllowed, restrict: restrictAllowed},
+	"private-addresses": {
+		read:     choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }),
+		restrict: func(c *Config, _ string) { c.Lookup.ForbidPrivateAddresses = true },
+	},
+	"registry-mirrors": {read: setMirrors},
+	"registry-ca":      {read: setCertificates},
+	"static-images":    {read: setStaticImages},
+	"defaults":         {read: setDefaults},
+}
+
+// keyNamed finds a key by its name, which may end with that of a namespace.
+func keyNamed(name string) (key, error) {
+	if namespace, ok := strings.CutPrefix(name, allowedRegistriesKey+"."); ok {
+		return key{
+			read:     func(c *Config, value string) error { return c.allowIn(namespace, value) },
+			restrict: func(c *Config, value string) { c.restrictIn(namespace, value) },
+		}, nil
+	}
+	if known, ok := keys[name]; ok {
+		return known, nil
+	}
+	return key{}, fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE",
+		strings.Join(slices.Sorted(maps.Keys(keys)), ", "), allowedRegistriesKey)
 }
 
 // allowedRegistriesKey is also the beginning of keys that end with a namespace.
@@ -64,28 +94,62 @@ type Config struct {
 // FromConfigMap parses the ConfigMap. Keys that it doesn't know are errors:
 // they are spelling mistakes of which an operator wants to hear.
 func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
-	config := &Config{LookupTimeout: MaxLookupTimeout}
-	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
-		if key == configmap.ExampleKey {
-			continue
-		}
-		if err := config.set(key, cm.Data[key]); err != nil {
-			return nil, fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, key, err)
-		}
+	config, faults := read(cm)
+	if len(faults) == 0 {
+		return config, nil
 	}
-	return config, nil
+	var all []error
+	for _, f := range faults {
+		all = append(all, f.err)
+	}
+	return nil, errors.Join(all...)
 }
 
-func (c *Config) set(key, value string) error {
-	if namespace, ok := strings.CutPrefix(key, allowedRegistriesKey+"."); ok {
-		return c.allowIn(namespace, value)
+// fault is a key that isn't in force as it is written.
+type fault struct {
+	err error
+	// instead says what is in force.
+	instead string
+}
+
+// read reads what can be read. A key that isn't known, which may be another
+// release's, is skipped. In the place of a value that can't be read stands the
+// safe one: the strictest where the key keeps tenants within bounds, and
+// otherwise the default.
+func read(cm *corev1.ConfigMap) (*Config, []fault) {
+	config := &Config{LookupTimeout: MaxLookupTimeout}
+	var faults []fault
+	for _, name := range slices.Sorted(maps.Keys(cm.Data)) {
+		if name == configmap.ExampleKey {
+			continue
+		}
+		if instead, err := config.set(name, cm.Data[name]); err != nil {
+			faults = append(faults, fault{fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, name, err), instead})
+		}
 	}
-	set, ok := keys[key]
-	if !ok {
-		return fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE",
-			strings.Join(slices.Sorted(maps.Keys(keys)), ", "), allowedRegistriesKey)
+	return config, faults
+}
+
+// set reads one key. With an error comes what stands in for the key.
+func (c *Config) set(name, value string) (instead string, _ error) {
+	known, err := keyNamed(name)
+	if err != nil {
+		return "it is skipped", err
 	}
-	return set(c, value)
+	before := *c
+	before.Lookup.Allowed.Namespaces = maps.Clone(c.Lookup.Allowed.Namespaces)
+	err = known.read(c, value)
+	switch {
+	case err == nil:
+		return "", nil
+	case known.restrict == nil:
+		*c = before
+		return "its default is in force", err
+	default:
+		*c = before
+		known.restrict(c, value)
+		return "its strictest value is in force", err
+	}
 }
 
 func setLookupTimeout(c *Config, value string) error {
@@ -151,30 +215,54 @@ func setProxies(c *Config, value string) error {
 	return nil
 }
 
+func setAllowed(c *Config, value string) (err error) {
+	c.Lookup.Allowed.Everywhere, err = parsePatterns(value)
+	return err
+}
+
+// restrictAllowed allows what can be read of the list, and never everything.
+func restrictAllowed(c *Config, value string) {
+	c.Lookup.Allowed.Everywhere, _ = parsePatterns(value)
+	// A list of which a namespace has an entry allows nothing else, even if the entry is empty.
+	c.addAllowed("", nil)
+}
+
 func (c *Config) allowIn(namespace, value string) error {
 	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
 		return fmt.Errorf("%q is no name of a namespace: %s", namespace, strings.Join(wrong, "; "))
 	}
+	patterns, err := parsePatterns(value)
+	c.addAllowed(namespace, patterns)
+	return err
+}
+
+func (c *Config) restrictIn(namespace, value string) {
 	var patterns []lookup.Pattern
-	if err := addPatterns(&patterns, value); err != nil {
-		return err
+	if len(validation.IsDNS1123Label(namespace)) == 0 {
+		patterns, _ = parsePatterns(value)
 	}
+	c.addAllowed(namespace, patterns)
+}
+
+func (c *Config) addAllowed(namespace string, patterns []lookup.Pattern) {
 	if c.Lookup.Allowed.Namespaces == nil {
 		c.Lookup.Allowed.Namespaces = map[string][]lookup.Pattern{}
 	}
 	c.Lookup.Allowed.Namespaces[namespace] = patterns
-	return nil
 }
 
-func addPatterns(patterns *[]lookup.Pattern, value string) error {
+// parsePatterns returns the patterns that can be read, and an error for each that can't.
+func parsePatterns(value string) (patterns []lookup.Pattern, _ error) {
+	var wrong []error
 	for _, word := range words(value) {
 		pattern, err := lookup.ParsePattern(word)
 		if err != nil {
-			return err
+			wrong = append(wrong, err)
+			continue
 		}
-		*patterns = append(*patterns, pattern)
+		patterns = append(patterns, pattern)
 	}
-	return nil
+	return patterns, errors.Join(wrong...)
 }
 
 func setMirrors(c *Config, value string) error {
@@ -231,18 +319,3 @@ func setDefaults(c *Config, value string) error {
 func words(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
-
-// Store holds the newest ConfigMap that could be parsed.
-type Store struct{ untyped *configmap.UntypedStore }
-
-// NewStore returns a Store that is filled by watcher before the injector
-// serves. A ConfigMap that can't be parsed is logged and leaves the last good
-// one in force.
-func NewStore(logger configmap.Logger, watcher configmap.Watcher) *Store {
-	store := &Store{configmap.NewUntypedStore("injector", logger, configmap.Constructors{Name: FromConfigMap})}
-	store.untyped.WatchConfigs(watcher)
-	return store
-}
-
-// Load returns the configuration in force. It must not be changed.
-func (s *Store) Load() *Config { return s.untyped.UntypedLoad(Name).(*Config) }

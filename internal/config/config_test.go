@@ -12,6 +12,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/configmap"
@@ -167,6 +174,113 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
+// started is the configuration of an injector that finds these keys when it
+// starts, and what it logs at error.
+func started(t *testing.T, data map[string]string) (*config.Config, []string) {
+	t.Helper()
+	core, logged := observer.New(zapcore.ErrorLevel)
+	watcher := &configmap.ManualWatcher{}
+	store := config.NewStore(zap.New(core).Sugar(), watcher)
+	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
+	var messages []string
+	for _, entry := range logged.All() {
+		messages = append(messages, entry.Message)
+	}
+	return store.Load(), messages
+}
+
+func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testing.T) {
+	nobody := map[string][]lookup.Pattern{"": nil}
+	for _, test := range []struct {
+		key, value string
+		strict     bool
+		want       func(*config.Config)
+	}{
+		{"delivery", "sidecar", false, nil},
+		{"lookup-timeout", "1m", false, nil},
+		{"failed-lookup", "ignore", false, nil},
+		{"pod-owners", "Tekton, Argo", false, nil},
+		{"proxy-containers", "istio_proxy", false, nil},
+		{"registry-mirrors", "docker.io: mirror.example", false, nil},
+		{"registry-mirrors", "docker.io: [mirror.example]\nquay.io: [https://mirror.example]", false, nil},
+		{"registry-ca", "secret", false, nil},
+		{"static-images", "app: {}", false, nil},
+		{"defaults", "timeout: 1x", false, nil},
+		{"pod-opt-out", "no", true, func(c *config.Config) { c.Policy.ForbidOptOut = true }},
+		{"pod-options", "mode, modes", true, func(c *config.Config) { c.Policy.PodOptions = []string{} }},
+		{"private-addresses", "no", true, func(c *config.Config) { c.Lookup.ForbidPrivateAddresses = true }},
+		{"allowed-registries", "https://docker.io", true, func(c *config.Config) { c.Lookup.Allowed.Namespaces = nobody }},
+		{"allowed-registries", "docker.io, https://ghcr.io", true, func(c *config.Config) {
+			c.Lookup.Allowed = lookup.AllowList{Everywhere: []lookup.Pattern{pattern(t, "docker.io")}, Namespaces: nobody}
+		}},
+		{"allowed-registries.team-a", "ghcr.io, https://docker.io", true, func(c *config.Config) {
+			c.Lookup.Allowed.Namespaces = map[string][]lookup.Pattern{"team-a": {pattern(t, "ghcr.io")}}
+		}},
+		{"allowed-registries.Team_A", "docker.io", true, func(c *config.Config) {
+			c.Lookup.Allowed.Namespaces = map[string][]lookup.Pattern{"Team_A": nil}
+		}},
+	} {
+		t.Run(test.key, func(t *testing.T) {
+			want := &config.Config{LookupTimeout: config.MaxLookupTimeout}
+			if test.want != nil {
+				test.want(want)
+			}
+			got, logged := started(t, map[string]string{test.key: test.value})
+			require.Equal(t, want, got)
+			require.Len(t, logged, 1)
+			require.Contains(t, logged[0], `key "`+test.key+`"`)
+			instead := "its default is in force"
+			if test.strict {
+				instead = "its strictest value is in force"
+			}
+			require.Contains(t, logged[0], instead)
+		})
+	}
+}
+
+func TestAnInjectorThatStartsWithAKeyOfAnotherReleaseSkipsIt(t *testing.T) {
+	got, logged := started(t, map[string]string{"log-service": "https://logs.example", "pod-opt-out": "forbidden"})
+	require.Equal(t, &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{ForbidOptOut: true}}, got)
+	require.Len(t, logged, 1)
+	require.Contains(t, logged[0], `key "log-service": it is unknown`)
+	require.Contains(t, logged[0], "it is skipped")
+}
+
+func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
+	data := map[string]string{"pod-opt-out": "no", "delivery": "sidecar", "log-service": "x", "lookup-timeout": "1s"}
+	got, logged := started(t, data)
+	require.Equal(t, &config.Config{LookupTimeout: time.Second, Policy: pod.Policy{ForbidOptOut: true}}, got)
+	require.Len(t, logged, 3)
+	_, err := config.FromConfigMap(&corev1.ConfigMap{Data: data})
+	for _, key := range []string{"pod-opt-out", "delivery", "log-service"} {
+		require.ErrorContains(t, err, `key "`+key+`"`)
+	}
+}
+
+func TestTheMetricCountsTheKeysThatAreNotInForceAsWritten(t *testing.T) {
+	reader := metric.NewManualReader()
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
+	watcher := &configmap.ManualWatcher{}
+	config.NewStore(zap.NewNop().Sugar(), watcher)
+	for _, step := range []struct {
+		data map[string]string
+		want int64
+	}{
+		{map[string]string{"pod-opt-out": "no", "log-service": "x"}, 2},
+		{map[string]string{"pod-opt-out": "forbidden"}, 0},
+		{map[string]string{"pod-opt-out": "no"}, 1},
+	} {
+		watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: step.data})
+		var collected metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &collected))
+		require.Len(t, collected.ScopeMetrics, 1)
+		gauge := collected.ScopeMetrics[0].Metrics[0]
+		require.Equal(t, "entrypointer.config.faulty_keys", gauge.Name)
+		require.Equal(t, step.want, gauge.Data.(metricdata.Gauge[int64]).DataPoints[0].Value)
+	}
+}
+
 func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {
 	named := metav1.ObjectMeta{Name: config.Name}
 	watcher := &configmap.ManualWatcher{}
@@ -174,4 +288,7 @@ func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "forbidden"}})
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "perhaps"}})
 	require.True(t, store.Load().Policy.ForbidOptOut)
+
+	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "allowed"}})
+	require.False(t, store.Load().Policy.ForbidOptOut, "a good one follows")
 }

@@ -152,6 +152,10 @@ func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, part)
 		}
 	}
-	_, err := configure(t, "lookup-timeout", "1s", dryRun)
+	// What applies the ConfigMap for an operator may not know of its labels.
+	_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":null},"data":{"pod-opt-out":"no"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	require.ErrorContains(t, err, `key "pod-opt-out"`, "without labels")
+	_, err = configure(t, "lookup-timeout", "1s", dryRun)
 	require.NoError(t, err)
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
@@ -97,6 +99,36 @@ func TestANamespaceThatWasAnnotatedWhileTheInjectorWasDownIsLabelledOnceItIsBack
 	bringBack()
 	waitForLabel(t, optsIn, true)
 	waitForLabel(t, optsOut, false)
+}
+
+// An operator can write what the injector can't read while it is down, and so
+// does a downgrade, after which nobody knows a key any more.
+func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T) {
+	namespace := optedInNamespace(t)
+	bringBack := takeDown(t)
+	// All at once, since none can be written, or taken back, beside another that is wrong.
+	patchConfig := func(ctx context.Context, patch string) {
+		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	patchConfig(t.Context(), `{"data":{"key-of-a-later-release":"any","delivery":"sidecar","allowed-registries":"https://registry.example"}}`)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		patchConfig(ctx, `{"data":{"key-of-a-later-release":null,"delivery":null,"allowed-registries":null}}`)
+	})
+	bringBack()
+	requireWrapped(t, createPod(t, namespace, askingPod("wrapped", busybox(t, "main", "true"))), "main")
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "wrapped").Status.Phase)
+	_, err := wouldBecome(t, namespace, askingPod("looked-up", busybox(t, "main")))
+	require.ErrorContains(t, err, "NotAllowed", "the strictest list of registries is in force")
+	text, err := kit.Run(t.Context(), "kubectl", "-n", kit.SystemNamespace, "logs", "-l", kit.InjectorSelector, "--tail=-1")
+	require.NoError(t, err)
+	for _, says := range []string{
+		`key \"key-of-a-later-release\": it is unknown`, `key \"delivery\": \"sidecar\"`, `its strictest value is in force`,
+	} {
+		require.Contains(t, string(text), says)
+	}
 }
 
 func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {

@@ -1,0 +1,59 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/configmap"
+)
+
+// Store holds the configuration in force.
+//
+// knative.dev/pkg's own store ends the process if the first ConfigMap that it
+// sees can't be parsed. Every namespace that opted in would then be blocked,
+// after a downgrade for instance, by a key that only the newer release knows.
+type Store struct {
+	logger  configmap.Logger
+	current atomic.Pointer[Config]
+	faulty  metric.Int64Gauge
+}
+
+// NewStore returns a Store that is filled by watcher before the injector
+// serves. Of a ConfigMap that can't be parsed, the injector takes what it can
+// read when it starts, and safe values for the rest. Later, the last good
+// ConfigMap stays in force. Both are logged as errors, and counted.
+func NewStore(logger configmap.Logger, watcher configmap.Watcher) *Store {
+	// docs/metrics.md lists the metrics.
+	faulty, err := otel.GetMeterProvider().Meter("github.com/entrypointer/entrypointer").Int64Gauge(
+		"entrypointer.config.faulty_keys", metric.WithDescription("Keys of "+Name+" that aren't in force as they are written."))
+	if err != nil {
+		logger.Errorf("Making a metric of the keys of %s that can't be read: %v", Name, err)
+	}
+	store := &Store{logger: logger, faulty: faulty}
+	watcher.Watch(Name, store.follow)
+	return store
+}
+
+func (s *Store) follow(cm *corev1.ConfigMap) {
+	config, faults := read(cm)
+	s.faulty.Record(context.Background(), int64(len(faults)))
+	first := s.current.Load() == nil
+	for _, f := range faults {
+		if !first {
+			f.instead = "the configuration of before stays in force"
+		}
+		s.logger.Errorf("%v; %s until it is corrected", f.err, f.instead)
+	}
+	if first || len(faults) == 0 {
+		s.current.Store(config)
+	}
+}
+
+// Load returns the configuration in force. It must not be changed.
+func (s *Store) Load() *Config { return s.current.Load() }
