@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,7 +74,7 @@ func waitUntilSelected(t *testing.T, namespace string, want bool) {
 	eventually(t, 10*time.Second, fmt.Sprintf("the API server to see that namespace %q is opted in: %v", namespace, want), func() error {
 		seen, err := wouldBecome(t, namespace, askingPod("probe", busybox(t, "main", "true")))
 		if err != nil {
-			return err
+			return err // a policy's, perhaps: the label isn't seen yet
 		}
 		if (kit.Untouched(seen) != nil) != want {
 			return errors.New("a pod would still be treated as before")
@@ -90,6 +91,21 @@ func TestALabelThatSomebodyRemovesIsRepaired(t *testing.T) {
 			[]byte(`{"metadata":{"labels":{"`+pod.InjectAnnotation+`":`+value+`}}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		waitForLabel(t, namespace, true)
+	}
+}
+
+// Labels can be changed through these as well.
+func TestALabelCanNotBeRemovedThroughASubresource(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	for _, subresource := range []string{"status", "finalize"} {
+		ns, err := cluster.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		require.NoError(t, err)
+		delete(ns.Labels, pod.InjectAnnotation)
+		var after corev1.Namespace
+		require.NoError(t, cluster.Kube.CoreV1().RESTClient().Put().Resource("namespaces").Name(namespace).SubResource(subresource).
+			Body(ns).Do(t.Context()).Into(&after))
+		require.Equal(t, "true", after.Labels[pod.InjectAnnotation], "through namespaces/%s", subresource)
 	}
 }
 

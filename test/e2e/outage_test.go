@@ -87,6 +87,46 @@ func TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown(t *tes
 	}
 }
 
+// Of a namespace that opted in, only the pods wait that may be wrapped, or that
+// the injector has something to say of.
+func TestAPodThatWouldNotBeWrappedStartsWhileTheInjectorIsDown(t *testing.T) {
+	namespace := optedInNamespace(t)
+	takeDown(t)
+	createPod(t, namespace, plainPod("unrelated", busybox(t, "main", "true")))
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "unrelated").Status.Phase)
+	warned := plainPod("warned", busybox(t, "main", "true"))
+	warned.Annotations = map[string]string{"mode.entrypointer.dev/main": "exec"}
+	_, err := wouldBecome(t, namespace, warned)
+	require.ErrorContains(t, err, kit.PodWebhook)
+}
+
+func TestAPodOfANamespaceThatWasAnnotatedWhileTheInjectorIsDownIsRefused(t *testing.T) {
+	namespace := plainNamespace(t)
+	bringBack := takeDown(t)
+	_, err := annotate(t.Context(), namespace, `"true"`)
+	require.NoError(t, err)
+	step := plainPod("step", busybox(t, "step-only", "true"))
+	step.Labels = map[string]string{"tekton.dev/taskRun": "any"}
+	revision := plainPod("revision", busybox(t, "user-container", "true"))
+	revision.Labels = map[string]string{"serving.knative.dev/revision": "any"}
+	for _, p := range []*corev1.Pod{askingPod("asks", busybox(t, "main", "true")), step, revision} {
+		eventually(t, 10*time.Second, "the API server to see the annotation", func() error {
+			_, err := wouldBecome(t, namespace, p)
+			if err == nil {
+				return fmt.Errorf("pod %q would run unwrapped", p.Name)
+			}
+			require.ErrorContains(t, err, "would run without the entrypoint: namespace \""+namespace+"\" is annotated")
+			require.ErrorContains(t, err, "the injector sets it as soon as it runs")
+			return nil
+		})
+	}
+	_, err = wouldBecome(t, namespace, plainPod("unrelated", busybox(t, "main", "true")))
+	require.NoError(t, err)
+	bringBack()
+	waitForLabel(t, namespace, true)
+	waitUntilSelected(t, namespace, true)
+}
+
 func TestANamespaceThatWasAnnotatedWhileTheInjectorWasDownIsLabelledOnceItIsBack(t *testing.T) {
 	optsIn, optsOut := plainNamespace(t), optedInNamespace(t)
 	bringBack := takeDown(t)
