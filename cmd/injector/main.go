@@ -18,13 +18,18 @@ import (
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/webhook"
-	"knative.dev/pkg/webhook/certificates"
+	knativecertificates "knative.dev/pkg/webhook/certificates"
 	"knative.dev/pkg/webhook/configmaps"
 
+	"github.com/entrypointer/entrypointer/internal/certificates"
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/pods"
+	"github.com/entrypointer/entrypointer/internal/uninstall"
 )
+
+// configWebhook is the name of the ValidatingWebhookConfiguration.
+const configWebhook = "config.entrypointer.dev"
 
 // drainPeriod is how long a replica that is told to stop keeps serving, so
 // that every API server has heard of it by then. The Deployment's
@@ -50,15 +55,20 @@ func main() {
 	}
 	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,
 		certificates.NewController,
+		knativecertificates.NewController,
 		pods.NewAdmissionController(images),
 		namespaces.NewAdmissionController,
 		namespaces.NewReconciler,
 		newConfigValidation,
+		uninstall.NewController(uninstall.Webhooks{
+			Mutating:   []string{pods.WebhookName, namespaces.WebhookName},
+			Validating: []string{configWebhook},
+		}),
 	)
 }
 
 // newConfigValidation refuses a ConfigMap that the injector couldn't read when it is written.
 func newConfigValidation(ctx context.Context, _ configmap.Watcher) *controller.Impl {
-	return configmaps.NewAdmissionController(ctx, "config.entrypointer.dev", "/config",
+	return configmaps.NewAdmissionController(ctx, configWebhook, "/config",
 		configmap.Constructors{config.Name: config.FromConfigMap})
 }

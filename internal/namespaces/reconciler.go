@@ -34,7 +34,7 @@ func NewReconciler(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		},
 	}
 	impl := namespacereconciler.NewImpl(ctx, r, func(*controller.Impl) controller.Options {
-		return controller.Options{SkipStatusUpdates: true}
+		return controller.Options{SkipStatusUpdates: true, AgentName: "entrypointer"}
 	})
 	// The informers' resync makes it look at every namespace again, in case an event was lost.
 	watch(ctx, namespaces.Informer(), impl.Enqueue)

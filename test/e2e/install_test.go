@@ -7,14 +7,17 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/test/kit"
 )
@@ -81,23 +84,53 @@ func installed(t *testing.T) map[string]string {
 var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
-	requireUninstalledBy(t, "ko", "delete", "-f", "config/webhook")
+	requireUninstalledBy(t, func() {}, "ko", "delete", "-f", "config/webhook")
 }
 
-// Somebody who doesn't know better deletes the namespace, and nothing else.
-func TestDeletingTheNamespaceLeavesNoWebhookThatBlocksPods(t *testing.T) {
-	requireUninstalledBy(t, "kubectl", "delete", "namespace", kit.SystemNamespace)
+// Somebody who doesn't know better deletes the namespace, and nothing else. It
+// isn't gone as long as an object in it has a finalizer.
+func TestANamespaceThatIsStuckLeavesNoWebhookThatBlocksPods(t *testing.T) {
+	maps := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace)
+	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: stuck, Finalizers: []string{ours},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	release := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		_, err := maps.Patch(ctx, stuck, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		require.NoError(t, err)
+		require.NoError(t, kit.Eventually(ctx, 2*time.Minute, "the namespace to be gone", func(ctx context.Context) error {
+			_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, kit.SystemNamespace, metav1.GetOptions{})
+			if err == nil {
+				return errors.New("it is there")
+			}
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}))
+	}
+	requireUninstalledBy(t, release, "kubectl", "delete", "namespace", kit.SystemNamespace, "--wait=false")
 }
+
+// stuck is an object that keeps its namespace from being deleted.
+const stuck = "e2e-stuck"
 
 // requireUninstalledBy uninstalls the injector by a command, and installs it
 // again. All parallel tests come later, so they test that installation.
-func requireUninstalledBy(t *testing.T, command ...string) {
+// What keeps the uninstallation from ending is released when all else is seen.
+func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	t.Helper()
-	namespace := optedInNamespace(t)
+	namespace, later := optedInNamespace(t), plainNamespace(t)
 	waitForGrant(t, namespace, true)
 	t.Cleanup(func() {
 		if t.Failed() {
 			// For the tests that follow.
+			release()
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
@@ -115,6 +148,11 @@ func requireUninstalledBy(t *testing.T, command ...string) {
 	})
 	waitUntilSelected(t, namespace, false)
 	requireRunsAsWritten(t, namespace)
+	_, err = annotate(t.Context(), later, `"true"`)
+	require.NoError(t, err)
+	waitUntilSelected(t, later, false)
+	requireRunsAsWritten(t, later)
+	release()
 	eventually(t, time.Minute, "nothing of ours to be left in the namespaces that opted in", func() error {
 		bindings, err := cluster.Kube.RbacV1().RoleBindings(metav1.NamespaceAll).List(t.Context(), partOfUs)
 		if err == nil && len(bindings.Items) > 0 {

@@ -171,6 +171,41 @@ func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T
 	}
 }
 
+func TestTheCertificatesComeBackWhenSomebodyDeletesThem(t *testing.T) {
+	namespace := optedInNamespace(t)
+	secrets := cluster.Kube.CoreV1().Secrets(kit.SystemNamespace)
+	before, err := secrets.Get(t.Context(), certificates, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, secrets.Delete(t.Context(), certificates, metav1.DeleteOptions{}))
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		before.ResourceVersion, before.UID = "", ""
+		_, err := secrets.Create(ctx, before, metav1.CreateOptions{})
+		t.Logf("creating them again after a failure: %v", err)
+	})
+	eventually(t, time.Minute, "the Secret to be there, and filled", func() error {
+		after, err := secrets.Get(t.Context(), certificates, metav1.GetOptions{})
+		if err == nil && (after.UID == before.UID || len(after.Data) == 0) {
+			return fmt.Errorf("Secret %s has %d keys", after.UID, len(after.Data))
+		}
+		return err
+	})
+	eventually(t, time.Minute, "pods to be wrapped", func() error {
+		seen, err := wouldBecome(t, namespace, askingPod("any", busybox(t, "main", "true")))
+		if err == nil && kit.Untouched(seen) == nil {
+			return fmt.Errorf("the pod is untouched")
+		}
+		return err
+	})
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+}
+
+const certificates = "entrypointer-webhook-certs"
+
 func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 	const most = 10
 	plainNS, optedInNS := plainNamespace(t), optedInNamespace(t)

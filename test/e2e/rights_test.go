@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,10 +93,10 @@ var (
 		"rolebindings.rbac.authorization.k8s.io [] [entrypointer-lookup] [list watch create patch delete]",
 		"clusterroles.rbac.authorization.k8s.io [] [entrypointer-lookup] [bind]",
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list watch]",
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [pods.entrypointer.dev] [get update]",
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [namespaces.entrypointer.dev] [get update]",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [pods.entrypointer.dev] [get update delete]",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [namespaces.entrypointer.dev] [get update delete]",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list watch]",
-		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [config.entrypointer.dev] [get update]",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [config.entrypointer.dev] [get update delete]",
 	}
 	injectorWhereOptedIn = []string{
 		"secrets [] [] [get]",
@@ -104,7 +105,7 @@ var (
 	injectorAtHome = []string{
 		"configmaps [] [] [get list watch]",
 		"secrets [] [] [list watch]",
-		"secrets [] [entrypointer-webhook-certs] [get update]",
+		"secrets [] [entrypointer-webhook-certs] [get create update patch]",
 		"leases.coordination.k8s.io [] [] [get create update]",
 	}
 )
@@ -265,6 +266,54 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 	secrets.Webhooks[0].Rules[0].Resources = []string{"secrets"}
 	_, err = injector.ValidatingWebhookConfigurations().Update(t.Context(), secrets, dryRun)
 	require.ErrorContains(t, err, "webhooks.entrypointer.dev")
+}
+
+func TestWhoeverTakesTheInjectorOverCanNotHaveItsWebhooksDeleted(t *testing.T) {
+	t.Parallel()
+	injector := asInjector(t).AdmissionregistrationV1()
+	before, err := injector.MutatingWebhookConfigurations().Get(t.Context(), kit.PodWebhook, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, before.OwnerReferences, 1, "the namespace owns it")
+	for what, change := range map[string]func(*metav1.OwnerReference){
+		"a namespace that is gone":  func(o *metav1.OwnerReference) { o.UID = "00000000-0000-0000-0000-000000000000" },
+		"a namespace of a tenant's": func(o *metav1.OwnerReference) { o.Name = metav1.NamespaceDefault },
+	} {
+		owned := before.DeepCopy()
+		change(&owned.OwnerReferences[0])
+		_, err := injector.MutatingWebhookConfigurations().Update(t.Context(), owned, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.ErrorContains(t, err, "makes nothing but its namespace the owner", what)
+	}
+	dryRun := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	for _, name := range []string{kit.PodWebhook, kit.NamespaceWebhook} {
+		require.ErrorContains(t, injector.MutatingWebhookConfigurations().Delete(t.Context(), name, dryRun), "only while its namespace is being deleted")
+	}
+	require.ErrorContains(t, injector.ValidatingWebhookConfigurations().Delete(t.Context(), kit.ConfigWebhook, dryRun), "only while its namespace is being deleted")
+}
+
+func TestWhoeverTakesTheInjectorOverCanNotWriteEventsInTheNameOfOthers(t *testing.T) {
+	t.Parallel()
+	injector, elsewhere, namespace := asInjector(t), plainNamespace(t), optedInNamespace(t)
+	write := func(namespace, component, kind, about string) error {
+		e := &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{GenerateName: "e2e-", Namespace: namespace},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: kind, Name: about},
+			Source:         corev1.EventSource{Component: component}, ReportingController: component,
+			Type: corev1.EventTypeWarning, Reason: "Any", Message: "any",
+		}
+		if kind != "Namespace" {
+			e.InvolvedObject.Namespace = namespace
+		}
+		_, err := injector.CoreV1().Events(namespace).Create(t.Context(), e, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	eventually(t, 10*time.Second, "the API server to see the annotation", func() error {
+		return write(namespace, "entrypointer", "Pod", "any")
+	})
+	require.NoError(t, write(metav1.NamespaceDefault, "entrypointer", "Namespace", elsewhere))
+	require.ErrorContains(t, write(elsewhere, "entrypointer", "Pod", "any"), "isn't annotated")
+	require.ErrorContains(t, write(metav1.NamespaceDefault, "entrypointer", "Pod", "any"), "isn't annotated")
+	require.ErrorContains(t, write(metav1.NamespaceSystem, "entrypointer", "Pod", "any"), "isn't annotated")
+	require.ErrorContains(t, write(namespace, "kubelet", "Pod", "any"), "whose source is entrypointer")
 }
 
 func TestAGrantThatSomebodyDeletesOrChangesIsRepaired(t *testing.T) {
