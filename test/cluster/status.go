@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"text/tabwriter"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
@@ -63,6 +64,7 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 		"export PATH=" + c.layout.Bin() + ":$PATH",
 		"export KO_DOCKER_REPO=" + layout.Registry + "/entrypointer",
 		"export KO_DEFAULTBASEIMAGE=" + images.Static,
+		"export KO_DEFAULTPLATFORMS=linux/" + runtime.GOARCH, // that of the one node
 		"export E2E_IMAGE_REGISTRY=" + layout.Registry,
 		"export E2E_PRIVATE_REGISTRY=" + layout.PrivateRegistryLogin + "@" + layout.PrivateRegistry,
 	}
