@@ -15,7 +15,6 @@ import (
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
-	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/webhook"
 	knativecertificates "knative.dev/pkg/webhook/certificates"
@@ -31,10 +30,15 @@ import (
 // configWebhook is the name of the ValidatingWebhookConfiguration.
 const configWebhook = "config.entrypointer.dev"
 
-// drainPeriod is how long a replica that is told to stop keeps serving, so
-// that every API server has heard of it by then. The Deployment's
-// terminationGracePeriodSeconds is longer.
-const drainPeriod = 20 * time.Second
+const (
+	port = 8443
+	// A replica that is told to stop serves until no request has come for this
+	// long, so that every node has heard of it by then.
+	quietPeriod = 20 * time.Second
+	// In any case, it stops after this long. The Deployment's
+	// terminationGracePeriodSeconds is longer, for the last answers.
+	longestDrain = time.Minute
+)
 
 func main() {
 	var images pods.Images
@@ -43,8 +47,7 @@ func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",
-		Port:        8443,
-		GracePeriod: drainPeriod,
+		Port:        port,
 	})
 	// It parses the flags, so it comes before they are read.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
@@ -53,7 +56,7 @@ func main() {
 			log.Fatalf("starting the injector: %q is no image with a digest, but -copier-image and -entrypoint-image each need one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
-	sharedmain.MainWithConfig(ctx, "injector", kubeconfig,
+	err := run(ctx, kubeconfig,
 		certificates.NewController,
 		knativecertificates.NewController,
 		pods.NewAdmissionController(images),
@@ -65,6 +68,9 @@ func main() {
 			Validating: []string{configWebhook},
 		}),
 	)
+	if err != nil {
+		log.Fatalf("running the injector: %v", err)
+	}
 }
 
 // newConfigValidation refuses a ConfigMap that the injector couldn't read when it is written.

@@ -1,0 +1,123 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	secretinformer "knative.dev/pkg/injection/clients/namespacedkube/informers/core/v1/secret"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/leaderelection"
+	"knative.dev/pkg/logging"
+	knativetls "knative.dev/pkg/network/tls"
+	k8sruntime "knative.dev/pkg/observability/runtime/k8s"
+	"knative.dev/pkg/system"
+	"knative.dev/pkg/webhook"
+	certresources "knative.dev/pkg/webhook/certificates/resources"
+
+	"github.com/entrypointer/entrypointer/internal/serve"
+)
+
+// component names the injector in the ConfigMaps for logging and observability.
+const component = "injector"
+
+// run does what sharedmain.MainWithConfig does, but for the server: draining of
+// knative.dev/pkg's doesn't end under load.
+func run(ctx context.Context, config *rest.Config, constructors ...injection.ControllerConstructor) error {
+	config.QPS, config.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
+	ctx, startInformers := injection.EnableInjectionOrDie(ctx, config)
+	logger, level := sharedmain.SetupLoggerOrDie(ctx, component)
+	defer func() { _ = logger.Sync() }()
+	ctx = logging.WithLogger(ctx, logger)
+	klog.SetLogger(zapr.NewLogger(logger.Desugar()))
+	rest.SetDefaultWarningHandler(&logging.WarningHandler{Logger: logger})
+
+	sharedmain.CheckK8sClientMinimumVersionOrDie(ctx, logger)
+	watcher := sharedmain.SetupConfigMapWatchOrDie(ctx, logger)
+	election, err := sharedmain.GetLeaderElectionConfig(ctx)
+	if err != nil {
+		return fmt.Errorf("reading ConfigMap %q: %w", leaderelection.ConfigMapName(), err)
+	}
+	ctx = leaderelection.WithDynamicLeaderElectorBuilder(ctx, kubeclient.Get(ctx), election.GetComponentConfig(component))
+	profiling := k8sruntime.NewProfilingServer(logger.Named("pprof"))
+	metrics, traces := sharedmain.SetupObservabilityOrDie(ctx, component, logger, profiling)
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(metrics.Shutdown(last), traces.Shutdown(last)); err != nil {
+			logger.Errorw("Failed to send the last metrics and traces", zap.Error(err))
+		}
+	}()
+
+	controllers, webhooks := sharedmain.ControllersAndWebhooksFromCtors(ctx, watcher, constructors...)
+	sharedmain.WatchLoggingConfigOrDie(ctx, watcher, logger, level, component)
+	sharedmain.WatchObservabilityConfigOrDie(ctx, watcher, profiling, logger, component)
+	if err := watcher.Start(ctx.Done()); err != nil {
+		return fmt.Errorf("watching ConfigMaps in namespace %q: %w", system.Namespace(), err)
+	}
+	handler, err := webhook.New(ctx, webhooks)
+	if err != nil {
+		return fmt.Errorf("making the webhooks: %w", err)
+	}
+
+	// The first that fails stops all.
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(profiling.ListenAndServe)
+	group.Go(func() error { return serveWebhooks(ctx, handler) })
+	startInformers()
+	handler.InformersHaveSynced()
+	group.Go(func() error { return controller.StartAll(ctx, controllers...) })
+	group.Go(func() error { return injection.ServeHealthProbes(ctx, injection.HealthCheckDefaultPort) })
+	<-ctx.Done()
+	_ = profiling.Shutdown(context.WithoutCancel(ctx))
+	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func serveWebhooks(ctx context.Context, handler http.Handler) error {
+	// The environment can ask for another version of TLS (WEBHOOK_TLS_MIN_VERSION).
+	config, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
+	if err != nil {
+		return fmt.Errorf("configuring TLS: %w", err)
+	}
+	config.GetCertificate = certificate(ctx)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
+	if err != nil {
+		return fmt.Errorf("listening for webhooks: %w", err)
+	}
+	server := &serve.Server{Handler: handler, TLS: config, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
+	return server.Run(ctx, listener)
+}
+
+// certificate is the one in the Secret at the moment.
+func certificate(ctx context.Context) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	secrets, name := secretinformer.Get(ctx).Lister().Secrets(system.Namespace()), webhook.GetOptions(ctx).SecretName
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		secret, err := secrets.Get(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the webhook's certificate: %w", err)
+		}
+		pair, err := tls.X509KeyPair(secret.Data[certresources.ServerCert], secret.Data[certresources.ServerKey])
+		if err != nil {
+			return nil, fmt.Errorf("reading the webhook's certificate in Secret %q: %w", name, err)
+		}
+		return &pair, nil
+	}
+}

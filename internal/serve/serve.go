@@ -1,0 +1,117 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve serves webhooks over TLS, and stops without refusing a request.
+//
+// An API server keeps its connections to a webhook, and sends requests over
+// them as long as there are any, also after the endpoint is gone from the
+// Service. knative.dev/pkg's own server drains until no request has come for a
+// while. Under load that never happens, and it ends by SIGKILL, with requests
+// under way. This one closes each connection with the answer to its next
+// request, so that requests go to other replicas, and stops after a while in any case.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"knative.dev/pkg/network/handlers"
+)
+
+const (
+	// headerTimeout is what a client may take to send the header of a request.
+	headerTimeout = time.Minute
+	// lastAnswers is what the last requests may take that are under way: the
+	// longest that an API server waits for one of our webhooks.
+	lastAnswers = 10 * time.Second
+)
+
+// Server serves until it is told to stop.
+type Server struct {
+	Handler http.Handler
+	TLS     *tls.Config
+	Logger  *zap.SugaredLogger
+	// Quiet is the time without a request after which draining ends: long
+	// enough for every node to have heard that the endpoint is gone.
+	Quiet time.Duration
+	// Longest is the time after which draining ends in any case.
+	Longest time.Duration
+}
+
+// Run serves on listener until ctx is done, then drains, and returns when every
+// request is answered. While it drains, probes fail.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	drainer := &handlers.Drainer{Inner: s.Handler, QuietPeriod: s.Quiet}
+	var draining atomic.Bool
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if draining.Load() {
+				w.Header().Set("Connection", "close")
+			}
+			drainer.ServeHTTP(w, r)
+		}),
+		TLSConfig:         s.TLS,
+		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
+		ReadHeaderTimeout: headerTimeout,
+		// No HTTP/2: API servers don't speak it to webhooks, and others could
+		// open any number of streams.
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serving webhooks on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.Logger.Infof("Draining, for %v at most", s.Longest)
+	draining.Store(true)
+	drain(drainer, s.Longest)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	if err := server.Shutdown(last); err != nil {
+		return fmt.Errorf("answering the last requests: %w", err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving webhooks on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// drain returns when requests have ceased, or at the latest after the longest time.
+func drain(drainer *handlers.Drainer, longest time.Duration) {
+	ceased := make(chan struct{})
+	go func() {
+		drainer.Drain()
+		close(ceased)
+	}()
+	select {
+	case <-ceased:
+	case <-time.After(longest):
+		drainer.Reset()
+	}
+}
+
+// errorLog passes on what net/http has to say.
+type errorLog struct{ logger *zap.SugaredLogger }
+
+// Write implements io.Writer. A handshake that fails is the client's problem,
+// or happens before there is a certificate.
+func (e *errorLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.HasPrefix(text, "http: TLS handshake error") {
+		e.logger.Debug(text)
+	} else {
+		e.logger.Error(text)
+	}
+	return len(line), nil
+}

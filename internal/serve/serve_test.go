@@ -1,0 +1,155 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"k8s.io/client-go/util/cert"
+)
+
+const never = time.Hour
+
+// running is a server, and a client that keeps its connections, as an API server does.
+type running struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	stop   func()
+	ended  chan error
+	logged *observer.ObservedLogs
+}
+
+func run(t *testing.T, quiet, longest time.Duration, handler http.HandlerFunc) *running {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("webhook", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(certificate, key)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	core, logged := observer.New(zapcore.ErrorLevel)
+	server := &Server{
+		Handler: handler, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13},
+		Logger: zap.New(core).Sugar(), Quiet: quiet, Longest: longest,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{
+		t: t, url: "https://" + listener.Addr().String(), stop: stop, ended: make(chan error, 1), logged: logged,
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+	}
+	t.Cleanup(r.client.CloseIdleConnections)
+	go func() { r.ended <- server.Run(ctx, listener) }()
+	return r
+}
+
+// get returns the status, and whether the server closed the connection.
+func (r *running) get(agent string) (int, bool, error) {
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url, nil)
+	require.NoError(r.t, err)
+	request.Header.Set("User-Agent", agent)
+	response, err := r.client.Do(request)
+	if err != nil {
+		return 0, false, err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, response.Close, err
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
+func TestAServerThatDrainsAnswersAndClosesTheConnection(t *testing.T) {
+	r := run(t, never, never, ok)
+	status, closed, err := r.get("kube-apiserver")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.False(t, closed)
+
+	r.stop()
+	require.Eventually(t, func() bool {
+		status, closed, err = r.get("kube-apiserver")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+		return closed
+	}, time.Minute, time.Millisecond)
+	status, _, err = r.get("kube-probe/1.36")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, status, "it isn't ready any more")
+}
+
+func TestDrainingEndsThoughRequestsKeepComing(t *testing.T) {
+	r := run(t, never, 100*time.Millisecond, ok)
+	_, _, err := r.get("kube-apiserver")
+	require.NoError(t, err)
+	r.stop()
+	for {
+		select {
+		case err := <-r.ended:
+			require.NoError(t, err)
+			return
+		default:
+			// After the end there is nobody to connect to.
+			_, _, _ = r.get("kube-apiserver")
+		}
+	}
+}
+
+func TestDrainingEndsWhenRequestsHaveCeased(t *testing.T) {
+	r := run(t, 10*time.Millisecond, never, ok)
+	_, _, err := r.get("kube-apiserver")
+	require.NoError(t, err)
+	r.stop()
+	require.NoError(t, <-r.ended)
+	require.Empty(t, r.logged.All())
+}
+
+func TestARequestThatIsUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	r := run(t, time.Millisecond, time.Millisecond, func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-answer
+		w.WriteHeader(http.StatusOK)
+	})
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := r.get("kube-apiserver")
+		answered <- err
+	}()
+	<-arrived
+	r.stop()
+	require.Eventually(t, func() bool {
+		connection, err := net.Dial("tcp", r.url[len("https://"):])
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err != nil
+	}, time.Minute, time.Millisecond, "nobody can connect any more")
+	close(answer)
+	require.NoError(t, <-answered)
+	require.NoError(t, <-r.ended)
+}
+
+func TestAClientThatSpeaksNoTLSIsNoError(t *testing.T) {
+	r := run(t, time.Millisecond, never, ok)
+	connection, err := net.Dial("tcp", r.url[len("https://"):])
+	require.NoError(t, err)
+	_, err = connection.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, connection)
+	require.NoError(t, connection.Close())
+	r.stop()
+	require.NoError(t, <-r.ended)
+	require.Empty(t, r.logged.All())
+}
