@@ -30,6 +30,7 @@ import (
 	"knative.dev/pkg/webhook"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 
+	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/serve"
 )
 
@@ -83,6 +84,9 @@ func run(ctx context.Context, config *rest.Config, constructors ...injection.Con
 	handler.InformersHaveSynced()
 	group.Go(func() error { return controller.StartAll(ctx, controllers...) })
 	group.Go(func() error { return injection.ServeHealthProbes(ctx, injection.HealthCheckDefaultPort) })
+	if err := namespaces.CheckConfinement(ctx, kubeclient.Get(ctx), system.Namespace()); err != nil {
+		logger.Errorw("Looked whether the injector is confined", zap.Error(err))
+	}
 	<-ctx.Done()
 	_ = profiling.Shutdown(context.WithoutCancel(ctx))
 	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {

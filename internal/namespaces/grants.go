@@ -123,19 +123,24 @@ func (g grants) wanted(namespace string) (*rbacv1.RoleBinding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %q: %w", g.own, err)
 	}
-	return &rbacv1.RoleBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:      GrantName,
-			Namespace: namespace,
-			Labels:    partOf,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Namespace", Name: owner.Name, UID: owner.UID,
-			}},
-		},
-		RoleRef:  grantedRole,
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: serviceAccount, Namespace: g.own}},
-	}, nil
+	return grantOf(metav1.OwnerReference{
+		APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Namespace", Name: owner.Name, UID: owner.UID,
+	}, g.own, namespace), nil
+}
+
+// grantOf is the RoleBinding in a namespace that lets the injector, whose
+// namespace is own, look images up.
+func grantOf(owner metav1.OwnerReference, own, namespace string) *rbacv1.RoleBinding {
+	binding := &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: GrantName, Namespace: namespace, Labels: partOf},
+		RoleRef:    grantedRole,
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: serviceAccount, Namespace: own}},
+	}
+	if owner.UID != "" {
+		binding.OwnerReferences = []metav1.OwnerReference{owner}
+	}
+	return binding
 }
 
 func isCurrent(current, wanted *rbacv1.RoleBinding) bool {

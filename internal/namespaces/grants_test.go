@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -238,4 +239,33 @@ func TestAGrantThatWasReplacedMeanwhileIsNotDeleted(t *testing.T) {
 		return true, nil, apierrors.NewConflict(rbacv1.Resource("rolebindings"), GrantName, errors.New("the UID is another"))
 	})
 	require.NoError(t, w.reconcile("a"))
+}
+
+func TestAnInjectorThatNoPolicyConfinesNotices(t *testing.T) {
+	bindings := schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}
+	for what, test := range map[string]struct {
+		answer error
+		says   string
+	}{
+		"confined":       {apierrors.NewForbidden(bindings, GrantName, errors.New("ValidatingAdmissionPolicy 'grants.entrypointer.dev' denied request")), ""},
+		"open":           {nil, "it could grant itself the secrets"},
+		"without rights": {apierrors.NewForbidden(bindings, GrantName, errors.New("cannot patch")), "finding out whether policies confine the injector"},
+		"unreachable":    {errors.New("no route to host"), "no route to host"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.PrependReactor("patch", "rolebindings", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				patch := action.(clienttesting.PatchActionImpl)
+				require.Equal(t, own, patch.GetNamespace())
+				require.Equal(t, []string{metav1.DryRunAll}, patch.PatchOptions.DryRun, "it is never granted")
+				return true, &rbacv1.RoleBinding{}, test.answer
+			})
+			err := CheckConfinement(t.Context(), client, own)
+			if test.says == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, test.says)
+			}
+		})
+	}
 }
