@@ -6,7 +6,11 @@ package admission
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"slices"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,10 +98,27 @@ func withCABundle(current *admissionregistrationv1.MutatingWebhookConfiguration,
 		changed = true
 	}
 	for i := range wanted.Webhooks {
-		if config := &wanted.Webhooks[i].ClientConfig; !bytes.Equal(config.CABundle, ca) {
-			config.CABundle = ca
+		config := &wanted.Webhooks[i].ClientConfig
+		if bundle := bundleOf(ca, config.CABundle); !bytes.Equal(config.CABundle, bundle) {
+			config.CABundle = bundle
 			changed = true
 		}
 	}
 	return wanted, changed
+}
+
+// bundleOf has the CA, and the one of before, whose certificate is served until
+// every API server knows the new one (serve.Overlap). What is no CA, or has
+// expired, goes.
+func bundleOf(ca, current []byte) []byte {
+	rest := bytes.TrimPrefix(current, ca)
+	block, _ := pem.Decode(rest)
+	if block == nil || bytes.Contains(ca, pem.EncodeToMemory(block)) {
+		return ca
+	}
+	former, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || !former.IsCA || time.Now().After(former.NotAfter) {
+		return ca
+	}
+	return slices.Concat(ca, pem.EncodeToMemory(block))
 }
