@@ -101,7 +101,8 @@ func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("configuring TLS: %w", err)
 	}
-	config.GetCertificate = certificate(ctx)
+	certificates := &serve.Certificates{Read: certificate(ctx)}
+	config.GetCertificate = certificates.Get
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
@@ -110,10 +111,10 @@ func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	return server.Run(ctx, listener)
 }
 
-// certificate is the one in the Secret at the moment.
-func certificate(ctx context.Context) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// certificate reads the one that is in the Secret at the moment.
+func certificate(ctx context.Context) func() (*tls.Certificate, error) {
 	secrets, name := secretinformer.Get(ctx).Lister().Secrets(system.Namespace()), webhook.GetOptions(ctx).SecretName
-	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func() (*tls.Certificate, error) {
 		secret, err := secrets.Get(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading the webhook's certificate: %w", err)
