@@ -67,8 +67,19 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 			response.Warnings = append(response.Warnings, "entrypointer: "+err.Error())
 		}
 	}
+	if setByHand(&now, &before) && !follows(&now, want) {
+		response.Warnings = append(response.Warnings, fmt.Sprintf(
+			"entrypointer: the label %s follows the annotation of that name, and is put right; annotate the namespace instead", labelKey))
+	}
 	response.Warnings = append(response.Warnings, pod.UnheededByNamespace(now.Annotations)...)
 	return response
+}
+
+// setByHand says whether this write changes the label, which nobody needs to.
+func setByHand(now, before *corev1.Namespace) bool {
+	value, labelled := now.Labels[labelKey]
+	was, wasLabelled := before.Labels[labelKey]
+	return labelled != wasLabelled || value != was
 }
 
 func labelPatch(ns *corev1.Namespace, want bool) []jsonpatch.Operation {

@@ -88,6 +88,34 @@ func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 	}
 }
 
+func TestALabelThatSomebodySetsByHandIsRemovedWithAWarning(t *testing.T) {
+	plain := namespace("a", nil, nil)
+	for what, test := range map[string]struct {
+		before, now *corev1.Namespace
+		warns       bool
+	}{
+		"on a new namespace":              {nil, namespace("a", nil, new("true")), true},
+		"later":                           {plain, namespace("a", nil, new("true")), true},
+		"on one that opted out":           {namespace("a", new("false"), nil), namespace("a", new("false"), new("true")), true},
+		"another value":                   {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("false")), true},
+		"it goes with the annotation":     {namespace("a", new("true"), new("true")), namespace("a", nil, new("true")), false},
+		"it comes with the annotation":    {plain, namespace("a", new("true"), new("true")), false},
+		"the webhook has set it already":  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true")), false},
+		"it is removed by hand, in a way": {namespace("a", new("true"), new("true")), namespace("a", new("true"), nil), true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			response := admit(t, test.now, test.before)
+			require.True(t, response.Allowed)
+			if !test.warns {
+				require.Empty(t, response.Warnings)
+				return
+			}
+			require.Len(t, response.Warnings, 1)
+			require.Contains(t, response.Warnings[0], "the label entrypointer.dev/inject follows the annotation of that name")
+		})
+	}
+}
+
 func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {
 	good, bad := namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true"))
 	good.Annotations["entrypointer.dev/timeout"] = "1h"
