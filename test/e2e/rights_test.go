@@ -268,6 +268,14 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 	require.ErrorContains(t, err, "webhooks.entrypointer.dev")
 }
 
+// As it does when it starts.
+func TestTheInjectorFindsItselfConfined(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, namespaces.CheckConfinement(t.Context(), asInjector(t), kit.SystemNamespace))
+	require.ErrorContains(t, namespaces.CheckConfinement(t.Context(), cluster.Kube, kit.SystemNamespace), "it could grant itself",
+		"an administrator is somebody whom the policies don't name")
+}
+
 func TestWhoeverTakesTheInjectorOverCanNotHaveItsWebhooksDeleted(t *testing.T) {
 	t.Parallel()
 	injector := asInjector(t).AdmissionregistrationV1()
