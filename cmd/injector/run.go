@@ -76,21 +76,41 @@ func run(ctx context.Context, config *rest.Config, constructors ...injection.Con
 		return fmt.Errorf("making the webhooks: %w", err)
 	}
 
-	// The first that fails stops all.
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(profiling.ListenAndServe)
-	group.Go(func() error { return serveWebhooks(ctx, handler) })
-	startInformers()
-	handler.InformersHaveSynced()
-	group.Go(func() error { return controller.StartAll(ctx, controllers...) })
-	group.Go(func() error { return injection.ServeHealthProbes(ctx, injection.HealthCheckDefaultPort) })
-	if err := namespaces.CheckConfinement(ctx, kubeclient.Get(ctx), system.Namespace()); err != nil {
-		logger.Errorw("Looked whether the injector is confined", zap.Error(err))
+	parts := []func(context.Context) error{
+		func(context.Context) error { return profiling.ListenAndServe() },
+		func(ctx context.Context) error { <-ctx.Done(); return profiling.Shutdown(context.WithoutCancel(ctx)) },
+		func(ctx context.Context) error { return serveWebhooks(ctx, handler) },
+		func(ctx context.Context) error {
+			startInformers()
+			handler.InformersHaveSynced()
+			return controller.StartAll(ctx, controllers...)
+		},
+		func(ctx context.Context) error {
+			return injection.ServeHealthProbes(ctx, injection.HealthCheckDefaultPort)
+		},
+		checkConfinement,
 	}
-	<-ctx.Done()
-	_ = profiling.Shutdown(context.WithoutCancel(ctx))
-	if err := group.Wait(); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	return together(ctx, parts)
+}
+
+// together runs the parts until all have returned. The first that fails stops the others.
+func together(ctx context.Context, parts []func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		group.Go(func() error {
+			if err := part(ctx); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// checkConfinement only tells: an injector that isn't confined does its work.
+func checkConfinement(ctx context.Context) error {
+	if err := namespaces.CheckConfinement(ctx, kubeclient.Get(ctx), system.Namespace()); err != nil {
+		logging.FromContext(ctx).Errorw("Looked whether the injector is confined", zap.Error(err))
 	}
 	return nil
 }
