@@ -16,11 +16,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	plugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/admissionregistration"
+	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
+	registrationvalidation "k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
 	"sigs.k8s.io/yaml"
 )
 
@@ -40,6 +48,43 @@ func shipped[T any](t *testing.T, file, kind, name string) T {
 	}
 	require.Fail(t, "no such object", "%s %s in %s", kind, name, file)
 	panic("unreachable")
+}
+
+// The API server compiles what is installed, and looks at each field, before anybody is confined by it.
+func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "config", "webhook", "*.yaml"))
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, document := range splitYAML(text) {
+			object, kind, err := legacyscheme.Codecs.UniversalDeserializer().Decode(document, nil, nil)
+			require.NoError(t, err, "%s", file)
+			legacyscheme.Scheme.Default(object)
+			internal, err := legacyscheme.Scheme.ConvertToVersion(object, schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal})
+			require.NoError(t, err, "%s", file)
+			var wrong field.ErrorList
+			switch object := internal.(type) {
+			case *admissionregistration.ValidatingAdmissionPolicy:
+				wrong = registrationvalidation.ValidateValidatingAdmissionPolicy(object)
+			case *admissionregistration.ValidatingAdmissionPolicyBinding:
+				wrong = registrationvalidation.ValidateValidatingAdmissionPolicyBinding(object)
+			case *admissionregistration.MutatingWebhookConfiguration:
+				wrong = registrationvalidation.ValidateMutatingWebhookConfiguration(object)
+			case *admissionregistration.ValidatingWebhookConfiguration:
+				wrong = registrationvalidation.ValidateValidatingWebhookConfiguration(object)
+			default:
+				continue
+			}
+			require.NoError(t, wrong.ToAggregate(), "%s", file)
+			counts[kind.Kind]++
+		}
+	}
+	require.Equal(t, map[string]int{
+		"ValidatingAdmissionPolicy": 6, "ValidatingAdmissionPolicyBinding": 6,
+		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 1,
+	}, counts)
 }
 
 // request is what an API server is asked to do, by somebody.
