@@ -31,7 +31,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/credentials"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -53,6 +53,10 @@ func NewAdmissionController(images Images) func(context.Context, configmap.Watch
 		if err != nil {
 			logger.Fatalw("Failed to make a client for lookups", zap.Error(err))
 		}
+		services, err := serviceAddresses(ctx, client)
+		if err != nil {
+			logger.Warnw("Lookups may connect to services of this cluster, but for its API server", zap.Error(err))
+		}
 		metrics, err := newMetrics(otel.GetMeterProvider())
 		if err != nil {
 			logger.Fatalw("Failed to register metrics", zap.Error(err))
@@ -62,7 +66,7 @@ func NewAdmissionController(images Images) func(context.Context, configmap.Watch
 		w := &wrapper{
 			images:  images,
 			config:  config.NewStore(logger, watcher),
-			lookups: &lookups{credentials: lookup.PodCredentials(client), metrics: metrics},
+			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
 			metrics: metrics,
 			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
 			namespaces: namespaces{
@@ -100,7 +104,11 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if err := json.Unmarshal(request.Object.Raw, &before); err != nil {
 		return admission.Malformed(err)
 	}
-	result, err := w.decide(ctx, request.Namespace, &before)
+	namespace, refused := w.optedIn(ctx, request)
+	if namespace == nil {
+		return refused
+	}
+	result, err := w.decide(ctx, namespace, &before)
 	outcome := result.Outcome
 	if err != nil {
 		err = fmt.Errorf("%s: %w", describe(&before), err)
@@ -128,7 +136,27 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	return response
 }
 
-func (w *wrapper) decide(ctx context.Context, namespace string, before *corev1.Pod) (pod.Result, error) {
+// optedIn returns the namespace of a pod that is about to be created there, if
+// it opted in, or else the answer. The API server doesn't ask about others, but
+// it isn't the only one that can reach us: whoever else asks shall neither have
+// us use the credentials of a namespace that has nothing to do with us, nor
+// create events there.
+func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
+	if request.Operation != admissionv1.Create || request.Resource.Resource != "pods" || request.SubResource != "" {
+		return nil, admission.Allow(nil)
+	}
+	namespace, err := w.namespaces.get(ctx, request.Namespace)
+	if err != nil {
+		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
+	}
+	if !optedIn(namespace) {
+		w.metrics.decided(ctx, pod.NotOptedIn, "", 0)
+		return nil, admission.Allow(nil)
+	}
+	return namespace, nil
+}
+
+func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {
 	current := w.config.Load()
 	lookuper, err := w.lookups.under(current)
 	if err != nil {
@@ -136,18 +164,14 @@ func (w *wrapper) decide(ctx context.Context, namespace string, before *corev1.P
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
-	ofNamespace, err := w.namespaces.defaults(ctx, namespace)
-	if err != nil {
-		return pod.Result{}, err
-	}
 	injector := &pod.Injector{
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,
 		Lookup:          lookuper,
 		Policy:          current.Policy,
-		Defaults:        []pod.Defaults{ofNamespace, current.Defaults},
+		Defaults:        []pod.Defaults{pod.NamespaceDefaults(namespace.Name, namespace.Annotations), current.Defaults},
 	}
-	return injector.Inject(ctx, namespace, before)
+	return injector.Inject(ctx, namespace.Name, before)
 }
 
 // outcomeOf names the outcome of a pod that is refused.

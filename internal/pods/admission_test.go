@@ -51,7 +51,10 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 		events:  &events{recorder},
 		namespaces: namespaces{
 			cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
-			client: fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}),
+			client: fake.NewClientset(
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/inject": "true"}}},
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+			),
 		},
 	}
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
@@ -91,7 +94,7 @@ func TestAPodIsPatched(t *testing.T) {
 }
 
 func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
-	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/timeout": "1h"}}}
+	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/inject": "true", "entrypointer.dev/timeout": "1h"}}}
 	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	require.NoError(t, known.Add(tenant))
 	for name, n := range map[string]namespaces{
@@ -136,6 +139,29 @@ func TestADryRunHasNoSideEffects(t *testing.T) {
 	request.DryRun = &dry
 	require.False(t, w.admit(logtesting.TestContextWithLogger(t), request).Allowed)
 	require.Empty(t, recorder.Events)
+}
+
+// Any pod can post to the Service of the webhook.
+func TestWhatTheAPIServerWouldNotAskHasNoEffect(t *testing.T) {
+	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
+		"a namespace that didn't opt in": func(r *admissionv1.AdmissionRequest) { r.Namespace = "other" },
+		"a namespace that isn't there":   func(r *admissionv1.AdmissionRequest) { r.Namespace = "missing" },
+		"another operation":              func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
+		"another resource":               func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "secrets" },
+		"a subresource":                  func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, recorder := newWrapper(t, nil, func(_ context.Context, query lookup.Query) (*lookup.Image, error) {
+				t.Errorf("a registry was asked for %q", query.Image)
+				return nil, os.ErrNotExist
+			})
+			request := review(t, "testdata/review.json")
+			change(request)
+			response := w.admit(logtesting.TestContextWithLogger(t), request)
+			require.Empty(t, response.Patch)
+			require.Empty(t, recorder.Events)
+		})
+	}
 }
 
 func TestAWaivedLookupWarns(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 // under the old configuration is answered under the new one.
 type lookups struct {
 	credentials lookup.Credentials
+	services    []netip.Prefix // addresses of the cluster's services
 	metrics     *metrics
 
 	mu       sync.Mutex
@@ -34,7 +36,9 @@ func (l *lookups) under(current *config.Config) (lookup.Lookuper, error) {
 		return l.lookuper, nil
 	}
 	if l.config == nil || !reflect.DeepEqual(l.config.Lookup, current.Lookup) {
-		lookuper, err := lookup.New(l.credentials, current.Lookup, config.MaxLookupTimeout)
+		options := current.Lookup
+		options.Services = l.services
+		lookuper, err := lookup.New(l.credentials, options, config.MaxLookupTimeout)
 		if err != nil {
 			return nil, fmt.Errorf("preparing lookups: %w", err)
 		}

@@ -65,12 +65,12 @@ func TestThePageListsEveryMetricWithItsLabels(t *testing.T) {
 func TestThePageListsEveryResultOfALookup(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
-	for _, source := range []lookup.Source{lookup.Static, lookup.Remembered, lookup.Cached, lookup.Fetched} {
+	for _, source := range []lookup.Source{lookup.Static, lookup.Remembered, lookup.Cached, lookup.Fetched, lookup.Opened} {
 		require.Contains(t, string(page), "`"+string(source)+"`")
 	}
 	for _, reason := range []lookup.Reason{
 		lookup.InvalidReference, lookup.NotAllowed, lookup.CredentialsError, lookup.Unauthorized, lookup.NotFound,
-		lookup.TooManyRequests, lookup.RegistryError, lookup.Untrusted, lookup.Unreachable, lookup.Timeout, lookup.NotAnImage,
+		lookup.TooManyRequests, lookup.RegistryError, lookup.Untrusted, lookup.Unreachable, lookup.Timeout, lookup.Busy, lookup.NotAnImage,
 	} {
 		require.Contains(t, string(page), "`"+string(reason)+"`")
 	}

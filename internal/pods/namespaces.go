@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -21,15 +22,21 @@ type namespaces struct {
 	client kubernetes.Interface
 }
 
-// defaults are the options that a namespace has for its pods. The first pod of
-// a namespace may be there before the cache has heard of that.
-func (n namespaces) defaults(ctx context.Context, name string) (pod.Defaults, error) {
+// get returns a namespace. The first pod of a namespace may be there before the
+// cache has heard of that.
+func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.cached.Get(name)
 	if apierrors.IsNotFound(err) {
 		namespace, err = n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil {
-		return pod.Defaults{}, fmt.Errorf("reading the options of namespace %q: %w; try again", name, err)
+		return nil, fmt.Errorf("reading namespace %q: %w; try again", name, err)
 	}
-	return pod.NamespaceDefaults(namespace.Name, namespace.Annotations), nil
+	return namespace, nil
+}
+
+// optedIn says whether the API server may well ask about pods of a namespace: it
+// selects by the label, which follows the annotation.
+func optedIn(namespace *corev1.Namespace) bool {
+	return namespace.Annotations[pod.InjectAnnotation] == "true" || namespace.Labels[pod.InjectAnnotation] == "true"
 }

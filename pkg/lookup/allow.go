@@ -6,6 +6,8 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,11 +23,15 @@ type AllowList struct {
 }
 
 // Pattern names a registry ("registry.example:5000"), all registries below a
-// domain ("*.example"), or a part of a registry ("registry.example/team").
+// domain ("*.example"), a part of a registry ("registry.example/team"), or all
+// registries ("*").
 type Pattern struct{ host, path string }
 
 // ParsePattern parses a pattern in the form that [Pattern] describes.
 func ParsePattern(text string) (Pattern, error) {
+	if text == anything {
+		return Pattern{host: anything}, nil
+	}
 	concrete := text
 	domain, wild := strings.CutPrefix(text, "*.")
 	if wild {
@@ -41,6 +47,9 @@ func ParsePattern(text string) (Pattern, error) {
 	return pattern, nil
 }
 
+// anything is the pattern of all registries.
+const anything = "*"
+
 // anyHost stands for the wildcard, which no name of a host may contain.
 const anyHost = "any."
 
@@ -55,7 +64,7 @@ func parsePattern(text string) (Pattern, error) {
 	if err != nil {
 		return Pattern{}, err
 	}
-	if begun.Context().RegistryStr() != registry.Name() {
+	if begun.RegistryStr() != registry.Name() {
 		return Pattern{}, fmt.Errorf("%q is the beginning of a name, not of a registry", text)
 	}
 	return Pattern{host: registry.Name(), path: path}, nil
@@ -65,12 +74,20 @@ func parsePattern(text string) (Pattern, error) {
 func (p Pattern) String() string { return strings.TrimSuffix(p.host+"/"+p.path, "/") }
 
 func (p Pattern) matches(repository name.Repository) bool {
-	host := repository.RegistryStr()
+	return p.matchesHost(repository.RegistryStr()) && (p.path == "" || strings.HasPrefix(repository.RepositoryStr()+"/", p.path+"/"))
+}
+
+func (p Pattern) matchesHost(host string) bool {
 	domain, wild := strings.CutPrefix(p.host, "*")
-	if host != p.host && (!wild || !strings.HasSuffix(host, domain)) {
-		return false
+	return host == p.host || wild && strings.HasSuffix(host, domain)
+}
+
+// named is the host that the pattern names, without its port; a wildcard names none.
+func (p Pattern) named() (host string, ok bool) {
+	if strings.HasPrefix(p.host, "*") {
+		return "", false
 	}
-	return p.path == "" || strings.HasPrefix(repository.RepositoryStr()+"/", p.path+"/")
+	return (&url.URL{Host: p.host}).Hostname(), true
 }
 
 func (l AllowList) allows(namespace string, repository name.Repository) bool {
@@ -78,7 +95,28 @@ func (l AllowList) allows(namespace string, repository name.Repository) bool {
 		return true
 	}
 	matches := func(p Pattern) bool { return p.matches(repository) }
+	return l.has(namespace, matches)
+}
+
+// allowsHost says whether any part of a registry is allowed.
+func (l AllowList) allowsHost(namespace, host string) bool {
+	return l.has(namespace, func(p Pattern) bool { return p.matchesHost(host) })
+}
+
+func (l AllowList) has(namespace string, matches func(Pattern) bool) bool {
 	return slices.ContainsFunc(l.Everywhere, matches) || slices.ContainsFunc(l.Namespaces[namespace], matches)
+}
+
+// hosts are those that the list names, without ports.
+func (l AllowList) hosts() (hosts []string) {
+	for _, patterns := range append(slices.Collect(maps.Values(l.Namespaces)), l.Everywhere) {
+		for _, pattern := range patterns {
+			if host, ok := pattern.named(); ok {
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	return hosts
 }
 
 // Restrict answers queries for what the list allows. For anything else, no
@@ -96,8 +134,8 @@ func (r *restricted) Lookup(ctx context.Context, query Query) (*Image, error) {
 	if err != nil {
 		return nil, &Error{Query: query, Reason: InvalidReference, Err: err}
 	}
-	if !r.list.allows(query.Namespace, ref.Context()) {
-		return nil, newError(query, &notAllowedError{what: fmt.Sprintf("repository %q", ref.Context().Name())})
+	if !r.list.allows(query.Namespace, ref.Repository) {
+		return nil, newError(query, &notAllowedError{what: fmt.Sprintf("repository %q", ref.Name())})
 	}
 	return r.next.Lookup(ctx, query)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
@@ -40,7 +41,7 @@ func BenchmarkCachedLookup(b *testing.B) {
 	config := []byte(`{"os":"linux","architecture":"amd64","config":{"Entrypoint":["/entry"]}}`)
 	image := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":%q,"digest":%q,"size":%d},"layers":[]}`,
 		types.OCIManifestSchema1, types.OCIConfigJSON, digestOf(config), len(config))
-	transport := answering(func(w http.ResponseWriter, r *http.Request) {
+	transport := registrytest.Answering(func(w http.ResponseWriter, r *http.Request) {
 		body := image
 		if strings.Contains(r.URL.Path, "/blobs/") {
 			body = config
@@ -52,7 +53,7 @@ func BenchmarkCachedLookup(b *testing.B) {
 			_, _ = w.Write(body)
 		}
 	})
-	asked := lookup.NewRegistry(anonymous, transport, nil)
+	asked := lookup.NewRegistry(anonymous, transport, lookup.Options{})
 	query := lookup.Query{Image: "registry.example/team/app:1.2.3", Namespace: "tenant"}
 	b.ReportAllocs()
 	for b.Loop() {

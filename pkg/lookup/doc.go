@@ -27,5 +27,13 @@
 // before a cached answer is given (see [Registry]), so that nobody learns the
 // command line of an image that they could not have pulled.
 //
+// # Who answers it
+//
+// Whoever may create a pod chooses the registry, so nothing that it says is
+// believed, and what it can make us hold, read or connect to is bounded: each
+// request goes out and each answer comes in through one gate (gate.go,
+// addresses.go), and what is scarce is shared between namespaces. An error tells
+// nothing of an answer that isn't a registry's own word.
+//
 // The package caches facts. What to do with them is its caller's decision.
 package lookup

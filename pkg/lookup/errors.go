@@ -6,12 +6,19 @@ package lookup
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,8 +39,14 @@ const (
 	Untrusted        Reason = "Untrusted"        // the registry's certificate isn't signed by a CA that we know
 	Unreachable      Reason = "Unreachable"      // no answer: name or network
 	Timeout          Reason = "Timeout"          // no answer in time
+	Busy             Reason = "Busy"             // not asked in time: too many lookups are under way
 	NotAnImage       Reason = "NotAnImage"       // there is something, but nothing that a container could run
 )
+
+// isOutage says whether the registry, or the way to it, may well be down.
+func (r Reason) isOutage() bool {
+	return slices.Contains([]Reason{TooManyRequests, RegistryError, Unreachable, Timeout, Busy}, r)
+}
 
 // Error is a failed lookup.
 type Error struct {
@@ -46,7 +59,7 @@ type Error struct {
 
 // Error names the image, who asked, what the registry said, and the way out.
 func (e *Error) Error() string {
-	return fmt.Sprintf("looking up image %q for namespace %q: %s: %v; %s",
+	return fmt.Sprintf("looking up image %.1024q for namespace %q: %s: %v; %s",
 		e.Query.Image, e.Query.Namespace, e.Reason, e.Err, e.wayOut())
 }
 
@@ -98,21 +111,24 @@ type attempts struct {
 // Error says what the registry said to the first, which were meant for it more
 // than those that followed.
 func (a *attempts) Error() string {
-	var words []string
+	var texts []string
 	if len(a.refusals) > 0 {
-		words = append(words, presentable(a.refusals[0]).Error())
+		texts = append(texts, presentable(a.refusals[0]).Error())
 	}
-	if more := len(a.refusals) - 1; more > 0 {
-		words = append(words, fmt.Sprintf("so it did to %d more attempts with other credentials", more))
+	switch more := len(a.refusals) - 1; {
+	case more == 1:
+		texts = append(texts, "and the same to another credential")
+	case more > 1:
+		texts = append(texts, fmt.Sprintf("and the same to %d other credentials", more))
 	}
 	for i, problem := range a.problems {
 		if i == shownProblems {
-			words = append(words, fmt.Sprintf("and %d more", len(a.problems)-i))
+			texts = append(texts, fmt.Sprintf("and %d more", len(a.problems)-i))
 			break
 		}
-		words = append(words, problem.Error())
+		texts = append(texts, shorten(problem.Error()))
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(texts, "; ")
 }
 
 func (a *attempts) reason() Reason {
@@ -127,16 +143,150 @@ func (a *attempts) reason() Reason {
 	return reasonOf(a.refusals[0])
 }
 
-// presentable leaves out the body of an answer that isn't a registry's error.
-// The text goes to whoever created the pod, who may have named any service
-// that we can reach as a registry, and must not read it through us.
+// presentable puts an error into words of ours, but for what a registry says in
+// an error document of its own. The text goes to whoever created the pod, who
+// may have named any service that we can reach as a registry, and must not read
+// it through us: neither its answers nor its banner, not even their hash.
 func presentable(err error) error {
-	answer, ok := errors.AsType[*transport.Error](err)
-	if !ok || len(answer.Errors) > 0 {
-		return err
+	var (
+		said    *transport.Error
+		network *net.OpError
+		name    *net.DNSError
+		header  tls.RecordHeaderError
+	)
+	switch {
+	case isOurs(err):
+		return innermost(err)
+	case errors.As(err, &said):
+		return errors.New(words(said))
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return errors.New("the registry gave no answer in time")
+	case reasonOf(err) == Untrusted:
+		return errors.New(untrusted(err))
+	case errors.As(err, &header):
+		return errors.New("the registry doesn't speak TLS")
+	case errors.As(err, &name):
+		return fmt.Errorf("resolving the name %q: %s", shorten(name.Name), name.Err)
+	case errors.As(err, &network) && network.Op == "dial":
+		return fmt.Errorf("connecting to the registry: %w", deepest(network))
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the connection to the registry broke")
+	default:
+		return errors.New("the answer isn't a registry's")
 	}
-	return fmt.Errorf("the registry answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 }
+
+// isOurs says whether an error was worded here.
+func isOurs(err error) bool { return innermost(err) != nil }
+
+// innermost is the error of ours that is in err, without what libraries put around it.
+func innermost(err error) error {
+	var (
+		tried      *attempts
+		notImage   *notAnImageError
+		notAllowed *notAllowedError
+		tooMany    *tooManyRequestsError
+		tooLong    *tooLongError
+		strange    *strangeError
+		busy       *busyError
+	)
+	switch {
+	case errors.As(err, &tried):
+		return tried
+	case errors.As(err, &notImage):
+		return notImage
+	case errors.As(err, &notAllowed):
+		return notAllowed
+	case errors.As(err, &tooMany):
+		return tooMany
+	case errors.As(err, &tooLong):
+		return tooLong
+	case errors.As(err, &strange):
+		return strange
+	case errors.As(err, &busy):
+		return busy
+	}
+	return nil
+}
+
+// deepest is the system's word for what went wrong.
+func deepest(err error) error {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number
+	}
+	return errors.New("it failed")
+}
+
+// untrusted says what is wrong with a certificate, without what is in it.
+func untrusted(err error) string {
+	var (
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &hostname):
+		return "the registry's certificate is for other names"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the registry's certificate has expired, or isn't valid yet"
+	default:
+		return "the registry's certificate isn't signed by a CA that is known"
+	}
+}
+
+// registryErrors are the codes of a registry's error document
+// (https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes,
+// and those that distribution has beside them).
+var registryErrors = []transport.ErrorCode{
+	transport.BlobUnknownErrorCode, transport.DigestInvalidErrorCode, transport.ManifestBlobUnknownErrorCode,
+	transport.ManifestInvalidErrorCode, transport.ManifestUnknownErrorCode, transport.NameInvalidErrorCode,
+	transport.NameUnknownErrorCode, transport.SizeInvalidErrorCode, transport.TagInvalidErrorCode,
+	transport.UnauthorizedErrorCode, transport.DeniedErrorCode, transport.UnsupportedErrorCode,
+	transport.TooManyRequestsErrorCode, transport.UnavailableErrorCode, transport.UnknownErrorCode,
+}
+
+// words are a registry's: its status, and the first error of its document.
+func words(said *transport.Error) string {
+	status := fmt.Sprintf("the registry answered %d %s", said.StatusCode, http.StatusText(said.StatusCode))
+	for _, one := range said.Errors {
+		if slices.Contains(registryErrors, one.Code) {
+			return fmt.Sprintf("%s: %s: %s", status, one.Code, shorten(one.Message))
+		}
+	}
+	return status
+}
+
+// maxQuoted is how much of what somebody else wrote is repeated, in bytes.
+const maxQuoted = 200
+
+// shorten cuts what somebody else wrote, and leaves out what can't be printed.
+func shorten(text string) string {
+	cut := text[:min(len(text), maxQuoted)]
+	cut = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, cut)
+	if len(text) > maxQuoted {
+		cut += "..."
+	}
+	return cut
+}
+
+// busyError is for a lookup that waited for others until its time was over.
+type busyError struct{ cause error }
+
+func (e *busyError) Error() string {
+	return "too many lookups are under way, of this namespace or of all; this one waited until its time was over"
+}
+
+func (e *busyError) Unwrap() error { return e.cause }
+
+// strangeError is for an answer that a registry doesn't give.
+type strangeError struct{ what string }
+
+func (e *strangeError) Error() string { return e.what }
 
 // notAllowedError is for what the operator's configuration rules out.
 type notAllowedError struct{ what string }
@@ -157,10 +307,15 @@ func reasonOf(err error) Reason {
 		tooMany    *tooManyRequestsError
 		untrusted  *tls.CertificateVerificationError
 		tried      *attempts
+		busy       *busyError
+		redirected *url.Error
+		strange    *strangeError
 	)
 	switch {
 	case errors.As(err, &tried):
 		return tried.reason()
+	case errors.As(err, &busy):
+		return Busy
 	case errors.As(err, &notImage):
 		return NotAnImage
 	case errors.As(err, &notAllowed):
@@ -173,13 +328,23 @@ func reasonOf(err error) Reason {
 		return Timeout
 	case errors.As(err, &answer):
 		return reasonOfStatus(answer.StatusCode)
+	case errors.As(err, &strange):
+		return RegistryError
 	case errors.As(err, &network) && network.Timeout():
 		return Timeout
+	case errors.As(err, &redirected) && !isNetwork(redirected.Err):
+		return RegistryError
 	case errors.As(err, &network):
 		return Unreachable
 	default:
 		return RegistryError
 	}
+}
+
+// isNetwork says whether an http.Client failed below HTTP.
+func isNetwork(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // reasonOfProblem tells what is wrong with the pod's credentials from what is

@@ -5,41 +5,38 @@ package lookup
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
-	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/entrypointer/entrypointer/internal/tenants"
 )
 
-// Whoever may create a pod chooses the registry that we ask, so what it can
-// make us hold is bounded everywhere: an answer ([MaxManifestBytes],
-// [MaxConfigBytes]), what is kept of it, and how many are read at a time.
 const (
-	// maxDigests bounds the cache of facts, maxArgvBytes what an entry weighs,
-	// over all of an image's platforms. A real one is a few hundred bytes, and
-	// Linux starts no process with a single word of more than 128 KiB.
-	maxDigests   = 1024
-	maxArgvBytes = 128 << 10
-	// factsTTL lets unused entries go. Facts don't expire: a digest says the same for ever.
+	// factsBytes bounds the cache of facts, factsShare what one namespace has
+	// in it. The facts of a real image are a few hundred bytes.
+	factsBytes = 32 << 20
+	factsShare = 4 << 20
+	// factsTTL lets unused facts go. They don't expire: a digest says the same for ever.
 	factsTTL = 24 * time.Hour
+	// maxArgvBytes is how long the command lines of an image are, over all of its
+	// platforms. Linux starts no process with a single word of more than 128 KiB.
+	maxArgvBytes = 128 << 10
 	// maxPlatforms is how many platforms of an index are read. The largest
 	// official images have about a dozen.
 	maxPlatforms = 32
 	// platformsAtOnce is how many of them are read concurrently.
 	platformsAtOnce = 4
-	// fetchesAtOnce is how many images are read concurrently, parsesAtOnce how
-	// many configs are: parsed, hostile JSON is many times its size.
-	fetchesAtOnce = 32
-	parsesAtOnce  = 2
+	// parsesAtOnce is how many answers are parsed concurrently: hostile JSON takes
+	// a processor for a while.
+	parsesAtOnce = 2
 )
 
 // facts are what digests say, and a cache of it.
@@ -47,44 +44,37 @@ type facts struct {
 	// known is by repository and digest, as a string, not by digest alone: it
 	// is the registry that says which digest it opened, and a hostile one would
 	// name another tenant's.
-	known   *cache.LRUExpireCache // -> []Config
-	fetches *semaphore.Weighted
-	parses  *semaphore.Weighted
+	known  *tenants.Cache[[]Config]
+	parses *semaphore.Weighted
 }
 
 func newFacts() *facts {
 	return &facts{
-		known:   cache.NewLRUExpireCache(maxDigests),
-		fetches: semaphore.NewWeighted(fetchesAtOnce),
-		parses:  semaphore.NewWeighted(parsesAtOnce),
+		known:  tenants.NewCache[[]Config](factsBytes, factsShare),
+		parses: semaphore.NewWeighted(parsesAtOnce),
 	}
 }
 
 // of returns the facts of a digest that the asker was found to have access to.
-func (f *facts) of(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Config, Source, error) {
-	key := ref.String()
-	if cached, ok := f.known.Get(key); ok {
-		return cached.([]Config), Cached, nil
+func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, Source, error) {
+	key := reference{Repository: from.repository, digest: opened}.String()
+	if known, ok := f.known.Get(key); ok {
+		return known, Cached, nil
 	}
-	if err := f.fetches.Acquire(ctx, 1); err != nil {
-		return nil, "", err
-	}
-	defer f.fetches.Release(1)
-	configs, err := f.fetch(ctx, puller, ref)
+	configs, err := f.fetch(ctx, from, opened)
 	if err != nil {
 		return nil, "", err
 	}
-	if bytes := argvBytes(configs); bytes > maxArgvBytes {
-		return nil, "", &notAnImageError{what: fmt.Sprintf("command lines of %d bytes, more than %d", bytes, maxArgvBytes)}
-	}
-	f.known.Add(key, configs, factsTTL)
+	f.known.Add(from.namespace, key, configs, argvBytes(configs), factsTTL)
 	return configs, Fetched, nil
 }
 
+// argvBytes is how much memory command lines take.
 func argvBytes(configs []Config) int {
 	const header = 16 // of a string
 	total := 0
 	for _, config := range configs {
+		total += len(config.Platform)
 		for _, word := range slices.Concat(config.Entrypoint, config.Cmd) {
 			total += header + len(word)
 		}
@@ -92,109 +82,122 @@ func argvBytes(configs []Config) int {
 	return total
 }
 
-func (f *facts) fetch(ctx context.Context, puller *remote.Puller, ref name.Digest) ([]Config, error) {
-	desc, err := puller.Get(ctx, ref)
-	if err != nil {
-		return nil, err
+func checkArgvBytes(bytes int64) error {
+	if bytes > maxArgvBytes {
+		return &notAnImageError{what: fmt.Sprintf("command lines of %d bytes, more than %d", bytes, maxArgvBytes)}
 	}
-	switch {
-	case desc.MediaType.IsIndex():
-		return f.fetchIndex(ctx, desc)
-	case desc.MediaType.IsImage():
-		image, err := desc.Image()
-		if err != nil {
-			return nil, err
-		}
-		config, err := f.fetchConfig(ctx, image)
-		if err != nil {
-			return nil, err
-		}
-		return []Config{config}, nil
-	default:
-		return nil, &notAnImageError{what: fmt.Sprintf("a manifest of type %q", desc.MediaType)}
-	}
+	return nil
 }
 
-func (f *facts) fetchIndex(ctx context.Context, desc *remote.Descriptor) ([]Config, error) {
-	index, err := desc.ImageIndex()
+// fetch reads what a digest leads to: an index or a manifest.
+func (f *facts) fetch(ctx context.Context, from *client, opened string) ([]Config, error) {
+	var entries []descriptor
+	var config descriptor
+	isIndex := false
+	err := f.read(ctx, from, manifests, opened, func(a *answer) (err error) {
+		switch mediaType := types.MediaType(a.mediaType); {
+		case mediaType.IsIndex():
+			isIndex = true
+			entries, err = parseIndex(a.body)
+		case mediaType.IsImage():
+			config, err = parseManifest(a.body)
+		default:
+			err = &notAnImageError{what: fmt.Sprintf("a manifest of type %q", shorten(a.mediaType))}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case isIndex:
+		return f.fetchPlatforms(ctx, from, entries)
+	}
+	found, err := f.fetchConfig(ctx, from, config)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return nil, err
+	return []Config{found}, nil
+}
+
+// read gets what has a digest, and has it parsed within bounds.
+func (f *facts) read(ctx context.Context, from *client, kind, wanted string, parse func(*answer) error) error {
+	if _, err := digest.Parse(wanted); err != nil {
+		return &strangeError{what: "the registry names a digest that is none"}
 	}
-	entries := slices.DeleteFunc(slices.Clone(manifest.Manifests), func(m v1.Descriptor) bool {
-		return !m.MediaType.IsImage() || m.Platform != nil && m.Platform.OS != "linux"
+	answer, err := from.get(ctx, kind, wanted)
+	if err != nil {
+		return err
+	}
+	defer answer.release()
+	if err := f.parses.Acquire(ctx, 1); err != nil {
+		return &busyError{cause: err}
+	}
+	defer f.parses.Release(1)
+	if err := answer.verify(wanted); err != nil {
+		return err
+	}
+	return parse(answer)
+}
+
+// fetchPlatforms reads the images of an index that may run on Linux.
+func (f *facts) fetchPlatforms(ctx context.Context, from *client, entries []descriptor) ([]Config, error) {
+	entries = slices.DeleteFunc(entries, func(d descriptor) bool {
+		return !types.MediaType(d.MediaType).IsImage() || d.Platform != nil && d.Platform.OS != linux
 	})
 	if len(entries) > maxPlatforms {
 		return nil, &notAnImageError{what: fmt.Sprintf("an index of %d images, more than %d", len(entries), maxPlatforms)}
 	}
 	configs := make([]Config, len(entries))
-	var group errgroup.Group
+	var bytes atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(platformsAtOnce)
-	for i, m := range entries {
-		group.Go(func() error {
-			image, err := index.Image(m.Digest)
-			if err != nil {
+	for i, entry := range entries {
+		group.Go(func() (err error) {
+			if configs[i], err = f.fetchPlatform(ctx, from, entry); err != nil {
 				return err
 			}
-			configs[i], err = f.fetchConfig(ctx, image)
-			if m.Platform != nil {
-				// What the container runtime matches a node against. It reads
-				// the config only where the index is silent.
-				configs[i].Platform = platform(*m.Platform)
-			}
-			return err
+			return checkArgvBytes(bytes.Add(int64(argvBytes(configs[i : i+1]))))
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	configs = slices.DeleteFunc(configs, func(c Config) bool { return !strings.HasPrefix(c.Platform, "linux/") })
+	configs = slices.DeleteFunc(configs, func(c Config) bool { return !strings.HasPrefix(c.Platform, linux+"/") })
 	if len(configs) == 0 {
 		return nil, &notAnImageError{what: "an index without any image for Linux"}
 	}
 	return configs, nil
 }
 
-func (f *facts) fetchConfig(ctx context.Context, image v1.Image) (Config, error) {
-	manifest, err := image.Manifest()
+const linux = "linux"
+
+func (f *facts) fetchPlatform(ctx context.Context, from *client, entry descriptor) (Config, error) {
+	var config descriptor
+	err := f.read(ctx, from, manifests, entry.Digest, func(a *answer) (err error) {
+		config, err = parseManifest(a.body)
+		return err
+	})
 	if err != nil {
 		return Config{}, err
 	}
-	if mt := manifest.Config.MediaType; mt != types.OCIConfigJSON && mt != types.DockerConfigJSON {
-		return Config{}, &notAnImageError{what: fmt.Sprintf("an artifact with a config of type %q", mt)}
+	found, err := f.fetchConfig(ctx, from, config)
+	if entry.Platform != nil {
+		// What the container runtime matches a node against. It reads the config
+		// only where the index is silent.
+		found.Platform = entry.Platform.String()
 	}
-	raw, err := image.RawConfigFile()
-	if err != nil {
-		return Config{}, err
-	}
-	if err := f.parses.Acquire(ctx, 1); err != nil {
-		return Config{}, err
-	}
-	defer f.parses.Release(1)
-	return parseConfig(raw)
+	return found, err
 }
 
-// parseConfig reads what we need of an image's config
-// (https://github.com/opencontainers/image-spec/blob/main/config.md).
-func parseConfig(raw []byte) (Config, error) {
-	var file struct {
-		v1.Platform
-
-		Config struct{ Entrypoint, Cmd []string } `json:"config"`
+func (f *facts) fetchConfig(ctx context.Context, from *client, config descriptor) (found Config, err error) {
+	if mt := types.MediaType(config.MediaType); mt != types.OCIConfigJSON && mt != types.DockerConfigJSON {
+		return Config{}, &notAnImageError{what: fmt.Sprintf("an artifact with a config of type %q", shorten(config.MediaType))}
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
-		return Config{}, fmt.Errorf("parsing the image's config: %w", err)
-	}
-	return Config{Platform: platform(file.Platform), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd}, nil
-}
-
-func platform(p v1.Platform) string {
-	parts := []string{p.OS, p.Architecture}
-	if p.Variant != "" {
-		parts = append(parts, p.Variant)
-	}
-	return strings.Join(parts, "/")
+	err = f.read(ctx, from, blobs, config.Digest, func(a *answer) (err error) {
+		if found, err = parseConfig(a.body); err != nil {
+			return err
+		}
+		return checkArgvBytes(int64(argvBytes([]Config{found})))
+	})
+	return found, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
@@ -40,7 +41,7 @@ func FuzzRegistryAnswers(f *testing.F) {
 		}
 		manifest = bytes.ReplaceAll(manifest, []byte("CONFIG"), []byte(digestOf(config)))
 		manifest = bytes.ReplaceAll(manifest, []byte("SIZE"), []byte(strconv.Itoa(len(config))))
-		transport := answering(func(w http.ResponseWriter, r *http.Request) {
+		transport := registrytest.Answering(func(w http.ResponseWriter, r *http.Request) {
 			body := manifest
 			switch {
 			case strings.HasSuffix(r.URL.Path, "/v2/"):
@@ -59,7 +60,7 @@ func FuzzRegistryAnswers(f *testing.F) {
 				_, _ = w.Write(body)
 			}
 		})
-		asked := lookup.Remember(lookup.NewRegistry(anonymous, transport, nil), ample)
+		asked := lookup.Remember(lookup.NewRegistry(anonymous, transport, lookup.Options{}), ample)
 		image, err := asked.Lookup(t.Context(), lookup.Query{Image: "registry.example/app"})
 		if err != nil {
 			var failure *lookup.Error

@@ -5,7 +5,8 @@ package lookup
 
 import (
 	"context"
-	"strings"
+	"crypto/sha256"
+	"io"
 )
 
 // Lookuper answers queries. Implementations are safe for concurrent use.
@@ -23,14 +24,20 @@ type Query struct {
 	Namespace string
 	// ServiceAccount is the pod's service account; empty means "default".
 	ServiceAccount string
-	// PullSecrets are the names of the pod's imagePullSecrets, in order.
+	// PullSecrets are the names of the pod's imagePullSecrets, in order. No more
+	// than [MaxPullSecrets] are looked at.
 	PullSecrets []string
 }
 
-// key identifies the question: two equal keys deserve the same answer. The
-// separator can't occur in any part.
+// key identifies the question: two equal keys deserve the same answer. It is a
+// hash, so that nothing that a tenant wrote is kept for its sake.
 func (q Query) key() string {
-	return strings.Join(append([]string{q.Image, q.Namespace, q.ServiceAccount}, q.PullSecrets...), "\x00")
+	hash := sha256.New()
+	for _, part := range append([]string{q.Image, q.Namespace, q.ServiceAccount}, q.PullSecrets...) {
+		// The separator can't occur in any part.
+		_, _ = io.WriteString(hash, part+"\x00")
+	}
+	return string(hash.Sum(nil))
 }
 
 // Image is what a registry says of an image.
@@ -56,6 +63,7 @@ const (
 	Remembered Source = "Remembered" // the same asker got it seconds ago
 	Cached     Source = "Cached"     // the registry opened the manifest; what it says was known
 	Fetched    Source = "Fetched"    // the registry sent it
+	Opened     Source = "Opened"     // the registry doesn't answer; the same asker opened this digest within hours
 )
 
 // Config is the command line that an image carries for one platform.

@@ -5,7 +5,7 @@ package lookup
 
 import (
 	"fmt"
-	"net"
+	"net/url"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -35,20 +35,22 @@ func (m Mirrors) Add(registry string, mirrors ...string) error {
 	return nil
 }
 
+// maxRepositoryBytes is how long a repository's name may be
+// (https://github.com/distribution/reference).
+const maxRepositoryBytes = 255
+
 // of returns the names under which the mirrors have what ref leads to.
-func (m Mirrors) of(ref name.Reference) []name.Reference {
-	mirrors := m[ref.Context().RegistryStr()]
-	refs := make([]name.Reference, 0, len(mirrors))
+func (m Mirrors) of(ref reference) []reference {
+	mirrors := m[ref.RegistryStr()]
+	refs := make([]reference, 0, len(mirrors))
 	for _, mirror := range mirrors {
-		repository, err := name.NewRepository(mirror + "/" + ref.Context().RepositoryStr())
-		if err != nil {
-			continue // the path became too long for a repository's name: it has no such image
+		host, path, _ := strings.Cut(mirror, "/")
+		registry, err := name.NewRegistry(host)
+		repository := registry.Repo(path, ref.RepositoryStr())
+		if err != nil || len(repository.RepositoryStr()) > maxRepositoryBytes {
+			continue // it has no such image
 		}
-		if digest, ok := ref.(name.Digest); ok {
-			refs = append(refs, repository.Digest(digest.DigestStr()))
-		} else {
-			refs = append(refs, repository.Tag(ref.Identifier()))
-		}
+		refs = append(refs, ref.in(repository))
 	}
 	return refs
 }
@@ -59,11 +61,7 @@ func (m Mirrors) hosts() []string {
 	for _, mirrors := range m {
 		for _, mirror := range mirrors {
 			authority, _, _ := strings.Cut(mirror, "/")
-			host, _, err := net.SplitHostPort(authority)
-			if err != nil {
-				host = authority // without a port
-			}
-			hosts = append(hosts, host)
+			hosts = append(hosts, (&url.URL{Host: authority}).Hostname())
 		}
 	}
 	return hosts

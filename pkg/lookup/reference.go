@@ -4,16 +4,61 @@
 package lookup
 
 import (
-	"github.com/distribution/reference"
+	"cmp"
+	"fmt"
+
+	distribution "github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// parseReference parses an image as the container runtimes do. The second
-// parser alone would take registry.example/a/../b, which some servers serve as
-// registry.example/b.
-func parseReference(image string) (name.Reference, error) {
-	if _, err := reference.ParseNormalizedNamed(image); err != nil {
-		return nil, err
+// MaxReferenceBytes is the length of the longest image reference that is
+// looked up: the host of a registry (253 bytes) and its port, a repository (255),
+// a tag (128) and a digest (135) fit.
+const MaxReferenceBytes = 1024
+
+// A reference is an image's name, taken apart.
+type reference struct {
+	name.Repository
+
+	tag, digest string // the digest counts if there are both
+}
+
+// parseReference parses an image as container runtimes do.
+func parseReference(image string) (reference, error) {
+	if len(image) > MaxReferenceBytes {
+		return reference{}, fmt.Errorf("it is %d bytes long; a reference has at most %d", len(image), MaxReferenceBytes)
 	}
-	return name.ParseReference(image)
+	named, err := distribution.ParseNormalizedNamed(image)
+	if err != nil {
+		return reference{}, err
+	}
+	registry, err := name.NewRegistry(distribution.Domain(named))
+	if err != nil {
+		return reference{}, err
+	}
+	// Repo takes repositories of one letter, as the runtimes do; name.NewRepository refuses them.
+	ref := reference{Repository: registry.Repo(distribution.Path(named))}
+	if digested, ok := named.(distribution.Digested); ok {
+		ref.digest = digested.Digest().String()
+	} else if tagged, ok := distribution.TagNameOnly(named).(distribution.Tagged); ok {
+		ref.tag = tagged.Tag()
+	}
+	return ref, nil
+}
+
+// identifier is what a registry knows the image by, within the repository.
+func (r reference) identifier() string { return cmp.Or(r.digest, r.tag) }
+
+// in is the same image in another repository.
+func (r reference) in(repository name.Repository) reference {
+	r.Repository = repository
+	return r
+}
+
+// String returns the reference in full: with its registry, and its digest or tag.
+func (r reference) String() string {
+	if r.digest != "" {
+		return r.Name() + "@" + r.digest
+	}
+	return r.Name() + ":" + r.tag
 }

@@ -5,13 +5,39 @@ package lookup
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/entrypointer/entrypointer/internal/tenants"
+)
+
+// What lookups hold is shared by all namespaces, and of each of these amounts,
+// one namespace has a quarter at most.
+const (
+	// lookupsAtOnce is how many lookups are under way. Each waits for a registry
+	// most of the time, with a connection or two.
+	lookupsAtOnce = 128
+	// answersBytes is for answers that are being read and parsed.
+	answersBytes = 64 << 20
+
+	fourth = 4
+)
+
+// maxAttempts is how many credentials are shown to a registry.
+const maxAttempts = 32
+
+const (
+	// openedBytes bounds what is kept for the time when a registry can't be
+	// asked, openedShare what one namespace has of it.
+	openedBytes = 16 << 20
+	openedShare = 2 << 20
+	// openedTTL is how long it is kept, and so how long a credential that was
+	// withdrawn goes unnoticed while the registry doesn't answer.
+	openedTTL = 12 * time.Hour
 )
 
 // Registry asks the registry that an image names, or a mirror of it.
@@ -20,20 +46,31 @@ import (
 // whether or not the facts are cached: this resolves a tag afresh, and it is
 // what keeps one tenant's private images from another. Facts are then read
 // once a digest.
+//
+// While a registry doesn't answer, an asker that opened a digest within hours
+// gets the same answer again: a service that starts from nothing needn't wait
+// for a registry that its nodes don't need either.
 type Registry struct {
 	credentials Credentials
-	transport   http.RoundTripper
 	mirrors     Mirrors
+	gate        *gate
 	facts       *facts
+	lookups     *tenants.Shares
+	memory      *tenants.Shares
+	opened      *tenants.Cache[*Image] // by Query.key(), of references with a digest
 }
 
-// NewRegistry returns a Registry that speaks through transport, with bounded answers.
-func NewRegistry(credentials Credentials, transport http.RoundTripper, mirrors Mirrors) *Registry {
+// NewRegistry returns a Registry that speaks through transport. Of the options,
+// those that are about certificates and addresses are the transport's business.
+func NewRegistry(credentials Credentials, transport http.RoundTripper, options Options) *Registry {
 	return &Registry{
 		credentials: credentials,
-		transport:   limitBodies(heedRetryAfter(transport)),
-		mirrors:     mirrors,
+		mirrors:     options.Mirrors,
+		gate:        &gate{next: transport, allowed: options.Allowed, trusted: options.trusted()},
 		facts:       newFacts(),
+		lookups:     tenants.NewShares(lookupsAtOnce, lookupsAtOnce/fourth),
+		memory:      tenants.NewShares(answersBytes, answersBytes/fourth),
+		opened:      tenants.NewCache[*Image](openedBytes, openedShare),
 	}
 }
 
@@ -43,6 +80,35 @@ func (r *Registry) Lookup(ctx context.Context, query Query) (*Image, error) {
 	if err != nil {
 		return nil, &Error{Query: query, Reason: InvalidReference, Err: err}
 	}
+	if ref.digest == "" {
+		return r.askAll(ctx, query, ref)
+	}
+	key := query.key()
+	before, known := r.opened.Get(key)
+	if known {
+		var cancel context.CancelFunc
+		ctx, cancel = halfOf(ctx)
+		defer cancel()
+	}
+	image, err := r.askAll(ctx, query, ref)
+	switch {
+	case err == nil:
+		r.opened.Add(query.Namespace, key, image, argvBytes(image.Configs)+len(image.Pinned), openedTTL)
+	case known && err.(*Error).Reason.isOutage(): //nolint:errorlint,forcetypeassert // askAll returns no other
+		again := *before
+		again.Source = Opened
+		return &again, nil
+	}
+	return image, err
+}
+
+// askAll asks the mirrors, and then the registry. An error is an *Error.
+func (r *Registry) askAll(ctx context.Context, query Query, ref reference) (*Image, error) {
+	release, err := r.lookups.Acquire(ctx, query.Namespace, 1)
+	if err != nil {
+		return nil, newError(query, &busyError{cause: err})
+	}
+	defer release()
 	var failures []error
 	for _, mirrored := range r.mirrors.of(ref) {
 		image, err := r.askMirror(ctx, query, mirrored)
@@ -59,22 +125,32 @@ func (r *Registry) Lookup(ctx context.Context, query Query) (*Image, error) {
 }
 
 // askMirror leaves at least half of the time that is left to those who come next.
-func (r *Registry) askMirror(ctx context.Context, query Query, ref name.Reference) (*Image, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
+func (r *Registry) askMirror(ctx context.Context, query Query, ref reference) (*Image, error) {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
 	return r.ask(ctx, query, ref)
 }
 
+// halfOf returns a context that ends after half of the time that is left.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
+}
+
 // ask tries one credential after the other until the manifest opens.
-func (r *Registry) ask(ctx context.Context, query Query, ref name.Reference) (*Image, error) {
+func (r *Registry) ask(ctx context.Context, query Query, ref reference) (*Image, error) {
 	var attempts attempts
-	for credential, err := range r.credentials(ctx, query, ref.Context()) {
+	for credential, err := range r.credentials(ctx, query, ref.Repository) {
 		if err != nil {
 			attempts.problems = append(attempts.problems, err)
 			continue
+		}
+		if len(attempts.refusals) == maxAttempts {
+			attempts.problems = append(attempts.problems, errors.New("more credentials match than are tried"))
+			break
 		}
 		image, err := r.open(ctx, query, ref, credential)
 		if err == nil {
@@ -89,42 +165,20 @@ func (r *Registry) ask(ctx context.Context, query Query, ref name.Reference) (*I
 	return nil, &attempts
 }
 
-func (r *Registry) open(ctx context.Context, query Query, ref name.Reference, credential authn.Authenticator) (*Image, error) {
-	puller, err := remote.NewPuller(
-		remote.WithAuth(credential),
-		remote.WithTransport(r.transport),
-		remote.WithRetryBackoff(remote.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 3}),
-		remote.WithUserAgent("entrypointer"),
-	)
+func (r *Registry) open(ctx context.Context, query Query, ref reference, credential authn.Authenticator) (*Image, error) {
+	client, err := r.connect(ctx, query.Namespace, ref.Repository, credential)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := resolve(ctx, puller, ref)
+	digest, err := client.digestOf(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	configs, source, err := r.facts.of(ctx, puller, ref.Context().Digest(digest))
+	configs, source, err := r.facts.of(ctx, client, digest)
 	if err != nil {
 		return nil, err
 	}
 	return &Image{Digest: digest, Pinned: pin(query.Image, digest), Configs: configs, Source: source}, nil
-}
-
-// resolve opens the manifest and returns its digest. Some registries don't
-// answer HEAD, or leave the digest out: those are asked for the whole.
-func resolve(ctx context.Context, puller *remote.Puller, ref name.Reference) (string, error) {
-	head, err := puller.Head(ctx, ref)
-	if err == nil {
-		return head.Digest.String(), nil
-	}
-	if reasonOf(err) != RegistryError {
-		return "", err
-	}
-	got, err := puller.Get(ctx, ref)
-	if err != nil {
-		return "", err
-	}
-	return got.Digest.String(), nil
 }
 
 // pin appends the digest to a reference, unless it has one.

@@ -7,10 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-	"k8s.io/apimachinery/pkg/util/cache"
+	"github.com/entrypointer/entrypointer/internal/tenants"
 )
 
 const (
@@ -21,8 +22,9 @@ const (
 	// failureTTL is the same for failures: a Deployment that can't come up
 	// doesn't hammer the registry, and a repaired image works at once.
 	failureTTL = 2 * time.Second
-	// maxAnswers bounds how many answers are remembered.
-	maxAnswers = 1024
+	// rememberedBytes bounds what is remembered, rememberedShare what one namespace has of it.
+	rememberedBytes = 16 << 20
+	rememberedShare = 2 << 20
 )
 
 // Remember gives the answer to a question again for a few seconds, to the same
@@ -31,55 +33,114 @@ const (
 // while, timeouts never.
 //
 // A question in flight belongs to all who wait for it, so it goes on, up to
-// budget, when the first of them gives up.
+// budget, when the first of them gives up. With the last, it ends.
 func Remember(next Lookuper, budget time.Duration) Lookuper {
-	return &remembering{next: next, budget: budget, answers: cache.NewLRUExpireCache(maxAnswers)}
+	return &remembering{
+		next: next, budget: budget, flights: map[string]*flight{},
+		answers: tenants.NewCache[remembered](rememberedBytes, rememberedShare),
+	}
 }
 
 type remembering struct {
 	next    Lookuper
 	budget  time.Duration
-	flights singleflight.Group
-	answers *cache.LRUExpireCache // Query.key() -> answer
+	answers *tenants.Cache[remembered] // by Query.key()
+
+	mu      sync.Mutex
+	flights map[string]*flight // by Query.key()
 }
 
-type answer struct {
+// A flight is a question that is being asked.
+type flight struct {
+	cancel  context.CancelFunc
+	waiting int           // askers; the remembering's mutex guards it
+	landed  chan struct{} // closed when the outcome is there
+	outcome remembered
+}
+
+type remembered struct {
 	image *Image
 	err   error
 }
 
 // Lookup implements Lookuper.
 func (r *remembering) Lookup(ctx context.Context, query Query) (*Image, error) {
-	key := query.key()
-	if remembered, ok := r.answers.Get(key); ok {
-		return remembered.(answer).again()
+	query, err := bounded(query)
+	if err != nil {
+		return nil, err
 	}
-	flight := r.flights.DoChan(key, func() (_ any, err error) {
-		// Nobody else is in a position to: this is a goroutine of its own.
-		defer func() {
-			if recovered := recover(); recovered != nil {
-				err = fmt.Errorf("internal error: %v; please report it", recovered)
-			}
-		}()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
-		defer cancel()
-		image, err := r.next.Lookup(ctx, query)
-		r.keep(key, answer{image: image, err: err})
-		return image, err
-	})
+	key := query.key()
+	if before, ok := r.answers.Get(key); ok {
+		return before.again()
+	}
+	f := r.board(ctx, key, query)
+	defer r.leave(key, f)
 	select {
 	case <-ctx.Done():
 		return nil, newError(query, ctx.Err())
-	case landed := <-flight:
-		if landed.Err != nil {
-			return nil, newError(query, landed.Err)
+	case <-f.landed:
+		if f.outcome.err != nil {
+			return nil, newError(query, f.outcome.err)
 		}
-		return landed.Val.(*Image), nil
+		return f.outcome.image, nil
+	}
+}
+
+// board joins the flight that is under way, or starts one.
+func (r *remembering) board(ctx context.Context, key string, query Query) *flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, ok := r.flights[key]
+	if !ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.budget)
+		f = &flight{cancel: cancel, landed: make(chan struct{})}
+		r.flights[key] = f
+		go r.fly(ctx, key, query, f)
+	}
+	f.waiting++
+	return f
+}
+
+func (r *remembering) fly(ctx context.Context, key string, query Query, f *flight) {
+	defer f.cancel()
+	f.outcome = r.ask(ctx, query)
+	r.keep(query.Namespace, key, f.outcome)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flights[key] == f {
+		delete(r.flights, key)
+	}
+	close(f.landed)
+}
+
+func (r *remembering) ask(ctx context.Context, query Query) (outcome remembered) {
+	// Nobody else is in a position to: this is a goroutine of its own.
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			outcome = remembered{err: fmt.Errorf("internal error: %v; please report it", recovered)}
+		}
+	}()
+	image, err := r.next.Lookup(ctx, query)
+	return remembered{image: image, err: err}
+}
+
+// leave ends the flight if nobody waits for it any more. Whoever asks next
+// starts another.
+func (r *remembering) leave(key string, f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.waiting--
+	if f.waiting > 0 {
+		return
+	}
+	f.cancel()
+	if r.flights[key] == f {
+		delete(r.flights, key)
 	}
 }
 
 // again gives the answer another time, and says so.
-func (a answer) again() (*Image, error) {
+func (a remembered) again() (*Image, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -88,12 +149,39 @@ func (a answer) again() (*Image, error) {
 	return &image, nil
 }
 
-func (r *remembering) keep(key string, a answer) {
+func (r *remembering) keep(namespace, key string, a remembered) {
 	var failure *Error
 	switch {
 	case a.err == nil:
-		r.answers.Add(key, a, answerTTL)
-	case errors.As(a.err, &failure) && failure.Reason != Timeout:
-		r.answers.Add(key, a, max(failureTTL, failure.RetryAfter))
+		r.answers.Add(namespace, key, a, argvBytes(a.image.Configs)+len(a.image.Pinned), answerTTL)
+	case errors.As(a.err, &failure) && failure.Reason != Timeout && failure.Reason != Busy:
+		r.answers.Add(namespace, key, a, len(failure.Error())+len(failure.Query.Image), max(failureTTL, failure.RetryAfter))
 	}
 }
+
+// MaxPullSecrets is how many pull secrets are looked at for one pod.
+const MaxPullSecrets = 32
+
+// bounded returns the query without what nobody would look at. What a tenant
+// can write into a pod is megabytes long.
+func bounded(query Query) (Query, error) {
+	if _, err := parseReference(query.Image); err != nil {
+		query.Image = shorten(query.Image)
+		return Query{}, &Error{Query: query, Reason: InvalidReference, Err: err}
+	}
+	some := query.PullSecrets[:min(len(query.PullSecrets), MaxPullSecrets+1)] // the last one says that there are more
+	query.PullSecrets = make([]string, len(some))
+	for i, name := range some {
+		query.PullSecrets[i] = boundedName(name)
+	}
+	query.ServiceAccount = boundedName(query.ServiceAccount)
+	return query, nil
+}
+
+// maxNameBytes is how long the name of a secret or a service account may be
+// (a DNS subdomain, RFC 1123).
+const maxNameBytes = 253
+
+// boundedName cuts a name that is too long for an object to have it. What is
+// left is still too long.
+func boundedName(name string) string { return strings.Clone(name[:min(len(name), maxNameBytes+1)]) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
@@ -82,7 +83,7 @@ func TestTimeoutsAreNotRemembered(t *testing.T) {
 		}), time.Second)
 		for range 2 {
 			_, err := remembered.Lookup(t.Context(), lookup.Query{Image: "i"})
-			requireReason(t, err, test.reason)
+			registrytest.RequireReason(t, err, test.reason)
 		}
 		require.Equal(t, test.asked, asked.Load(), test.reason)
 	}
@@ -98,7 +99,7 @@ func TestARegistryIsNotAskedBeforeItWantsToBe(t *testing.T) {
 		for _, wait := range []time.Duration{0, 29 * time.Second, 2 * time.Second} {
 			time.Sleep(wait)
 			_, err := remembered.Lookup(t.Context(), lookup.Query{Image: "i"})
-			requireReason(t, err, lookup.TooManyRequests)
+			registrytest.RequireReason(t, err, lookup.TooManyRequests)
 		}
 		require.Equal(t, 2, asked)
 	})
@@ -131,5 +132,31 @@ func TestWhoGivesUpDoesntSpoilItForTheOthers(t *testing.T) {
 			}
 		})
 		both.Wait()
+	})
+}
+
+func TestAQuestionEndsWithTheLastWhoWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		remembered := lookup.Remember(lookups(func(ctx context.Context, _ lookup.Query) (*lookup.Image, error) {
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		}), time.Hour)
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Second)
+				defer cancel()
+				_, err := remembered.Lookup(ctx, lookup.Query{Image: "i"})
+				if err == nil {
+					t.Error("Lookup() succeeded")
+				}
+			})
+		}
+		start := time.Now()
+		<-ended
+		require.Equal(t, 2*time.Second, time.Since(start))
+		all.Wait()
 	})
 }

@@ -13,17 +13,11 @@ import (
 // maxRetryAfter is the longest that a registry can make us wait.
 const maxRetryAfter = time.Minute
 
-// heedRetryAfter makes "429 Too Many Requests" final: trying again at once, as
-// for other faults, would make it worse. The error says when to come back.
-func heedRetryAfter(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		resp, err := next.RoundTrip(req)
-		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
-			return resp, err
-		}
-		_ = resp.Body.Close()
-		return nil, &tooManyRequestsError{after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
-	})
+// wantsFewer makes "429 Too Many Requests" final: trying again at once, as for
+// other faults, would make it worse. The error says when to come back.
+func wantsFewer(resp *http.Response) error {
+	_ = resp.Body.Close()
+	return &tooManyRequestsError{after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
 // retryAfter parses the header of that name (RFC 9110, section 10.2.3): seconds, or a date.

@@ -23,7 +23,7 @@ func (s StaticImages) Add(image string, config Config) error {
 	if len(config.Entrypoint)+len(config.Cmd) == 0 {
 		return fmt.Errorf("image %q has neither entrypoint nor cmd", image)
 	}
-	s[ref.Name()] = config
+	s[ref.String()] = config
 	return nil
 }
 
@@ -39,7 +39,7 @@ type knowing struct {
 // Lookup implements Lookuper.
 func (k *knowing) Lookup(ctx context.Context, query Query) (*Image, error) {
 	if ref, err := parseReference(query.Image); err == nil {
-		if config, ok := k.images[ref.Name()]; ok {
+		if config, ok := k.images[ref.String()]; ok {
 			return &Image{Pinned: query.Image, Configs: []Config{config}, Source: Static}, nil
 		}
 	}

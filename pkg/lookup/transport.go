@@ -4,18 +4,15 @@
 package lookup
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
+	"net/url"
 	"slices"
-	"syscall"
-	"time"
+	"strings"
 
-	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/net/http/httpproxy"
 )
 
 // AppendCertificates adds PEM-encoded CA certificates to a pool.
@@ -28,7 +25,7 @@ func AppendCertificates(pool *x509.CertPool, pem string) error {
 
 // newTransport speaks to registries as the options say.
 func newTransport(options Options) (http.RoundTripper, error) {
-	transport := remote.DefaultTransport.(*http.Transport).Clone()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if options.Certificates != "" {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -39,42 +36,34 @@ func newTransport(options Options) (http.RoundTripper, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	if options.ForbidPrivateAddresses {
-		transport.DialContext = publicOnly(options.Mirrors.hosts())
-	}
+	transport.DialContext = options.addresses().dial
+	// A peer can fill as much memory as it may send before we look at it: with
+	// HTTP/2, 4 MiB of every answer.
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(true)
+	transport.MaxResponseHeaderBytes = maxHeaderBytes
+	transport.DisableCompression = true // a length is what it says
 	return transport, nil
 }
 
-const (
-	dialTimeout = 5 * time.Second
-	keepAlive   = 30 * time.Second
-)
-
-// publicOnly refuses to connect to addresses that aren't on the internet, but
-// for hosts that are exempt. It looks at the address that a name resolved to,
-// so neither a name nor a redirect leads around it.
-func publicOnly(exempt []string) func(ctx context.Context, network, address string) (net.Conn, error) {
-	open := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
-	guarded := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: refusePrivate}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if host, _, err := net.SplitHostPort(address); err == nil && slices.Contains(exempt, host) {
-			return open.DialContext(ctx, network, address)
-		}
-		return guarded.DialContext(ctx, network, address)
+func (o Options) addresses() addresses {
+	return addresses{
+		trusted: slices.Concat(o.trusted(), proxies()), cluster: o.Services,
+		publicOnly: o.ForbidPrivateAddresses, loopback: o.loopback,
 	}
 }
 
-// sharedAddresses are carriers' own (RFC 6598); some clouds put their services there.
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
-
-func refusePrivate(_, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
+// proxies are the hosts of the environment's proxies. They are the operator's
+// choice, and decide themselves where they connect to.
+func proxies() (hosts []string) {
+	environment := httpproxy.FromEnvironment()
+	for _, proxy := range []string{environment.HTTPProxy, environment.HTTPSProxy} {
+		if !strings.Contains(proxy, "://") {
+			proxy = "http://" + proxy
+		}
+		if u, err := url.Parse(proxy); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Hostname())
+		}
 	}
-	ip := to.Addr().Unmap()
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || sharedAddresses.Contains(ip) {
-		return &notAllowedError{what: "private address " + ip.String()}
-	}
-	return nil
+	return hosts
 }

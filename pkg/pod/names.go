@@ -49,6 +49,7 @@ type Outcome string
 const (
 	Injected        Outcome = "Injected"        // changed
 	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
+	NotOptedIn      Outcome = "NotOptedIn"      // its namespace didn't opt in, so the API server can't have asked
 	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and it doesn't ask
 	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
 	NotSelected     Outcome = "NotSelected"     // the operator leaves pods of this owner alone

@@ -1,12 +1,14 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package lookup_test
+package credentials_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	goruntime "runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -19,8 +21,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/entrypointer/entrypointer/internal/registrytest"
+	"github.com/entrypointer/entrypointer/pkg/credentials"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
+
+func newLookup(of lookup.Credentials) *lookup.Registry {
+	return lookup.NewRegistry(of, http.DefaultTransport, lookup.Options{})
+}
 
 // A login is an entry of a pull secret. The right password is "right".
 type login struct{ registry, password string }
@@ -49,17 +57,17 @@ func serviceAccount(name string, secrets ...string) *corev1.ServiceAccount {
 }
 
 // privateRegistry serves team/app to the user with the right password, and to nobody else.
-func privateRegistry(t *testing.T) *registryServer {
+func privateRegistry(t *testing.T) *registrytest.Server {
 	t.Helper()
-	server := newRegistry(t)
-	push(t, server.image("team/app"), newImage(t, amd64, []string{"/entry"}, nil))
-	server.intercept = requireBasic("user", "right")
+	server := registrytest.New(t)
+	registrytest.Push(t, server.Image("team/app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/entry"}, nil))
+	server.Intercept = registrytest.RequireBasic("user", "right")
 	return server
 }
 
 func TestEveryCredentialThatMatchesIsTried(t *testing.T) {
 	server := privateRegistry(t)
-	here := server.host
+	here := server.Host
 	legacy := pullSecret(t, "legacy")
 	legacy.Type = corev1.SecretTypeDockercfg
 	legacy.Data = map[string][]byte{corev1.DockerConfigKey: fmt.Appendf(nil, `{%q: {"username": "user", "password": "right"}}`, here)}
@@ -84,9 +92,9 @@ func TestEveryCredentialThatMatchesIsTried(t *testing.T) {
 		"a service account that is missing":     {[]runtime.Object{pullSecret(t, "a", login{here, "right"})}, []string{"a"}, "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := newLookup(lookup.PodCredentials(fake.NewClientset(test.objects...)))
+			asked := newLookup(credentials.OfPods(fake.NewClientset(test.objects...)))
 			_, err := asked.Lookup(t.Context(), lookup.Query{
-				Image: server.image("team/app"), Namespace: "tenant", ServiceAccount: test.account, PullSecrets: test.pull,
+				Image: server.Image("team/app"), Namespace: "tenant", ServiceAccount: test.account, PullSecrets: test.pull,
 			})
 			require.NoError(t, err)
 		})
@@ -96,27 +104,27 @@ func TestEveryCredentialThatMatchesIsTried(t *testing.T) {
 func TestDockerHubIsFoundByEachOfItsNames(t *testing.T) {
 	for _, key := range []string{"docker.io", "index.docker.io", "https://index.docker.io/v1/"} {
 		var shown atomic.Value
-		transport := answering(func(w http.ResponseWriter, r *http.Request) {
+		transport := registrytest.Answering(func(w http.ResponseWriter, r *http.Request) {
 			if user, _, ok := r.BasicAuth(); ok {
 				shown.Store(user)
 			}
-			requireBasic("nobody", "")(w, r)
+			registrytest.RequireBasic("nobody", "")(w, r)
 		})
 		client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "hub", login{key, "right"}))
-		_, err := lookup.NewRegistry(lookup.PodCredentials(client), transport, nil).
+		_, err := lookup.NewRegistry(credentials.OfPods(client), transport, lookup.Options{}).
 			Lookup(t.Context(), lookup.Query{Image: "busybox", Namespace: "tenant", PullSecrets: []string{"hub"}})
-		requireReason(t, err, lookup.Unauthorized)
+		registrytest.RequireReason(t, err, lookup.Unauthorized)
 		require.Equal(t, "user", shown.Load(), key)
 	}
 }
 
 func TestARefusalTellsWhichSecretsCouldntBeRead(t *testing.T) {
 	server := privateRegistry(t)
-	client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "old", login{server.host, "wrong"}))
-	_, err := newLookup(lookup.PodCredentials(client)).Lookup(t.Context(), lookup.Query{
-		Image: server.image("team/app"), Namespace: "tenant", PullSecrets: []string{"old", "missing"},
+	client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "old", login{server.Host, "wrong"}))
+	_, err := newLookup(credentials.OfPods(client)).Lookup(t.Context(), lookup.Query{
+		Image: server.Image("team/app"), Namespace: "tenant", PullSecrets: []string{"old", "missing"},
 	})
-	requireReason(t, err, lookup.CredentialsError, "401 Unauthorized", `pull secret "missing"`, "not found", "imagePullSecrets")
+	registrytest.RequireReason(t, err, lookup.CredentialsError, "401 Unauthorized", `pull secret "missing"`, "not found", "imagePullSecrets")
 	require.NotContains(t, err.Error(), "wrong", "passwords stay secret")
 }
 
@@ -134,21 +142,21 @@ func forbid(client *fake.Clientset, verb, resource string, times int64) *atomic.
 
 func TestANamespaceThatHasJustOptedInIsWaitedFor(t *testing.T) {
 	server := privateRegistry(t)
-	client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "a", login{server.host, "right"}))
+	client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "a", login{server.Host, "right"}))
 	forbid(client, "get", "secrets", 3)
-	_, err := newLookup(lookup.PodCredentials(client)).Lookup(t.Context(), lookup.Query{
-		Image: server.image("team/app"), Namespace: "tenant", PullSecrets: []string{"a"},
+	_, err := newLookup(credentials.OfPods(client)).Lookup(t.Context(), lookup.Query{
+		Image: server.Image("team/app"), Namespace: "tenant", PullSecrets: []string{"a"},
 	})
 	require.NoError(t, err)
 }
 
 func TestPublicImagesNeedNoRights(t *testing.T) {
-	server := newRegistry(t)
-	push(t, server.image("app"), newImage(t, amd64, []string{"/entry"}, nil))
+	server := registrytest.New(t)
+	registrytest.Push(t, server.Image("app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/entry"}, nil))
 	client := fake.NewClientset()
 	asked := forbid(client, "get", "*", 1<<40)
-	_, err := newLookup(lookup.PodCredentials(client)).Lookup(t.Context(), lookup.Query{
-		Image: server.image("app"), Namespace: "tenant", PullSecrets: []string{"a", "b", "c"},
+	_, err := newLookup(credentials.OfPods(client)).Lookup(t.Context(), lookup.Query{
+		Image: server.Image("app"), Namespace: "tenant", PullSecrets: []string{"a", "b", "c"},
 	})
 	require.NoError(t, err)
 	require.Less(t, asked.Load(), int64(16), "it waits once, not once for each")
@@ -162,9 +170,71 @@ func TestAPodCantMakeUsReadSecretsWithoutEnd(t *testing.T) {
 	}
 	client := fake.NewClientset(serviceAccount("default"))
 	asked := forbid(client, "get", "secrets", 0)
-	_, err := newLookup(lookup.PodCredentials(client)).Lookup(t.Context(), lookup.Query{
-		Image: server.image("team/app"), Namespace: "tenant", PullSecrets: names,
+	_, err := newLookup(credentials.OfPods(client)).Lookup(t.Context(), lookup.Query{
+		Image: server.Image("team/app"), Namespace: "tenant", PullSecrets: names,
 	})
-	requireReason(t, err, lookup.CredentialsError, "and 30 more")
+	registrytest.RequireReason(t, err, lookup.CredentialsError, "and 30 more")
 	require.Equal(t, int64(32), asked.Load())
+}
+
+func TestCredentialsForARegistryAreNotShownToItsMirror(t *testing.T) {
+	server, mirror := registrytest.New(t), registrytest.New(t)
+	registrytest.Push(t, server.Image("app"), registrytest.NewImage(t, registrytest.AMD64, []string{"/upstream"}, nil))
+	server.Intercept = registrytest.RequireBasic("user", "right")
+	mirror.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
+		if _, _, shown := r.BasicAuth(); shown {
+			t.Error("the mirror was shown a password")
+		}
+		return registrytest.RequireBasic("mirror", "")(w, r)
+	}
+	mirrors := lookup.Mirrors{}
+	require.NoError(t, mirrors.Add(server.Host, mirror.Host))
+	client := fake.NewClientset(serviceAccount("default"), pullSecret(t, "a", login{server.Host, "right"}))
+	_, err := lookup.NewRegistry(credentials.OfPods(client), http.DefaultTransport, lookup.Options{Mirrors: mirrors}).
+		Lookup(t.Context(), lookup.Query{Image: server.Image("app"), Namespace: "tenant", PullSecrets: []string{"a"}})
+	require.NoError(t, err)
+}
+
+// manyEntries is a secret of many entries, the last of which is for a registry.
+func manyEntries(t *testing.T, n int, key func(int) string, last login) *corev1.Secret {
+	t.Helper()
+	logins := make([]login, 0, n+1)
+	for i := range n {
+		logins = append(logins, login{key(i), "wrong"})
+	}
+	return pullSecret(t, "a", append(logins, last)...)
+}
+
+func TestASecretOfEightyThousandEntriesIsReadInPassing(t *testing.T) {
+	server := privateRegistry(t)
+	secret := manyEntries(t, 20_000, func(i int) string { return fmt.Sprintf("registry-%d.example", i) }, login{server.Host, "right"})
+	asked := newLookup(credentials.OfPods(fake.NewClientset(serviceAccount("default"), secret)))
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
+	_, err := asked.Lookup(t.Context(), lookup.Query{Image: server.Image("team/app"), Namespace: "tenant", PullSecrets: []string{"a"}})
+	require.NoError(t, err)
+	goruntime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), "bytes allocated")
+}
+
+func TestNoMoreThanSomeEntriesOfASecretAreTried(t *testing.T) {
+	server := privateRegistry(t)
+	for name, test := range map[string]struct {
+		key  func(int) string
+		says string
+	}{
+		"wildcards that may match": {func(i int) string { return fmt.Sprintf("*.0.0.1/%d", i) }, "more than 256 entries may be for registry"},
+		"paths that match":         {func(i int) string { return fmt.Sprintf("%s/%s", server.Host, "team/app"[:1+i%8]) }, ""},
+		"ports that match": {func(i int) string {
+			return fmt.Sprintf("https://%s/v%d/team", server.Host, 1+i%2) + strings.Repeat("/", i%200)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := manyEntries(t, 5000, test.key, login{"elsewhere.example", "x"})
+			asked := newLookup(credentials.OfPods(fake.NewClientset(serviceAccount("default"), secret)))
+			_, err := asked.Lookup(t.Context(), lookup.Query{Image: server.Image("team/app"), Namespace: "tenant", PullSecrets: []string{"a"}})
+			require.ErrorContains(t, err, "set command:")
+			require.ErrorContains(t, err, test.says)
+		})
+	}
 }

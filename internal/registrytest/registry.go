@@ -1,0 +1,124 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package registrytest has an image registry for tests.
+package registrytest
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+// A Server is a real registry, in this process, behind a handler that may
+// misbehave, and that counts.
+type Server struct {
+	Host      string
+	Manifests atomic.Int64 // GETs of manifests
+	Heads     atomic.Int64 // HEADs of manifests
+	// Intercept answers a request in the registry's place, or returns false.
+	Intercept func(http.ResponseWriter, *http.Request) bool
+}
+
+// New starts a Server, until the test ends.
+func New(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{}
+	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Intercept != nil && s.Intercept(w, r) {
+			return
+		}
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			switch r.Method {
+			case http.MethodGet:
+				s.Manifests.Add(1)
+			case http.MethodHead:
+				s.Heads.Add(1)
+			}
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.Host = strings.TrimPrefix(server.URL, "http://")
+	return s
+}
+
+// Image is the reference of an image in this registry.
+func (s *Server) Image(repository string) string { return s.Host + "/" + repository }
+
+// Push pushes an image or an index.
+func Push(t testing.TB, ref string, what remote.Taggable) {
+	t.Helper()
+	parsed, err := name.ParseReference(ref)
+	require.NoError(t, err)
+	require.NoError(t, remote.Push(parsed, what))
+}
+
+// NewImage returns an image without layers.
+func NewImage(t testing.TB, platform v1.Platform, entrypoint, cmd []string) v1.Image {
+	t.Helper()
+	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
+		OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant,
+		Config: v1.Config{Entrypoint: entrypoint, Cmd: cmd},
+	})
+	require.NoError(t, err)
+	return image
+}
+
+// The platforms of most images.
+var (
+	AMD64 = v1.Platform{OS: "linux", Architecture: "amd64"}
+	ARM64 = v1.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+)
+
+// RequireBasic lets one user in, by basic authentication.
+func RequireBasic(user, password string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if gotUser, gotPassword, _ := r.BasicAuth(); gotUser == user && gotPassword == password {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+}
+
+// RequireReason fails the test if err isn't a lookup's with this reason, says
+// something else, or no way out.
+func RequireReason(t testing.TB, err error, reason lookup.Reason, says ...string) {
+	t.Helper()
+	var failure *lookup.Error
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, reason, failure.Reason, "error: %v", err)
+	for _, words := range append(says, "set command:") {
+		require.ErrorContains(t, err, words)
+	}
+}
+
+// Answering is a transport that never leaves this process, for registries
+// whose names aren't ours to serve.
+type Answering http.HandlerFunc
+
+// RoundTrip implements http.RoundTripper.
+func (a Answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	a(w, r)
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}

@@ -1,0 +1,202 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"golang.org/x/net/publicsuffix"
+)
+
+// What of an answer is read at most, in bytes.
+const (
+	// MaxManifestBytes is for a manifest or index; registries themselves refuse
+	// larger ones.
+	MaxManifestBytes = 4 << 20
+	// MaxConfigBytes is for an image's config. Real ones are tens of kilobytes.
+	MaxConfigBytes = 1 << 20
+	// maxOtherBytes is for tokens and errors, maxHeaderBytes for the header of any answer.
+	maxOtherBytes  = 64 << 10
+	maxHeaderBytes = 64 << 10
+)
+
+// A gate is what every request of a lookup goes out through, and every answer
+// comes in: also those to which a registry leads us, by a redirect or by naming
+// its token server. Whoever may create a pod chooses the registry, so nothing
+// that it says is believed.
+type gate struct {
+	next    http.RoundTripper
+	allowed AllowList
+	trusted []string // hosts that the operator names
+}
+
+// passage is the way through the gate for a lookup in a repository.
+func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if err := g.check(namespace, of, req); err != nil {
+			return nil, err
+		}
+		resp, err := g.next.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusTooManyRequests {
+			return nil, wantsFewer(resp)
+		}
+		limit := int64(maxOtherBytes)
+		if resp.StatusCode == http.StatusOK {
+			limit = max(limit, limitOf(kindOf(first(req).URL)))
+		}
+		resp.Body = &limitedBody{ReadCloser: resp.Body, limit: limit, left: limit + 1}
+		return resp, nil
+	})
+}
+
+// check returns an error for a request that leads elsewhere than to the
+// registry, unless it may.
+//
+// Without TLS it may not: what answers plain HTTP inside of a cluster is more
+// often a database than a token server. Where the operator has a list of
+// registries, a manifest comes from nowhere else. A token server needn't be on
+// the list if it is a neighbour of its registry, as auth.docker.io is of
+// index.docker.io; nor need the storage that a registry sends us to for a blob:
+// what comes from there has to have the digest that the registry told us.
+func (g *gate) check(namespace string, of name.Repository, req *http.Request) error {
+	to, home := req.URL, &url.URL{Scheme: req.URL.Scheme, Host: of.RegistryStr()}
+	if authority(to) == authority(home) && (to.Scheme == "https" || of.Scheme() == "http") {
+		return nil
+	}
+	what := "token server"
+	if req.Response != nil {
+		what = "redirect to"
+	}
+	what = fmt.Sprintf("%s %q", what, shorten(to.Host))
+	begun := first(req)
+	switch kind := kindOf(begun.URL); {
+	case to.Scheme != "https" && !slices.Contains(g.trusted, to.Hostname()):
+		return &notAllowedError{what: what + " without TLS"}
+	case len(g.allowed.Everywhere)+len(g.allowed.Namespaces) == 0, kind == blobs && authority(begun.URL) == authority(home):
+		return nil
+	case kind == manifests && g.allowed.allows(namespace, repositoryOf(to)), kind == other && g.allowed.allowsHost(namespace, to.Host):
+		return nil
+	case kind == other && neighbours(to.Hostname(), home.Hostname()):
+		return nil
+	default:
+		return &notAllowedError{what: what}
+	}
+}
+
+// first is the request that led to this one by redirects.
+func first(req *http.Request) *http.Request {
+	for req.Response != nil && req.Response.Request != nil {
+		req = req.Response.Request
+	}
+	return req
+}
+
+// What a request asks for.
+const (
+	manifests = "manifests"
+	blobs     = "blobs"
+	other     = "" // a ping, or a token
+)
+
+// kindOf reads off a URL what it asks for: /v2/NAME/KIND/IDENTIFIER.
+func kindOf(u *url.URL) string {
+	_, kind, _ := splitPath(u)
+	return kind
+}
+
+// repositoryOf is what a URL asks for a manifest of.
+func repositoryOf(u *url.URL) name.Repository {
+	repository, _, _ := splitPath(u)
+	registry, err := name.NewRegistry(u.Host)
+	if err != nil {
+		return name.Repository{}
+	}
+	return registry.Repo(repository)
+}
+
+func splitPath(u *url.URL) (repository, kind, identifier string) {
+	path, ours := strings.CutPrefix(u.Path, "/v2/")
+	parts := strings.Split(path, "/")
+	if n := len(parts); ours && n > 2 && (parts[n-2] == manifests || parts[n-2] == blobs) {
+		return strings.Join(parts[:n-2], "/"), parts[n-2], parts[n-1]
+	}
+	return "", other, ""
+}
+
+func limitOf(kind string) int64 {
+	switch kind {
+	case manifests:
+		return MaxManifestBytes
+	case blobs:
+		return MaxConfigBytes
+	default:
+		return maxOtherBytes
+	}
+}
+
+// authority is the host and port that a URL leads to.
+func authority(u *url.URL) string {
+	port := u.Port()
+	if port == "" && u.Scheme == "https" {
+		port = "443"
+	} else if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// neighbours says whether two hosts are in one domain that can be registered.
+func neighbours(a, b string) bool {
+	of := registrableDomain(a)
+	return of != "" && of == registrableDomain(b)
+}
+
+// registrableDomain is empty for an address, and for a name without a domain.
+func registrableDomain(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return ""
+	}
+	domain, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(host))
+	if err != nil {
+		return ""
+	}
+	return domain
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// limitedBody makes reading more than a limit an error.
+type limitedBody struct {
+	io.ReadCloser
+
+	limit, left int64
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, &tooLongError{limit: b.limit}
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+type tooLongError struct{ limit int64 }
+
+func (e *tooLongError) Error() string {
+	return fmt.Sprintf("the registry's answer is longer than %d bytes", e.limit)
+}

@@ -1,0 +1,110 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lookup
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// What is read of manifests and configs is what decides about a command line,
+// and nothing else: a list that isn't needed takes no memory, however long it is.
+
+// maxEntries is how many entries of an index are looked at. The largest
+// official images have some sixty, attestations among them.
+const maxEntries = 1000
+
+// descriptor is what an index says of an image
+// (https://github.com/opencontainers/image-spec/blob/main/image-index.md).
+type descriptor struct {
+	MediaType string    `json:"mediaType"`
+	Digest    string    `json:"digest"`
+	Platform  *platform `json:"platform"`
+}
+
+type platform struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+	Variant      string `json:"variant"`
+}
+
+// String is as in "linux/arm64/v8".
+func (p platform) String() string {
+	parts := []string{p.OS, p.Architecture}
+	if p.Variant != "" {
+		parts = append(parts, p.Variant)
+	}
+	return strings.Join(parts, "/")
+}
+
+// descriptors decodes one element after the other, up to maxEntries.
+type descriptors []descriptor
+
+// UnmarshalJSON implements json.Unmarshaler. A list that is there several times
+// counts as a whole.
+func (d *descriptors) UnmarshalJSON(list []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('[') {
+		return err // null, or something else that isn't a list: as if it weren't there
+	}
+	for decoder.More() {
+		if len(*d) == maxEntries {
+			return &notAnImageError{what: fmt.Sprintf("an index of more than %d entries", maxEntries)}
+		}
+		*d = append(*d, descriptor{})
+		if err := decoder.Decode(&(*d)[len(*d)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseIndex(raw []byte) ([]descriptor, error) {
+	var index struct {
+		Manifests descriptors `json:"manifests"`
+	}
+	if err := unmarshal(raw, &index, "index"); err != nil {
+		return nil, err
+	}
+	return index.Manifests, nil
+}
+
+// parseManifest returns the descriptor of an image's config
+// (https://github.com/opencontainers/image-spec/blob/main/manifest.md).
+func parseManifest(raw []byte) (descriptor, error) {
+	var manifest struct {
+		Config descriptor `json:"config"`
+	}
+	err := unmarshal(raw, &manifest, "manifest")
+	return manifest.Config, err
+}
+
+// parseConfig returns the command line that is in an image's config
+// (https://github.com/opencontainers/image-spec/blob/main/config.md).
+func parseConfig(raw []byte) (Config, error) {
+	var file struct {
+		platform
+
+		Config struct{ Entrypoint, Cmd []string } `json:"config"`
+	}
+	if err := unmarshal(raw, &file, "config"); err != nil {
+		return Config{}, err
+	}
+	return Config{Platform: file.String(), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd}, nil
+}
+
+// unmarshal doesn't tell what is wrong with the JSON: whatever was read may be
+// somebody's secret.
+func unmarshal(raw []byte, into any, what string) error {
+	err := json.Unmarshal(raw, into)
+	if _, ok := err.(*notAnImageError); ok { //nolint:errorlint // encoding/json returns an Unmarshaler's error as it is
+		return err
+	}
+	if err != nil {
+		return &strangeError{what: fmt.Sprintf("the %s that the registry sent isn't JSON of that form", what)}
+	}
+	return nil
+}
