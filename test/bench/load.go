@@ -68,14 +68,14 @@ func loadOneReplica(ctx context.Context, cluster *kit.Cluster, rate int, duratio
 		}
 	}
 	result = load{rate: rate, duration: duration}
-	if _, err = memory(ctx, cluster, node, name); err != nil {
+	if _, err = cluster.WorkingSet(ctx, node, name); err != nil {
 		return load{}, err
 	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for watching.Err() == nil {
-			if now, err := memory(ctx, cluster, node, name); err == nil {
+			if now, err := cluster.WorkingSet(ctx, node, name); err == nil {
 				result.peak = max(result.peak, now)
 			}
 			time.Sleep(time.Second)
@@ -227,27 +227,4 @@ func restore(ctx context.Context, cluster *kit.Cluster) error {
 		return err
 	}
 	return cluster.InjectorServes(ctx)
-}
-
-// memory is the working set of a pod of the injector's, in bytes, as the kubelet sees it.
-func memory(ctx context.Context, cluster *kit.Cluster, node, name string) (int64, error) {
-	raw, err := cluster.Kube.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary").DoRaw(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("reading the statistics of node %q: %w", node, err)
-	}
-	var summary struct {
-		Pods []struct {
-			PodRef struct{ Name string }
-			Memory struct{ WorkingSetBytes int64 }
-		}
-	}
-	if err := json.Unmarshal(raw, &summary); err != nil {
-		return 0, fmt.Errorf("parsing the statistics of node %q: %w", node, err)
-	}
-	for _, p := range summary.Pods {
-		if p.PodRef.Name == name {
-			return p.Memory.WorkingSetBytes, nil
-		}
-	}
-	return 0, fmt.Errorf("the statistics of node %q don't mention pod %q", node, name)
 }
