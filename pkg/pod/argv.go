@@ -92,11 +92,19 @@ func originalArgv(argvArgs []string) []string {
 }
 
 // inherit is what the container takes from its image: args replace CMD, always.
+// An ENTRYPOINT of one empty string is none, as Docker and containerd have it
+// (https://github.com/containerd/containerd/blob/v2.3.5/internal/cri/opts/spec_opts.go):
+// builders write that to undo the ENTRYPOINT of a base image. A CMD of one empty
+// string is an argument.
 func inherit(c corev1.Container, config lookup.Config) []string {
-	if len(c.Args) > 0 {
-		return config.Entrypoint
+	entrypoint := config.Entrypoint
+	if len(entrypoint) == 1 && entrypoint[0] == "" {
+		entrypoint = nil
 	}
-	return slices.Concat(config.Entrypoint, config.Cmd)
+	if len(c.Args) > 0 {
+		return entrypoint
+	}
+	return slices.Concat(entrypoint, config.Cmd)
 }
 
 func agree(argvs [][]string) bool {

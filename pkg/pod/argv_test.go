@@ -20,6 +20,10 @@ func TestTheOriginalArgvFollowsTheDashes(t *testing.T) {
 		"both":       image([]string{"/entry", "-v"}, []string{"cmd", "arg"}),
 		"cmd-only":   image(nil, []string{"sh"}),
 		"entry-only": image([]string{"/entry"}, nil),
+		"undone":     image([]string{""}, []string{"sh", "-c", ""}),
+		"two-empty":  image([]string{"", ""}, []string{"sh"}),
+		"empty-cmd":  image([]string{"/entry"}, []string{""}),
+		"only-empty": image(nil, []string{""}),
 		"dollars":    image([]string{"/bin/sh", "-c", "echo $HOME $(NAME) $$"}, []string{"$1"}),
 	}
 	for name, test := range map[string]struct {
@@ -36,6 +40,12 @@ func TestTheOriginalArgvFollowsTheDashes(t *testing.T) {
 		"nothing set, ENTRYPOINT only":            {corev1.Container{Image: "entry-only"}, []string{"/entry"}},
 		"empty lists count as unset":              {corev1.Container{Image: "both", Command: []string{}, Args: []string{}}, []string{"/entry", "-v", "cmd", "arg"}},
 		"an empty string is an argument":          {corev1.Container{Image: "both", Command: []string{"run", ""}}, []string{"run", ""}},
+		"an empty ENTRYPOINT is none":             {corev1.Container{Image: "undone"}, []string{"sh", "-c", ""}},
+		"args instead of an empty ENTRYPOINT":     {corev1.Container{Image: "undone", Args: []string{"ls"}}, []string{"ls"}},
+		"an ENTRYPOINT of two empty strings":      {corev1.Container{Image: "two-empty"}, []string{"", "", "sh"}},
+		"an empty CMD is an argument":             {corev1.Container{Image: "empty-cmd"}, []string{"/entry", ""}},
+		"an empty CMD alone":                      {corev1.Container{Image: "only-empty"}, []string{""}},
+		"a command of one empty string":           {corev1.Container{Image: "both", Command: []string{""}, Args: []string{"a"}}, []string{"", "a"}},
 		"dollars of the image are doubled":        {corev1.Container{Image: "dollars"}, []string{"/bin/sh", "-c", "echo $$HOME $$(NAME) $$$$", "$$1"}},
 		"dollars of the author are not":           {corev1.Container{Image: "dollars", Command: []string{"echo"}, Args: []string{"$(NAME)", "$$", "$HOME"}}, []string{"echo", "$(NAME)", "$$", "$HOME"}},
 		"dollars of both, each by its rule":       {corev1.Container{Image: "dollars", Args: []string{"$(NAME)"}}, []string{"/bin/sh", "-c", "echo $$HOME $$(NAME) $$$$", "$(NAME)"}},
@@ -74,6 +84,15 @@ func TestPlatformsThatDisagreeAllGoAlong(t *testing.T) {
 	}, wrapped.Spec.Containers[0].Args)
 }
 
+func TestAnEmptyEntrypointOfOnePlatformIsNone(t *testing.T) {
+	known := images{"app": lookup.Image{Configs: []lookup.Config{
+		{Platform: "linux/amd64", Entrypoint: []string{"/app"}},
+		{Platform: "linux/arm64", Entrypoint: []string{""}},
+	}}}
+	wrapped := inject(t, newInjector(known), asking(corev1.Container{Name: "c", Image: "app", Args: []string{"x"}})).Pod
+	require.Equal(t, []string{"-platform=linux/amd64", "-arg=/app", "-platform=linux/arm64", "--", "x"}, wrapped.Spec.Containers[0].Args)
+}
+
 func TestPlatformsThatAgreeAreOne(t *testing.T) {
 	known := images{"app": lookup.Image{Configs: []lookup.Config{
 		{Platform: "linux/amd64", Entrypoint: []string{"/app"}, Cmd: []string{"amd64"}},
@@ -85,7 +104,8 @@ func TestPlatformsThatAgreeAreOne(t *testing.T) {
 }
 
 func TestAnImageThatSaysNothingIsRefused(t *testing.T) {
-	known := images{"scratch": image(nil, nil)}
-	_, err := newInjector(known).Inject(t.Context(), "tenant", asking(corev1.Container{Name: "c", Image: "scratch"}))
-	requireRefused(t, err, pod.NoCommand, `image "scratch" has neither ENTRYPOINT nor CMD`, "set command:")
+	for _, nothing := range []lookup.Image{image(nil, nil), image([]string{""}, nil), image([]string{}, []string{})} {
+		_, err := newInjector(images{"scratch": nothing}).Inject(t.Context(), "tenant", asking(corev1.Container{Name: "c", Image: "scratch"}))
+		requireRefused(t, err, pod.NoCommand, `image "scratch" has neither ENTRYPOINT nor CMD`, "set command:")
+	}
 }

@@ -52,6 +52,21 @@ func FuzzArgv(f *testing.F) {
 	})
 }
 
+// One empty string can't be written as a list of the fuzz target's.
+func TestOneEmptyStringMeansWhatItMeansUnwrapped(t *testing.T) {
+	lists := [][]string{nil, {""}, {"", ""}, {"x"}}
+	for _, entrypoint := range lists {
+		for _, cmd := range lists {
+			for _, command := range lists {
+				for _, args := range lists {
+					c := corev1.Container{Name: "c", Image: "app", Command: command, Args: args}
+					requireSameArgv(t, c, []lookup.Config{{Platform: "linux/amd64", Entrypoint: entrypoint, Cmd: cmd}}, nil)
+				}
+			}
+		}
+	}
+}
+
 func requireSameArgv(t *testing.T, c corev1.Container, configs []lookup.Config, env map[string]string) {
 	t.Helper()
 	result, err := newWebhook(lookup.Image{Configs: configs}).Inject(t.Context(), "tenant", &corev1.Pod{
@@ -80,7 +95,9 @@ func plainArgv(c corev1.Container, image lookup.Config, env map[string]string) [
 		if len(args) == 0 {
 			args = image.Cmd
 		}
-		command = image.Entrypoint
+		if !slices.Equal(image.Entrypoint, []string{""}) {
+			command = image.Entrypoint
+		}
 	}
 	return slices.Concat(command, args)
 }
