@@ -68,7 +68,7 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		met[result.Outcome]++
 	}
 	for _, outcome := range []pod.Outcome{
-		pod.Injected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
+		pod.Injected, pod.PartlyInjected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
 		pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed,
 	} {
 		require.Positive(t, met[outcome], "%s, of %v", outcome, met)

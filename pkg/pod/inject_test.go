@@ -4,6 +4,7 @@
 package pod_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -286,10 +287,63 @@ func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {
 
 	p.Spec.Containers = append(p.Spec.Containers, running("explicit", "x"))
 	result = inject(t, waiving, p)
-	require.Equal(t, pod.Injected, result.Outcome)
+	require.Equal(t, pod.PartlyInjected, result.Outcome)
 	require.Equal(t, []string{"explicit"}, result.Wrapped, "containers that need no lookup are wrapped all the same")
 	require.Equal(t, p.Spec.Containers[0], result.Pod.Spec.Containers[0])
 	require.Len(t, result.Warnings, 1)
+}
+
+func TestAPodThatIsWrappedInPartNamesTheRest(t *testing.T) {
+	waiving := newInjector(images{})
+	waiving.Policy.WaiveFailedLookups = true
+	once := inject(t, waiving, asking(
+		corev1.Container{Name: "a", Image: "missing"}, running("b", "x"), corev1.Container{Name: "c", Image: "gone"},
+	))
+	require.Equal(t, pod.PartlyInjected, once.Outcome)
+	require.Equal(t, []string{"b"}, once.Wrapped)
+	require.Equal(t, []string{"a", "c"}, once.Unwrapped)
+	require.Equal(t, "PartlyInjected: a,c", once.Pod.Annotations[pod.StatusAnnotation])
+
+	twice := inject(t, waiving, once.Pod)
+	require.Equal(t, pod.PartlyInjected, twice.Outcome, "what is left unwrapped stays so, however often the API server asks")
+	require.Equal(t, []string{"a", "c"}, twice.Unwrapped)
+	require.Empty(t, pod.Patch(once.Pod, twice.Pod))
+}
+
+func TestALookupThatSucceedsOnReinvocationIsTold(t *testing.T) {
+	waiving := newInjector(images{})
+	waiving.Policy.WaiveFailedLookups = true
+	for _, rest := range [][]corev1.Container{nil, {running("b", "x")}} {
+		once := inject(t, waiving, asking(append([]corev1.Container{{Name: "a", Image: "app"}}, rest...)...)).Pod
+
+		answered := newInjector(images{"app": image([]string{"/app"}, nil)})
+		answered.Policy.WaiveFailedLookups = true
+		result := inject(t, answered, once)
+		require.Equal(t, pod.Injected, result.Outcome)
+		require.Equal(t, string(pod.Injected), result.Pod.Annotations[pod.StatusAnnotation])
+		require.Equal(t, []string{"--", "/app"}, result.Pod.Spec.Containers[0].Args)
+		require.Equal(t, []string{`entrypointer: container "a" runs under its supervisor after all: now its image could be looked up`}, result.Warnings)
+	}
+}
+
+func TestAForgedStatusLeavesNothingUnwrapped(t *testing.T) {
+	for _, status := range []string{"PartlyInjected: a", "LookupWaived"} {
+		forged := annotated(asking(running("a", "x"), running("b", "y")), pod.StatusAnnotation, status)
+		result := inject(t, newInjector(nil), forged)
+		require.Equal(t, pod.Injected, result.Outcome)
+		require.Equal(t, []string{"a", "b"}, result.Wrapped)
+	}
+}
+
+func TestThePageListsEveryOutcome(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	for _, outcome := range []pod.Outcome{
+		pod.Injected, pod.PartlyInjected, pod.AlreadyInjected, pod.NotOurs, pod.NothingToWrap, pod.NotSelected, pod.OptedOut, pod.Windows,
+		pod.MirrorPod, pod.LookupWaived, pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed, pod.InternalError,
+	} {
+		require.Contains(t, string(page), "| `"+string(outcome)+"` |")
+	}
 }
 
 func TestTheInitContainerCostsNothing(t *testing.T) {

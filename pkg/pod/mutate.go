@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,6 +42,9 @@ type Result struct {
 	Pod *corev1.Pod
 	// Wrapped names the containers that were wrapped now.
 	Wrapped []string
+	// Unwrapped names the containers that run unwrapped because their images
+	// can't be looked up, and the Policy waives that.
+	Unwrapped []string
 	// Warnings are for whoever created the pod.
 	Warnings []string
 }
@@ -82,6 +86,7 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 		now, err := i.wrap(ctx, namespace, pod, owner, c)
 		if failed, ok := errors.AsType[*lookup.Error](err); ok && i.Policy.WaiveFailedLookups {
 			result.Warnings = append(result.Warnings, fmt.Sprintf("entrypointer: container %q runs without its supervisor: %v", c.Name, failed))
+			result.Unwrapped = append(result.Unwrapped, c.Name)
 			continue
 		}
 		if err != nil {
@@ -90,6 +95,7 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 		wrapped = append(wrapped, index)
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
+			result.Warnings = append(result.Warnings, afterAll(pod, c.Name)...)
 		}
 	}
 	if len(wrapped) == 0 {
@@ -99,11 +105,27 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 	if err := i.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
-	result.Outcome = Injected
-	if Same(pod, result.Pod) {
+	switch {
+	case len(result.Unwrapped) > 0:
+		result.Outcome = PartlyInjected
+	case Same(pod, result.Pod):
 		result.Outcome = AlreadyInjected
+	default:
+		result.Outcome = Injected
 	}
 	return result, nil
+}
+
+// afterAll warns if the pod's status says that this container, which is wrapped
+// now, was left unwrapped. That is so if an API server asks again and the registry
+// has answered in the meantime. The status could be forged, so it decides nothing.
+func afterAll(pod *corev1.Pod, container string) []string {
+	status := pod.Annotations[StatusAnnotation]
+	names, partly := strings.CutPrefix(status, string(PartlyInjected)+": ")
+	if status != string(LookupWaived) && !(partly && slices.Contains(strings.Split(names, ","), container)) {
+		return nil
+	}
+	return []string{fmt.Sprintf("entrypointer: container %q runs under its supervisor after all: now its image could be looked up", container)}
 }
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
@@ -169,12 +191,9 @@ func (i *Injector) unheeded(pod *corev1.Pod, owner Owner) []string {
 // withStatus returns the result's pod with the status annotation that tells
 // its outcome. A pod that is nobody's carries none, and is only corrected.
 func withStatus(result Result) *corev1.Pod {
-	status := result.Outcome
-	if status == AlreadyInjected {
-		status = Injected
-	}
+	status := result.status()
 	said, set := result.Pod.Annotations[StatusAnnotation]
-	if said == string(status) || result.Outcome == MirrorPod || result.Outcome == NotOurs && !set {
+	if said == status || result.Outcome == MirrorPod || result.Outcome == NotOurs && !set {
 		return result.Pod
 	}
 	pod := *result.Pod
@@ -182,8 +201,20 @@ func withStatus(result Result) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[StatusAnnotation] = string(status)
+	pod.Annotations[StatusAnnotation] = status
 	return &pod
+}
+
+// status is what the status annotation says.
+func (r Result) status() string {
+	switch r.Outcome {
+	case AlreadyInjected:
+		return string(Injected)
+	case PartlyInjected:
+		return string(PartlyInjected) + ": " + strings.Join(r.Unwrapped, ",")
+	default:
+		return string(r.Outcome)
+	}
 }
 
 func queryFor(namespace string, pod *corev1.Pod, image string) lookup.Query {

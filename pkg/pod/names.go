@@ -12,7 +12,9 @@ const (
 	// ContainersAnnotation narrows a pod that asks to the containers named,
 	// separated by commas.
 	ContainersAnnotation = "entrypointer.dev/containers"
-	// StatusAnnotation holds the Outcome, on pods that are ours.
+	// StatusAnnotation holds the Outcome, on pods that are ours: Injected for
+	// AlreadyInjected, and after PartlyInjected the names of the containers that
+	// run unwrapped ("PartlyInjected: a,b").
 	StatusAnnotation = "entrypointer.dev/status"
 )
 
@@ -48,6 +50,7 @@ type Outcome string
 // The outcomes that admit a pod.
 const (
 	Injected        Outcome = "Injected"        // changed
+	PartlyInjected  Outcome = "PartlyInjected"  // changed, but lookups failed for some containers, which the operator lets run unwrapped
 	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
 	NotOptedIn      Outcome = "NotOptedIn"      // its namespace didn't opt in, so the API server can't have asked
 	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and it doesn't ask
@@ -56,7 +59,7 @@ const (
 	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"
 	Windows         Outcome = "Windows"         // the entrypoint is a Linux program
 	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs it from a file, whatever we say
-	LookupWaived    Outcome = "LookupWaived"    // a lookup failed, and the operator lets such pods run unwrapped
+	LookupWaived    Outcome = "LookupWaived"    // all lookups failed, and the operator lets such pods run unwrapped
 )
 
 // The outcomes that refuse a pod.
