@@ -21,12 +21,11 @@ func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 	switch {
 	case at < 0:
 		pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, 0, wanted)
-	case !isInitContainer(pod.Spec.InitContainers[at]):
+	case !fillsVolume(pod.Spec.InitContainers[at]):
 		return refuse(NameCollision, "adding init container %q: the pod has another one of this name, image %q; rename it",
 			InitContainerName, pod.Spec.InitContainers[at].Image)
-	case !runsSame(pod.Spec.InitContainers[at], wanted):
-		// Left by another release of ours, or tampered with.
-		pod.Spec.InitContainers[at] = wanted
+	default:
+		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted)
 	}
 	return nil
 }
@@ -48,20 +47,12 @@ func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Contain
 	}
 }
 
-func isInitContainer(c corev1.Container) bool {
+// fillsVolume says whether an init container is one of ours, or was meant to
+// be taken for one.
+func fillsVolume(c corev1.Container) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return m.Name == VolumeName && m.MountPath == MountPath
 	})
-}
-
-// runsSame compares what decides about the content of the volume. Other
-// webhooks may well have changed the rest, and to change it back would start a
-// fight that reinvocation makes visible.
-func runsSame(got, wanted corev1.Container) bool {
-	return got.Image == wanted.Image && slices.Equal(got.Command, wanted.Command) && slices.Equal(got.Args, wanted.Args) &&
-		!slices.ContainsFunc(got.VolumeMounts, func(m corev1.VolumeMount) bool {
-			return m.Name == VolumeName && (m.MountPath != MountPath || m.SubPath != "" || m.SubPathExpr != "")
-		})
 }
 
 // initResources are those of the wrapped container with the most CPU, as far

@@ -1,0 +1,122 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// copierPaths decide which program the init container leaves in the volume:
+// where its image has the program, where the volume is mounted, and where the
+// kernel tells the program which file it is. Nothing in our image leads there
+// by a symbolic link.
+var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
+
+// repaired returns an init container that was found under our name, with
+// everything as wanted that decides which program ends up in the volume, when,
+// and with which rights. Another release of ours may have left it, another
+// webhook may have changed it, or the pod's author may have forged it.
+//
+// The rest stays, because to undo what other webhooks add to every container
+// would start a fight: a name for the same image at another registry, variables
+// (the program is static, so they tell no loader what to load), resources, a
+// user, and mounts elsewhere, such as those of tokens and certificates.
+func repaired(found, wanted corev1.Container) corev1.Container {
+	c := *found.DeepCopy()
+	if !sameImage(c.Image, wanted.Image) {
+		c.Image = wanted.Image
+	}
+	c.Command, c.Args, c.WorkingDir = wanted.Command, wanted.Args, wanted.WorkingDir
+	c.VolumeMounts = repairedMounts(c.VolumeMounts, wanted.VolumeMounts[0])
+	c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return endangersCopier(d.DevicePath) })
+	c.TerminationMessagePath = wanted.TerminationMessagePath // a mount, too
+	c.SecurityContext = confined(c.SecurityContext, wanted.SecurityContext)
+	// As a native sidecar it would run beside the containers that need what it
+	// copies, and programs of its author's could be run in it.
+	if c.RestartPolicy != nil {
+		c.RestartPolicy, c.ResizePolicy = nil, nil
+	}
+	c.RestartPolicyRules = nil
+	c.Lifecycle, c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil, nil
+	return c
+}
+
+// sameImage says whether two references have the same digest, wherever the
+// content comes from: the container runtime verifies it.
+func sameImage(a, b string) bool {
+	return a == b || digestOf(a) != "" && digestOf(a) == digestOf(b)
+}
+
+func digestOf(reference string) string {
+	if at := strings.LastIndexByte(reference, '@'); at >= 0 {
+		return reference[at+1:]
+	}
+	return ""
+}
+
+// repairedMounts keeps the mounts that don't concern the copier, and its own.
+func repairedMounts(found []corev1.VolumeMount, ours corev1.VolumeMount) []corev1.VolumeMount {
+	var kept []corev1.VolumeMount
+	for _, m := range found {
+		if m.Name != VolumeName && !endangersCopier(m.MountPath) {
+			kept = append(kept, m)
+		}
+	}
+	at := slices.IndexFunc(found, isCopiersMount)
+	if at < 0 {
+		return append(kept, ours)
+	}
+	return slices.Insert(kept, min(at, len(kept)), found[at])
+}
+
+// isCopiersMount says whether the mount is the one by which the init container
+// fills the volume.
+func isCopiersMount(m corev1.VolumeMount) bool {
+	return m.Name == VolumeName && m.MountPath == MountPath && !m.ReadOnly && m.SubPath == "" && m.SubPathExpr == "" &&
+		(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone)
+}
+
+// endangersCopier says whether something mounted at p is at, above or below one
+// of the copierPaths. What ".." means depends on symbolic links.
+func endangersCopier(p string) bool {
+	p = "/" + p
+	if slices.Contains(strings.Split(p, "/"), "..") {
+		return true
+	}
+	p = path.Clean(p)
+	return slices.ContainsFunc(copierPaths, func(ours string) bool { return within(ours, p) || within(p, ours) })
+}
+
+// confined returns the security context that was found, without what would give
+// the container more rights than wanted.
+func confined(found, wanted *corev1.SecurityContext) *corev1.SecurityContext {
+	if found == nil {
+		return wanted
+	}
+	c := found.DeepCopy()
+	c.AllowPrivilegeEscalation, c.ReadOnlyRootFilesystem, c.RunAsNonRoot = wanted.AllowPrivilegeEscalation, wanted.ReadOnlyRootFilesystem, wanted.RunAsNonRoot
+	if c.Privileged != nil && *c.Privileged {
+		c.Privileged = nil
+	}
+	if c.ProcMount != nil && *c.ProcMount != corev1.DefaultProcMount {
+		c.ProcMount = nil
+	}
+	if c.Capabilities == nil || len(c.Capabilities.Add) > 0 || !slices.Contains(c.Capabilities.Drop, "ALL") {
+		c.Capabilities = wanted.Capabilities
+	}
+	if c.SeccompProfile == nil || c.SeccompProfile.Type == corev1.SeccompProfileTypeUnconfined {
+		c.SeccompProfile = wanted.SeccompProfile
+	}
+	if c.AppArmorProfile != nil && c.AppArmorProfile.Type == corev1.AppArmorProfileTypeUnconfined {
+		c.AppArmorProfile = nil
+	}
+	if c.RunAsUser == nil || *c.RunAsUser == 0 {
+		c.RunAsUser = wanted.RunAsUser
+	}
+	return c
+}
