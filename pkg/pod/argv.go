@@ -67,8 +67,8 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 // whether it is. That is read off its structure, which decides what will run,
 // and not off any annotation, which a tenant could forge. Flags that we would
 // not have set make it somebody else's.
-func (i *Injector) wrappedArgvArgs(c corev1.Container) ([]string, bool) {
-	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, i.isOurMount) {
+func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
+	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isMount) {
 		return nil, false
 	}
 	var kept []string

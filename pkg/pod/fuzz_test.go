@@ -149,6 +149,12 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 				require.Equal(t, behindDashes(t, was.Args), behindDashes(t, is.Args))
 				is.Args = was.Args
 			}
+			is.VolumeMounts = slices.Clone(is.VolumeMounts)
+			for m := range was.VolumeMounts {
+				if was.VolumeMounts[m].Name == pod.VolumeName { // it may lead elsewhere in the other delivery
+					is.VolumeMounts[m].SubPath, is.VolumeMounts[m].SubPathExpr = was.VolumeMounts[m].SubPath, was.VolumeMounts[m].SubPathExpr
+				}
+			}
 			require.True(t, equality.Semantic.DeepEqual(was, is), "%s isn't to be wrapped", was.Name)
 			continue
 		}
@@ -196,18 +202,22 @@ func requireOnlyOurs(t *testing.T, sentJSON, patchedJSON []byte, wrapped []strin
 		require.Equal(t, pod.VolumeName, named(volumes[last]))
 		is.setList("volumes", volumes[:last], was)
 	}
-	if inits := is.list("initContainers"); len(inits) > len(was.list("initContainers")) {
+	restoreNamed(is.list("volumes"), was.list("volumes"), pod.VolumeName)
+	inits, before := is.list("initContainers"), was.list("initContainers")
+	switch ours := slices.IndexFunc(before, func(c any) bool { return named(c) == pod.InitContainerName }); {
+	case len(inits) > len(before):
 		require.Equal(t, pod.InitContainerName, named(inits[0]))
 		is.setList("initContainers", inits[1:], was)
-	} else {
-		for i, c := range inits {
-			if named(c) == pod.InitContainerName {
-				inits[i] = was.list("initContainers")[i]
-			}
-		}
+	case len(inits) < len(before):
+		is["initContainers"] = slices.Insert(inits, ours, before[ours])
+	}
+	restoreNamed(is.list("initContainers"), before, pod.InitContainerName)
+	for i, c := range is.list("initContainers") {
+		restoreNamed(object(c.(map[string]any)).list("volumeMounts"), object(before[i].(map[string]any)).list("volumeMounts"), pod.VolumeName)
 	}
 	for i, c := range is.list("containers") {
 		container, original := object(c.(map[string]any)), object(was.list("containers")[i].(map[string]any))
+		restoreNamed(container.list("volumeMounts"), original.list("volumeMounts"), pod.VolumeName)
 		if !slices.Contains(wrapped, named(c)) && !slices.Equal(original.list("command"), []any{pod.EntrypointPath}) {
 			continue
 		}
@@ -242,6 +252,15 @@ func undoKey(in, like object, key string) {
 		in[key] = was
 	} else {
 		delete(in, key)
+	}
+}
+
+// restoreNamed makes the elements of this name what they are in like.
+func restoreNamed(in, like []any, name string) {
+	for i := range like {
+		if named(like[i]) == name {
+			in[i] = like[i]
+		}
 	}
 }
 
@@ -416,6 +435,11 @@ func fillVolume(v *corev1.Volume, c randfill.Continue) {
 	c.FillNoCustom(v)
 	v.Name = pick(c, fuzzedWords[:4])
 	if oneIn(c, 4) {
-		v.Name, v.EmptyDir = pod.VolumeName, &corev1.EmptyDirVolumeSource{}
+		*v = corev1.Volume{Name: pod.VolumeName}
+		if oneIn(c, 3) {
+			v.Image = &corev1.ImageVolumeSource{Reference: pick(c, []string{"theirs", copierImage})}
+		} else {
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		}
 	}
 }

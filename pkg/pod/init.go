@@ -17,7 +17,7 @@ const nonRootUser int64 = 65532
 // installInitContainer adds the init container that fills the volume, unless it is there.
 func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 	wanted := i.initContainer(pod, selected)
-	at := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
+	at := initContainerIndex(pod)
 	switch {
 	case at < 0:
 		pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, 0, wanted)
@@ -28,6 +28,19 @@ func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted)
 	}
 	return nil
+}
+
+// removeInitContainer removes the init container that fills an emptyDir: into
+// the volume that an image is, it couldn't write.
+func removeInitContainer(pod *corev1.Pod) {
+	if at := initContainerIndex(pod); at >= 0 && fillsVolume(pod.Spec.InitContainers[at]) {
+		pod.Spec.InitContainers = slices.Delete(pod.Spec.InitContainers, at, at+1)
+	}
+}
+
+// initContainerIndex is where the pod has an init container of our name, -1 if nowhere.
+func initContainerIndex(pod *corev1.Pod) int {
+	return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
 }
 
 // initContainer is the container that copies the entrypoint. It asks for no

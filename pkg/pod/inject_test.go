@@ -230,6 +230,8 @@ func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
 	volume.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{},
 	}}}
+	message := asking(running("app", "x"))
+	message.Spec.Containers[0].TerminationMessagePath = "entrypointer/bin/entrypoint"
 	device := asking(running("app", "x"))
 	device.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "theirs", DevicePath: "/entrypointer/bin"}}
 	initContainer := asking(running("app", "x"))
@@ -246,6 +248,7 @@ func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
 		"a container of our name":                  {initContainer, []string{`"entrypointer-init"`, `"busybox"`, "rename it"}},
 		"a mount by a relative path":               {mounted("entrypointer/bin/entrypoint"), []string{`"theirs"`}},
 		"a block device in our path":               {device, []string{`"theirs"`, `"entrypointer-bin"`}},
+		"a termination message in our path":        {message, []string{`terminationMessagePath "entrypointer/bin/entrypoint"`, `"entrypointer-bin"`}},
 		"a container of our init container's name": {asking(running("app", "x"), running(pod.InitContainerName, "x")), []string{`"entrypointer-init"`, "rename it"}},
 		"a mount beside our paths":                 {mounted("/entrypointer-data"), nil},
 	} {

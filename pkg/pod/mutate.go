@@ -130,10 +130,10 @@ func afterAll(pod *corev1.Pod, container string) []string {
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
 func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, owner Owner, c *corev1.Container) (bool, error) {
-	if err := i.checkMounts(*c); err != nil {
+	if err := checkMounts(*c); err != nil {
 		return false, err
 	}
-	argv, already := i.wrappedArgvArgs(*c)
+	argv, already := wrappedArgvArgs(*c)
 	if !already && needsLookup(*c) {
 		// A value that is wrong needn't wait for a registry to be refused.
 		if _, err := i.optionFlags(pod, owner, *c, nil); err != nil {
@@ -155,7 +155,7 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 		return false, nil
 	}
 	c.Command = []string{EntrypointPath}
-	if !slices.ContainsFunc(c.VolumeMounts, i.isOurMount) {
+	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
 		c.VolumeMounts = append(c.VolumeMounts, i.mount())
 	}
 	return true, nil

@@ -116,7 +116,7 @@ var options = []Option{
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
 		About: "Where to stop until somebody goes on with `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue`, or the pod is deleted.",
-		flags: pauseFlag, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(words(value), "after-failure") },
+		flags: pauseFlag, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(splitList(value), "after-failure") },
 	},
 }
 

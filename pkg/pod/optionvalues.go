@@ -30,7 +30,7 @@ func modeFlags(value string, _ target) (flags []string, right string) {
 
 func eachWord(flag string, check func(string) (right string)) func(string, target) ([]string, string) {
 	return func(value string, _ target) (flags []string, right string) {
-		list := words(value)
+		list := splitList(value)
 		if len(list) == 0 {
 			return nil, check("")
 		}
@@ -44,8 +44,8 @@ func eachWord(flag string, check func(string) (right string)) func(string, targe
 	}
 }
 
-// words splits a list at commas and at white space.
-func words(list string) []string {
+// splitList splits a list at commas and at white space.
+func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
@@ -157,7 +157,7 @@ func terminationMessageFlag(value string, c target) (flags []string, right strin
 }
 
 func pauseFlag(value string, _ target) (flags []string, right string) {
-	list := words(value)
+	list := splitList(value)
 	for _, place := range list {
 		if place != "before-start" && place != "after-failure" {
 			list = nil

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -39,12 +40,18 @@ func (p *patch) add(path string, value any) {
 	*p = append(*p, jsonpatch.NewOperation("add", path, value))
 }
 
-// appendTo adds the elements of after that before hasn't. A list that the API
-// server would leave out has to be created with its first element.
-func appendTo[T any](p *patch, path string, before, after []T) {
+// replaceIn replaces the elements that differ, and adds those that before
+// hasn't. A list that the API server would leave out has to be created with its
+// first element.
+func replaceIn[T any](p *patch, path string, before, after []T) {
 	if len(before) == 0 && len(after) > 0 {
 		p.add(path, after)
 		return
+	}
+	for i := range before {
+		if !equality.Semantic.DeepEqual(before[i], after[i]) {
+			*p = append(*p, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", path, i), after[i]))
+		}
 	}
 	for _, element := range after[len(before):] {
 		p.add(path+"/-", element)
@@ -64,22 +71,34 @@ func (p *patch) annotations(before, after *corev1.Pod) {
 }
 
 func (p *patch) volumes(before, after *corev1.Pod) {
-	appendTo(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes)
+	replaceIn(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes)
 }
 
+// initContainers may find ours added at the top, removed, or repaired. Of
+// others, only the mount of our volume may have changed.
 func (p *patch) initContainers(before, after *corev1.Pod) {
 	was, is := before.Spec.InitContainers, after.Spec.InitContainers
-	switch {
-	case len(was) == 0 && len(is) > 0:
+	if len(was) == 0 && len(is) > 0 {
 		p.add("/spec/initContainers", is)
-	case len(is) > len(was):
-		p.add("/spec/initContainers/0", is[0])
-	default:
-		for i := range is {
-			if !equality.Semantic.DeepEqual(was[i], is[i]) {
-				*p = append(*p, jsonpatch.NewOperation("replace", fmt.Sprintf("/spec/initContainers/%d", i), is[i]))
-			}
+		return
+	}
+	if len(is) < len(was) {
+		at := initContainerIndex(before)
+		*p = append(*p, jsonpatch.NewOperation("remove", fmt.Sprintf("/spec/initContainers/%d", at), nil))
+		was = slices.Delete(slices.Clone(was), at, at+1)
+	}
+	added := len(is) - len(was)
+	for i := range was {
+		at := fmt.Sprintf("/spec/initContainers/%d", i)
+		switch now := is[added+i]; {
+		case now.Name != InitContainerName:
+			replaceIn(p, at+"/volumeMounts", was[i].VolumeMounts, now.VolumeMounts)
+		case !equality.Semantic.DeepEqual(was[i], now):
+			*p = append(*p, jsonpatch.NewOperation("replace", at, now))
 		}
+	}
+	if added > 0 {
+		p.add("/spec/initContainers/0", is[0])
 	}
 }
 
@@ -94,5 +113,5 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 	if before.Image != after.Image {
 		p.add(at+"/image", after.Image)
 	}
-	appendTo(p, at+"/volumeMounts", before.VolumeMounts, after.VolumeMounts)
+	replaceIn(p, at+"/volumeMounts", before.VolumeMounts, after.VolumeMounts)
 }

@@ -19,18 +19,22 @@ const (
 	imagePath = "ko-app"
 )
 
-// install brings the entrypoint into the pod, unless it is there: as a volume
-// that an init container fills, or as one that the kubelet makes of an image.
+// install brings the entrypoint into the pod: as a volume that an init
+// container fills, or as one that the kubelet makes of an image. What another
+// release of ours left, or this one under the other delivery, becomes that.
 func (i *Injector) install(pod *corev1.Pod, selected []int) error {
 	if err := i.installVolume(pod); err != nil {
 		return err
 	}
-	if err := i.checkWriters(pod); err != nil {
+	i.alignMounts(pod)
+	if err := checkWriters(pod); err != nil {
 		return err
 	}
 	if i.Policy.ImageVolume {
+		removeInitContainer(pod)
 		return nil
 	}
+	markSafeToEvict(pod)
 	return i.installInitContainer(pod, selected)
 }
 
@@ -40,15 +44,12 @@ func (i *Injector) installVolume(pod *corev1.Pod) error {
 	switch {
 	case at < 0:
 		pod.Spec.Volumes = append(pod.Spec.Volumes, wanted)
-		if !i.Policy.ImageVolume {
-			markSafeToEvict(pod)
-		}
-		return nil
-	case i.isOurVolume(pod.Spec.Volumes[at]):
-		return nil
-	default:
+	case pod.Spec.Volumes[at].EmptyDir == nil && pod.Spec.Volumes[at].Image == nil:
 		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
+	case !isVolume(pod.Spec.Volumes[at], wanted):
+		pod.Spec.Volumes[at] = wanted
 	}
+	return nil
 }
 
 func (i *Injector) volume() corev1.Volume {
@@ -63,12 +64,13 @@ func (i *Injector) volume() corev1.Volume {
 	}}
 }
 
-// isOurVolume looks at what decides whose program the volume holds.
-func (i *Injector) isOurVolume(v corev1.Volume) bool {
-	if i.Policy.ImageVolume {
-		return v.Image != nil && v.Image.Reference == i.EntrypointImage
+// isVolume says whether a volume holds the program that the wanted one would.
+// An emptyDir holds whatever the init container puts there.
+func isVolume(found, wanted corev1.Volume) bool {
+	if wanted.Image != nil {
+		return found.Image != nil && sameImage(found.Image.Reference, wanted.Image.Reference)
 	}
-	return v.EmptyDir != nil
+	return found.EmptyDir != nil
 }
 
 // mount is how a wrapped container gets at the entrypoint.
@@ -80,10 +82,25 @@ func (i *Injector) mount() corev1.VolumeMount {
 	return mount
 }
 
-// isOurMount ignores what an API server or another webhook may have defaulted.
-func (i *Injector) isOurMount(m corev1.VolumeMount) bool {
-	ours := i.mount()
-	return m.Name == ours.Name && m.MountPath == ours.MountPath && m.ReadOnly && m.SubPath == ours.SubPath && m.SubPathExpr == ""
+// isMount says whether a mount gives a container the entrypoint to execute, in
+// whichever delivery, and nothing to write. It ignores what an API server or
+// another webhook may have defaulted.
+func isMount(m corev1.VolumeMount) bool {
+	return m.Name == VolumeName && m.MountPath == MountPath && m.ReadOnly
+}
+
+// alignMounts has all mounts of the volume lead to the program where this
+// delivery has it.
+func (i *Injector) alignMounts(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			for at, m := range c.VolumeMounts {
+				if isMount(m) && c.Name != InitContainerName {
+					c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = i.mount().SubPath, ""
+				}
+			}
+		}
+	}
 }
 
 // markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
@@ -92,6 +109,9 @@ func (i *Injector) isOurMount(m corev1.VolumeMount) bool {
 func markSafeToEvict(pod *corev1.Pod) {
 	volumes := VolumeName
 	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
+		if slices.Contains(splitList(others), VolumeName) {
+			return
+		}
 		volumes = others + "," + VolumeName
 	}
 	if pod.Annotations == nil {
@@ -102,7 +122,7 @@ func markSafeToEvict(pod *corev1.Pod) {
 
 // checkWriters refuses a container that could put another program in the
 // entrypoint's place, or that takes the name of the one that may.
-func (i *Injector) checkWriters(pod *corev1.Pod) error {
+func checkWriters(pod *corev1.Pod) error {
 	for _, c := range pod.Spec.Containers {
 		if c.Name == InitContainerName {
 			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
@@ -110,7 +130,7 @@ func (i *Injector) checkWriters(pod *corev1.Pod) error {
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, m := range c.VolumeMounts {
-			if m.Name == VolumeName && !i.isOurMount(m) && c.Name != InitContainerName {
+			if m.Name == VolumeName && !isMount(m) && c.Name != InitContainerName {
 				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
 					VolumeName, c.Name, m.MountPath, InitContainerName)
 			}
@@ -120,9 +140,9 @@ func (i *Injector) checkWriters(pod *corev1.Pod) error {
 }
 
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
-func (i *Injector) checkMounts(c corev1.Container) error {
+func checkMounts(c corev1.Container) error {
 	for _, m := range c.VolumeMounts {
-		if !i.isOurMount(m) && collides(m.MountPath) {
+		if !isMount(m) && collides(m.MountPath) {
 			return mountCollision(c.Name, m.Name, m.MountPath)
 		}
 	}
@@ -130,6 +150,11 @@ func (i *Injector) checkMounts(c corev1.Container) error {
 		if collides(d.DevicePath) {
 			return mountCollision(c.Name, d.Name, d.DevicePath)
 		}
+	}
+	// The kubelet mounts a file there.
+	if c.TerminationMessagePath != "" && collides(c.TerminationMessagePath) {
+		return refuse(NameCollision, "wrapping container %q: its terminationMessagePath %q is where volume %q belongs, read-only (%s); choose another",
+			c.Name, c.TerminationMessagePath, VolumeName, MountPath)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -40,14 +41,77 @@ func TestAnImageVolumeNeedsNoInitContainer(t *testing.T) {
 
 func TestAnImageVolumeHoldsNobodyElsesProgram(t *testing.T) {
 	wrapped := func() *corev1.Pod { return inject(t, mounting(), asking(running("a", "x"))).Pod }
+	for name, forge := range map[string]func(*corev1.Pod){
+		"another image": func(p *corev1.Pod) { p.Spec.Volumes[0].Image.Reference = "registry.example.test/evil" },
+		"another path":  func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[0].SubPath = "evil" },
+		"a path that a variable names": func(p *corev1.Pod) {
+			p.Spec.Containers[0].VolumeMounts[0].SubPath, p.Spec.Containers[0].VolumeMounts[0].SubPathExpr = "", "$(EVIL)"
+		},
+		"an emptyDir": func(p *corev1.Pod) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := wrapped()
+			forge(p)
+			require.Equal(t, wrapped(), inject(t, mounting(), p).Pod)
+		})
+	}
 
 	theirs := wrapped()
-	theirs.Spec.Volumes[0].Image.Reference = "registry.example.test/evil"
-	elsewhere := wrapped()
-	elsewhere.Spec.Containers[0].VolumeMounts[0].SubPath = "evil"
-	byInit := inject(t, newInjector(nil), asking(running("a", "x"))).Pod
-	for _, p := range map[string]*corev1.Pod{"another image": theirs, "another path": elsewhere, "an emptyDir": byInit} {
-		_, err := mounting().Inject(t.Context(), "tenant", p)
-		requireRefused(t, err, pod.NameCollision, `"entrypointer-bin"`)
+	theirs.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/evil"}}
+	_, err := mounting().Inject(t.Context(), "tenant", theirs)
+	requireRefused(t, err, pod.NameCollision, `"entrypointer-bin"`, "rename it")
+}
+
+func TestAMirrorsNameForTheMountedImageStays(t *testing.T) {
+	p := inject(t, mounting(), asking(running("a", "x"))).Pod
+	p.Spec.Volumes[0].Image.Reference = "mirror.example.test/entrypoint" + entrypointImage[len("registry.example.test/entrypoint"):]
+	result := inject(t, mounting(), p)
+	require.Equal(t, pod.AlreadyInjected, result.Outcome)
+	require.Equal(t, p, result.Pod)
+}
+
+// Another release of ours, or this one under another configuration, may have
+// wrapped the pod a moment before: replicas of both answer during an upgrade.
+func TestAPodThatTheOtherDeliveryWrappedBecomesOurs(t *testing.T) {
+	sent := func() *corev1.Pod {
+		p := asking(running("a", "x"), running("istio-proxy", "i"))
+		p.Spec.Volumes = []corev1.Volume{{Name: "theirs"}}
+		p.Spec.InitContainers = []corev1.Container{running("theirs", "i")}
+		return p
 	}
+	for name, test := range map[string]struct{ first, then *pod.Injector }{
+		"an init container, then an image volume": {newInjector(nil), mounting()},
+		"an image volume, then an init container": {mounting(), newInjector(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := inject(t, test.first, sent()).Pod
+			// Somebody else's containers may execute it as well.
+			readOnly := before.Spec.Containers[0].VolumeMounts[0]
+			before.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{readOnly}
+			theirs := &before.Spec.InitContainers[len(before.Spec.InitContainers)-1]
+			theirs.VolumeMounts = []corev1.VolumeMount{readOnly}
+
+			result := inject(t, test.then, before)
+			want := inject(t, test.then, sent()).Pod
+			ours := want.Spec.Containers[0].VolumeMounts
+			want.Spec.Containers[1].VolumeMounts = ours
+			want.Spec.InitContainers[len(want.Spec.InitContainers)-1].VolumeMounts = ours
+			require.Equal(t, want.Spec, result.Pod.Spec)
+			require.Equal(t, pod.Injected, result.Outcome)
+			require.Equal(t, result.Pod, patched(t, before, result.Pod))
+			require.Equal(t, pod.AlreadyInjected, inject(t, test.then, result.Pod).Outcome)
+		})
+	}
+}
+
+// patched is what an API server makes of a pod and the patch to another.
+func patched(t *testing.T, before, after *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	operations, err := jsonpatch.DecodePatch(encode(t, pod.Patch(before, after)))
+	require.NoError(t, err)
+	document, err := operations.Apply(encode(t, before))
+	require.NoError(t, err)
+	return decode[corev1.Pod](t, document)
 }
