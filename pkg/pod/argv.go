@@ -4,30 +4,13 @@
 package pod
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
-)
-
-// The entrypoint's flags that we set, beside those that are made of values of
-// options alone.
-const (
-	platformFlag         = "-platform="
-	argFlag              = "-arg="
-	modeFlag             = "-mode="
-	modeExec             = "exec"
-	waitFileFlag         = "-wait-file="
-	waitContentFlag      = "-wait-content="
-	waitAbortFlag        = "-wait-abort="
-	waitCancelFlag       = "-wait-abort-content="
-	postFileFlag         = "-post-file="
-	startFailureFlag     = "-start-failure-file="
-	waitEitherFlag       = "-wait-either="
-	waitUnlessSharedFlag = "-wait-unless-shared="
-	holdFlag             = "-hold="
 )
 
 // needsLookup says whether only the image knows what the container runs. The
@@ -65,8 +48,10 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 
 // wrappedArgvArgs returns the argvArgs of a container that is wrapped, and
 // whether it is. That is read off its structure, which decides what will run,
-// and not off any annotation, which a tenant could forge. Flags that we would
-// not have set make it somebody else's.
+// and not off any annotation, which a tenant could forge. Of the flags, only
+// those that carry words of the original argv stay: the others may be another
+// release's, and are set anew. What no release of ours writes makes it
+// somebody else's.
 func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isMount) {
 		return nil, false
@@ -78,12 +63,16 @@ func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 			return slices.Concat(kept, c.Args[at:]), true
 		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
 			kept = append(kept, arg)
-		case !isOptionFlag(arg):
+		case !ourFlag.MatchString(arg):
 			return nil, false
 		}
 	}
 	return nil, false
 }
+
+// ourFlag matches a flag as all releases write it, in one word with its value, so
+// that the first "--" ends the flags.
+var ourFlag = regexp.MustCompile(`^-[a-z][a-z0-9-]*=`)
 
 // originalArgv is what of argvArgs is the original argv, on a platform whose
 // words don't come from flags.

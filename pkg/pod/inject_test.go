@@ -174,9 +174,13 @@ func TestLabelsThatATenantAddsDontHideAPod(t *testing.T) {
 
 func TestAForgedWrappingIsWrapped(t *testing.T) {
 	for name, forge := range map[string]func(*corev1.Container){
-		"no mount":           func(c *corev1.Container) { c.VolumeMounts = nil },
-		"flags of their own": func(c *corev1.Container) { c.Args = []string{"-help", "--", "x"} },
-		"no command":         func(c *corev1.Container) { c.Args = []string{"-version"} },
+		"no mount":                func(c *corev1.Container) { c.VolumeMounts = nil },
+		"a flag without a value":  func(c *corev1.Container) { c.Args = []string{"-help", "--", "x"} },
+		"a value in a word apart": func(c *corev1.Container) { c.Args = []string{"-platform", "linux/amd64", "-arg", "x", "--", "y"} },
+		"two dashes":              func(c *corev1.Container) { c.Args = []string{"--platform=linux/amd64", "--arg=x", "--", "y"} },
+		"a word among the flags":  func(c *corev1.Container) { c.Args = []string{"status", "--", "x"} },
+		"no command":              func(c *corev1.Container) { c.Args = []string{"-version"} },
+		"no dashes":               func(c *corev1.Container) { c.Args = []string{"-arg=--"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forged := inject(t, newInjector(nil), asking(running("a", "x"))).Pod

@@ -64,12 +64,12 @@ var options = []Option{
 	{
 		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",
 		About: "Variables that the command shall not have.",
-		flags: eachWord("-unset-env=", variableName),
+		flags: eachWord(unsetEnvFlag, variableName),
 	},
 	{
 		Name: "env-file", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/secrets/env",
 		About: "Files in the container with one `NAME=VALUE` a line, to the letter; empty lines and those that begin with `#` are skipped. They are read when the command starts; a file that isn't there fails the container.",
-		flags: eachWord("-env-file=", absolutePath), beforeStart: true,
+		flags: eachWord(envFileFlag, absolutePath), beforeStart: true,
 	},
 	{
 		Name: "env", Value: "`NAME=VALUE`, one a line", Default: "none", Example: "LANG=C.UTF-8",
@@ -84,39 +84,39 @@ var options = []Option{
 	{
 		Name: "before-start-timeout", Value: "a duration", Default: "`1m`", Example: "30s",
 		About: "The longest time that each of them may take: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container fails with 124.",
-		flags: durationFlag("-before-start-timeout="),
+		flags: durationFlags(hookTimeoutFlag),
 	},
 	{
 		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
 		About: "The longest time that the command may run: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command made of it.",
-		flags: durationFlag("-timeout="), afterStart: always,
+		flags: durationFlags(timeoutFlag), afterStart: always,
 	},
 	{
 		Name: "grace-period", Value: "a duration", Default: "`30s`", Example: "10s",
 		About: "The time between the two signals.",
-		flags: durationFlag("-grace-period="),
+		flags: durationFlags(gracePeriodFlag),
 	},
 	{
 		Name: "success-exit-codes", Value: "codes from 1 to 255 and ranges of them, separated by commas", Default: "none", Example: "3,10-12",
 		About: "Exit codes of the command that count as success: the container exits with 0. The status keeps the code. " +
 			"In a Tekton step this is about Tekton's entrypoint, which has told the steps after it of the failure already: use it for the last step, and `onError: continue` for others.",
-		flags: exitCodeFlag, afterStart: always,
+		flags: exitCodeFlags, afterStart: always,
 	},
 	{
 		Name: "status-file", Value: "an absolute path", Default: "none", Example: "/status/main.json",
 		About: "Where to keep the [status](#status), in a volume that the container's user may write to.",
-		flags: pathFlag("-status-file="), afterStart: always,
+		flags: pathFlags(statusFileFlag), afterStart: always,
 	},
 	{
 		Name: "termination-message", Value: "`true` or `false`", Default: "`false`", Example: "true",
 		About:  "Whether the status becomes the container's termination message, unless the command writes one itself. It takes the place of the end of the log that Knative shows of a container that failed. Never for Tekton's steps, whose results it would replace.",
-		flags:  terminationMessageFlag,
+		flags:  terminationMessageFlags,
 		except: Tekton, afterStart: func(value string) bool { return value != "false" },
 	},
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
 		About: "Where to stop until somebody goes on with `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue`, or the pod is deleted.",
-		flags: pauseFlag, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(splitList(value), "after-failure") },
+		flags: pauseFlags, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(splitList(value), "after-failure") },
 	},
 }
 

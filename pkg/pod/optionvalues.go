@@ -75,7 +75,7 @@ func envFlags(value string, _ target) (flags []string, right string) {
 		if !found || name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.Contains(line, "\x00") {
 			return nil, "lines of the form NAME=VALUE"
 		}
-		flags = append(flags, "-env="+escape(name)+"="+content)
+		flags = append(flags, envFlag+escape(name)+"="+content)
 	}
 	if flags == nil {
 		return nil, "lines of the form NAME=VALUE"
@@ -94,9 +94,9 @@ func hookFlags(value string, _ target) (flags []string, right string) {
 		if len(argv) == 0 || argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
 			return nil, rightHook
 		}
-		flags = append(flags, "-before-start="+escape(argv[0]))
+		flags = append(flags, hookFlag+escape(argv[0]))
 		for _, arg := range argv[1:] {
-			flags = append(flags, "-before-start-arg="+escape(arg))
+			flags = append(flags, hookArgFlag+escape(arg))
 		}
 	}
 	return flags, ""
@@ -119,7 +119,7 @@ func parseHooks(value string) (hooks [][]string, ok bool) {
 	return [][]string{{"/bin/sh", "-ec", value}}, true
 }
 
-func durationFlag(flag string) func(string, target) ([]string, string) {
+func durationFlags(flag string) func(string, target) ([]string, string) {
 	return func(value string, _ target) (flags []string, right string) {
 		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
 			return nil, "a duration above zero with a unit, such as 90s or 1h30m"
@@ -128,20 +128,20 @@ func durationFlag(flag string) func(string, target) ([]string, string) {
 	}
 }
 
-func exitCodeFlag(value string, _ target) (flags []string, right string) {
+func exitCodeFlags(value string, _ target) (flags []string, right string) {
 	if _, ok := exitcodes.Parse(value); !ok {
 		return nil, exitcodes.Syntax
 	}
-	return []string{"-success-exit-codes=" + value}, ""
+	return []string{successExitCodesFlag + value}, ""
 }
 
-func pathFlag(flag string) func(string, target) ([]string, string) {
+func pathFlags(flag string) func(string, target) ([]string, string) {
 	return func(value string, _ target) (flags []string, right string) {
 		return []string{flag + escape(value)}, absolutePath(value)
 	}
 }
 
-func terminationMessageFlag(value string, c target) (flags []string, right string) {
+func terminationMessageFlags(value string, c target) (flags []string, right string) {
 	on, right := parseBool(value)
 	if !on || right != "" {
 		return nil, right
@@ -153,10 +153,10 @@ func terminationMessageFlag(value string, c target) (flags []string, right strin
 	if !strings.HasPrefix(file, "/") {
 		file = "/" + file // as container runtimes have it
 	}
-	return []string{"-termination-message=" + escape(file)}, ""
+	return []string{terminationMessageFlag + escape(file)}, ""
 }
 
-func pauseFlag(value string, _ target) (flags []string, right string) {
+func pauseFlags(value string, _ target) (flags []string, right string) {
 	list := splitList(value)
 	for _, place := range list {
 		if place != "before-start" && place != "after-failure" {
@@ -166,7 +166,7 @@ func pauseFlag(value string, _ target) (flags []string, right string) {
 	if len(list) == 0 {
 		return nil, `"before-start", "after-failure", or both with a comma`
 	}
-	return []string{"-pause=" + strings.Join(list, ",")}, ""
+	return []string{pauseFlag + strings.Join(list, ",")}, ""
 }
 
 func parseBool(value string) (on bool, right string) {

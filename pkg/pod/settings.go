@@ -149,18 +149,6 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 	return all, nil
 }
 
-// optionFlagNames are the flags that options make, with the sign that ends
-// them.
-var optionFlagNames = []string{
-	modeFlag, waitFileFlag, waitContentFlag, waitAbortFlag, waitCancelFlag, waitEitherFlag, waitUnlessSharedFlag, holdFlag, postFileFlag, startFailureFlag, "-unset-env=", "-env-file=", "-env=", "-before-start=",
-	"-before-start-arg=", "-before-start-timeout=", "-timeout=", "-grace-period=", "-success-exit-codes=", "-status-file=",
-	"-termination-message=", "-pause=",
-}
-
-func isOptionFlag(arg string) bool {
-	return slices.ContainsFunc(optionFlagNames, func(name string) bool { return strings.HasPrefix(arg, name) })
-}
-
 // checkAnnotations finds annotations of ours that nobody would read. One for a
 // container that isn't there is an error; a key that we don't know may be
 // another release's, so it is worth a warning only.

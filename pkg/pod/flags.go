@@ -1,0 +1,39 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+// The entrypoint's flags that we set, up to their values.
+const (
+	// These carry words of the original argv.
+	platformFlag = "-platform="
+	argFlag      = "-arg="
+
+	modeFlag = "-mode="
+	modeExec = "exec" // a value
+
+	waitFileFlag         = "-wait-file="
+	waitContentFlag      = "-wait-content="
+	waitEitherFlag       = "-wait-either="
+	waitAbortFlag        = "-wait-abort="
+	waitCancelFlag       = "-wait-abort-content="
+	waitUnlessSharedFlag = "-wait-unless-shared="
+	holdFlag             = "-hold="
+	postFileFlag         = "-post-file="
+	startFailureFlag     = "-start-failure-file="
+
+	unsetEnvFlag = "-unset-env="
+	envFileFlag  = "-env-file="
+	envFlag      = "-env="
+
+	hookFlag        = "-before-start="
+	hookArgFlag     = "-before-start-arg="
+	hookTimeoutFlag = "-before-start-timeout="
+
+	timeoutFlag            = "-timeout="
+	gracePeriodFlag        = "-grace-period="
+	successExitCodesFlag   = "-success-exit-codes="
+	statusFileFlag         = "-status-file="
+	terminationMessageFlag = "-termination-message="
+	pauseFlag              = "-pause="
+)
