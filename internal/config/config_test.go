@@ -55,7 +55,7 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
 	explicit, err := config.FromConfigMap(&corev1.ConfigMap{Data: shown})
 	require.NoError(t, err)
-	require.Equal(t, pod.DefaultProxies, explicit.Policy.Proxies)
+	require.Equal(t, pod.DefaultProxies(), explicit.Policy.Proxies)
 	require.Equal(t, []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}, explicit.Policy.Owners)
 	explicit.Policy.Proxies, explicit.Policy.Owners = nil, nil
 	require.Equal(t, defaults, explicit)

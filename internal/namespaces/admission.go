@@ -71,7 +71,7 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 		response.Warnings = append(response.Warnings, fmt.Sprintf(
 			"entrypointer: the label %s follows the annotation of that name, and is put right; annotate the namespace instead", labelKey))
 	}
-	response.Warnings = append(response.Warnings, pod.UnheededByNamespace(now.Annotations)...)
+	response.Warnings = append(response.Warnings, pod.IgnoredOnNamespace(now.Annotations)...)
 	return response
 }
 

@@ -23,17 +23,20 @@ const (
 // handOffFlags has the entrypoint wait for what Tekton's entrypoint waits for,
 // which looks but once a second, and then have it look: it decides, as ever.
 // Where Tekton's args aren't what we know, it waits alone.
-func handOffFlags(value string, c target) (flags []string, right string) {
-	on, right := parseBool(value)
+func handOffFlags(value string, c target) (flags []string, _ error) {
+	on, err := parseBool(value)
+	if err != nil {
+		return nil, err
+	}
 	step, certain := parseStep(c.argv)
 	switch {
-	case right != "" || !certain:
-		return nil, right
+	case !certain:
+		return nil, nil
 	case !on:
 		if c.mayNotStart {
 			flags = step.failureFlags(startFailureFlag)
 		}
-		return flags, ""
+		return flags, nil
 	}
 	flags = step.waitFlags()
 	if c.downward {
@@ -45,9 +48,9 @@ func handOffFlags(value string, c target) (flags []string, right string) {
 	if step.breakpoint || c.exec {
 		// At a breakpoint, whoever debugs says whether the step has failed. And
 		// whoever is replaced can't say what becomes of it.
-		return append(flags, step.failureFlags(startFailureFlag)...), ""
+		return append(flags, step.failureFlags(startFailureFlag)...), nil
 	}
-	return append(flags, step.failureFlags(postFileFlag)...), ""
+	return append(flags, step.failureFlags(postFileFlag)...), nil
 }
 
 // A step is what Tekton's args say about the order of steps.
@@ -127,14 +130,15 @@ func parseStep(argv []string) (s step, certain bool) {
 		case !hasValue:
 			value, args = args[0], args[1:]
 		}
-		if !s.set(name, value) {
+		if !s.heed(name, value) {
 			return step{}, false
 		}
 	}
 	return s, true
 }
 
-func (s *step) set(name, value string) (certain bool) {
+// heed takes from a flag what it says about the order.
+func (s *step) heed(name, value string) (certain bool) {
 	s.credentials = s.credentials || slices.Contains(tektonCredentials, name)
 	switch name {
 	case "wait_file":

@@ -85,8 +85,8 @@ func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements 
 		for name := range c.Resources.Limits {
 			if isExtended(name) {
 				// Said, or a LimitRange's default would make it ask for devices.
-				set(&wanted.Requests, name, resource.Quantity{})
-				set(&wanted.Limits, name, resource.Quantity{})
+				setQuantity(&wanted.Requests, name, resource.Quantity{})
+				setQuantity(&wanted.Limits, name, resource.Quantity{})
 			}
 		}
 	}
@@ -109,13 +109,13 @@ func onlyBasic(all corev1.ResourceList) corev1.ResourceList {
 	var basic corev1.ResourceList
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := all[name]; ok {
-			set(&basic, name, quantity)
+			setQuantity(&basic, name, quantity)
 		}
 	}
 	return basic
 }
 
-func set(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
 	if *list == nil {
 		*list = corev1.ResourceList{}
 	}

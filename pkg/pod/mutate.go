@@ -60,14 +60,14 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	result := Result{Outcome: outcome, Owner: owner, Pod: pod}
 	switch outcome {
 	case NotOurs:
-		result.Warnings = unheededByNobody(pod)
+		result.Warnings = ignoredUnasked(pod)
 	case "":
 		result, err = i.wrapSelected(ctx, namespace, pod, owner, selected)
 		if err != nil {
 			return Result{}, err
 		}
 		result.Owner = owner
-		result.Warnings = append(result.Warnings, i.unheeded(pod, owner)...)
+		result.Warnings = append(result.Warnings, ignoredByOwner(pod, owner)...)
 	}
 	result.Pod = withStatus(result)
 	return result, nil
@@ -108,7 +108,7 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
-	case Same(pod, result.Pod):
+	case len(Patch(pod, result.Pod)) == 0:
 		result.Outcome = AlreadyInjected
 	default:
 		result.Outcome = Injected
@@ -174,18 +174,6 @@ func (i *Injector) argvArgsOf(ctx context.Context, namespace string, pod *corev1
 	argv, err := argvArgs(*c, image)
 	c.Image = image.Pinned
 	return argv, err
-}
-
-// unheeded warns of annotations that say something, but not for such a pod.
-func (i *Injector) unheeded(pod *corev1.Pod, owner Owner) []string {
-	var warnings []string
-	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
-		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
-	}
-	if pod.Annotations[InjectAnnotation] == "false" {
-		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
-	}
-	return warnings
 }
 
 // withStatus returns the result's pod with the status annotation that tells

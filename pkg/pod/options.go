@@ -23,8 +23,9 @@ type Option struct {
 	// About is for docs/reference.md.
 	About string
 
-	// flags returns the entrypoint's flags for a value, or what would be right.
-	flags func(value string, c target) (flags []string, right string)
+	// flags returns the entrypoint's flags for a value. An error says what a
+	// value can be.
+	flags func(value string, c target) ([]string, error)
 	// applied makes flags of byDefault where nobody says anything.
 	byDefault string
 	// afterStart says whether a value asks for something that comes after the

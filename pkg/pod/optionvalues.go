@@ -5,6 +5,7 @@ package pod
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 	"unicode"
@@ -14,33 +15,36 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
-// Each function here makes flags of an annotation's value, or says what would
-// be right. A value is to the letter, so its $ is doubled for the kubelet.
+// Each function here makes flags of an annotation's value. An error says what
+// the value can be. A value is to the letter, so its $ is doubled for the kubelet.
 
-func modeFlags(value string, _ target) (flags []string, right string) {
+func modeFlags(value string, _ target) ([]string, error) {
 	switch value {
 	case "supervise":
-		return nil, "" // what it does when it isn't told
+		return nil, nil // what it does when it isn't told
 	case modeExec:
-		return []string{modeFlag + value}, ""
+		return []string{modeFlag + value}, nil
 	default:
-		return nil, `"supervise" or "exec"`
+		return nil, canBe(`"supervise" or "exec"`)
 	}
 }
 
-func eachWord(flag string, check func(string) (right string)) func(string, target) ([]string, string) {
-	return func(value string, _ target) (flags []string, right string) {
+// canBe is the error of a value that is wrong.
+func canBe(values string) error { return errors.New("it can be " + values) }
+
+func eachWord(flag string, check func(string) error) func(string, target) ([]string, error) {
+	return func(value string, _ target) (flags []string, _ error) {
 		list := splitList(value)
 		if len(list) == 0 {
 			return nil, check("")
 		}
 		for _, word := range list {
-			if right := check(word); right != "" {
-				return nil, right
+			if err := check(word); err != nil {
+				return nil, err
 			}
 			flags = append(flags, flag+escape(word))
 		}
-		return flags, ""
+		return flags, nil
 	}
 }
 
@@ -49,23 +53,24 @@ func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }
 
-func variableName(name string) (right string) {
+func variableName(name string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return "names of variables, separated by commas"
+		return canBe("names of variables, separated by commas")
 	}
-	return ""
+	return nil
 }
 
-func absolutePath(path string) (right string) {
+func absolutePath(path string) error {
 	if !strings.HasPrefix(path, "/") || strings.Contains(path, "\x00") {
-		return "an absolute path"
+		return canBe("an absolute path")
 	}
-	return ""
+	return nil
 }
 
 // envFlags leaves $(NAME) in values to the kubelet. In names, as in those of a
 // container's env, it is to the letter: it could stand for nothing.
-func envFlags(value string, _ target) (flags []string, right string) {
+func envFlags(value string, _ target) (flags []string, _ error) {
+	lines := canBe("lines of the form NAME=VALUE")
 	for line := range strings.SplitSeq(value, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if strings.TrimSpace(line) == "" {
@@ -73,33 +78,32 @@ func envFlags(value string, _ target) (flags []string, right string) {
 		}
 		name, content, found := strings.Cut(line, "=")
 		if !found || name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.Contains(line, "\x00") {
-			return nil, "lines of the form NAME=VALUE"
+			return nil, lines
 		}
 		flags = append(flags, envFlag+escape(name)+"="+content)
 	}
 	if flags == nil {
-		return nil, "lines of the form NAME=VALUE"
+		return nil, lines
 	}
-	return flags, ""
+	return flags, nil
 }
 
-const rightHook = `a shell script, or as JSON a command, ["program", "argument"], or a list of such`
-
-func hookFlags(value string, _ target) (flags []string, right string) {
+func hookFlags(value string, _ target) (flags []string, _ error) {
+	hook := canBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of such`)
 	hooks, ok := parseHooks(value)
 	if !ok {
-		return nil, rightHook
+		return nil, hook
 	}
 	for _, argv := range hooks {
 		if len(argv) == 0 || argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
-			return nil, rightHook
+			return nil, hook
 		}
 		flags = append(flags, hookFlag+escape(argv[0]))
 		for _, arg := range argv[1:] {
 			flags = append(flags, hookArgFlag+escape(arg))
 		}
 	}
-	return flags, ""
+	return flags, nil
 }
 
 // parseHooks returns the argv of each hook. A script may begin with a bracket,
@@ -119,32 +123,32 @@ func parseHooks(value string) (hooks [][]string, ok bool) {
 	return [][]string{{"/bin/sh", "-ec", value}}, true
 }
 
-func durationFlags(flag string) func(string, target) ([]string, string) {
-	return func(value string, _ target) (flags []string, right string) {
+func durationFlags(flag string) func(string, target) ([]string, error) {
+	return func(value string, _ target) ([]string, error) {
 		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
-			return nil, "a duration above zero with a unit, such as 90s or 1h30m"
+			return nil, canBe("a duration above zero with a unit, such as 90s or 1h30m")
 		}
-		return []string{flag + value}, ""
+		return []string{flag + value}, nil
 	}
 }
 
-func exitCodeFlags(value string, _ target) (flags []string, right string) {
+func exitCodeFlags(value string, _ target) ([]string, error) {
 	if _, ok := exitcodes.Parse(value); !ok {
-		return nil, exitcodes.Syntax
+		return nil, canBe(exitcodes.Syntax)
 	}
-	return []string{successExitCodesFlag + value}, ""
+	return []string{successExitCodesFlag + value}, nil
 }
 
-func pathFlags(flag string) func(string, target) ([]string, string) {
-	return func(value string, _ target) (flags []string, right string) {
+func pathFlags(flag string) func(string, target) ([]string, error) {
+	return func(value string, _ target) ([]string, error) {
 		return []string{flag + escape(value)}, absolutePath(value)
 	}
 }
 
-func terminationMessageFlags(value string, c target) (flags []string, right string) {
-	on, right := parseBool(value)
-	if !on || right != "" {
-		return nil, right
+func terminationMessageFlags(value string, c target) ([]string, error) {
+	on, err := parseBool(value)
+	if err != nil || !on {
+		return nil, err
 	}
 	file := c.terminationPath
 	if file == "" {
@@ -153,10 +157,10 @@ func terminationMessageFlags(value string, c target) (flags []string, right stri
 	if !strings.HasPrefix(file, "/") {
 		file = "/" + file // as container runtimes have it
 	}
-	return []string{terminationMessageFlag + escape(file)}, ""
+	return []string{terminationMessageFlag + escape(file)}, nil
 }
 
-func pauseFlags(value string, _ target) (flags []string, right string) {
+func pauseFlags(value string, _ target) ([]string, error) {
 	list := splitList(value)
 	for _, place := range list {
 		if place != "before-start" && place != "after-failure" {
@@ -164,14 +168,18 @@ func pauseFlags(value string, _ target) (flags []string, right string) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, `"before-start", "after-failure", or both with a comma`
+		return nil, canBe(`"before-start", "after-failure", or both with a comma`)
 	}
-	return []string{pauseFlag + strings.Join(list, ",")}, ""
+	return []string{pauseFlag + strings.Join(list, ",")}, nil
 }
 
-func parseBool(value string) (on bool, right string) {
-	if value != "true" && value != "false" {
-		return false, `"true" or "false"`
+func parseBool(value string) (on bool, _ error) {
+	switch value {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	default:
+		return false, canBe(`"true" or "false"`)
 	}
-	return value == "true", ""
 }

@@ -31,9 +31,6 @@ func Patch(before, after *corev1.Pod) []jsonpatch.Operation {
 	return p
 }
 
-// Same says whether there is nothing to patch.
-func Same(before, after *corev1.Pod) bool { return len(Patch(before, after)) == 0 }
-
 type patch []jsonpatch.Operation
 
 func (p *patch) add(path string, value any) {

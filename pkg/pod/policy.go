@@ -31,7 +31,9 @@ type Policy struct {
 // DefaultProxies are containers that well-known webhooks inject. Whoever
 // injects one manages it too: by its PID 1, its image's entrypoint or its
 // preStop hook.
-var DefaultProxies = []string{
+func DefaultProxies() []string { return slices.Clone(defaultProxies) }
+
+var defaultProxies = []string{
 	"istio-proxy",
 	"linkerd-proxy",
 	"kuma-sidecar",
@@ -52,7 +54,7 @@ func (p Policy) letsPodsSet(option string) bool {
 
 func (p Policy) isProxy(name string) bool {
 	if p.Proxies == nil {
-		return slices.Contains(DefaultProxies, name)
+		return slices.Contains(defaultProxies, name)
 	}
 	return slices.Contains(p.Proxies, name)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +43,8 @@ func (d Defaults) Check() error {
 			}
 			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
 		}
-		if _, right := o.flags(d.Values[name], target{}); right != "" {
-			return fmt.Errorf("option %s: %q is wrong; it can be %s", o.key(), d.Values[name], right)
+		if _, err := o.flags(d.Values[name], target{}); err != nil {
+			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
 			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which leaves nobody to do that; remove one of them", o.key(), domain, modeExec)
@@ -137,9 +136,9 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 	}
 	var all []string
 	for _, s := range settings {
-		flags, right := s.flags(s.value, to)
-		if right != "" {
-			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; it can be %s", s.source, s.value, right)
+		flags, err := s.flags(s.value, to)
+		if err != nil {
+			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
 		}
 		if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
 			return nil, refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", s.source)
@@ -147,101 +146,4 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 		all = append(all, flags...)
 	}
 	return all, nil
-}
-
-// checkAnnotations finds annotations of ours that nobody would read. One for a
-// container that isn't there is an error; a key that we don't know may be
-// another release's, so it is worth a warning only.
-func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
-	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
-	for _, key := range ourKeys(pod.Annotations) {
-		if slices.Contains(known, key) {
-			continue
-		}
-		option, container, _ := parseKey(key)
-		switch o, found := optionNamed(option); {
-		case !found:
-			warnings = append(warnings, unknownKey(key))
-		case container != "" && !hasContainer(pod, container):
-			return nil, noContainer(pod, key, container)
-		case !o.suits(owner):
-			warnings = append(warnings, noEffect(key, owner))
-		}
-	}
-	return warnings, nil
-}
-
-// unheededByNobody warns of annotations of ours on a pod that isn't.
-func unheededByNobody(pod *corev1.Pod) (warnings []string) {
-	for _, key := range ourKeys(pod.Annotations) {
-		if key != InjectAnnotation && key != StatusAnnotation {
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
-		}
-	}
-	return warnings
-}
-
-// UnheededByNamespace warns of annotations of ours that do nothing on a
-// namespace.
-func UnheededByNamespace(annotations map[string]string) (warnings []string) {
-	for _, key := range ourKeys(annotations) {
-		if key == InjectAnnotation {
-			continue
-		}
-		option, container, _ := parseKey(key)
-		switch _, found := optionNamed(option); {
-		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a namespace: it is for pods", key))
-		case !found:
-			warnings = append(warnings, unknownKey(key))
-		}
-	}
-	return warnings
-}
-
-// ourKeys are the keys of annotations in our domain, sorted.
-func ourKeys(annotations map[string]string) (keys []string) {
-	for key := range annotations {
-		if _, _, ours := parseKey(key); ours {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// parseKey takes the key of an annotation apart, if it is in our domain: its
-// name, and the container that it is for.
-func parseKey(key string) (name, container string, ours bool) {
-	prefix, name, _ := strings.Cut(key, "/")
-	if prefix == domain {
-		return name, "", true
-	}
-	option, ours := strings.CutSuffix(prefix, "."+domain)
-	return option, name, ours
-}
-
-func unknownKey(key string) string {
-	return fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key)
-}
-
-func noEffect(key string, owner Owner) string {
-	whose := "that asks by annotation"
-	if owner != Annotation {
-		whose = fmt.Sprintf("of %s's", owner)
-	}
-	return fmt.Sprintf("entrypointer: annotation %s has no effect on a pod %s", key, whose)
-}
-
-func hasContainer(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-}
-
-// noContainer refuses an annotation that names a container that isn't there.
-func noContainer(pod *corev1.Pod, key, name string) error {
-	var names []string
-	for _, c := range pod.Spec.Containers {
-		names = append(names, strconv.Quote(c.Name))
-	}
-	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %s", key, name, strings.Join(names, ", "))
 }

@@ -1,0 +1,123 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// checkAnnotations finds annotations of ours that nobody would read. One for a
+// container that isn't there is an error; a key that we don't know may be
+// another release's, so it is worth a warning only.
+func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
+	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
+	for _, key := range ourKeys(pod.Annotations) {
+		if slices.Contains(known, key) {
+			continue
+		}
+		option, container, _ := parseKey(key)
+		switch o, found := optionNamed(option); {
+		case !found:
+			warnings = append(warnings, unknownKey(key))
+		case container != "" && !hasContainer(pod, container):
+			return nil, noContainer(pod, key, container)
+		case !o.suits(owner):
+			warnings = append(warnings, noEffect(key, owner))
+		}
+	}
+	return warnings, nil
+}
+
+// ignoredByOwner warns of annotations that decide whether a pod is wrapped, or
+// which of its containers, but not for such a pod.
+func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []string) {
+	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
+		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
+	}
+	if pod.Annotations[InjectAnnotation] == "false" {
+		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
+	}
+	return warnings
+}
+
+// ignoredUnasked warns of annotations of ours on a pod that is nobody's, and
+// doesn't ask.
+func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
+	for _, key := range ourKeys(pod.Annotations) {
+		if key != InjectAnnotation && key != StatusAnnotation {
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
+		}
+	}
+	return warnings
+}
+
+// IgnoredOnNamespace warns of annotations of ours that do nothing on a
+// namespace.
+func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
+	for _, key := range ourKeys(annotations) {
+		if key == InjectAnnotation {
+			continue
+		}
+		option, container, _ := parseKey(key)
+		switch _, found := optionNamed(option); {
+		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
+			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a namespace: it is for pods", key))
+		case !found:
+			warnings = append(warnings, unknownKey(key))
+		}
+	}
+	return warnings
+}
+
+// ourKeys are the keys of annotations in our domain, sorted.
+func ourKeys(annotations map[string]string) (keys []string) {
+	for key := range annotations {
+		if _, _, ours := parseKey(key); ours {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// parseKey takes the key of an annotation apart, if it is in our domain: its
+// name, and the container that it is for.
+func parseKey(key string) (name, container string, ours bool) {
+	prefix, name, _ := strings.Cut(key, "/")
+	if prefix == domain {
+		return name, "", true
+	}
+	option, ours := strings.CutSuffix(prefix, "."+domain)
+	return option, name, ours
+}
+
+func unknownKey(key string) string {
+	return fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key)
+}
+
+func noEffect(key string, owner Owner) string {
+	whose := "that asks by annotation"
+	if owner != Annotation {
+		whose = fmt.Sprintf("of %s's", owner)
+	}
+	return fmt.Sprintf("entrypointer: annotation %s has no effect on a pod %s", key, whose)
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// noContainer refuses an annotation that names a container that isn't there.
+func noContainer(pod *corev1.Pod, key, name string) error {
+	var names []string
+	for _, c := range pod.Spec.Containers {
+		names = append(names, strconv.Quote(c.Name))
+	}
+	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %s", key, name, strings.Join(names, ", "))
+}
