@@ -4,9 +4,8 @@
 package pod
 
 import (
-	"fmt"
+	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 // another release's, so it is worth a warning only.
 func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
+	present := containerNames(pod)
 	for _, key := range ourKeys(pod.Annotations) {
 		if slices.Contains(known, key) {
 			continue
@@ -25,7 +25,7 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 		switch o, found := optionNamed(option); {
 		case !found:
 			warnings = append(warnings, unknownKey(key))
-		case container != "" && !hasContainer(pod, container):
+		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
 		case !o.suits(owner):
 			warnings = append(warnings, noEffect(key, owner))
@@ -41,7 +41,7 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []string) {
 		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
 	}
 	if pod.Annotations[InjectAnnotation] == "false" {
-		warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
+		warnings = append(warnings, warning("annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
 	}
 	return warnings
 }
@@ -51,7 +51,7 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []string) {
 func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
 	for _, key := range ourKeys(pod.Annotations) {
 		if key != InjectAnnotation && key != StatusAnnotation {
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
+			warnings = append(warnings, warning("annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
 		}
 	}
 	return warnings
@@ -67,12 +67,12 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
 		option, container, _ := parseKey(key)
 		switch _, found := optionNamed(option); {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
-			warnings = append(warnings, fmt.Sprintf("entrypointer: annotation %s has no effect on a namespace: it is for pods", key))
+			warnings = append(warnings, warning("annotation %s has no effect on a namespace: it is for pods", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
 		}
 	}
-	return warnings
+	return bounded(warnings)
 }
 
 // ourKeys are the keys of annotations in our domain, sorted.
@@ -98,26 +98,32 @@ func parseKey(key string) (name, container string, ours bool) {
 }
 
 func unknownKey(key string) string {
-	return fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect", key)
+	return warning("annotation %s is unknown and has no effect", key)
 }
 
 func noEffect(key string, owner Owner) string {
 	whose := "that asks by annotation"
 	if owner != Annotation {
-		whose = fmt.Sprintf("of %s's", owner)
+		whose = "of " + string(owner) + "'s"
 	}
-	return fmt.Sprintf("entrypointer: annotation %s has no effect on a pod %s", key, whose)
+	return warning("annotation %s has no effect on a pod %s", key, whose)
 }
 
-func hasContainer(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+// containerNames are the names of the pod's containers.
+func containerNames(pod *corev1.Pod) map[string]bool {
+	names := make(map[string]bool, len(pod.Spec.Containers))
+	for _, c := range pod.Spec.Containers {
+		names[c.Name] = true
+	}
+	return names
 }
 
 // noContainer refuses an annotation that names a container that isn't there.
 func noContainer(pod *corev1.Pod, key, name string) error {
 	var names []string
 	for _, c := range pod.Spec.Containers {
-		names = append(names, strconv.Quote(c.Name))
+		names = append(names, c.Name)
 	}
-	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %s", key, name, strings.Join(names, ", "))
+	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %w",
+		key, name, errors.New(`"`+listed(names, `", "`)+`"`))
 }

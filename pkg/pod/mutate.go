@@ -6,7 +6,6 @@ package pod
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,30 +61,41 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case NotOurs:
 		result.Warnings = ignoredUnasked(pod)
 	case "":
-		result, err = i.wrapSelected(ctx, namespace, pod, owner, selected)
+		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner}
+		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
 		}
 		result.Owner = owner
 		result.Warnings = append(result.Warnings, ignoredByOwner(pod, owner)...)
 	}
+	result.Warnings = bounded(result.Warnings)
 	result.Pod = withStatus(result)
 	return result, nil
 }
 
+// A wrapping is the work on one pod.
+type wrapping struct {
+	*Injector
+	namespace string
+	pod       *corev1.Pod // as it was sent
+	owner     Owner
+	added     int // bytes, see maxAdded
+}
+
 // wrapSelected wraps the selected containers of a copy of the pod.
-func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *corev1.Pod, owner Owner, selected []int) (Result, error) {
-	warnings, err := checkAnnotations(pod, owner)
+func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (Result, error) {
+	warnings, err := checkAnnotations(w.pod, w.owner)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Pod: pod.DeepCopy(), Warnings: warnings}
+	result := Result{Pod: w.pod.DeepCopy(), Warnings: warnings}
 	var wrapped []int
 	for _, index := range selected {
 		c := &result.Pod.Spec.Containers[index]
-		now, err := i.wrap(ctx, namespace, pod, owner, c)
-		if failed, ok := errors.AsType[*lookup.Error](err); ok && i.Policy.WaiveFailedLookups {
-			result.Warnings = append(result.Warnings, fmt.Sprintf("entrypointer: container %q runs without its supervisor: %v", c.Name, failed))
+		now, err := w.wrap(ctx, c)
+		if failed, ok := errors.AsType[*lookup.Error](err); ok && w.Policy.WaiveFailedLookups {
+			result.Warnings = append(result.Warnings, warning("container %q runs without its supervisor: %v", c.Name, failed))
 			result.Unwrapped = append(result.Unwrapped, c.Name)
 			continue
 		}
@@ -95,20 +105,20 @@ func (i *Injector) wrapSelected(ctx context.Context, namespace string, pod *core
 		wrapped = append(wrapped, index)
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
-			result.Warnings = append(result.Warnings, afterAll(pod, c.Name)...)
+			result.Warnings = append(result.Warnings, afterAll(w.pod, c.Name)...)
 		}
 	}
 	if len(wrapped) == 0 {
 		result.Outcome = LookupWaived
 		return result, nil
 	}
-	if err := i.install(result.Pod, wrapped); err != nil {
+	if err := w.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
-	case len(Patch(pod, result.Pod)) == 0:
+	case len(Patch(w.pod, result.Pod)) == 0:
 		result.Outcome = AlreadyInjected
 	default:
 		result.Outcome = Injected
@@ -125,28 +135,28 @@ func afterAll(pod *corev1.Pod, container string) []string {
 	if status != string(LookupWaived) && !(partly && slices.Contains(strings.Split(names, ","), container)) {
 		return nil
 	}
-	return []string{fmt.Sprintf("entrypointer: container %q runs under its supervisor after all: now its image could be looked up", container)}
+	return []string{warning("container %q runs under its supervisor after all: now its image could be looked up", container)}
 }
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
-func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, owner Owner, c *corev1.Container) (bool, error) {
+func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) {
 	if err := checkMounts(*c); err != nil {
 		return false, err
 	}
 	argv, already := wrappedArgvArgs(*c)
 	if !already && needsLookup(*c) {
 		// A value that is wrong needn't wait for a registry to be refused.
-		if _, err := i.optionFlags(pod, owner, *c, nil); err != nil {
+		if _, err := w.optionFlags(*c, nil); err != nil {
 			return false, err
 		}
 	}
 	if !already {
 		var err error
-		if argv, err = i.argvArgsOf(ctx, namespace, pod, c); err != nil {
+		if argv, err = w.argvArgsOf(ctx, c); err != nil {
 			return false, err
 		}
 	}
-	flags, err := i.optionFlags(pod, owner, *c, originalArgv(argv))
+	flags, err := w.optionFlags(*c, originalArgv(argv))
 	if err != nil {
 		return false, err
 	}
@@ -156,24 +166,36 @@ func (i *Injector) wrap(ctx context.Context, namespace string, pod *corev1.Pod, 
 	}
 	c.Command = []string{EntrypointPath}
 	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
-		c.VolumeMounts = append(c.VolumeMounts, i.mount())
+		c.VolumeMounts = append(c.VolumeMounts, w.mount())
 	}
 	return true, nil
 }
 
 // argvArgsOf returns the container's argvArgs, and pins its image if that was
 // looked up: what runs shall be what was read, even if the tag moves in between.
-func (i *Injector) argvArgsOf(ctx context.Context, namespace string, pod *corev1.Pod, c *corev1.Container) ([]string, error) {
+func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, error) {
 	if !needsLookup(*c) {
 		return argvArgs(*c, nil)
 	}
-	image, err := i.Lookup.Lookup(ctx, queryFor(namespace, pod, c.Image))
+	image, err := w.lookUp(ctx, c.Image)
 	if err != nil {
-		return nil, &Refusal{Outcome: LookupFailed, Err: fmt.Errorf("wrapping container %q: %w", c.Name, err)}
+		return nil, refuse(LookupFailed, "wrapping container %q: %w", c.Name, err)
 	}
 	argv, err := argvArgs(*c, image)
+	if w.added += sizeOf(argv); w.added > maxAdded {
+		return nil, refuse(NoCommand, "wrapping container %q: what the images of all containers run makes more than %d bytes, which no API server stores; set command: in the container",
+			c.Name, maxAdded)
+	}
 	c.Image = image.Pinned
 	return argv, err
+}
+
+func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
+	query, err := queryFor(w.namespace, w.pod, image)
+	if err != nil {
+		return nil, err
+	}
+	return w.Lookup.Lookup(ctx, query)
 }
 
 // withStatus returns the result's pod with the status annotation that tells
@@ -199,16 +221,8 @@ func (r Result) status() string {
 	case AlreadyInjected:
 		return string(Injected)
 	case PartlyInjected:
-		return string(PartlyInjected) + ": " + strings.Join(r.Unwrapped, ",")
+		return string(PartlyInjected) + ": " + listed(r.Unwrapped, ",")
 	default:
 		return string(r.Outcome)
 	}
-}
-
-func queryFor(namespace string, pod *corev1.Pod, image string) lookup.Query {
-	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
-	for _, secret := range pod.Spec.ImagePullSecrets {
-		query.PullSecrets = append(query.PullSecrets, secret.Name)
-	}
-	return query
 }

@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -94,7 +93,7 @@ func ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	if err != nil {
 		return owner{}, false, err
 	}
-	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return slices.Contains(chosen, c.Name) }}, true, nil
+	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, true, nil
 }
 
 func markedBy(pod *corev1.Pod) (marked owner, ok bool) {
@@ -110,14 +109,14 @@ func markedBy(pod *corev1.Pod) (marked owner, ok bool) {
 	return marked, ok
 }
 
-func chosenContainers(pod *corev1.Pod, names string) ([]string, error) {
-	var chosen []string
+func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
+	present, chosen := containerNames(pod), map[string]bool{}
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
-		if !hasContainer(pod, name) {
+		if !present[name] {
 			return nil, noContainer(pod, ContainersAnnotation, name)
 		}
-		chosen = append(chosen, name)
+		chosen[name] = true
 	}
 	return chosen, nil
 }
@@ -150,8 +149,4 @@ func requiresWindows(r corev1.NodeSelectorRequirement) bool {
 func isMirror(pod *corev1.Pod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
-}
-
-func refuse(outcome Outcome, format string, args ...any) *Refusal {
-	return &Refusal{Outcome: outcome, Err: fmt.Errorf(format, args...)}
 }

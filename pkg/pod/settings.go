@@ -68,10 +68,9 @@ func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExe
 // whoever is nearest to it.
 func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
 	o, key := options[index], keys[index]
-	for other, value := range pod.Annotations {
-		if name, found := strings.CutPrefix(other, key.container); found && name == container {
-			return setting{o, value, "annotation " + other, 0}, true
-		}
+	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
+	if value, set := pod.Annotations[string(append(append(buffer[:0], key.container...), container...))]; set {
+		return setting{o, value, "annotation " + key.container + container, 0}, true
 	}
 	if value, set := pod.Annotations[key.pod]; set {
 		return setting{o, value, "annotation " + key.pod, 0}, true
@@ -123,8 +122,8 @@ const maxArg = 128 << 10
 
 // optionFlags returns the flags that the settings of a container ask for. Its
 // argv is the original one.
-func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container, argv []string) ([]string, error) {
-	settings, err := i.settings(pod, owner, c.Name)
+func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, error) {
+	settings, err := w.settings(w.pod, w.owner, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +142,19 @@ func (i *Injector) optionFlags(pod *corev1.Pod, owner Owner, c corev1.Container,
 		if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
 			return nil, refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", s.source)
 		}
+		if w.added += len(s.value) + sizeOf(flags); w.added > maxAdded {
+			return nil, refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
+				s.source, c.Name, maxAdded)
+		}
 		all = append(all, flags...)
 	}
 	return all, nil
+}
+
+// sizeOf is about what words take in memory and in a patch, in bytes.
+func sizeOf(words []string) (size int) {
+	for _, word := range words {
+		size += len(word) + 16
+	}
+	return size
 }

@@ -1,0 +1,113 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+// An API server asks webhooks before it validates: names, references and lists
+// can be as long as a request, a few MiB. What is taken over from a pod, and what
+// is said of it, is bounded here.
+const (
+	// maxReference bounds a reference: 253 characters of a host, 6 of a port, 255
+	// of a repository, 128 of a tag and 135 of a digest by SHA-512, with the signs
+	// between them, rounded up. Neither Kubernetes nor the grammar
+	// (https://github.com/distribution/reference) bounds the whole.
+	maxReference = 1024
+	// maxObjectName is the longest name of an object (a DNS subdomain).
+	maxObjectName = 253
+	// maxPullSecrets is how many of a pod's pull secrets a lookup is told of.
+	// pkg/lookup tries as many.
+	maxPullSecrets = 32
+	// maxAdded bounds, in bytes, what options and images make of one pod: more than
+	// an API server stores of an object (1.5 MiB, etcd's --max-request-bytes).
+	maxAdded = 3 << 20
+	// maxQuoted is how many bytes are quoted of what a pod's author wrote.
+	maxQuoted = 320
+	// maxListed is how many names a text lists.
+	maxListed = 16
+	// maxWarnings is how many warnings a pod gets.
+	maxWarnings = 16
+)
+
+// queryFor is the question what an image runs. It fails with a *lookup.Error if
+// no registry could answer it.
+func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, error) {
+	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
+	if len(image) > maxReference {
+		query.Image = shortened(image)
+		return query, &lookup.Error{Query: query, Reason: lookup.InvalidReference, Err: fmt.Errorf("no reference has more than %d characters", maxReference)}
+	}
+	if len(query.ServiceAccount) > maxObjectName {
+		query.ServiceAccount = shortened(query.ServiceAccount)
+		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("no service account has a name of that length")}
+	}
+	for _, secret := range pod.Spec.ImagePullSecrets {
+		if len(query.PullSecrets) == maxPullSecrets {
+			break
+		}
+		if len(secret.Name) <= maxObjectName {
+			query.PullSecrets = append(query.PullSecrets, secret.Name)
+		}
+	}
+	return query, nil
+}
+
+// refuse makes a refusal, with what it quotes cut to a sane length.
+func refuse(outcome Outcome, format string, args ...any) *Refusal {
+	return &Refusal{Outcome: outcome, Err: fmt.Errorf(format, shortenedAll(args)...)}
+}
+
+// warning makes a warning, likewise.
+func warning(format string, args ...any) string {
+	return "entrypointer: " + fmt.Sprintf(format, shortenedAll(args)...)
+}
+
+// bounded returns the first of many warnings.
+func bounded(warnings []string) []string {
+	if more := len(warnings) - maxWarnings; more > 0 {
+		return append(warnings[:maxWarnings:maxWarnings], warning("%d more warnings are left out", more))
+	}
+	return warnings
+}
+
+func shortenedAll(args []any) []any {
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = shortened(text)
+		}
+	}
+	return args
+}
+
+// shortened is a text of at most maxQuoted bytes, and how long it was.
+func shortened(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxQuoted], "") + fmt.Sprintf("... (%d bytes)", len(text))
+}
+
+// listed joins names, the first maxListed of them.
+func listed(names []string, separator string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i == maxListed {
+			fmt.Fprintf(&b, "%sand %d more", separator, len(names)-maxListed)
+			break
+		}
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(shortened(name))
+	}
+	return b.String()
+}
