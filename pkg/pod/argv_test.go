@@ -71,6 +71,27 @@ func TestAnImageThatWasLookedUpIsPinned(t *testing.T) {
 	require.Equal(t, "app", wrapped.Spec.Containers[1].Image, "nothing was read, so nothing has to be pinned")
 }
 
+func TestAnImageThatIsNeverPulledIsNotPinned(t *testing.T) {
+	read := image(nil, []string{"app"})
+	read.Digest = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+	p := asking(corev1.Container{Name: "a", Image: "loaded", ImagePullPolicy: corev1.PullNever})
+
+	result := inject(t, newInjector(images{"loaded": read}), p)
+	require.Equal(t, "loaded", result.Pod.Spec.Containers[0].Image, "the node needn't know the digest")
+	require.Equal(t, []string{"--", "app"}, result.Pod.Spec.Containers[0].Args)
+	require.Len(t, result.Warnings, 1)
+	require.Contains(t, result.Warnings[0], `container "a" runs what the registry says of image "loaded"`)
+
+	configured := image(nil, []string{"app"})
+	require.Empty(t, inject(t, newInjector(images{"loaded": configured}), p).Warnings, "the operator says what is on the nodes")
+	for _, policy := range []corev1.PullPolicy{"", corev1.PullIfNotPresent, corev1.PullAlways} {
+		p.Spec.Containers[0].ImagePullPolicy = policy
+		result := inject(t, newInjector(images{"loaded": read}), p)
+		require.Equal(t, "loaded@"+read.Digest, result.Pod.Spec.Containers[0].Image)
+		require.Empty(t, result.Warnings)
+	}
+}
+
 func TestPlatformsThatDisagreeAllGoAlong(t *testing.T) {
 	known := images{"app": lookup.Image{Configs: []lookup.Config{
 		{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "--", "<$HOME>"}},

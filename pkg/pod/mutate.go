@@ -63,6 +63,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case "":
 		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner}
 		result, err = w.wrapSelected(ctx, selected)
+		result.Warnings = w.warnings
 		if err != nil {
 			return Result{}, err
 		}
@@ -81,21 +82,21 @@ type wrapping struct {
 	pod       *corev1.Pod // as it was sent
 	owner     Owner
 	added     int // bytes, see maxAdded
+	warnings  []string
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
-func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (Result, error) {
-	warnings, err := checkAnnotations(w.pod, w.owner)
-	if err != nil {
+func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, err error) {
+	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
 		return Result{}, err
 	}
-	result := Result{Pod: w.pod.DeepCopy(), Warnings: warnings}
+	result := Result{Pod: w.pod.DeepCopy()}
 	var wrapped []int
 	for _, index := range selected {
 		c := &result.Pod.Spec.Containers[index]
 		now, err := w.wrap(ctx, c)
 		if failed, ok := errors.AsType[*lookup.Error](err); ok && w.Policy.WaiveFailedLookups {
-			result.Warnings = append(result.Warnings, warning("container %q runs without its supervisor: %v", c.Name, failed))
+			w.warnings = append(w.warnings, warning("container %q runs without its supervisor: %v", c.Name, failed))
 			result.Unwrapped = append(result.Unwrapped, c.Name)
 			continue
 		}
@@ -105,7 +106,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (Result, er
 		wrapped = append(wrapped, index)
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
-			result.Warnings = append(result.Warnings, afterAll(w.pod, c.Name)...)
+			w.warnings = append(w.warnings, afterAll(w.pod, c.Name)...)
 		}
 	}
 	if len(wrapped) == 0 {
@@ -173,6 +174,8 @@ func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) 
 
 // argvArgsOf returns the container's argvArgs, and pins its image if that was
 // looked up: what runs shall be what was read, even if the tag moves in between.
+// An image that is never pulled isn't pinned: the node has it by this name, and
+// needn't know the digest.
 func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, error) {
 	if !needsLookup(*c) {
 		return argvArgs(*c, nil)
@@ -186,7 +189,12 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 		return nil, refuse(NoCommand, "wrapping container %q: what the images of all containers run makes more than %d bytes, which no API server stores; set command: in the container",
 			c.Name, maxAdded)
 	}
-	c.Image = image.Pinned
+	if c.ImagePullPolicy != corev1.PullNever {
+		c.Image = image.Pinned
+	} else if image.Digest != "" {
+		w.warnings = append(w.warnings, warning("container %q runs what the registry says of image %q (%s), but the node's own may be another, because imagePullPolicy is Never; set command: in the container to be sure",
+			c.Name, c.Image, image.Digest))
+	}
 	return argv, err
 }
 
