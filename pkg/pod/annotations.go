@@ -11,6 +11,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// maxAnnotations is what an API server takes of an object's annotations, in
+// bytes of keys and values (TotalAnnotationSizeLimitB in
+// https://github.com/kubernetes/apimachinery/blob/v0.36.3/pkg/api/validation/objectmeta.go).
+const maxAnnotations = 256 << 10
+
+// annotate sets an annotation of the pod, if there is room. Otherwise it removes
+// the one that is there, which says something else.
+func annotate(pod *corev1.Pod, key, value string) bool {
+	delete(pod.Annotations, key)
+	size := len(key) + len(value)
+	for other, its := range pod.Annotations {
+		size += len(other) + len(its)
+	}
+	if size > maxAnnotations {
+		return false
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[key] = value
+	return true
+}
+
+// tooManyAnnotations warns of one of ours that there is no room for.
+func tooManyAnnotations(key string) string {
+	return warning("annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, maxAnnotations)
+}
+
 // checkAnnotations finds annotations of ours that nobody would read. One for a
 // container that isn't there is an error; a key that we don't know may be
 // another release's, so it is worth a warning only.

@@ -70,8 +70,8 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 		result.Owner = owner
 		result.Warnings = append(result.Warnings, ignoredByOwner(pod, owner)...)
 	}
+	result = result.withStatus()
 	result.Warnings = bounded(result.Warnings)
-	result.Pod = withStatus(result)
 	return result, nil
 }
 
@@ -206,21 +206,21 @@ func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, err
 	return w.Lookup.Lookup(ctx, query)
 }
 
-// withStatus returns the result's pod with the status annotation that tells
-// its outcome. A pod that is nobody's carries none, and is only corrected.
-func withStatus(result Result) *corev1.Pod {
-	status := result.status()
-	said, set := result.Pod.Annotations[StatusAnnotation]
-	if said == status || result.Outcome == MirrorPod || result.Outcome == NotOurs && !set {
-		return result.Pod
+// withStatus has the result's pod carry the status annotation that tells its
+// outcome. A pod that is nobody's carries none, and is only corrected.
+func (r Result) withStatus() Result {
+	status := r.status()
+	said, set := r.Pod.Annotations[StatusAnnotation]
+	if said == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !set {
+		return r
 	}
-	pod := *result.Pod
+	pod := *r.Pod
 	pod.Annotations = maps.Clone(pod.Annotations)
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
+	if !annotate(&pod, StatusAnnotation, status) {
+		r.Warnings = append(r.Warnings, tooManyAnnotations(StatusAnnotation))
 	}
-	pod.Annotations[StatusAnnotation] = status
-	return &pod
+	r.Pod = &pod
+	return r
 }
 
 // status is what the status annotation says.

@@ -61,8 +61,13 @@ func (p *patch) annotations(before, after *corev1.Pod) {
 		return
 	}
 	for _, key := range []string{StatusAnnotation, safeToEvictAnnotation} {
-		if value, set := after.Annotations[key]; set && before.Annotations[key] != value {
-			p.add("/metadata/annotations/"+strings.ReplaceAll(key, "/", "~1"), value)
+		path := "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
+		said, was := before.Annotations[key]
+		switch value, is := after.Annotations[key]; {
+		case is && said != value || is && !was:
+			p.add(path, value)
+		case was && !is:
+			*p = append(*p, jsonpatch.NewOperation("remove", path, nil))
 		}
 	}
 }

@@ -22,20 +22,22 @@ const (
 // install brings the entrypoint into the pod: as a volume that an init
 // container fills, or as one that the kubelet makes of an image. What another
 // release of ours left, or this one under the other delivery, becomes that.
-func (i *Injector) install(pod *corev1.Pod, selected []int) error {
-	if err := i.installVolume(pod); err != nil {
+func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
+	if err := w.installVolume(pod); err != nil {
 		return err
 	}
-	i.alignMounts(pod)
+	w.alignMounts(pod)
 	if err := checkWriters(pod); err != nil {
 		return err
 	}
-	if i.Policy.ImageVolume {
+	if w.Policy.ImageVolume {
 		removeInitContainer(pod)
 		return nil
 	}
-	markSafeToEvict(pod)
-	return i.installInitContainer(pod, selected)
+	if !markSafeToEvict(pod) {
+		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+	}
+	return w.installInitContainer(pod, selected)
 }
 
 func (i *Injector) installVolume(pod *corev1.Pod) error {
@@ -105,19 +107,22 @@ func (i *Injector) alignMounts(pod *corev1.Pod) {
 
 // markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
 // doesn't drain a node for the sake of an emptyDir, and there is nothing to
-// lose in ours.
-func markSafeToEvict(pod *corev1.Pod) {
+// lose in ours. It fails if there is no room for the annotation; then the one
+// that is there stays, which is about other volumes.
+func markSafeToEvict(pod *corev1.Pod) bool {
 	volumes := VolumeName
 	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
 		if slices.Contains(splitList(others), VolumeName) {
-			return
+			return true
 		}
 		volumes = others + "," + VolumeName
 	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
+	others, set := pod.Annotations[safeToEvictAnnotation]
+	marked := annotate(pod, safeToEvictAnnotation, volumes)
+	if !marked && set {
+		pod.Annotations[safeToEvictAnnotation] = others
 	}
-	pod.Annotations[safeToEvictAnnotation] = volumes
+	return marked
 }
 
 // checkWriters refuses a container that could put another program in the
