@@ -74,6 +74,14 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []string) {
 	return warnings
 }
 
+// askedInVain warns if a pod asks to be wrapped that has no container to wrap.
+func askedInVain(pod *corev1.Pod, owner Owner) []string {
+	if pod.Annotations[InjectAnnotation] != "true" {
+		return nil
+	}
+	return []string{warning("annotation %s: \"true\" has no effect: the pod counts as one %s, and none of its containers is wrapped there", InjectAnnotation, whose(owner))}
+}
+
 // ignoredUnasked warns of annotations of ours on a pod that is nobody's, and
 // doesn't ask.
 func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
@@ -130,11 +138,14 @@ func unknownKey(key string) string {
 }
 
 func noEffect(key string, owner Owner) string {
-	whose := "that asks by annotation"
-	if owner != Annotation {
-		whose = "of " + string(owner) + "'s"
+	return warning("annotation %s has no effect on a pod %s", key, whose(owner))
+}
+
+func whose(owner Owner) string {
+	if owner == Annotation {
+		return "that asks by annotation"
 	}
-	return warning("annotation %s has no effect on a pod %s", key, whose)
+	return "of " + string(owner) + "'s"
 }
 
 // containerNames are the names of the pod's containers.

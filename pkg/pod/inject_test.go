@@ -70,12 +70,28 @@ func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
 			pod:     label(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{running("queue-proxy", "q")}}}, "serving.knative.dev/revision"),
 			outcome: pod.NothingToWrap,
 		},
-		"Windows by its OS":            {pod: onWindows(asking(running("c", "x")), true), outcome: pod.Windows},
-		"Windows by its node selector": {pod: onWindows(asking(running("c", "x")), false), outcome: pod.Windows},
-		"Windows by its node affinity": {pod: withAffinity(asking(running("c", "x")), "windows"), outcome: pod.Windows},
-		"Linux by its node affinity":   {pod: withAffinity(asking(running("c", "x")), "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
-		"Windows or Linux":             {pod: withAffinity(asking(running("c", "x")), "windows", "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
-		"a static pod's mirror":        {pod: annotate(asking(running("c", "x")), corev1.MirrorPodAnnotationKey, "x"), outcome: pod.MirrorPod},
+		"Windows by its OS":                             {pod: onWindows(asking(running("c", "x")), true), outcome: pod.Windows},
+		"Windows by its node selector":                  {pod: onWindows(asking(running("c", "x")), false), outcome: pod.Windows},
+		"Windows by its node affinity":                  {pod: withAffinity(asking(running("c", "x")), "windows"), outcome: pod.Windows},
+		"Linux by its node affinity":                    {pod: withAffinity(asking(running("c", "x")), "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"Windows by its node selector, as it was named": {pod: selecting("beta.kubernetes.io/os", "windows"), outcome: pod.Windows},
+		"Windows by its build":                          {pod: selecting("node.kubernetes.io/windows-build", "10.0.20348"), outcome: pod.Windows},
+		"Linux by its node selector":                    {pod: selecting("kubernetes.io/os", "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"any build of Windows":                          {pod: requiring("node.kubernetes.io/windows-build", corev1.NodeSelectorOpExists), outcome: pod.Windows},
+		"a build above another":                         {pod: requiring("node.kubernetes.io/windows-build", corev1.NodeSelectorOpGt, "10"), outcome: pod.Windows},
+		"no build of Windows":                           {pod: requiring("node.kubernetes.io/windows-build", corev1.NodeSelectorOpDoesNotExist), outcome: pod.Injected, wrapped: []string{"c"}},
+		"another build of Windows, or none":             {pod: requiring("node.kubernetes.io/windows-build", corev1.NodeSelectorOpNotIn, "10"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"anything but Linux":                            {pod: requiring("kubernetes.io/os", corev1.NodeSelectorOpNotIn, "linux"), outcome: pod.Windows},
+		"anything but Windows":                          {pod: requiring("kubernetes.io/os", corev1.NodeSelectorOpNotIn, "windows"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"either of two":                                 {pod: requiring("kubernetes.io/os", corev1.NodeSelectorOpIn, "windows", "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"tolerating Windows": {pod: func() *corev1.Pod {
+			p := asking(running("c", "x"))
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/os", Value: "windows"}}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{}}
+			return p
+		}(), outcome: pod.Injected, wrapped: []string{"c"}},
+		"Windows or Linux":      {pod: withAffinity(asking(running("c", "x")), "windows", "linux"), outcome: pod.Injected, wrapped: []string{"c"}},
+		"a static pod's mirror": {pod: annotate(asking(running("c", "x")), corev1.MirrorPodAnnotationKey, "x"), outcome: pod.MirrorPod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			injector := newInjector(nil)
@@ -120,6 +136,58 @@ func withAffinity(p *corev1.Pod, systems ...string) *corev1.Pod {
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 	}}
 	return p
+}
+
+func selecting(label, value string) *corev1.Pod {
+	p := asking(running("c", "x"))
+	p.Spec.NodeSelector = map[string]string{"disk": "ssd", label: value}
+	return p
+}
+
+func requiring(label string, operator corev1.NodeSelectorOperator, values ...string) *corev1.Pod {
+	p := withAffinity(asking(running("c", "x")), "x")
+	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions = []corev1.NodeSelectorRequirement{
+		{Key: label, Operator: operator, Values: values},
+	}
+	return p
+}
+
+// Anybody can set a label. A pod that asks isn't left alone for one.
+func TestAForgedLabelDoesNotKeepAPodThatAsksFromBeingWrapped(t *testing.T) {
+	labelled := func(label, controller string, containers ...corev1.Container) *corev1.Pod {
+		p := asking(containers...)
+		p.Labels = map[string]string{label: "x"}
+		if controller != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: controller, Controller: new(true)}}
+		}
+		return p
+	}
+	for name, test := range map[string]struct {
+		pod     *corev1.Pod
+		owner   pod.Owner
+		outcome pod.Outcome
+	}{
+		"a bare pod":                         {labelled("tekton.dev/taskRun", "", running("app", "x")), pod.Annotation, pod.Injected},
+		"a Deployment's":                     {labelled("tekton.dev/taskRun", "ReplicaSet", running("app", "x")), pod.Annotation, pod.Injected},
+		"a TaskRun's, which has steps":       {labelled("tekton.dev/taskRun", "TaskRun", running("step-a", "x")), pod.Tekton, pod.Injected},
+		"a TaskRun's, which has none":        {labelled("tekton.dev/taskRun", "TaskRun", running("app", "x")), pod.Tekton, pod.NothingToWrap},
+		"a Revision's of nothing of its own": {labelled("serving.knative.dev/revision", "ReplicaSet", running("queue-proxy", "x")), pod.Knative, pod.NothingToWrap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := inject(t, newInjector(nil), test.pod)
+			require.Equal(t, test.owner, result.Owner)
+			require.Equal(t, test.outcome, result.Outcome)
+			if test.outcome == pod.NothingToWrap {
+				require.Equal(t, []string{`entrypointer: annotation entrypointer.dev/inject: "true" has no effect: the pod counts as one of ` +
+					string(test.owner) + `'s, and none of its containers is wrapped there`}, result.Warnings)
+			}
+		})
+	}
+	unasked := labelled("tekton.dev/taskRun", "", running("app", "x"))
+	delete(unasked.Annotations, pod.InjectAnnotation)
+	result := inject(t, newInjector(nil), unasked)
+	require.Equal(t, pod.NothingToWrap, result.Outcome)
+	require.Empty(t, result.Warnings)
 }
 
 func TestInjectingTwiceEqualsInjectingOnce(t *testing.T) {

@@ -60,6 +60,8 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	switch outcome {
 	case NotOurs:
 		result.Warnings = ignoredUnasked(pod)
+	case NothingToWrap:
+		result.Warnings = askedInVain(pod, owner)
 	case "":
 		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner}
 		result, err = w.wrapSelected(ctx, selected)

@@ -79,12 +79,15 @@ func optsOut(pod *corev1.Pod) (bool, error) {
 }
 
 func ownerOf(pod *corev1.Pod) (owner, bool, error) {
-	if marked, ok := markedBy(pod); ok {
+	asks := pod.Annotations[InjectAnnotation] == "true"
+	marked, controlled, ok := markedBy(pod)
+	switch {
+	case ok && (controlled || !asks || slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
 		return marked, true, nil
-	}
-	if pod.Annotations[InjectAnnotation] != "true" {
+	case !asks:
 		return owner{}, false, nil
 	}
+	// It asks, and a label that anybody can set is no reason to leave it alone.
 	names, narrowed := pod.Annotations[ContainersAnnotation]
 	if !narrowed {
 		return owner{name: Annotation, wraps: func(corev1.Container) bool { return true }}, true, nil
@@ -96,17 +99,22 @@ func ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, true, nil
 }
 
-func markedBy(pod *corev1.Pod) (marked owner, ok bool) {
+// markedBy is the owner whose label the pod carries, and whether one of its
+// objects controls the pod.
+func markedBy(pod *corev1.Pod) (marked owner, controlled, ok bool) {
 	controller := metav1.GetControllerOf(pod)
 	for _, known := range byLabel {
 		if _, labelled := pod.Labels[known.label]; !labelled {
 			continue
 		}
-		if !ok || controller != nil && controller.Kind == known.controller {
+		if controller != nil && controller.Kind == known.controller {
+			return known.owner, true, true
+		}
+		if !ok {
 			marked, ok = known.owner, true
 		}
 	}
-	return marked, ok
+	return marked, false, ok
 }
 
 func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
@@ -122,13 +130,18 @@ func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
 }
 
 // isWindows says whether the pod can only run on Windows: by its own word, its
-// node selector, or each of the node affinities that it requires one of.
+// node selector, or each of the node affinities that it requires one of. (A
+// RuntimeClass's node selector is merged into the pod's before webhooks are asked.)
+// That it tolerates Windows, or has settings for it, doesn't count: neither keeps
+// it from running on Linux.
 func isWindows(pod *corev1.Pod) bool {
 	if pod.Spec.OS != nil {
 		return pod.Spec.OS.Name == corev1.Windows
 	}
-	if pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows) {
-		return true
+	for key, value := range pod.Spec.NodeSelector {
+		if requiresWindows(corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}) {
+			return true
+		}
 	}
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -141,9 +154,19 @@ func isWindows(pod *corev1.Pod) bool {
 	return len(terms) > 0 && !slices.ContainsFunc(terms, linux)
 }
 
+// requiresWindows says whether a requirement holds for no node but Windows', by
+// the labels that kubelets set.
 func requiresWindows(r corev1.NodeSelectorRequirement) bool {
-	return (r.Key == corev1.LabelOSStable || r.Key == "beta."+corev1.LabelOSStable) &&
-		r.Operator == corev1.NodeSelectorOpIn && slices.Equal(r.Values, []string{string(corev1.Windows)})
+	another := func(value string) bool { return value != string(corev1.Windows) }
+	switch r.Key {
+	case corev1.LabelOSStable, "beta." + corev1.LabelOSStable:
+		return r.Operator == corev1.NodeSelectorOpIn && len(r.Values) > 0 && !slices.ContainsFunc(r.Values, another) ||
+			r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, string(corev1.Linux))
+	case corev1.LabelWindowsBuild:
+		return r.Operator != corev1.NodeSelectorOpNotIn && r.Operator != corev1.NodeSelectorOpDoesNotExist
+	default:
+		return false
+	}
 }
 
 func isMirror(pod *corev1.Pod) bool {
