@@ -53,6 +53,9 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 		switch o, found := optionNamed(option); {
 		case !found:
 			warnings = append(warnings, unknownKey(key))
+		case container != "" && !present[container] && owner == Tekton:
+			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
+			warnings = append(warnings, warning("annotation %s has no effect: the pod has no container %q", key, container))
 		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
 		case !o.suits(owner):

@@ -251,6 +251,7 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 		"a spelling mistake":              {annotated(asking(running("a", "x")), "entrypointer.dev/mod", "exec"), "entrypointer.dev/mod is unknown"},
 		"an option that there isn't":      {annotated(asking(running("a", "x")), "colour.entrypointer.dev/a", "red"), "colour.entrypointer.dev/a is unknown"},
 		"containers of a TaskRun":         {annotated(taskRun(), pod.ContainersAnnotation, "step-a"), "no effect on a pod of Tekton's"},
+		"a step of another TaskRun":       {annotated(taskRun(), "timeout.entrypointer.dev/step-b", "1h"), `timeout.entrypointer.dev/step-b has no effect: the pod has no container "step-b"`},
 		"opting out, which isn't allowed": {annotated(taskRun(), pod.InjectAnnotation, "false"), "the operator forbids opting out"},
 	} {
 		t.Run(name, func(t *testing.T) {
