@@ -15,6 +15,9 @@ import (
 const (
 	// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
 	volumeSize = "32Mi"
+	// littleDisk is the limit of ephemeral storage up to which the copy goes to
+	// memory: above it, the copy's 2 MB are little.
+	littleDisk = "128Mi"
 	// imagePath is where ko puts the binary in an image, without the leading slash.
 	imagePath = "ko-app"
 )
@@ -41,7 +44,7 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 }
 
 func (i *Injector) installVolume(pod *corev1.Pod) error {
-	wanted := i.volume()
+	wanted := i.volume(pod)
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
 	switch {
 	case at < 0:
@@ -50,11 +53,13 @@ func (i *Injector) installVolume(pod *corev1.Pod) error {
 		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
 	case !isVolume(pod.Spec.Volumes[at], wanted):
 		pod.Spec.Volumes[at] = wanted
+	case wanted.EmptyDir != nil && pod.Spec.Volumes[at].EmptyDir.Medium == corev1.StorageMediumDefault:
+		pod.Spec.Volumes[at].EmptyDir.Medium = wanted.EmptyDir.Medium
 	}
 	return nil
 }
 
-func (i *Injector) volume() corev1.Volume {
+func (i *Injector) volume(pod *corev1.Pod) corev1.Volume {
 	if i.Policy.ImageVolume {
 		return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
 			Image: &corev1.ImageVolumeSource{Reference: i.EntrypointImage, PullPolicy: corev1.PullIfNotPresent},
@@ -62,8 +67,28 @@ func (i *Injector) volume() corev1.Volume {
 	}
 	size := resource.MustParse(volumeSize)
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size},
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: medium(pod)},
 	}}
+}
+
+// medium is where the emptyDir is: on disk, or in memory if the pod may use so
+// little disk that the copy, which counts, would have it evicted. The kubelet
+// compares what the pod uses with the sum of its containers' limits
+// (podEphemeralStorageLimitEviction in
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/eviction/eviction_manager.go).
+func medium(pod *corev1.Pod) corev1.StorageMedium {
+	var sum resource.Quantity
+	limited := false
+	for _, c := range pod.Spec.Containers {
+		if limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+			sum.Add(limit)
+			limited = true
+		}
+	}
+	if limited && sum.Cmp(resource.MustParse(littleDisk)) <= 0 {
+		return corev1.StorageMediumMemory
+	}
+	return corev1.StorageMediumDefault
 }
 
 // isVolume says whether a volume holds the program that the wanted one would.

@@ -22,6 +22,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// The kubelet looks every ten seconds at what pods use of the disk. What the
+// supervisor takes there, it would take from a pod that may use a mebibyte.
+func TestAPodOfLittleDiskIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	both := newPair(t)
+	p := askingPod("little-disk", busybox(t, "main", "sh", "-c", "readlink /proc/1/exe; sleep 45"))
+	p.Spec.Containers[0].Resources = guaranteed("cpu", "10m", "memory", "32Mi", "ephemeral-storage", "1Mi")
+	_, wrapped := both.create(t, p)
+	requireWrapped(t, wrapped, "main")
+	for _, namespace := range []string{both.plain, both.optedIn} {
+		done := waitUntilDone(t, namespace, p.Name)
+		require.Equal(t, corev1.PodSucceeded, done.Status.Phase, "%s: %s", done.Status.Reason, done.Status.Message)
+		require.Equal(t, corev1.PodQOSGuaranteed, done.Status.QOSClass)
+	}
+}
+
 // resources are a list of resources: names and quantities in turn.
 func resources(words ...string) corev1.ResourceList {
 	list := corev1.ResourceList{}
