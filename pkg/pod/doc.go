@@ -10,7 +10,12 @@
 //   - Which of its containers are wrapped? (owner.go)
 //   - What is the argv that each of them would have run? (argv.go)
 //   - What has to change for the entrypoint to run it? (mutate.go)
-//   - How does the entrypoint get into the pod? (volume.go, init.go)
+//   - How does the entrypoint get into the pod? (volume.go, init.go) And what if
+//     it is there already, left by another release or forged? (repair.go)
+//
+// What annotations ask of the entrypoint is in options.go and optionvalues.go, whose
+// word counts in settings.go, and which annotations do nothing in annotations.go.
+// What is taken over from a pod has bounds (bounds.go).
 //
 // The answer is a changed copy of the pod and a named [Outcome]; [Patch] turns
 // the pod before and after into a JSON patch that touches only what this

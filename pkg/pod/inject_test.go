@@ -466,3 +466,12 @@ func TestSELinuxOptionsStayWhereTheyAre(t *testing.T) {
 	require.Equal(t, options, wrapped.Spec.Containers[0].SecurityContext.SELinuxOptions)
 	require.Nil(t, wrapped.Spec.InitContainers[0].SecurityContext.SELinuxOptions, "the pod's apply to it anyway")
 }
+
+func TestWithoutALookupAPodIsRefusedThatNeedsOne(t *testing.T) {
+	injector := &pod.Injector{CopierImage: copierImage}
+	require.Equal(t, pod.Injected, inject(t, injector, asking(running("a", "x"))).Outcome)
+
+	injector.Policy.WaiveFailedLookups = true // which is about registries, and nobody asked one
+	_, err := injector.Inject(t.Context(), "tenant", asking(corev1.Container{Name: "a", Image: "app"}))
+	requireRefused(t, err, pod.LookupFailed, `container "a"`, `image "app"`, "set command:")
+}

@@ -6,6 +6,7 @@ package pod
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,8 +23,11 @@ type Injector struct {
 	// EntrypointImage is the image that is mounted if the Policy says so,
 	// pinned by digest. It has the binary at /ko-app/entrypoint.
 	EntrypointImage string
-	// Lookup is asked for images of containers that set no command.
+	// Lookup is asked for images of containers that set no command. Without one,
+	// pods that have such containers are refused.
 	Lookup lookup.Lookuper
+	// Kinds are the pods that are wrapped without asking; nil means [Kinds].
+	Kinds []Kind
 	// Policy is the operator's.
 	Policy Policy
 	// Defaults are options for pods that say nothing of them, those that come
@@ -65,12 +69,11 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case "":
 		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner}
 		result, err = w.wrapSelected(ctx, selected)
-		result.Warnings = w.warnings
 		if err != nil {
 			return Result{}, err
 		}
 		result.Owner = owner
-		result.Warnings = append(result.Warnings, ignoredByOwner(pod, owner)...)
+		result.Warnings = append(w.warnings, ignoredByOwner(pod, owner)...)
 	}
 	result = result.withStatus()
 	result.Warnings = bounded(result.Warnings)
@@ -201,6 +204,9 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 }
 
 func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
+	if w.Lookup == nil {
+		return nil, fmt.Errorf("nobody looks up what image %q runs; set command: in the container, or the Injector's Lookup", shortened(image))
+	}
 	query, err := queryFor(w.namespace, w.pod, image)
 	if err != nil {
 		return nil, err

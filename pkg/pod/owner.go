@@ -11,30 +11,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// owner is a kind of pod that we know how to wrap.
+// A Kind is the pods of one owner: by what they are recognised, and which of
+// their containers are wrapped.
+type Kind struct {
+	Owner Owner
+	// Label is on each of these pods. Its value doesn't count.
+	Label string
+	// Controller is the kind of the object that controls them, such as "TaskRun".
+	// Anybody can add labels to a pod, so where those of several Kinds are present,
+	// the controller decides.
+	Controller string
+	// Wraps says whether a container is the user's.
+	Wraps func(corev1.Container) bool
+}
+
+// Kinds returns those that an [Injector] knows by itself: Tekton's and Knative's.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+var kinds = []Kind{
+	// Steps only: Tekton stops a sidecar by patching its image to one in which
+	// our binary would keep it alive, and reads its log sidecar by protocol.
+	{Tekton, "tekton.dev/taskRun", "TaskRun", func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }},
+	{Knative, "serving.knative.dev/revision", "ReplicaSet", func(c corev1.Container) bool { return c.Name != "queue-proxy" }},
+}
+
+// owner is whose pod it is.
 type owner struct {
-	name Owner
-	// wraps says whether the container is the user's.
+	name  Owner
 	wraps func(corev1.Container) bool
 	// byName says that the pod's author named the containers one by one.
 	byName bool
-}
-
-// byLabel are the owners that mark their pods by a label. The values of these
-// labels are names, so their presence is what counts. Tenants can add labels to
-// their pods, so where both are present, the kind of controller decides.
-var byLabel = []struct {
-	label, controller string
-	owner
-}{
-	// Steps only: Tekton stops a sidecar by patching its image to one in which
-	// our binary would keep it alive, and reads its log sidecar by protocol.
-	{"tekton.dev/taskRun", "TaskRun", owner{
-		name: Tekton, wraps: func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") },
-	}},
-	{"serving.knative.dev/revision", "ReplicaSet", owner{
-		name: Knative, wraps: func(c corev1.Container) bool { return c.Name != "queue-proxy" },
-	}},
 }
 
 // classify answers whose pod it is and which containers are wrapped, as
@@ -44,7 +50,7 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ Owner, _ Outcome
 	if err != nil {
 		return nil, "", "", err
 	}
-	own, ok, err := ownerOf(pod)
+	own, ok, err := i.ownerOf(pod)
 	switch {
 	case err != nil:
 		return nil, "", "", err
@@ -78,9 +84,9 @@ func optsOut(pod *corev1.Pod) (bool, error) {
 	return value == "false", nil
 }
 
-func ownerOf(pod *corev1.Pod) (owner, bool, error) {
+func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	asks := pod.Annotations[InjectAnnotation] == "true"
-	marked, controlled, ok := markedBy(pod)
+	marked, controlled, ok := i.markedBy(pod)
 	switch {
 	case ok && (controlled || !asks || slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
 		return marked, true, nil
@@ -101,17 +107,22 @@ func ownerOf(pod *corev1.Pod) (owner, bool, error) {
 
 // markedBy is the owner whose label the pod carries, and whether one of its
 // objects controls the pod.
-func markedBy(pod *corev1.Pod) (marked owner, controlled, ok bool) {
+func (i *Injector) markedBy(pod *corev1.Pod) (marked owner, controlled, ok bool) {
+	known := i.Kinds
+	if known == nil {
+		known = kinds
+	}
 	controller := metav1.GetControllerOf(pod)
-	for _, known := range byLabel {
-		if _, labelled := pod.Labels[known.label]; !labelled {
+	for _, kind := range known {
+		if _, labelled := pod.Labels[kind.Label]; !labelled {
 			continue
 		}
-		if controller != nil && controller.Kind == known.controller {
-			return known.owner, true, true
+		by := owner{name: kind.Owner, wraps: kind.Wraps}
+		if controller != nil && controller.Kind == kind.Controller {
+			return by, true, true
 		}
 		if !ok {
-			marked, ok = known.owner, true
+			marked, ok = by, true
 		}
 	}
 	return marked, false, ok
