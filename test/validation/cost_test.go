@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/core/helper/qos"
 	k8sv1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 	quota "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/utils/clock"
 
@@ -132,6 +133,32 @@ func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
 			require.Equal(t, pod.InitContainerName, wrapped.Spec.InitContainers[0].Name)
 			requireSameCost(t, plain, wrapped)
 		})
+	}
+}
+
+// A pod's request is that of its largest init container at least. Since 1.36,
+// Kubernetes resizes those too; a resize that leaves ours out frees nothing.
+func TestAWrappedPodIsResizedDownTogetherWithItsInitContainer(t *testing.T) {
+	large, small := resources{"cpu": "2", "memory": "2Gi"}, resources{"cpu": "1", "memory": "1Gi"}
+	wrapped, err := cluster{webhook: newWebhook(ordinary)}.create(t, podOf([]corev1.Container{container("a", nil, large)}))
+	require.NoError(t, err)
+	wrapped.ResourceVersion = "1"
+	for _, c := range wrapped.Spec.Containers {
+		wrapped.Status.ContainerStatuses = append(wrapped.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Resources: &c.Resources})
+	}
+	for _, together := range []bool{false, true} {
+		resized := wrapped.DeepCopy()
+		resized.Spec.Containers[0].Resources.Requests, resized.Spec.Containers[0].Resources.Limits = amounts(small), amounts(small)
+		if together {
+			resized.Spec.InitContainers[0].Resources = resized.Spec.Containers[0].Resources
+		}
+		require.Empty(t, corevalidation.ValidatePodResize(toInternal(t, resized), toInternal(t, wrapped), corevalidation.PodValidationOptions{}))
+		requests := resourcehelper.PodRequests(resized, resourcehelper.PodResourcesOptions{})
+		want := amounts(large)
+		if together {
+			want = amounts(small)
+		}
+		requireSameAmounts(t, want, requests, "requests")
 	}
 }
 
