@@ -73,7 +73,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 			return Result{}, err
 		}
 		result.Owner = owner
-		result.Warnings = append(w.warnings, ignoredByOwner(pod, owner)...)
+		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, owner))
 	}
 	result = result.withStatus()
 	result.Warnings = bounded(result.Warnings)
@@ -138,7 +138,8 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 func afterAll(pod *corev1.Pod, container string) []string {
 	status := pod.Annotations[StatusAnnotation]
 	names, partly := strings.CutPrefix(status, string(PartlyInjected)+": ")
-	if status != string(LookupWaived) && !(partly && slices.Contains(strings.Split(names, ","), container)) {
+	unwrapped := status == string(LookupWaived) || partly && slices.Contains(strings.Split(names, ","), container)
+	if !unwrapped {
 		return nil
 	}
 	return []string{warning("container %q runs under its supervisor after all: now its image could be looked up", container)}
