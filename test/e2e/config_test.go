@@ -74,6 +74,11 @@ func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) 
 		}
 		return kit.Untouched(seen)
 	})
+	p.Spec.Containers = append(p.Spec.Containers, busybox(t, "other", "true"))
+	seen, err := wouldBecome(t, namespace, p)
+	require.NoError(t, err)
+	require.Equal(t, "PartlyInjected: main", seen.Annotations[pod.StatusAnnotation])
+	requireWrapped(t, seen, "other")
 }
 
 func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {

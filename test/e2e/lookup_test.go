@@ -108,3 +108,12 @@ func TestAPodWithoutAnythingToRunIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "set command:")
 	require.NotContains(t, err.Error(), pod.MountPath, "ours is none of the author's business")
 }
+
+// Builders write ENTRYPOINT [""] to undo that of a base image.
+func TestAnImageWithAnEmptyEntrypointRunsItsCmdAsUnwrapped(t *testing.T) {
+	t.Parallel()
+	undone := pushed(t, "undone", []string{""}, []string{"echo", "from", "CMD"})
+	plain, wrapped := inBoth(t, askingPod("undone", corev1.Container{Name: "main", Image: undone}))
+	require.Equal(t, "from CMD\n", plain.Log)
+	require.Equal(t, plain, wrapped)
+}

@@ -321,6 +321,49 @@ func TestAWebhookThatIsCalledAgainChangesNothingTwice(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(alone.Spec, created.Spec), "alone: %+v; meddled with: %+v", alone.Spec, created.Spec)
 }
 
+// Webhooks that send all pulls to a mirror keep the digest.
+func TestAMirrorsNameForOurImageStays(t *testing.T) {
+	t.Parallel()
+	namespace := meddled(t, "after", func(spec *corev1.PodSpec) {
+		for i, c := range spec.InitContainers {
+			if name, digest, found := strings.Cut(c.Image, "@"); found && !strings.HasSuffix(name, ":mirrored") {
+				spec.InitContainers[i].Image = name + ":mirrored@" + digest
+			}
+		}
+	})
+	created := createMeddled(t, namespace, askingPod("mirrored", busybox(t, "main", readlink...)), func(p *corev1.Pod) bool {
+		return len(p.Spec.InitContainers) > 0 && strings.Contains(p.Spec.InitContainers[0].Image, ":mirrored@")
+	})
+	requireOnceOfEverything(t, created)
+	require.Contains(t, created.Spec.InitContainers[0].Image, ":mirrored@")
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "mirrored").Status.Phase)
+	require.Equal(t, pod.EntrypointPath+"\n", logs(t, namespace, "mirrored", "main"))
+}
+
+// The author of a pod puts a program where our init container has its own.
+func TestAForgedInitContainerCopiesOurProgram(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	honest, err := wouldBecome(t, namespace, askingPod("honest", busybox(t, "main", "true")))
+	require.NoError(t, err)
+	requireWrapped(t, honest, "main")
+
+	forged := askingPod("forged", busybox(t, "main", "sh", "-c", "readlink /proc/1/exe; /entrypointer/bin/entrypoint -version"))
+	theirs := corev1.VolumeMount{Name: "theirs", MountPath: "/ko-app"}
+	plant := busybox(t, "plant", "sh", "-c", "printf '#!/bin/sh\ncp /bin/busybox /entrypointer/bin/entrypoint' >/ko-app/copier; chmod 755 /ko-app/copier")
+	plant.VolumeMounts = []corev1.VolumeMount{theirs}
+	copier := honest.Spec.InitContainers[0]
+	copier.VolumeMounts = []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath}, theirs}
+	forged.Spec.InitContainers = []corev1.Container{plant, copier}
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	forged.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: empty}, {Name: "theirs", VolumeSource: empty}}
+
+	created := createPod(t, namespace, forged)
+	require.Equal(t, []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath}}, created.Spec.InitContainers[1].VolumeMounts)
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "forged").Status.Phase)
+	require.True(t, strings.HasPrefix(logs(t, namespace, "forged", "main"), pod.EntrypointPath+"\n"))
+}
+
 func TestAMountInOurPlaceIsRefusedWithBothNames(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
