@@ -37,16 +37,16 @@ func (p *patch) add(path string, value any) {
 	*p = append(*p, jsonpatch.NewOperation("add", path, value))
 }
 
-// replaceIn replaces the elements that differ, and adds those that before
-// hasn't. A list that the API server would leave out has to be created with its
-// first element.
-func replaceIn[T any](p *patch, path string, before, after []T) {
+// replaceIn replaces those of our elements that differ, and adds those that
+// before hasn't. A list that the API server would leave out has to be created
+// with its first element.
+func replaceIn[T any](p *patch, path string, before, after []T, ours func(T) bool) {
 	if len(before) == 0 && len(after) > 0 {
 		p.add(path, after)
 		return
 	}
 	for i := range before {
-		if !equality.Semantic.DeepEqual(before[i], after[i]) {
+		if ours(before[i]) && !equality.Semantic.DeepEqual(before[i], after[i]) {
 			*p = append(*p, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", path, i), after[i]))
 		}
 	}
@@ -73,7 +73,7 @@ func (p *patch) annotations(before, after *corev1.Pod) {
 }
 
 func (p *patch) volumes(before, after *corev1.Pod) {
-	replaceIn(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes)
+	replaceIn(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
 }
 
 // initContainers may find ours added at the top, removed, or repaired. Of
@@ -94,7 +94,7 @@ func (p *patch) initContainers(before, after *corev1.Pod) {
 		at := fmt.Sprintf("/spec/initContainers/%d", i)
 		switch now := is[added+i]; {
 		case now.Name != InitContainerName:
-			replaceIn(p, at+"/volumeMounts", was[i].VolumeMounts, now.VolumeMounts)
+			p.mounts(at, was[i].VolumeMounts, now.VolumeMounts)
 		case !equality.Semantic.DeepEqual(was[i], now):
 			*p = append(*p, jsonpatch.NewOperation("replace", at, now))
 		}
@@ -115,5 +115,9 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 	if before.Image != after.Image {
 		p.add(at+"/image", after.Image)
 	}
-	replaceIn(p, at+"/volumeMounts", before.VolumeMounts, after.VolumeMounts)
+	p.mounts(at, before.VolumeMounts, after.VolumeMounts)
+}
+
+func (p *patch) mounts(at string, before, after []corev1.VolumeMount) {
+	replaceIn(p, at+"/volumeMounts", before, after, func(m corev1.VolumeMount) bool { return m.Name == VolumeName })
 }
