@@ -32,6 +32,9 @@ const configWebhook = "config.entrypointer.dev"
 
 const (
 	port = 8443
+	// longBodiesAtOnce is how long the long requests are together that are being
+	// answered, in bytes.
+	longBodiesAtOnce = 9 << 20
 	// A replica that is told to stop serves until no request has come for this
 	// long, so that every node has heard of it by then.
 	quietPeriod = 20 * time.Second

@@ -127,7 +127,7 @@ func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	server := &serve.Server{Handler: handler, TLS: config, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
+	server := &serve.Server{Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: config, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
 	return server.Run(ctx, listener)
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/registrytest"
 )
 
 func TestAddressesThatMayBeConnectedTo(t *testing.T) {

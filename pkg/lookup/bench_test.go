@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/registrytest"
 )
 
 // The answer that the same asker got seconds ago.

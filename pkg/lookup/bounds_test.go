@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/registrytest"
 )
 
 // serving answers with one manifest of this type, whatever is asked for, and

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 
-	"github.com/entrypointer/entrypointer/internal/tenants"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // A client reads from one repository, on behalf of one namespace, with one

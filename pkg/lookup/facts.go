@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/entrypointer/entrypointer/internal/tenants"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/internal/registrytest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/registrytest"
 )
 
 func patterns(t *testing.T, texts ...string) []lookup.Pattern {

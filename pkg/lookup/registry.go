@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
-	"github.com/entrypointer/entrypointer/internal/tenants"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // What lookups hold is shared by all namespaces, and of each of these amounts,

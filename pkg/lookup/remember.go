@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/tenants"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const (

@@ -92,6 +92,7 @@ var (
 		"namespaces/finalizers [] [entrypointer-system] [update]",
 		"rolebindings.rbac.authorization.k8s.io [] [entrypointer-lookup] [list watch create patch delete]",
 		"clusterroles.rbac.authorization.k8s.io [] [entrypointer-lookup] [bind]",
+		"servicecidrs.networking.k8s.io [] [] [list]",
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list watch]",
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [pods.entrypointer.dev] [get update delete]",
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [namespaces.entrypointer.dev] [get update delete]",

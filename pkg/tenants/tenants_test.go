@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/internal/tenants"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 func TestATenantThatUsesItsShareUpWaitsForItself(t *testing.T) {
