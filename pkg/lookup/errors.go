@@ -211,8 +211,7 @@ func innermost(err error) error {
 
 // deepest is the system's word for what went wrong.
 func deepest(err error) error {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number
 	}
 	return errors.New("it failed")
@@ -300,16 +299,13 @@ func (e *notAnImageError) Error() string { return "found " + e.what }
 
 func reasonOf(err error) Reason {
 	var (
-		answer     *transport.Error
-		network    net.Error
+		tried      *attempts
+		busy       *busyError
 		notImage   *notAnImageError
 		notAllowed *notAllowedError
 		tooMany    *tooManyRequestsError
-		untrusted  *tls.CertificateVerificationError
-		tried      *attempts
-		busy       *busyError
-		redirected *url.Error
 		strange    *strangeError
+		tooLong    *tooLongError
 	)
 	switch {
 	case errors.As(err, &tried):
@@ -322,14 +318,28 @@ func reasonOf(err error) Reason {
 		return NotAllowed
 	case errors.As(err, &tooMany):
 		return TooManyRequests
+	case errors.As(err, &strange), errors.As(err, &tooLong):
+		return RegistryError
+	default:
+		return reasonOfOthers(err)
+	}
+}
+
+// reasonOfOthers is for errors that aren't ours.
+func reasonOfOthers(err error) Reason {
+	var (
+		answer     *transport.Error
+		network    net.Error
+		untrusted  *tls.CertificateVerificationError
+		redirected *url.Error
+	)
+	switch {
 	case errors.As(err, &untrusted):
 		return Untrusted
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Timeout
 	case errors.As(err, &answer):
 		return reasonOfStatus(answer.StatusCode)
-	case errors.As(err, &strange):
-		return RegistryError
 	case errors.As(err, &network) && network.Timeout():
 		return Timeout
 	case errors.As(err, &redirected) && !isNetwork(redirected.Err):

@@ -112,13 +112,13 @@ const (
 
 // kindOf reads off a URL what it asks for: /v2/NAME/KIND/IDENTIFIER.
 func kindOf(u *url.URL) string {
-	_, kind, _ := splitPath(u)
+	_, kind := splitPath(u)
 	return kind
 }
 
 // repositoryOf is what a URL asks for a manifest of.
 func repositoryOf(u *url.URL) name.Repository {
-	repository, _, _ := splitPath(u)
+	repository, _ := splitPath(u)
 	registry, err := name.NewRegistry(u.Host)
 	if err != nil {
 		return name.Repository{}
@@ -126,13 +126,13 @@ func repositoryOf(u *url.URL) name.Repository {
 	return registry.Repo(repository)
 }
 
-func splitPath(u *url.URL) (repository, kind, identifier string) {
+func splitPath(u *url.URL) (repository, kind string) {
 	path, ours := strings.CutPrefix(u.Path, "/v2/")
 	parts := strings.Split(path, "/")
 	if n := len(parts); ours && n > 2 && (parts[n-2] == manifests || parts[n-2] == blobs) {
-		return strings.Join(parts[:n-2], "/"), parts[n-2], parts[n-1]
+		return strings.Join(parts[:n-2], "/"), parts[n-2]
 	}
-	return "", other, ""
+	return "", other
 }
 
 func limitOf(kind string) int64 {
