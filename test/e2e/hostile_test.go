@@ -28,7 +28,7 @@ import (
 
 const (
 	// hostilePods is how many pods of each kind are sent, hostileAtOnce how many at a time.
-	hostilePods   = 24
+	hostilePods   = 12
 	hostileAtOnce = 24
 	// halfOfTheLimit is half of what the injector may use (config/webhook/500-injector.yaml).
 	halfOfTheLimit = 256 << 20

@@ -59,7 +59,7 @@ func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: "owner", UID: "uid", Controller: one(c, new(true), new(true), nil)}}
 	}
 	if c.rarely(4) {
-		p.Spec.Containers[0].Name = one(c, pod.DefaultProxies...)
+		p.Spec.Containers[0].Name = one(c, pod.DefaultProxies()...)
 	}
 	if c.rarely(5) {
 		p.Spec.OS, p.Spec.NodeSelector = windows(c, &p.Spec)
@@ -204,7 +204,7 @@ func TestEveryNameOfAProxyIsInThePolicy(t *testing.T) {
 	variables := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t,
 		"220-refuse-unwrapped-pods.yaml", "ValidatingAdmissionPolicy", "unwrapped.entrypointer.dev").Spec.Variables
 	at := slices.IndexFunc(variables, func(v admissionregistrationv1.Variable) bool { return v.Name == "proxies" })
-	for _, name := range pod.DefaultProxies {
+	for _, name := range pod.DefaultProxies() {
 		require.Contains(t, variables[at].Expression, "'"+name+"'")
 	}
 }
