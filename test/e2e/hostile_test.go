@@ -249,7 +249,7 @@ for body in (%q, %q):
     request = urllib.request.Request("https://entrypointer-webhook.%s.svc/pods?timeout=10s", body.encode(), {"Content-Type": "application/json"})
     print(urllib.request.urlopen(request, context=context, timeout=30).read().decode())
 `, review(private), review("registry.invalid/missing"), kit.SystemNamespace)
-	p := plainPod("foreign", corev1.Container{Name: "main", Image: image(t, "python:3"), Command: []string{"python3", "-c", script}})
+	p := plainPod("foreign", corev1.Container{Name: "main", Image: image(t, "python"), Command: []string{"python3", "-c", script}})
 	createPod(t, foreign, p)
 	got := ranMain(t, foreign, p.Name)
 	require.Equal(t, "Completed", got.Reason, got.Log)
