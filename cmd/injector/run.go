@@ -123,6 +123,8 @@ func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	}
 	certificates := &serve.Certificates{Read: certificate(ctx)}
 	config.GetCertificate = certificates.Get
+	// Probes show none; who has to is the configuration's to say (api-server-ca).
+	config.ClientAuth = tls.RequestClientCert
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)

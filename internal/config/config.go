@@ -53,6 +53,7 @@ var keys = map[string]key{
 	},
 	"registry-mirrors": {read: setMirrors},
 	"registry-ca":      {read: setCertificates},
+	"api-server-ca":    {read: setCallers},
 	"static-images":    {read: setStaticImages},
 	"defaults":         {read: setDefaults},
 }
@@ -87,6 +88,9 @@ type Config struct {
 	LookupTimeout time.Duration
 	Policy        pod.Policy
 	Lookup        lookup.Options
+	// Callers are the CAs that sign the client certificates of API servers. Nil
+	// lets anybody ask.
+	Callers *x509.CertPool
 	// Defaults are options for pods of namespaces that have none of their own.
 	Defaults pod.Defaults
 }
@@ -287,6 +291,19 @@ func setCertificates(c *Config, value string) error {
 		return nil
 	}
 	return lookup.AppendCertificates(x509.NewCertPool(), value)
+}
+
+func setCallers(c *Config, value string) error {
+	c.Callers = nil
+	if strings.TrimSpace(value) == "" {
+		return nil
+	}
+	callers := x509.NewCertPool()
+	if err := lookup.AppendCertificates(callers, value); err != nil {
+		return err
+	}
+	c.Callers = callers
+	return nil
 }
 
 func setStaticImages(c *Config, value string) error {

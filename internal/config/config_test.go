@@ -138,6 +138,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"registry-mirrors", "docker.io: [https://mirror.example]", `"https://mirror.example" is no mirror, such as`},
 		{"registry-mirrors", "docker.io/library: [mirror.example]", `"docker.io/library" is no registry, such as`},
 		{"registry-ca", "secret", `key "registry-ca": there is no certificate in it`},
+		{"api-server-ca", "secret", `key "api-server-ca": there is no certificate in it`},
 		{"static-images", "app: [run]", `key "static-images": it is no YAML of the form`},
 		{"static-images", "app: {command: [run]}", `unknown field`},
 		{"static-images", "app: {}", `image "app" has neither entrypoint nor cmd`},
@@ -146,7 +147,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"defaults", "timeout: 1x", `key "defaults": option entrypointer.dev/timeout: "1x" is wrong; it can be a duration above zero with a unit`},
 		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},
 		{"defaults", "{mode: exec, timeout: 1h}", `option entrypointer.dev/timeout: it contradicts option entrypointer.dev/mode: exec`},
-		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, defaults, delivery, failed-lookup, lookup-timeout, `},
+		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, api-server-ca, defaults, delivery, failed-lookup, lookup-timeout, `},
 	} {
 		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})
 		require.ErrorContains(t, err, test.says)
@@ -204,6 +205,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 		{"registry-mirrors", "docker.io: mirror.example", false, nil},
 		{"registry-mirrors", "docker.io: [mirror.example]\nquay.io: [https://mirror.example]", false, nil},
 		{"registry-ca", "secret", false, nil},
+		{"api-server-ca", "secret", false, nil},
 		{"static-images", "app: {}", false, nil},
 		{"defaults", "timeout: 1x", false, nil},
 		{"pod-opt-out", "no", true, func(c *config.Config) { c.Policy.ForbidOptOut = true }},

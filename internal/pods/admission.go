@@ -88,9 +88,12 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
+// configuration is the one in force.
+type configuration interface{ Load() *config.Config }
+
 type wrapper struct {
 	images  Images
-	config  *config.Store
+	config  configuration
 	lookups *lookups
 	metrics *metrics
 	events  *events
@@ -137,11 +140,16 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 }
 
 // optedIn returns the namespace of a pod that is about to be created there, if
-// it opted in, or else the answer. The API server doesn't ask about others, but
+// it opted in and the API server asks, or else the answer. The API server doesn't ask about others, but
 // it isn't the only one that can reach us: whoever else asks shall neither have
 // us use the credentials of a namespace that has nothing to do with us, nor
 // create events there.
 func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
+	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
+		w.metrics.decided(ctx, outcomeOf(err), "", 0)
+		logging.FromContext(ctx).Warnw("Refused to answer", zap.Error(err))
+		return nil, admission.Deny(err)
+	}
 	if request.Operation != admissionv1.Create || request.Resource.Resource != "pods" || request.SubResource != "" {
 		return nil, admission.Allow(nil)
 	}

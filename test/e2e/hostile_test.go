@@ -22,7 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
@@ -261,4 +263,30 @@ for body in (%q, %q):
 	for _, event := range events.Items {
 		require.NotEqual(t, "entrypointer", event.Source.Component, "%s", event.Message)
 	}
+}
+
+// The API server of this cluster shows no certificate, so it is nobody, too.
+func TestWithACAForAPIServersNobodyElseIsAnswered(t *testing.T) {
+	namespace := optedInNamespace(t)
+	p := askingPod("asked", corev1.Container{Name: "main", Image: "busybox", Command: []string{"true"}})
+	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), kit.PodWebhook, metav1.GetOptions{})
+	require.NoError(t, err)
+	answers := func() error {
+		_, err := wouldBecome(t, namespace, p)
+		return err
+	}
+	require.NoError(t, answers())
+	undo, err := configure(t, "api-server-ca", string(webhook.Webhooks[0].ClientConfig.CABundle), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	defer func() {
+		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType, undo, metav1.PatchOptions{})
+		require.NoError(t, err)
+		eventually(t, patience, "the injector to answer again", answers)
+	}()
+	eventually(t, patience, "the injector to refuse who shows no certificate", func() error {
+		if err := answers(); err == nil || !strings.Contains(err.Error(), "api-server-ca") {
+			return fmt.Errorf("its answer is: %v", err)
+		}
+		return nil
+	})
 }
