@@ -84,7 +84,8 @@ func installed(t *testing.T) map[string]string {
 var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
-	requireUninstalledBy(t, func() {}, "ko", "delete", "-f", "config/webhook")
+	// The injector removes its webhooks while kubectl does.
+	requireUninstalledBy(t, func() {}, "ko", "delete", "--ignore-not-found", "-f", "config/webhook")
 }
 
 // Somebody who doesn't know better deletes the namespace, and nothing else. It
@@ -103,18 +104,23 @@ func TestANamespaceThatIsStuckLeavesNoWebhookThatBlocksPods(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		require.NoError(t, kit.Eventually(ctx, 2*time.Minute, "the namespace to be gone", func(ctx context.Context) error {
-			_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, kit.SystemNamespace, metav1.GetOptions{})
-			if err == nil {
-				return errors.New("it is there")
-			}
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
-		}))
+		require.NoError(t, waitUntilGone(ctx))
 	}
 	requireUninstalledBy(t, release, "kubectl", "delete", "namespace", kit.SystemNamespace, "--wait=false")
+}
+
+// waitUntilGone waits until the injector's namespace isn't there any more.
+func waitUntilGone(ctx context.Context) error {
+	return kit.Eventually(ctx, 2*time.Minute, "the namespace to be gone", func(ctx context.Context) error {
+		_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, kit.SystemNamespace, metav1.GetOptions{})
+		if err == nil {
+			return errors.New("it is there")
+		}
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // stuck is an object that keeps its namespace from being deleted.
@@ -131,8 +137,9 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 		if t.Failed() {
 			// For the tests that follow.
 			release()
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
+			t.Logf("waiting for what is left: %v", waitUntilGone(ctx))
 			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
 			t.Logf("installing again after a failure: %v", err)
 		}
