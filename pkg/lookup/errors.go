@@ -158,7 +158,7 @@ func presentable(err error) error {
 	case isOurs(err):
 		return innermost(err)
 	case errors.As(err, &said):
-		return errors.New(words(said))
+		return errors.New(quote(said))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return errors.New("the registry gave no answer in time")
 	case reasonOf(err) == Untrusted:
@@ -244,8 +244,8 @@ var registryErrors = []transport.ErrorCode{
 	transport.TooManyRequestsErrorCode, transport.UnavailableErrorCode, transport.UnknownErrorCode,
 }
 
-// words are a registry's: its status, and the first error of its document.
-func words(said *transport.Error) string {
+// quote returns a registry's words: its status, and the first error of its document.
+func quote(said *transport.Error) string {
 	status := fmt.Sprintf("the registry answered %d %s", said.StatusCode, http.StatusText(said.StatusCode))
 	for _, one := range said.Errors {
 		if slices.Contains(registryErrors, one.Code) {

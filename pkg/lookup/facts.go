@@ -69,14 +69,16 @@ func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, 
 	return configs, Fetched, nil
 }
 
+// stringHeader is what a string takes beside its bytes.
+const stringHeader = 16
+
 // argvBytes is how much memory command lines take.
 func argvBytes(configs []Config) int {
-	const header = 16 // of a string
 	total := 0
 	for _, config := range configs {
 		total += len(config.Platform)
 		for _, word := range slices.Concat(config.Entrypoint, config.Cmd) {
-			total += header + len(word)
+			total += stringHeader + len(word)
 		}
 	}
 	return total

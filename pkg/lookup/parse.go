@@ -62,6 +62,33 @@ func (d *descriptors) UnmarshalJSON(list []byte) error {
 	return nil
 }
 
+// words decodes one after the other, up to as many as a command line may have.
+type words []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *words) UnmarshalJSON(list []byte) error {
+	*w = nil // of a list that is there several times, the last counts
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	begin, err := decoder.Token()
+	if err != nil || begin == nil {
+		return err
+	}
+	if begin != json.Delim('[') {
+		return &strangeError{what: "the registry sent a config with a command line that isn't a list"}
+	}
+	for decoder.More() {
+		if len(*w) == maxArgvBytes/stringHeader {
+			return &notAnImageError{what: fmt.Sprintf("command lines of more than %d words", len(*w))}
+		}
+		var word string
+		if err := decoder.Decode(&word); err != nil {
+			return err
+		}
+		*w = append(*w, word)
+	}
+	return nil
+}
+
 func parseIndex(raw []byte) ([]descriptor, error) {
 	var index struct {
 		Manifests descriptors `json:"manifests"`
@@ -88,7 +115,7 @@ func parseConfig(raw []byte) (Config, error) {
 	var file struct {
 		platform
 
-		Config struct{ Entrypoint, Cmd []string } `json:"config"`
+		Config struct{ Entrypoint, Cmd words } `json:"config"`
 	}
 	if err := unmarshal(raw, &file, "config"); err != nil {
 		return Config{}, err
@@ -100,7 +127,7 @@ func parseConfig(raw []byte) (Config, error) {
 // somebody's secret.
 func unmarshal(raw []byte, into any, what string) error {
 	err := json.Unmarshal(raw, into)
-	if _, ok := err.(*notAnImageError); ok { //nolint:errorlint // encoding/json returns an Unmarshaler's error as it is
+	if innermost(err) != nil {
 		return err
 	}
 	if err != nil {
