@@ -132,6 +132,10 @@ func TestNamespacesThatTheClusterDependsOnCanNotOptIn(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{metav1.NamespaceSystem, kit.SystemNamespace} {
 		_, err := annotate(t.Context(), namespace, `"true"`)
+		if err == nil {
+			_, err := annotate(t.Context(), namespace, "null")
+			require.NoError(t, err)
+		}
 		require.ErrorContains(t, err, fmt.Sprintf("opting namespace %q in", namespace))
 		require.ErrorContains(t, err, "annotate another namespace")
 	}
