@@ -285,7 +285,7 @@ func TestWithACAForAPIServersNobodyElseIsAnswered(t *testing.T) {
 	}()
 	eventually(t, patience, "the injector to refuse who shows no certificate", func() error {
 		if err := answers(); err == nil || !strings.Contains(err.Error(), "api-server-ca") {
-			return fmt.Errorf("its answer is: %v", err)
+			return fmt.Errorf("it says nothing of api-server-ca: %w", err)
 		}
 		return nil
 	})
