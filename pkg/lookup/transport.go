@@ -23,6 +23,10 @@ func AppendCertificates(pool *x509.CertPool, pem string) error {
 	return nil
 }
 
+// idlePerHost is how many connections to a registry are kept: most lookups of a
+// cluster ask one or two registries.
+const idlePerHost = 32
+
 // newTransport speaks to registries as the options say.
 func newTransport(options Options) (http.RoundTripper, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -37,6 +41,7 @@ func newTransport(options Options) (http.RoundTripper, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	transport.DialContext = options.addresses().dial
+	transport.MaxIdleConnsPerHost = idlePerHost
 	// A peer can fill as much memory as it may send before we look at it: with
 	// HTTP/2, 4 MiB of every answer.
 	transport.Protocols = new(http.Protocols)
