@@ -13,7 +13,8 @@ import (
 
 // MaxReferenceBytes is the length of the longest image reference that is
 // looked up: the host of a registry (253 bytes) and its port, a repository (255),
-// a tag (128) and a digest (135) fit.
+// a tag (128) and a digest (135) fit. Neither Kubernetes nor the grammar
+// (https://github.com/distribution/reference) bounds the whole.
 const MaxReferenceBytes = 1024
 
 // A reference is an image's name, taken apart.

@@ -17,16 +17,8 @@ import (
 // can be as long as a request, a few MiB. What is taken over from a pod, and what
 // is said of it, is bounded here.
 const (
-	// maxReference bounds a reference: 253 characters of a host, 6 of a port, 255
-	// of a repository, 128 of a tag and 135 of a digest by SHA-512, with the signs
-	// between them, rounded up. Neither Kubernetes nor the grammar
-	// (https://github.com/distribution/reference) bounds the whole.
-	maxReference = 1024
 	// maxObjectName is the longest name of an object (a DNS subdomain).
 	maxObjectName = 253
-	// maxPullSecrets is how many of a pod's pull secrets a lookup is told of.
-	// pkg/lookup tries as many.
-	maxPullSecrets = 32
 	// maxAdded bounds, in bytes, what options and images make of one pod: more than
 	// an API server stores of an object (1.5 MiB, etcd's --max-request-bytes).
 	maxAdded = 3 << 20
@@ -42,16 +34,16 @@ const (
 // no registry could answer it.
 func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, error) {
 	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
-	if len(image) > maxReference {
+	if len(image) > lookup.MaxReferenceBytes {
 		query.Image = shortened(image)
-		return query, &lookup.Error{Query: query, Reason: lookup.InvalidReference, Err: fmt.Errorf("no reference has more than %d characters", maxReference)}
+		return query, &lookup.Error{Query: query, Reason: lookup.InvalidReference, Err: fmt.Errorf("no reference has more than %d characters", lookup.MaxReferenceBytes)}
 	}
 	if len(query.ServiceAccount) > maxObjectName {
 		query.ServiceAccount = shortened(query.ServiceAccount)
 		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("no service account has a name of that length")}
 	}
 	for _, secret := range pod.Spec.ImagePullSecrets {
-		if len(query.PullSecrets) == maxPullSecrets {
+		if len(query.PullSecrets) == lookup.MaxPullSecrets {
 			break
 		}
 		if len(secret.Name) <= maxObjectName {
