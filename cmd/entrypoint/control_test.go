@@ -52,11 +52,17 @@ func status(t *testing.T, control func(args ...string) result) (s reported) {
 	return s
 }
 
+// worked is for what lets a container end, and may then be killed with it.
+func worked(t *testing.T, control result) {
+	t.Helper()
+	require.Contains(t, []int{0, 128 + int(syscall.SIGKILL)}, control.Code, control.Stderr)
+}
+
 func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
 	p, control := container(t, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
 	require.Contains(t, p.line(), `entrypointer: paused before-start: "`+entrypoint+` continue" in this container goes on`)
 	require.Equal(t, reported{Phase: "Paused", Paused: "before-start"}, status(t, control))
-	require.Zero(t, control("continue").Code)
+	worked(t, control("continue"))
 	p.expect("started")
 	require.Equal(t, 6, p.end())
 }
@@ -67,7 +73,7 @@ func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
 	s := status(t, control)
 	require.Equal(t, "after-failure", s.Paused)
 	require.Equal(t, 6, s.CommandExitCode)
-	require.Zero(t, control("continue").Code)
+	worked(t, control("continue"))
 	require.Equal(t, 6, p.end())
 }
 
@@ -122,7 +128,7 @@ func TestSignalsFromWithin(t *testing.T) {
 	require.Equal(t, 1, control("signal", "NONE").Code)
 	require.Equal(t, 125, control("signal").Code)
 	// What can't be forwarded goes to the command itself.
-	require.Zero(t, control("signal", "KILL").Code)
+	worked(t, control("signal", "KILL"))
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
@@ -136,7 +142,7 @@ func TestAKillIsForTheCommand(t *testing.T) {
 	require.Zero(t, control("signal", "STOP").Code)
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) > 0 }, deadline, time.Millisecond)
 	require.Len(t, childrenInState(p.Process.Pid, "T"), 1)
-	require.Zero(t, control("signal", "KILL").Code)
+	worked(t, control("signal", "KILL"))
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
