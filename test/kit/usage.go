@@ -19,6 +19,7 @@ import (
 // Usage is what a process takes.
 type Usage struct {
 	RSSAnon, RSS int64 // bytes
+	Threads      int
 	// Since it began:
 	Wakeups int64
 	CPU     time.Duration
@@ -36,6 +37,7 @@ func UsageOf(pid int) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
+	u.Threads = len(threads)
 	for _, thread := range threads {
 		status, err := os.ReadFile(thread)
 		if err != nil {

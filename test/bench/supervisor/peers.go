@@ -94,6 +94,10 @@ func entrypoint(ctx context.Context, top, dir string) ([]*peer, error) {
 		{name: "**entrypoint**", argv: []string{path, "--"}},
 		{name: "**entrypoint**, `-mode=exec`", argv: []string{path, "-mode=exec", "--"}, replaced: true},
 	}
+	for _, n := range []string{"16", "64", "128"} {
+		// What the Go runtime does on such a node, as far as it can be had on a smaller one.
+		ours = append(ours, &peer{name: "**entrypoint**, as with " + n + " processors", argv: []string{path, "--"}, env: []string{"GOMAXPROCS=" + n}})
+	}
 	for _, p := range ours {
 		if err := p.try(ctx); err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ type costs struct {
 // process that could wait.
 func render(peers []*peer, absent []absence, c costs) string {
 	header := []string{
-		"", "binary", "start-up", "added", "added, p99", "tini = 1", "RssAnon", "RSS",
+		"", "binary", "start-up", "added", "added, p99", "tini = 1", "RssAnon", "RSS", "threads",
 		"exit noticed after", "signal noticed after", fmt.Sprintf("wake-ups in %.0f s", c.idle.Seconds()), "CPU time meanwhile",
 	}
 	var b strings.Builder
@@ -44,12 +44,12 @@ func render(peers []*peer, absent []absence, c costs) string {
 			}
 		}
 		w := c.waits[p]
-		last := make([]string, 6)
+		last := make([]string, 7)
 		if !p.startOnly {
-			last[2], last[3] = ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50))
+			last[3], last[4] = ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50))
 		}
 		if !p.replaced && !p.startOnly {
-			last[0], last[1], last[4], last[5] = mb(w.RSSAnon), mb(w.RSS), fmt.Sprint(w.Wakeups), ms(w.CPU)
+			last[0], last[1], last[2], last[5], last[6] = mb(w.RSSAnon), mb(w.RSS), fmt.Sprint(w.Threads), fmt.Sprint(w.Wakeups), ms(w.CPU)
 		}
 		row(append(cells, last...)...)
 	}

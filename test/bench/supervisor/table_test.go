@@ -29,17 +29,17 @@ func TestRender(t *testing.T) {
 			bare: {1e6, 1e6, 2e6}, tini: {1e6, 2e6, 4e6}, ours: {2e6, 3e6, 9e6}, exec: {1e6, 1.5e6, 2e6}, least: {2e6, 2e6, 2e6},
 		},
 		exits: same(250e3), signals: same(100e3),
-		waits: map[*peer]kit.Usage{tini: {RSSAnon: 1e5, RSS: 1e6, Wakeups: 60, CPU: 1e6}, ours: {RSSAnon: 7e5, RSS: 2e6}, bare: {}, exec: {RSS: 1}},
+		waits: map[*peer]kit.Usage{tini: {RSSAnon: 1e5, RSS: 1e6, Threads: 1, Wakeups: 60, CPU: 1e6}, ours: {RSSAnon: 7e5, RSS: 2e6, Threads: 4}, bare: {}, exec: {RSS: 1}},
 	}
 	table, _, _ := strings.Cut(render([]*peer{bare, ours, exec, least, tini}, []absence{{"other", "a | b"}}, c), "\n\n")
 	rows := strings.Split(table, "\n")
 	require.Equal(t, []string{
-		"| bare |  | 1.00 ms |  | 1.00 ms |  |  |  | 0.25 ms | 0.10 ms |  |  |",
-		"| ours | 1.72 MB | 3.00 ms | 2.00 ms | 8.00 ms | 2.00 | 0.70 MB | 2.00 MB | 0.25 ms | 0.10 ms | 0 | 0.00 ms |",
-		"| exec | 1.72 MB | 1.50 ms | 0.50 ms | 1.00 ms | 0.50 |  |  | 0.25 ms | 0.10 ms |  |  |",
-		"| least | 1.00 MB | 2.00 ms | 1.00 ms | 1.00 ms | 1.00 |  |  |  |  |  |  |",
-		"| tini 0.19.0 | 0.03 MB | 2.00 ms | 1.00 ms | 3.00 ms | 1.00 | 0.10 MB | 1.00 MB | 0.25 ms | 0.10 ms | 60 | 1.00 ms |",
-		`| other | not measured: a \| b | | | | | | | | | | |`,
+		"| bare |  | 1.00 ms |  | 1.00 ms |  |  |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| ours | 1.72 MB | 3.00 ms | 2.00 ms | 8.00 ms | 2.00 | 0.70 MB | 2.00 MB | 4 | 0.25 ms | 0.10 ms | 0 | 0.00 ms |",
+		"| exec | 1.72 MB | 1.50 ms | 0.50 ms | 1.00 ms | 0.50 |  |  |  | 0.25 ms | 0.10 ms |  |  |",
+		"| least | 1.00 MB | 2.00 ms | 1.00 ms | 1.00 ms | 1.00 |  |  |  |  |  |  |  |",
+		"| tini 0.19.0 | 0.03 MB | 2.00 ms | 1.00 ms | 3.00 ms | 1.00 | 0.10 MB | 1.00 MB | 1 | 0.25 ms | 0.10 ms | 60 | 1.00 ms |",
+		`| other | not measured: a \| b | | | | | | | | | | | |`,
 	}, rows[2:])
 }
 
