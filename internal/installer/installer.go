@@ -7,9 +7,10 @@
 // the pod can execute it.
 //
 // The copy appears whole or not at all: it is written under a temporary name,
-// synced to disk, made executable and renamed. So an init container that is
-// killed half-way and restarted does no harm, and neither does one that runs
-// again, after the node's reboot, above an earlier copy that is in use.
+// made executable and renamed. So an init container that is killed half-way and
+// restarted does no harm, and neither does one that runs again above an earlier copy
+// that is in use. After a crash of the node it runs again, so nothing is synced to
+// disk.
 package installer
 
 import (
@@ -62,7 +63,7 @@ func Install(source, target string) error {
 	if err := os.Rename(tmp, target); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	return syncDir(dir)
+	return nil
 }
 
 // removeLeftovers removes what a call that was killed left in dir. A call that
@@ -104,19 +105,7 @@ func write(source, dir string) (name string, err error) {
 	if err == nil {
 		err = out.Chmod(Mode)
 	}
-	if err == nil {
-		err = out.Sync()
-	}
 	return out.Name(), errors.Join(err, out.Close())
-}
-
-// syncDir makes the rename survive a crash of the node.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // remedy says what to do about err.
