@@ -32,6 +32,7 @@ const (
 
 	timeoutFlag            = "-timeout="
 	gracePeriodFlag        = "-grace-period="
+	timeoutResultFlag      = "-timeout-result="
 	successExitCodesFlag   = "-success-exit-codes="
 	statusFileFlag         = "-status-file="
 	terminationMessageFlag = "-termination-message="

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Where Tekton has what a step waits for
@@ -60,6 +62,8 @@ type step struct {
 	postFile    string
 	breakpoint  bool
 	credentials bool
+	continues   bool   // onError: continue
+	results     string // the file for its termination message
 }
 
 // waitFlags tell what a step waits for.
@@ -150,6 +154,10 @@ func (s *step) heed(name, value string) (certain bool) {
 	case "post_file":
 		s.postFile = value
 		return value == "" || !isUncertainPath(value)
+	case "on_error":
+		s.continues = value == "continue"
+	case "termination_path":
+		s.results = value
 	case "wait_file_content":
 		return parseSwitch(value, &s.content)
 	case "breakpoint_on_failure":
@@ -169,4 +177,22 @@ func parseSwitch(value string, on *bool) bool {
 	parsed, err := strconv.ParseBool(value)
 	*on = parsed
 	return err == nil
+}
+
+// unsuited says why an option isn't for this step, "" if it is.
+func (s *step) unsuited(option string, last bool) (why string) {
+	switch {
+	case option == "timeout" && s.continues:
+		return "the step has onError: continue, by which Tekton takes it for a failure that doesn't count, while a timeout fails the TaskRun; remove one of them"
+	case option == "success-exit-codes" && !last:
+		return "the steps after it fail when this one does, whatever its container's exit code is; " +
+			"set onError: continue in the step, or name the last step (success-exit-codes." + domain + "/step-NAME)"
+	}
+	return ""
+}
+
+// isLastStep reports whether no step comes after this container.
+func isLastStep(pod *corev1.Pod, container string) bool {
+	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	return !slices.ContainsFunc(pod.Spec.Containers[at+1:], isStep)
 }

@@ -220,3 +220,38 @@ func FuzzStepAsPackageFlag(f *testing.F) {
 		require.Equal(t, want, got)
 	})
 }
+
+// TestAnOptionIsRefusedForAStepThatItDoesNotSuit, and left out there as a default.
+func TestAnOptionIsRefusedForAStepThatItDoesNotSuit(t *testing.T) {
+	twoSteps := func() *corev1.Pod {
+		p := stepOf("-post_file", "/tekton/run/0/out")
+		second := *p.Spec.Containers[0].DeepCopy()
+		second.Name, second.Args = "step-b", []string{"-on_error", "continue", "-termination_path", "/tekton/termination", "-entrypoint", "true", "--"}
+		p.Spec.Containers = append(p.Spec.Containers, second)
+		return p
+	}
+	for _, test := range []struct{ option, value, unsuited, suited, why string }{
+		{"timeout", "1s", "step-b", "step-a", "the step has onError: continue"},
+		{"success-exit-codes", "3", "step-a", "step-b", "set onError: continue in the step, or name the last step (success-exit-codes.entrypointer.dev/step-NAME)"},
+	} {
+		for _, key := range []string{"entrypointer.dev/" + test.option, test.option + ".entrypointer.dev/" + test.unsuited} {
+			_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(twoSteps(), key, test.value))
+			requireRefused(t, err, pod.InvalidAnnotation, "reading annotation "+key, `container "`+test.unsuited+`"`, test.why)
+		}
+		inject(t, newInjector(nil), annotated(twoSteps(), test.option+".entrypointer.dev/"+test.suited, test.value))
+
+		injector := newInjector(nil)
+		injector.Defaults = []pod.Defaults{{Of: "operator", Values: map[string]string{test.option: test.value}}}
+		flag := "-" + test.option + "=" + test.value
+		for _, c := range inject(t, injector, twoSteps()).Pod.Spec.Containers {
+			require.Equal(t, c.Name == test.suited, slices.Contains(c.Args, flag), c.Name)
+		}
+	}
+}
+
+func TestATimeoutIsAmongTheResultsOfAStep(t *testing.T) {
+	p := annotated(stepOf("-termination_path", "/tekton/termination"), "entrypointer.dev/timeout", "1s")
+	require.Contains(t, flagsOf(inject(t, newInjector(nil), p)), "-timeout-result=/tekton/termination")
+	p = annotated(stepOf("-unknown"), "entrypointer.dev/timeout", "1s")
+	require.NotContains(t, strings.Join(flagsOf(inject(t, newInjector(nil), p)), " "), "-timeout-result")
+}

@@ -59,6 +59,7 @@ var options = []Option{
 		Name: "hand-off", Value: "`true` or `false`", Default: "`true`", Example: "false",
 		About: "Whether the entrypoint waits for a Tekton step's turn, in place of Tekton's own waiting, which looks once a second. " +
 			"Meanwhile Tekton's entrypoint is stopped (SIGSTOP), or not started yet if hooks, an `env-file` or a pause come before it, and with `mode: exec`. " +
+			"Where Tekton copies credentials to a `HOME` that is a volume, its entrypoint is always started with the pod; then an `env-file` is read that early, too, and with `mode: exec` hooks run that early. " +
 			"The entrypoint also tells the steps after it when Tekton's entrypoint dies without a word, as long as the container doesn't die with it. With `false`, hooks and time limits begin when the pod does; so they do where Tekton's flags aren't known.",
 		flags: handOffFlags, byDefault: "true", only: Tekton,
 	},
@@ -89,8 +90,10 @@ var options = []Option{
 	},
 	{
 		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
-		About: "The longest time that the command may run: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command made of it.",
-		flags: durationFlags(timeoutFlag), afterStart: always,
+		About: "The longest time that the command may run: then it gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command made of it. " +
+			"A container that is restarted after that, as a server's is, waits longer each time (the kubelet's back-off, up to five minutes), and a Knative Revision that is new fails. " +
+			"A Tekton step's TaskRun says that the step timed out; with `onError: continue` the pod is refused.",
+		flags: timeoutFlags, afterStart: always,
 	},
 	{
 		Name: "grace-period", Value: "a duration", Default: "`30s`", Example: "10s",
@@ -100,7 +103,7 @@ var options = []Option{
 	{
 		Name: "success-exit-codes", Value: "codes from 1 to 255 and ranges of them, separated by commas", Default: "none", Example: "3,10-12",
 		About: "Exit codes of the command that count as success: the container exits with 0. The status keeps the code. " +
-			"In a Tekton step this is about Tekton's entrypoint, which has told the steps after it of the failure already: use it for the last step, and `onError: continue` for others.",
+			"In a Tekton step this is about Tekton's entrypoint, which has told the steps after it of the failure already: a pod that sets it for another step than the last is refused; `onError: continue` is for those.",
 		flags: exitCodeFlags, afterStart: always,
 	},
 	{

@@ -132,6 +132,14 @@ func durationFlags(flag string) func(string, target) ([]string, error) {
 	}
 }
 
+func timeoutFlags(value string, c target) ([]string, error) {
+	flags, err := durationFlags(timeoutFlag)(value, c)
+	if step, certain := parseStep(c.argv); certain && strings.HasPrefix(step.results, "/") {
+		flags = append(flags, timeoutResultFlag+escape(step.results))
+	}
+	return flags, err
+}
+
 func exitCodeFlags(value string, _ target) ([]string, error) {
 	if _, ok := exitcodes.Parse(value); !ok {
 		return nil, canBe(exitcodes.Syntax)

@@ -31,9 +31,11 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 var kinds = []Kind{
 	// Steps only: Tekton stops a sidecar by patching its image to one in which
 	// our binary would keep it alive, and reads its log sidecar by protocol.
-	{Tekton, "tekton.dev/taskRun", "TaskRun", func(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }},
+	{Tekton, "tekton.dev/taskRun", "TaskRun", isStep},
 	{Knative, "serving.knative.dev/revision", "ReplicaSet", func(c corev1.Container) bool { return c.Name != "queue-proxy" }},
 }
+
+func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }
 
 // owner is whose pod it is.
 type owner struct {

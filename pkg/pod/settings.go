@@ -133,8 +133,15 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}
+	step, isStep := parseStep(argv)
 	var all []string
 	for _, s := range settings {
+		if why := step.unsuited(s.Name, isLastStep(w.pod, c.Name)); isStep && why != "" {
+			if s.distance == 0 {
+				return nil, refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source, c.Name, why)
+			}
+			continue // a default is for those that it suits
+		}
 		flags, err := s.flags(s.value, to)
 		if err != nil {
 			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
