@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -22,9 +23,15 @@ import (
 // own, and returns a function that runs it again in there, as kubectl exec does.
 func container(t *testing.T, args ...string) (*process, func(args ...string) result) {
 	t.Helper()
+	return containerOf(t, nil, args...)
+}
+
+// containerOf is container with words before the entrypoint.
+func containerOf(t *testing.T, before []string, args ...string) (*process, func(args ...string) result) {
+	t.Helper()
 	needRoot(t, "namespaces")
 	script := "mount -t proc proc /proc && exec \"$@\""
-	argv := append([]string{"sh", "-c", script, "sh", entrypoint}, args...)
+	argv := slices.Concat([]string{"sh", "-c", script, "sh"}, before, []string{entrypoint}, args)
 	p := begin(t, argv, func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
 	})
@@ -65,6 +72,44 @@ func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
 	worked(t, control("continue"))
 	p.expect("started")
 	require.Equal(t, 6, p.end())
+}
+
+// TestAPauseEndsWhenReleasedWhereNothingCanBePublished has no file in memory, as
+// under a strict seccomp profile.
+func TestAPauseEndsWhenReleasedWhereNothingCanBePublished(t *testing.T) {
+	for _, refused := range []string{"memfd_create", "memfd_create,eventfd2"} {
+		p, control := containerOf(t, []string{child, "refuse", refused}, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
+		p.line()
+		worked(t, control("continue"))
+		p.expect("started")
+		require.Equal(t, 6, p.end())
+
+		p, control = containerOf(t, []string{child, "refuse", refused}, "-pause=before-start", "--", "sh", "-c", "echo started; exec sleep 60")
+		p.line()
+		worked(t, control("continue"))
+		p.expect("started")
+		require.Contains(t, control("continue").Stderr, "it isn't paused")
+	}
+}
+
+// TestWhatHasEndedIsReapedWhileNothingRuns: what somebody has left behind who came
+// by kubectl exec.
+func TestWhatHasEndedIsReapedWhileNothingRuns(t *testing.T) {
+	for _, flags := range [][]string{
+		{"-pause=before-start"},
+		{"-wait-file=/nowhere"},
+		{"-wait-file=/nowhere", "-mode=exec"},
+		{"-wait-file=/nowhere", "-hold=1h"},
+		{"-before-start=sleep", "-before-start-arg=60"},
+	} {
+		p, _ := container(t, append(flags, "--", "sleep", "60")...)
+		untilItWaits(t, p)
+		leave := "for i in 1 2 3 4 5; do sh -c 'sleep 0.05 &'; done"
+		require.Zero(t, output(t, []string{"nsenter", "--pid", "--target", strconv.Itoa(p.Process.Pid), "sh", "-c", leave}).Code)
+		time.Sleep(100 * time.Millisecond)
+		require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "Z")) == 0 }, deadline, time.Millisecond, flags)
+		p.kill(p.Process.Pid)
+	}
 }
 
 func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
@@ -179,25 +224,25 @@ func TestNoEntrypointNoControl(t *testing.T) {
 func TestWaitingEndsAsTektonsDoes(t *testing.T) {
 	for _, mode := range []string{"supervise", "exec"} {
 		p := begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"})
-		waitForWatch(t, p)
+		untilItWaits(t, p)
 		p.send(syscall.SIGTERM)
 		require.Equal(t, 128+int(syscall.SIGTERM), p.end())
 
 		needRoot(t, "a PID namespace")
 		p = begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"}, asPID1)
-		waitForWatch(t, p)
+		untilItWaits(t, p)
 		p.send(syscall.SIGTERM)
 		require.Equal(t, 2, p.end())
 	}
 }
 
-// waitForWatch waits until a process has an inotify descriptor.
-func waitForWatch(t *testing.T, p *process) {
+// untilItWaits waits until a process has what it is woken by.
+func untilItWaits(t *testing.T, p *process) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		files, _ := filepath.Glob("/proc/" + strconv.Itoa(p.Process.Pid) + "/fd/*")
 		for _, file := range files {
-			if target, _ := os.Readlink(file); target == "anon_inode:inotify" {
+			if target, _ := os.Readlink(file); target == "anon_inode:[eventfd]" {
 				return true
 			}
 		}

@@ -8,6 +8,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,12 +23,18 @@ import (
 // and waits until it is stopped.
 func held(t *testing.T, interval string, flags ...string) (p *process, file string) {
 	t.Helper()
-	file = filepath.Join(t.TempDir(), "file")
-	p = begin(t, append(append([]string{entrypoint, "-hold=" + interval, "-wait-file=" + file, "-wait-abort=" + file + ".err"}, flags...),
-		"--", child, "poll", interval, file))
-	p.expect("started")
+	p, file = holding(t, "poll", interval, flags...)
+	p.expect("begun")
 	isHeld(t, p)
 	return p, file
+}
+
+func holding(t *testing.T, how, interval string, flags ...string) (p *process, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "file")
+	argv := slices.Concat([]string{entrypoint, "-hold=" + interval, "-wait-file=" + file, "-wait-abort=" + file + ".err"}, flags,
+		[]string{"--", child, how, interval, file})
+	return begin(t, argv), file
 }
 
 func isHeld(t *testing.T, p *process) {
@@ -56,9 +63,69 @@ func TestAHeldCommandLooksAtOnceWhenItIsDue(t *testing.T) {
 }
 
 func TestAHeldCommandThatIsNotDueForLongStartsAnew(t *testing.T) {
-	p, file := held(t, "1h")
+	p, file := holding(t, "await", "1h")
+	isHeld(t, p)
+	before := childOf(t, p.Process.Pid)
 	touch(t, file)
-	p.expect("started")
+	require.NotEqual(t, "its turn "+strconv.Itoa(before), p.line())
+	require.Zero(t, p.end())
+}
+
+// TestAHeldCommandThatHasPrintedIsNotStartedAnew, or it would print that twice.
+func TestAHeldCommandThatHasPrintedIsNotStartedAnew(t *testing.T) {
+	p, file := held(t, "2s")
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+// TestACommandThatCannotBeSeenIsNotHeld has no /proc, where the kernel would tell
+// of signals that it is to take, and that it sleeps.
+func TestACommandThatCannotBeSeenIsNotHeld(t *testing.T) {
+	needRoot(t, "namespaces")
+	file := filepath.Join(t.TempDir(), "file")
+	p := begin(t, []string{
+		"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh",
+		entrypoint, "-hold=1h", "-wait-file=" + file, "--", child, "poll", "100ms", file,
+	})
+	p.expect("begun")
+	time.Sleep(300 * time.Millisecond)
+	require.Empty(t, childrenInState(p.Process.Pid, "T"))
+	touch(t, file)
+	p.expect("its turn")
+	require.Zero(t, p.end())
+}
+
+// TestHooksHaveTheirTurnWhereTheCommandBeginsEarly for a step whose HOME is a
+// volume, to which Tekton's entrypoint copies credentials when it starts.
+func TestHooksHaveTheirTurnWhereTheCommandBeginsEarly(t *testing.T) {
+	shared := []string{"-wait-unless-shared=HOME", "-env=HOME=/proc"}
+	hook := []string{"-before-start=echo", "-before-start-arg=hook"}
+	p, file := held(t, "100ms", slices.Concat(shared, hook, []string{"-timeout=1h"})...)
+	time.Sleep(200 * time.Millisecond)
+	require.Empty(t, p.lines)
+	touch(t, file)
+	p.expect("hook")
+	p.expect("its turn")
+	require.Zero(t, p.end())
+
+	p, file = held(t, "100ms", slices.Concat(shared, hook)...)
+	touch(t, file+".err")
+	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 0 }, deadline, time.Millisecond)
+	touch(t, file)
+	require.Equal(t, "its turn", p.line(), "no hook when its turn won't come")
+	require.Zero(t, p.end())
+
+	p, file = held(t, "100ms", slices.Concat(shared, []string{"-before-start=false"})...)
+	touch(t, file)
+	require.Contains(t, p.line(), `before-start hook 1: running "false": it exited with 1: the command was not started`)
+	require.Equal(t, 1, p.end())
+
+	p, file = held(t, "100ms", slices.Concat(shared, []string{"-pause=before-start"})...)
+	touch(t, file)
+	require.Contains(t, p.line(), "paused before-start")
+	require.Len(t, childrenInState(p.Process.Pid, "T"), 1)
+	p.send(syscall.SIGCONT)
 	p.expect("its turn")
 	require.Zero(t, p.end())
 }
@@ -170,7 +237,7 @@ func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 func TestTheStatusOfAHeldCommandIsThatItWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	p, control := container(t, "-hold=100ms", "-wait-file="+file, "--", child, "poll", "100ms", file+".later")
-	p.expect("started")
+	p.expect("begun")
 	isHeld(t, p)
 	require.Equal(t, "Waiting", status(t, control).Phase)
 	time.Sleep(200 * time.Millisecond)

@@ -26,7 +26,6 @@ var signalRows = []row{
 	{
 		name:    "signals that the process handles, as PID 1",
 		observe: handled,
-		why:     "SIGCHLD (17) is about the receiver's own children; by SIGURG (23), a Go program talks to its own threads",
 		place:   asPID1,
 		needs:   "a PID namespace",
 	},

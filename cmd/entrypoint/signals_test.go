@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,13 +23,13 @@ import (
 )
 
 // forwardable are the signals that a process can handle, but for those that
-// the C library keeps to itself (32, 33), SIGCHLD and SIGURG.
+// the C library keeps to itself (32, 33).
 func forwardable() (list []syscall.Signal) {
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		switch sig {
-		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, 32, 33:
-		case 34, syscall.SIGPROF:
-			if *tags != "portable" { // package os/signal can't see them
+		case syscall.SIGKILL, syscall.SIGSTOP, 32, 33:
+		case 34, syscall.SIGPROF, syscall.SIGCHLD, syscall.SIGURG:
+			if *tags != "portable" { // package os/signal can't see them, or not who sends them
 				list = append(list, sig)
 			}
 		default:
@@ -68,13 +70,12 @@ func TestForwardsEverySignal(t *testing.T) {
 	}
 }
 
-func TestForwardsNoSIGCHLDAndNoSIGURG(t *testing.T) {
-	p := begin(t, supervised(echo(syscall.SIGURG, syscall.SIGCHLD, syscall.SIGUSR1)...), listening(t))
+// TestForwardsNothingThatMeansUs has the kernel send SIGCHLD, about an orphan, and
+// the Go runtime SIGURG, when it starts a process.
+func TestForwardsNothingThatMeansUs(t *testing.T) {
+	p := begin(t, supervised("sh", "-c", "trap 'echo 23' 23; (sh -c 'sleep 0.05; exit 0' &); trap 'echo 17' 17; trap 'echo 10' 10;"+waitForSignals), listening(t))
 	p.expect("ready")
-	for range 100 {
-		p.send(syscall.SIGURG)
-		p.send(syscall.SIGCHLD)
-	}
+	time.Sleep(100 * time.Millisecond)
 	p.send(syscall.SIGUSR1)
 	p.expect(strconv.Itoa(int(syscall.SIGUSR1)))
 }
@@ -190,5 +191,97 @@ func blocked(list ...int) func(*exec.Cmd) {
 			set.Val[0] |= 1 << (sig - 1)
 		}
 		_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, nil)
+	}
+}
+
+// TestSaysWhatItMayNotSend has a command become root by its file's mode, as sudo
+// does: the entrypoint, which isn't, may send it nothing any more (kill(2)).
+func TestSaysWhatItMayNotSend(t *testing.T) {
+	needRoot(t, "a file that makes its process root's")
+	raise := raising(t)
+	p := begin(t, []string{entrypoint, "--", raise, "raise"}, asUser(65534))
+	p.expect("raised")
+	p.send(syscall.SIGTERM)
+	p.send(syscall.SIGTERM)
+	p.expect("entrypointer: forwarding SIGTERM to the command: operation not permitted: it runs as another user than the container's: " +
+		"run the container as that user, or set mode: exec")
+	p.send(syscall.SIGUSR1)
+	require.Contains(t, p.line(), "forwarding SIGUSR1 ", "once for each")
+	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGKILL))
+	require.Equal(t, 137, p.end())
+}
+
+// TestATimeoutThatCannotEndTheCommandEndsTheContainer: as PID 1, which takes all
+// others along.
+func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
+	needRoot(t, "a file that makes its process root's")
+	raise := raising(t)
+	status := filepath.Join(filepath.Dir(raise), "status")
+	p := begin(t, []string{entrypoint, "-timeout=200ms", "-grace-period=50ms", "-status-file=" + status, "--", raise, "raise"}, asPID1, asUser(65534))
+	p.expect("raised")
+	command := childOf(t, p.Process.Pid)
+	require.Equal(t, "entrypointer: the command timed out after 200ms (entrypointer.dev/timeout); it can't be ended: operation not permitted: "+
+		"it runs as another user than the container's: run the container as that user, or set mode: exec", p.line())
+	require.Equal(t, 124, p.end())
+	require.Eventually(t, func() bool { return syscall.Kill(command, 0) != nil }, deadline, time.Millisecond)
+	said, err := os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(said), `"reason":"Timeout","exitCode":124,"message":"the command timed out`)
+}
+
+// TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs, in a pod whose
+// containers share a process namespace: the command, or us and so the command.
+func TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs(t *testing.T) {
+	needRoot(t, "a PID namespace")
+	const nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+	script := nobody + ` "$@" & sleep 0.2; ` + nobody + " sh -c 'kill -9 -1'; wait $!; echo ended-$?"
+	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
+		t.Run(name, func(t *testing.T) {
+			got := output(t, slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sleep", "60"}), asPID1)
+			require.Equal(t, "ended-137\n", got.Stdout, got.Stderr)
+		})
+	}
+}
+
+// TestACommandThatStopsUsIsEndedFromOutside: a process of our user may stop us by
+// ptrace(2) and leave us so. What ends the container is what ends any, SIGKILL from
+// the container runtime.
+func TestACommandThatStopsUsIsEndedFromOutside(t *testing.T) {
+	needRoot(t, "a PID namespace")
+	p := begin(t, supervised(child, "trace"), asPID1)
+	p.expect("traced")
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/stat")
+		return err == nil && strings.Contains(string(stat), ") T ")
+	}, deadline, time.Millisecond)
+	p.send(syscall.SIGTERM)
+	p.send(syscall.SIGKILL)
+	require.Equal(t, 137, p.end())
+}
+
+// raising is the child, with a mode that makes it root's, in a directory of nobody's.
+func raising(t *testing.T) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != "/"; d = filepath.Dir(d) {
+		if info, err := os.Stat(d); err == nil && info.Mode()&0o001 == 0 {
+			require.NoError(t, os.Chmod(d, info.Mode()|0o055))
+		}
+	}
+	require.NoError(t, os.Chmod(dir, 0o777))
+	data, err := os.ReadFile(child)
+	require.NoError(t, err)
+	path = filepath.Join(dir, "child")
+	require.NoError(t, os.WriteFile(path, data, 0o755))
+	require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid))
+	return path
+}
+
+func asUser(id uint32) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
 	}
 }

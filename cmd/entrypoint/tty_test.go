@@ -167,13 +167,26 @@ func TestCtrlCKills(t *testing.T) {
 func TestCtrlCEndsAPause(t *testing.T) {
 	for _, argv := range [][]string{
 		{entrypoint, "-pause=after-failure", "--", "sh", "-c", "stty -echo; exit 6"},
+		{entrypoint, "-pause=after-failure", "--", "/missing"},
 		{entrypoint, "-pause=before-start,after-failure", "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=exit 6", "--", "true"},
 	} {
 		c := onConsole(t, argv)
 		c.waitFor("after-failure:")
 		c.enter("\x03")
-		require.Equal(t, 6, c.end())
+		require.Contains(t, []int{6, 127}, c.end())
 	}
+}
+
+// TestASecondTryHasTheTerminalToo: the first that is found in PATH can't be executed,
+// which its process finds out when it has the terminal already.
+func TestASecondTryHasTheTerminalToo(t *testing.T) {
+	broken, whole := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(broken+"/tool", []byte("#!/missing\n"), 0o755))
+	require.NoError(t, os.WriteFile(whole+"/tool", []byte("#!/bin/sh\nread x; echo got-$x; exit 6\n"), 0o755))
+	c := onConsole(t, supervised("tool"), func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=" + broken + ":" + whole} })
+	c.enter("this\n")
+	c.waitFor("got-this")
+	require.Equal(t, 6, c.end())
 }
 
 // TestCtrlZStopsNothing is for a container, where no shell could resume what
@@ -187,6 +200,23 @@ func TestCtrlZStopsNothing(t *testing.T) {
 		c.waitFor("got-this")
 		require.Equal(t, 5, c.end())
 	})
+}
+
+// TestCtrlZBelowAScriptStopsNothing: the shell that runs a script is in the group of
+// what it starts, and resumes nothing.
+func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
+	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
+		t.Run(name, func(t *testing.T) {
+			script := `stty -echo; "$@"; echo ended-$?`
+			c := onConsole(t, slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 5"}))
+			c.waitFor("ready")
+			c.enter("\x1a")
+			time.Sleep(50 * time.Millisecond)
+			c.enter("this\n")
+			c.waitFor("got-this")
+			c.waitFor("ended-5")
+		})
+	}
 }
 
 // TestCtrlZUnderAShell stops and resumes a job. The shell on the console is

@@ -7,11 +7,14 @@
 // containers of a pod, which share nothing but volumes, tell each other that
 // something has happened.
 //
-// The kernel says at once when a directory changes (inotify), where it can: a
-// limit of watches may be reached, and a sandbox (gVisor, Kata) or a network file
-// system may accept the watch and never say anything. So what decides is always a
-// look at the files themselves, and there is one at intervals as well: short
-// and growing ones where there is no watch, long ones where there is.
+// The kernel says at once when a directory changes (watch.go), where it can: a
+// sandbox (gVisor, Kata) or a network file system may accept the watch and never
+// say anything. So what decides is always a look at the files themselves, and
+// there is one at intervals as well: short and growing ones where there is no
+// watch, long ones where there is.
+//
+// The package doesn't sleep. Its caller does, and may wait for other things
+// meanwhile.
 package await
 
 import (
@@ -40,99 +43,142 @@ type Files struct {
 	Abort []Condition
 }
 
-// A Waiter waits for files, perhaps several times.
-type Waiter struct {
-	// Interrupt ends the waiting, too, if it isn't nil. It is asked at each look:
-	// once a second or more often.
-	Interrupt func() bool
+// A State is how far the waiting is.
+type State int
 
-	files    Files
-	watching bool // else there was no need to watch yet
-	watch    watch
-}
-
-// NewWaiter returns one, to be closed. Nothing is watched before its first Wait.
-func NewWaiter(f Files) *Waiter { return &Waiter{files: f} }
-
-// Close ends the watching. It may take the kernel 20 ms, for it waits until no
-// processor looks at what is watched, so there may be a better moment than the one
-// at which the waiting is over.
-func (w *Waiter) Close() {
-	if w.watching {
-		w.watching = false
-		w.watch.close()
-	}
-}
-
-// Result is why the waiting ended.
-type Result int
-
-// The results. A file that can't be looked at for another reason than that it
-// isn't there is Unknown, at once: waiting doesn't make it better.
 const (
-	Met Result = iota
+	// Waiting is neither Met nor Aborted yet.
+	Waiting State = iota
+	// Met says that all files are there, whatever else is.
+	Met
+	// Aborted says that a file is there that ends the waiting.
 	Aborted
-	Unknown
+	// TimedOut says that the limit was reached.
 	TimedOut
-	Interrupted
+	// Unknown says that for a while now a file can't be looked at, for another reason
+	// than that it isn't there. Err says why.
+	Unknown
 )
 
 // The times between two looks.
 const (
-	// watched is for a directory that inotify watches. Tekton's entrypoint,
-	// which never watches, looks as often.
+	// watched is for directories that are all watched. Tekton's entrypoint, which
+	// never watches, looks as often.
 	watched = time.Second
-	// Unwatched, they grow from first to last by half.
+	// Unwatched, they grow from first to last with the time that was waited.
 	first = 20 * time.Millisecond
 	last  = 250 * time.Millisecond
-	// settle is between two looks in a directory in which much happens.
+	// settle is the shortest one, in a directory in which much happens.
 	settle = 2 * time.Millisecond
 )
 
-// Wait returns when the waiting is over, and the error that makes it Unknown. The
-// limit is the longest time to wait; zero is for ever. Then one may wait again.
-func (w *Waiter) Wait(limit time.Duration) (Result, error) {
-	var deadline time.Time
-	if limit > 0 {
-		deadline = time.Now().Add(limit)
-	}
-	if !w.watching {
-		// Most often there is nothing to wait for, or everything.
-		if result, done, err := w.look(); done {
-			return result, err
-		}
-		w.watching, w.watch = true, newWatch(w.files.directories())
-	}
-	changed := false
-	for interval := first; ; interval = min(interval*3/2, last) {
-		// After the watch began, or what happened before would be missed.
-		if result, done, err := w.look(); done {
-			return result, err
-		}
-		if changed {
-			time.Sleep(settle)
-		}
-		pause := interval
-		if w.watch.complete() {
-			pause = watched
-		}
-		if limit > 0 {
-			left := time.Until(deadline)
-			if left <= 0 {
-				return TimedOut, nil
-			}
-			pause = min(pause, left)
-		}
-		changed = w.watch.sleep(pause)
-	}
+// patience is for how long a file that can't be looked at is looked at again: a
+// disk, a server or a mount may come back.
+const patience = 5 * time.Second
+
+// A Waiter waits for files. Its zero value waits for none.
+type Waiter struct {
+	files Files
+	limit time.Duration // 0 is none
+	watch watch
+
+	state   State
+	err     error     // of the last look
+	began   time.Time // with the first look
+	looked  time.Time // when the last one was
+	early   bool      // somebody has asked for one since, too soon after it
+	failing time.Time // since when looks fail, zero if they don't
 }
 
-func (w *Waiter) look() (_ Result, done bool, _ error) {
-	result, done, err := w.files.look()
-	if !done && w.Interrupt != nil && w.Interrupt() {
-		return Interrupted, true, nil
+// NewWaiter returns a Waiter, to be closed. The limit is the longest time to
+// wait from the first look on; zero is for ever.
+func NewWaiter(f Files, limit time.Duration) *Waiter {
+	return &Waiter{files: f, limit: limit, watch: newWatch(f.directories())}
+}
+
+// Look looks at the files and returns the state. Once it is another one than
+// Waiting, it stays.
+//
+// The first look that finds Waiting makes the kernel send SIGCHLD to this
+// process as soon as something happens in the files' directories; each that
+// follows does so again. After the signal, or after Pause, is the time to look.
+func (w *Waiter) Look() State {
+	now := time.Now()
+	switch {
+	case w.state != Waiting:
+		return w.state
+	case w.began.IsZero():
+		w.began = now
+		// Most often there is nothing to wait for, or everything.
+		if w.look(now) != Waiting {
+			return w.state
+		}
+	case now.Sub(w.looked) < settle:
+		w.early = true
+		return Waiting
 	}
-	return result, done, err
+	// Before the look, or what happens in between would be missed.
+	w.watch.arm()
+	return w.look(now)
+}
+
+func (w *Waiter) look(now time.Time) State {
+	w.looked, w.early = now, false
+	w.state, w.err = w.files.Look()
+	if w.err == nil {
+		w.failing = time.Time{}
+	} else if w.failing.IsZero() {
+		w.failing = now
+	}
+	switch {
+	case w.state != Waiting:
+	case w.err != nil && now.Sub(w.failing) >= patience:
+		w.state = Unknown
+	case w.limit > 0 && now.Sub(w.began) >= w.limit:
+		w.state = TimedOut
+	}
+	return w.state
+}
+
+// Pause returns the time until the next look is due, if no signal comes before:
+// a second or less.
+func (w *Waiter) Pause() time.Duration {
+	interval := watched
+	switch {
+	case w.early:
+		interval = settle
+	case !w.watch.complete() || w.err != nil:
+		interval = min(max(time.Since(w.began)/3, first), last)
+	}
+	if w.limit > 0 {
+		interval = min(interval, w.limit-w.looked.Sub(w.began))
+	}
+	return max(interval-time.Since(w.looked), 0)
+}
+
+// Err is why a file can't be looked at, nil if it can.
+func (w *Waiter) Err() error { return w.err }
+
+// Close ends the watching.
+func (w *Waiter) Close() { w.watch.close() }
+
+// Look looks at the files once. The state is Waiting if there is an error.
+func (f Files) Look() (State, error) {
+	met := true
+	for _, c := range f.All {
+		holds, err := c.holds()
+		if err != nil {
+			return Waiting, err
+		}
+		met = met && holds
+	}
+	if met {
+		return Met, nil
+	}
+	if f.Aborts() {
+		return Aborted, nil
+	}
+	return Waiting, nil
 }
 
 // Aborts reports whether one of the files is there that end the waiting.
@@ -141,25 +187,6 @@ func (f Files) Aborts() bool {
 		holds, err := c.holds()
 		return err == nil && holds
 	})
-}
-
-// look looks at the files.
-func (f Files) look() (_ Result, done bool, _ error) {
-	met := true
-	for _, c := range f.All {
-		holds, err := c.holds()
-		if err != nil {
-			return Unknown, true, err
-		}
-		met = met && holds
-	}
-	if met {
-		return Met, true, nil
-	}
-	if f.Aborts() {
-		return Aborted, true, nil
-	}
-	return 0, false, nil
 }
 
 // directories are those that the files are in, each once.

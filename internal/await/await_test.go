@@ -7,9 +7,9 @@ package await
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -22,11 +22,20 @@ import (
 // deadline is for what takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
-// wait waits for files, once.
-func wait(f Files, limit time.Duration) (Result, error) {
-	w := NewWaiter(f)
-	defer w.Close()
-	return w.Wait(limit)
+// wait waits for files, as a program does that has nothing else to do.
+func wait(w *Waiter) State {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	defer signal.Stop(signals)
+	for {
+		if state := w.Look(); state != Waiting {
+			return state
+		}
+		select {
+		case <-signals:
+		case <-time.After(w.Pause()):
+		}
+	}
 }
 
 func write(t *testing.T, path, content string) {
@@ -35,27 +44,20 @@ func write(t *testing.T, path, content string) {
 }
 
 // after waits for files, and has something happen once the waiting has begun.
-func after(t *testing.T, f Files, limit time.Duration, happen func()) (Result, error) {
+func after(t *testing.T, w *Waiter, happen func()) State {
 	t.Helper()
-	type answer struct {
-		Result
-		error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		result, err := wait(f, limit)
-		answers <- answer{result, err}
-	}()
+	states := make(chan State, 1)
+	go func() { states <- wait(w) }()
 	time.Sleep(30 * time.Millisecond)
-	require.Empty(t, answers, "it didn't wait")
+	require.Empty(t, states, "it didn't wait")
 	happen()
 	select {
-	case a := <-answers:
-		return a.Result, a.error
+	case state := <-states:
+		return state
 	case <-time.After(deadline):
 		require.Fail(t, "it waits still")
 	}
-	return 0, nil
+	return 0
 }
 
 func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
@@ -71,9 +73,9 @@ func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
 		"all of several":        {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
 		"what is met wins":      {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
 	} {
-		result, err := wait(f, 0)
-		require.NoError(t, err, name)
-		require.Equal(t, Met, result, name)
+		w := NewWaiter(f, 0)
+		require.Equal(t, Met, w.Look(), name)
+		require.NoError(t, w.Err(), name)
 	}
 }
 
@@ -83,7 +85,7 @@ func TestWaitsUntil(t *testing.T) {
 		files   func(dir string) Files
 		limit   time.Duration
 		happen  func(dir string)
-		want    Result
+		want    State
 	}{
 		"a file is created": {
 			files:  func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out"}}} },
@@ -156,79 +158,143 @@ func TestWaitsUntil(t *testing.T) {
 			if test.prepare != nil {
 				test.prepare(dir)
 			}
-			result, err := after(t, test.files(dir), test.limit, func() { test.happen(dir) })
-			require.NoError(t, err)
-			require.Equal(t, test.want, result)
+			w := NewWaiter(test.files(dir), test.limit)
+			defer w.Close()
+			want := test.want
+			if want == Waiting {
+				want = Met
+			}
+			require.Equal(t, want, after(t, w, func() { test.happen(dir) }))
+			require.NoError(t, w.Err())
 		})
 	}
 }
 
-// TestWaitsWhereNothingIsWatched has no descriptor left for inotify, as at the
-// limit of watches.
-func TestWaitsWhereNothingIsWatched(t *testing.T) {
-	w := newWatch([]string{t.TempDir(), t.TempDir() + "/missing"})
-	require.False(t, w.complete())
-	w.close()
-
-	w = watch{fd: -1}
-	require.False(t, w.complete())
-	start := time.Now()
-	w.sleep(30 * time.Millisecond)
-	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
-	w.close()
-}
-
-func TestAWaiterMayWaitAgainOrBeInterrupted(t *testing.T) {
-	dir := t.TempDir()
-	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}})
-	defer w.Close()
-	for range 2 {
-		result, err := w.Wait(time.Nanosecond)
-		require.NoError(t, err)
-		require.Equal(t, TimedOut, result)
+// TestAChangeIsToldAtOnce looks no earlier than it is told to.
+func TestAChangeIsToldAtOnce(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	defer signal.Stop(signals)
+	for name, change := range map[string]func(dir string){
+		"created": func(dir string) { write(t, dir+"/out", "") },
+		"renamed": func(dir string) { require.NoError(t, os.Rename(dir+"/old", dir+"/out")) },
+		"moved":   func(dir string) { require.NoError(t, os.Rename(dir+"/sub/old", dir+"/out")) },
+		"written": func(dir string) {
+			f, err := os.OpenFile(dir+"/old", os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteString("x") // and still open
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = f.Close() })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.Mkdir(dir+"/sub", 0o700))
+			write(t, dir+"/old", "")
+			write(t, dir+"/sub/old", "")
+			w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+			defer w.Close()
+			require.Equal(t, Waiting, w.Look())
+			require.True(t, w.watch.complete())
+			change(dir)
+			select {
+			case <-signals:
+			case <-time.After(deadline):
+				require.Fail(t, "nothing was told")
+			}
+		})
 	}
-	ended := false
-	w.Interrupt = func() bool { return ended }
-	result, _ := w.Wait(time.Nanosecond)
-	require.Equal(t, TimedOut, result)
-	ended = true
-	result, _ = w.Wait(0)
-	require.Equal(t, Interrupted, result)
-	write(t, dir+"/out", "")
-	result, _ = w.Wait(0)
-	require.Equal(t, Met, result, "what is there counts more")
 }
 
-func TestAPathThatCannotBeIsNotWaitedFor(t *testing.T) {
+// TestWaitsWhereNothingIsWatched has no descriptor left for a directory.
+func TestWaitsWhereNothingIsWatched(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+	defer w.Close()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
+	state, pause := w.Look(), w.Pause()
+	complete := w.watch.complete()
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.Equal(t, Waiting, state)
+	require.False(t, complete)
+	require.LessOrEqual(t, pause, first)
+
+	time.Sleep(settle)
+	require.Equal(t, Waiting, w.Look())
+	require.True(t, w.watch.complete(), "and tries again")
+
+	write(t, dir+"/out", "")
+	require.Equal(t, Met, wait(w))
+}
+
+// TestLooksLessOftenTheLongerItWaits where nothing is watched.
+func TestLooksLessOftenTheLongerItWaits(t *testing.T) {
+	w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/missing/out"}}}, 0)
+	require.Equal(t, Waiting, w.Look())
+	before := time.Duration(0)
+	for _, waited := range []time.Duration{0, 120 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
+		w.began = time.Now().Add(-waited)
+		w.looked = time.Now()
+		pause := w.Pause()
+		require.Greater(t, pause, before, waited)
+		require.LessOrEqual(t, pause, last)
+		before = pause
+	}
+}
+
+// TestABusyDirectoryIsNotLookedAtForEachChange of the thousands that there may be
+// in a second.
+func TestABusyDirectoryIsNotLookedAtForEachChange(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+	defer w.Close()
+	require.Equal(t, Waiting, w.Look())
+	looked := w.looked
+	write(t, dir+"/out", "")
+	if state := w.Look(); time.Since(looked) < settle {
+		require.Equal(t, Waiting, state)
+	}
+	require.LessOrEqual(t, w.Pause(), settle)
+	time.Sleep(settle)
+	require.Equal(t, Met, w.Look())
+}
+
+// TestAFileThatCannotBeLookedAtMayComeBack within the patience that there is.
+func TestAFileThatCannotBeLookedAtMayComeBack(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/volume", "")
+	w := NewWaiter(Files{All: []Condition{{Path: dir + "/volume/out"}}}, 0)
+	defer w.Close()
+	require.Equal(t, Waiting, w.Look())
+	require.ErrorIs(t, w.Err(), unix.ENOTDIR)
+	require.LessOrEqual(t, w.Pause(), last)
+	require.NoError(t, os.Remove(dir+"/volume"))
+	require.NoError(t, os.Mkdir(dir+"/volume", 0o700))
+	write(t, dir+"/volume/out", "")
+	require.Equal(t, Met, wait(w))
+	require.NoError(t, w.Err())
+}
+
+func TestAPathThatCannotBeIsNotWaitedForForEver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	result, err := wait(Files{All: []Condition{{Path: file + "/out"}}}, 0)
-	require.Equal(t, Unknown, result)
-	require.ErrorIs(t, err, unix.ENOTDIR)
-	require.ErrorContains(t, err, "waiting for "+file+"/out: ")
-}
-
-// TestABusyDirectoryIsDrained leaves no event unread, or the next sleep would
-// be none.
-func TestABusyDirectoryIsDrained(t *testing.T) {
-	dir := t.TempDir()
-	w := newWatch([]string{dir})
-	defer w.close()
-	for range 1000 {
-		write(t, dir+"/some-file-with-a-name-of-some-length", "x")
-	}
-	w.sleep(deadline)
+	w := NewWaiter(Files{All: []Condition{{Path: file + "/out"}}}, 0)
+	defer w.Close()
 	start := time.Now()
-	w.sleep(30 * time.Millisecond)
-	require.GreaterOrEqual(t, time.Since(start), 30*time.Millisecond)
+	require.Equal(t, Unknown, wait(w))
+	require.GreaterOrEqual(t, time.Since(start), patience)
+	require.ErrorIs(t, w.Err(), unix.ENOTDIR)
+	require.ErrorContains(t, w.Err(), "waiting for "+file+"/out: ")
 }
 
-// TestOthersMayStillWatch has more processes of a user wait than the kernel
-// gives that user instances of inotify.
+// TestOthersMayStillWatch: waiting takes nothing of what a user of a node has but a
+// number of.
 func TestOthersMayStillWatch(t *testing.T) {
-	const limit, waiting = 60, 80
+	const waiting = 200
 	if os.Getenv("AWAIT_WATCHERS") == "" {
-		// In a user namespace of its own, which has a limit of its own.
+		// In a user namespace of its own, which has limits of its own.
 		cmd := exec.Command(os.Args[0], "-test.run=^TestOthersMayStillWatch$", "-test.v")
 		cmd.Env = append(os.Environ(), "AWAIT_WATCHERS=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -243,19 +309,17 @@ func TestOthersMayStillWatch(t *testing.T) {
 		require.NoError(t, err, "%s", said)
 		return
 	}
-	require.NoError(t, os.WriteFile("/proc/sys/user/max_inotify_instances", fmt.Append(nil, limit), 0))
-	var watches []watch
-	watching := 0
+	for _, limit := range []string{"max_inotify_instances", "max_inotify_watches"} {
+		require.NoError(t, os.WriteFile("/proc/sys/user/"+limit, []byte("1"), 0))
+	}
 	for range waiting {
-		w := newWatch([]string{t.TempDir()})
-		watches = append(watches, w)
-		if w.complete() {
-			watching++
-		}
+		w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/out"}}}, 0)
+		defer w.Close()
+		require.Equal(t, Waiting, w.Look())
+		require.True(t, w.watch.complete())
 	}
-	require.Equal(t, limit-spare, watching)
-	require.True(t, others(spare))
-	for _, w := range watches {
-		w.close()
-	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	require.NoError(t, err)
+	_, err = unix.InotifyAddWatch(fd, t.TempDir(), unix.IN_CREATE)
+	require.NoError(t, err)
 }

@@ -5,97 +5,81 @@
 
 package await
 
-import (
-	"time"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
+// A watch tells of changes in directories, by a signal (fcntl(2), F_NOTIFY). It
+// is the kernel's oldest way, and takes nothing but a descriptor for each
+// directory. inotify(7), the newer one, takes an instance of which each user of a
+// node has but a number (fs.inotify.max_user_instances, 128 by default), the
+// kubelet and the other containers of that user included (ADR 0012).
+type watch []directory
 
-// events are those after which a file in a directory may be there, or not be
-// empty, that wasn't before. A downward API volume renames a symbolic link.
-// Each single write (IN_MODIFY) would be too much: a directory may be busy.
-const events = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_CLOSE_WRITE | unix.IN_ONLYDIR
-
-// spare is how many more instances of inotify a user must be able to have when
-// one of ours begins to watch: the kernel gives each user of a node but a number
-// of them (fs.inotify.max_user_instances, 128 by default), and those who run as
-// the same user in other containers, or the kubelet, may need some.
-const spare = 32
-
-// A watch tells of changes in directories.
-type watch struct {
-	fd      int // inotify, -1 if there is none
-	missing int // how many directories aren't watched
+type directory struct {
+	path string
+	fd   int // -1 while it isn't watched
 }
 
-func newWatch(directories []string) watch {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return watch{fd: -1}
-	}
-	w := watch{fd: fd}
-	if !others(spare) {
-		w.close()
-		return watch{fd: -1}
-	}
-	for _, dir := range directories {
-		if _, err := unix.InotifyAddWatch(fd, dir, events); err != nil {
-			w.missing++
-		}
+// The events after which a file may be there, or not be empty, that wasn't
+// before: values of linux/fcntl.h. A file that is moved into the directory counts
+// as created; a downward API volume renames a symbolic link.
+const (
+	modified = 0x2  // DN_MODIFY
+	created  = 0x4  // DN_CREATE
+	renamed  = 0x10 // DN_RENAME
+)
+
+func newWatch(paths []string) watch {
+	var w watch
+	for _, path := range paths {
+		w = append(w, directory{path, -1})
 	}
 	return w
 }
 
-// others reports whether as many instances are left. There is no other way to
-// find out than to have them for a moment.
-func others(n int) bool {
-	var fds []int
-	defer func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
-	}()
-	for range n {
-		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+// arm has the next change, but no other, told. A directory that can't be watched,
+// perhaps because it isn't there yet, is tried again the next time.
+func (w watch) arm() {
+	for i := range w {
+		w[i].arm()
+	}
+}
+
+func (d *directory) arm() {
+	if d.fd < 0 {
+		fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
+			return
+		}
+		d.fd = fd
+		// One that is never forwarded to a command, and doesn't queue up.
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGCHLD)); err != nil {
+			d.close()
+			return
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(d.fd), unix.F_NOTIFY, modified|created|renamed); err != nil {
+		d.close()
+	}
+}
+
+func (d *directory) close() {
+	if d.fd >= 0 {
+		_ = unix.Close(d.fd)
+		d.fd = -1
+	}
+}
+
+func (w watch) complete() bool {
+	for _, d := range w {
+		if d.fd < 0 {
 			return false
 		}
-		fds = append(fds, fd)
 	}
 	return true
 }
 
-func (w watch) complete() bool { return w.fd >= 0 && w.missing == 0 }
-
 func (w watch) close() {
-	if w.fd >= 0 {
-		_ = unix.Close(w.fd)
-	}
-}
-
-// sleep returns after the pause, or earlier if a directory has changed.
-func (w watch) sleep(pause time.Duration) (changed bool) {
-	// The kernel passes over a descriptor that is negative.
-	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
-	timeout := unix.NsecToTimespec(pause.Nanoseconds())
-	n, err := unix.Ppoll(fds, &timeout, nil)
-	switch {
-	case err == unix.EINTR:
-	case err != nil: // no memory for it
-		time.Sleep(pause)
-	case n > 0:
-		w.drain()
-		return true
-	}
-	return false
-}
-
-// drain forgets the events: which they are doesn't matter.
-func (w watch) drain() {
-	var buf [4096]byte
-	for {
-		if n, err := unix.Read(w.fd, buf[:]); err != unix.EINTR && n < len(buf)/2 {
-			return
-		}
+	for i := range w {
+		w[i].close()
 	}
 }

@@ -10,9 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // controlNamed returns what one does from outside, by kubectl exec, to the
@@ -32,7 +29,7 @@ func controlNamed(name string) func(args []string) int {
 
 func controlling(name string, args []string, want int, control func(args []string) error) int {
 	if len(args) != want {
-		return report(ownFailure("entrypoint " + name + ": " + strconv.Itoa(want) + " arguments are right, not " + strconv.Itoa(len(args)) + ": see -help"))
+		return report(ownFailure(strings.TrimSuffix("usage: entrypoint "+name+strings.Repeat(" NAME", want), " ")))
 	}
 	if err := control(args); err != nil {
 		f := asFailure(err)
@@ -86,13 +83,25 @@ func controlContinue([]string) error {
 	if err != nil {
 		return err
 	}
-	if json := publishedBy(pid); !strings.Contains(json, `"phase":"`+string(phasePaused)+`"`) {
+	if !mayBePaused(pid) {
 		return ownFailure(`it isn't paused: "entrypoint status" says what it does`)
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		return ownFailure("sending SIGCONT to process " + strconv.Itoa(pid) + ": " + err.Error())
 	}
 	return nil
+}
+
+// mayBePaused reports whether a supervisor is paused. Where it may not publish its
+// status (memfd_create refused), that it has a pause and no command is what can be
+// seen; SIGCONT does nothing to one that waits.
+func mayBePaused(pid int) bool {
+	if json := publishedBy(pid); json != "" {
+		return strings.Contains(json, `"phase":"`+string(phasePaused)+`"`)
+	}
+	args := strings.Split(readProc(pid, "cmdline"), "\x00")
+	opts, err := parse(args[min(1, len(args)):])
+	return err == nil && opts.pause != nil && commandOf(pid) == 0
 }
 
 // findSupervisor returns the process that executes the same file as we do in
@@ -162,73 +171,6 @@ func commandOf(supervisor int) int {
 		}
 	}
 	return oldest
-}
-
-// link is what a symbolic link of /proc says, "" if it can't be read.
-func link(process, name string) string {
-	target, _ := os.Readlink(strings.TrimSuffix("/proc/"+process+"/"+name, "/"))
-	return target
-}
-
-func readProc(pid int, name string) string {
-	data, _ := readFile("/proc/"+strconv.Itoa(pid)+"/"+name, 4<<20)
-	return string(data)
-}
-
-// processes are the IDs of all that can be seen.
-func processes() (list []int) {
-	names, _ := readDirectory("/proc")
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			list = append(list, pid)
-		}
-	}
-	return list
-}
-
-func childrenOf(parent int) (list []int) {
-	for _, pid := range processes() {
-		if stat := readStat(pid); stat.parent == parent && stat.state != 'Z' {
-			list = append(list, pid)
-		}
-	}
-	return list
-}
-
-// stat is a part of /proc/PID/stat, proc_pid_stat(5); zero if there is none.
-type stat struct {
-	parent, group, session int
-
-	state byte
-	start uint64 // clock ticks since boot
-}
-
-func readStat(pid int) stat { return parseStat(readProc(pid, "stat")) }
-
-func parseStat(line string) stat {
-	// The name, in parentheses, may contain anything.
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(fields) < 20 {
-		return stat{}
-	}
-	s := stat{state: fields[0][0]}
-	s.parent, _ = strconv.Atoi(fields[1])
-	s.group, _ = strconv.Atoi(fields[2])
-	s.session, _ = strconv.Atoi(fields[3])
-	s.start, _ = strconv.ParseUint(fields[19], 10, 64)
-	return s
-}
-
-// ticks is how many of them are a second, for programs: USER_HZ on all of Linux.
-const ticks = 100
-
-func (s stat) started() time.Time {
-	var sinceBoot unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) != nil {
-		return time.Time{}
-	}
-	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks) //nolint:gosec // centuries
-	return time.Now().Add(-age)
 }
 
 // parseSignal reads a name, with or without SIG, or a number.

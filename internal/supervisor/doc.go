@@ -10,12 +10,13 @@
 // inherits every orphan, it is immune to signals that it does not handle, and
 // when it ends, so does the namespace. A program that was not written for this
 // leaks zombies and ignores SIGTERM. So the supervisor takes the slot, starts
-// the program as its child, and then does three things, for as long as the
-// child lives:
+// the program as its child, and then does three things:
 //
 //   - it passes on each signal that it is sent (signals.go);
 //   - it waits for whatever dies, so that no zombie is left (reap.go);
 //   - when the child has died, it exits as the child did.
+//
+// It waits in one place, whatever it waits for (loop.go).
 //
 // Everything else is about not being noticed: the child has the argv, the
 // environment, the descriptors, the limits, the signal mask and the terminal
@@ -31,7 +32,7 @@
 //
 // A command that waits itself, as Tekton's entrypoint does, may be started before
 // the wait, if there is nothing in between, and is then held until its turn
-// (hold.go).
+// (turn.go, hold.go).
 //
 // # Exit codes
 //

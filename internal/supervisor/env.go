@@ -23,6 +23,12 @@ type environmentEdits struct {
 	set   []string // NAME=VALUE
 }
 
+// withoutFiles are those that can be made at any time.
+func (e environmentEdits) withoutFiles() environmentEdits {
+	e.files = nil
+	return e
+}
+
 // apply returns the environment with the edits made. Without any, it is what
 // it was, to the byte.
 func (e environmentEdits) apply(env []string) ([]string, error) {

@@ -52,9 +52,10 @@ type options struct {
 	hooks       [][]string // the argv of each
 	hookTimeout time.Duration
 
-	timeout     time.Duration // 0 is none
-	gracePeriod time.Duration
-	successes   exitcodes.Set
+	timeout       time.Duration // 0 is none
+	timeoutResult string
+	gracePeriod   time.Duration
+	successes     exitcodes.Set
 
 	statusFile         string
 	terminationMessage string
@@ -141,6 +142,10 @@ repeated; the first that fails is the end of it, with its exit code.`, addHook},
 		"grace-period", "DURATION", `The time between the two signals, 30s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.gracePeriod }),
 	},
+	{
+		"timeout-result", "PATH", `If that time is up, add it to the results of a Tekton step in this file.`,
+		setPath(func(o *options) *string { return &o.timeoutResult }),
+	},
 	{"success-exit-codes", "CODE[-CODE][,...]", `Exit codes of the command that count as success: exit with 0 instead.`, setSuccesses},
 	{
 		"status-file", "PATH", `Keep a JSON object there that says what became of the command.`,
@@ -197,7 +202,7 @@ func parse(args []string) (*options, error) {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		if !strings.HasPrefix(arg, "-") {
-			return nil, parseFailure(arg, `neither a flag nor one of status, signal and continue: put "--" before a command to start, or see -help`)
+			return nil, parseFailure(arg, `neither a flag nor one of status, signal, continue and help: put "--" before a command to start, or see -help`)
 		}
 		if name == "help" || name == "h" || name == "version" {
 			if hasValue {

@@ -6,13 +6,8 @@
 package supervisor
 
 import (
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
 )
@@ -22,154 +17,132 @@ import (
 // else. It is stopped while it sleeps between two looks, and continued when its
 // turn has come. By then the next look is due, if it was stopped for an interval
 // or more, so it looks at once, and decides itself, as ever.
+//
+// What can't be seen, because /proc can't be read, isn't stopped.
 type held struct {
-	pid int // 0 if the command isn't started yet
+	*process
+	stage stage
+	began time.Time     // when it was started
+	took  time.Duration // what that took, until it slept
+	used  time.Duration // the processor time that it has used
+	sent  time.Time     // when it was sent SIGSTOP
 	// due is when its next look is at the latest, if it was stopped before any of
 	// the files was there; else it is zero.
 	due time.Time
-	// used is the processor time that it took to start.
-	used time.Duration
 }
+
+// A stage is how far a held command has come.
+type stage int
+
+const (
+	starting stage = iota
+	stopping       // was sent SIGSTOP
+	halted
+)
 
 const (
 	// quiet is for how long a process uses no processor if it sleeps until its next
 	// look. What becomes of it if the file appears meanwhile isn't ours to say.
 	quiet = 2 * time.Millisecond
-	// oneLook is the shortest time to wait.
-	oneLook = time.Nanosecond
+	// stopTakes is how long a stop may take, or the kernel doesn't tell.
+	stopTakes = 100 * time.Millisecond
 )
-
-// holds reports whether to start the command before its turn. What comes before
-// the command has to wait for its turn as well, and the terminal is for one whose
-// turn it is.
-func (o *options) holds() bool {
-	return o.hold != 0 && len(o.wait.All) > 0 && o.hooks == nil && o.env.files == nil &&
-		!slices.Contains(o.pause, pauseBeforeStart) && !foregroundTerminal().ours()
-}
 
 // hold starts the command, unless it is its turn already, stops it, and returns
 // when it is its turn, or when it has ended.
-func (s *supervision) hold(argv, env []string) error {
-	result, _ := s.waiter.Wait(oneLook)
-	if result == await.TimedOut {
+func (s *supervision) hold(argv, env []string, shared bool) error {
+	turn := s.waiter.Look()
+	if turn == await.Waiting {
 		s.killsBefore = s.countOOMKills()
-		pid, err := start(argv, env, inherited, childAttr(terminal{}))
+		p, err := s.start(argv, env, inherited, childAttr(terminal{}))
 		if err != nil {
 			return err
 		}
-		s.held.pid = pid
-		s.waiter.Interrupt = func() bool {
-			ended, err := happened(pid, unix.WEXITED)
-			return ended || err != nil // or it is better left alone
-		}
-		if result = s.stopHeld(); result == await.TimedOut {
-			result, _ = s.waiter.Wait(0)
+		s.held = held{process: p, began: time.Now(), used: -1}
+		err = s.until(func() time.Duration {
+			if turn = s.waiter.Look(); turn != await.Waiting || p.ended {
+				return done
+			}
+			return min(s.waiter.Pause(), s.held.advance(s.opts.wait, s.opts.hold))
+		})
+		if err != nil {
+			return err
 		}
 	}
-	s.passedOver = result == await.Aborted || result == await.Unknown
-	if time.Until(s.held.due) > s.held.used && s.heldIsUntouched() && !s.preparesSharedly() {
-		// To start anew takes less than what is left.
+	if err := s.hasTurned(turn); err != nil {
+		return err
+	}
+	if !shared && s.held.startsSooner() && s.held.isUntouched() {
 		return s.dropHeld()
 	}
 	return nil
 }
 
-// stopHeld stops the held command, and returns TimedOut if that is done before it is
-// its turn.
-func (s *supervision) stopHeld() await.Result {
-	for began, used := time.Now(), time.Duration(-1); ; {
-		before := used
-		if used = processorTime(s.held.pid); used == before && sleeps(s.held.pid) {
-			break
+// startsSooner reports whether to start anew takes less than what is left until the
+// next look. Both are times on a clock: a container's share of the processors may
+// make a start take much longer than the processor time that it uses.
+func (h *held) startsSooner() bool { return time.Until(h.due) > h.took }
+
+// advance takes the command to its next stage, if it can, and returns when to try
+// again.
+func (h *held) advance(files await.Files, interval time.Duration) time.Duration {
+	switch h.stage {
+	case starting:
+		used, known := processorTime(h.pid)
+		if known && used == h.used && threadsAre(stateSleeping, h.pid) {
+			_ = syscall.Kill(h.pid, syscall.SIGSTOP)
+			h.stage, h.sent = stopping, time.Now()
+			h.took = h.sent.Sub(h.began)
+			return time.Millisecond
 		}
+		h.used = used
 		// Not as often where the start takes long, or something else.
-		if result, _ := s.waiter.Wait(min(max(quiet, time.Since(began)/32), time.Second)); result != await.TimedOut {
-			return result
-		}
-	}
-	_ = syscall.Kill(s.held.pid, syscall.SIGSTOP)
-	for range 100 { // or the kernel doesn't tell
-		if stopped, _ := happened(s.held.pid, unix.WSTOPPED); stopped {
-			due := time.Now().Add(s.opts.hold)
-			result, _ := s.waiter.Wait(oneLook)
-			if result == await.TimedOut {
-				s.held.due, s.held.used = due, processorTime(s.held.pid)
+		return min(max(quiet, time.Since(h.began)/32), time.Second)
+	case stopping:
+		if threadsAre(stateStopped, h.pid) {
+			h.stage = halted
+			due := time.Now().Add(interval)
+			if state, err := files.Look(); state == await.Waiting && err == nil {
+				h.due = due
+				h.used, _ = processorTime(h.pid)
 			}
-			return result
-		}
-		if result, _ := s.waiter.Wait(time.Millisecond); result != await.TimedOut {
-			return result
+		} else if time.Since(h.sent) < stopTakes {
+			return time.Millisecond
 		}
 	}
-	return await.TimedOut
+	return forever
 }
 
-// heldIsUntouched reports whether nobody but us has had to do with the held command
-// since it was stopped: it is stopped still, hasn't run, and has no signal to take.
-func (s *supervision) heldIsUntouched() bool {
+// isUntouched reports whether nobody but us has had to do with the held command
+// since it was stopped: it is stopped still, hasn't run, has printed nothing that
+// would be printed twice, and has no signal to take.
+func (h *held) isUntouched() bool {
 	// A thread may use a little after its stop was told.
 	const little = 100 * time.Microsecond
-	stopped, _ := happened(s.held.pid, unix.WSTOPPED)
-	return stopped && processorTime(s.held.pid)-s.held.used < little && !hasPending(readProc(s.held.pid, "status"))
+	used, known := processorTime(h.pid)
+	return known && used-h.used < little && threadsAre(stateStopped, h.pid) &&
+		!mayHavePrinted(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
 }
 
-// hasPending looks for pending signals in a status of proc_pid_status(5).
-func hasPending(status string) bool {
-	for line := range strings.Lines(status) {
-		name, mask, _ := strings.Cut(line, ":")
-		if (name == "SigPnd" || name == "ShdPnd") && strings.Trim(mask, "0 \t\n") != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// continueHeld continues the held command, if there is one, stopped or not. If we
-// were brought to the front since, it is now.
-func (s *supervision) continueHeld(term terminal) {
-	if s.held.pid == 0 {
-		return
-	}
-	if term.ours() {
-		term.setForeground(s.held.pid)
+// continueHeld continues the held command, stopped or not. If we were brought to
+// the front since, it is now.
+func (s *supervision) continueHeld() {
+	if s.term.ours() {
+		s.term.setForeground(s.held.pid)
 	}
 	_ = syscall.Kill(s.held.pid, syscall.SIGCONT)
 }
 
 // dropHeld ends the held command, and what it may have started.
 func (s *supervision) dropHeld() error {
-	_ = syscall.Kill(-s.held.pid, syscall.SIGKILL)
-	_ = syscall.Kill(s.held.pid, syscall.SIGKILL)
-	_, err := reap(s.held.pid, terminal{})
+	p := s.held.process
 	s.held = held{}
-	return err
-}
-
-// happened reports whether a child has done what waitid(2) with these options would
-// tell, and leaves it to be told.
-func happened(pid, options int) (bool, error) {
-	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, pid, &info, options|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err == nil && info.Signo != 0, err
-}
-
-// processorTime is what a process has used, as precise as clock_getcpuclockid(3)
-// has it; 0 if the kernel doesn't tell.
-func processorTime(pid int) time.Duration {
-	const scheduler = 2
-	var used unix.Timespec
-	if unix.ClockGettime(int32(^pid<<3|scheduler), &used) != nil { //nolint:gosec // G115: process IDs have 22 bits
-		return 0
-	}
-	return time.Duration(used.Nano())
-}
-
-// sleeps reports whether all threads of a process do. One that is runnable, but
-// may not run, because other processes do or its container's share is used up,
-// doesn't.
-func sleeps(pid int) bool {
-	threads, _ := readDirectory("/proc/" + strconv.Itoa(pid) + "/task")
-	return !slices.ContainsFunc(threads, func(thread string) bool {
-		return parseStat(readProc(pid, "task/"+thread+"/stat")).state != 'S'
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	return s.until(func() time.Duration {
+		if p.ended {
+			return done
+		}
+		return forever
 	})
 }

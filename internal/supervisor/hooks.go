@@ -34,57 +34,39 @@ func (s *supervision) runHooks(env []string) error {
 			return &failure{err.code, reasonHookFailure, "before-start hook " + strconv.Itoa(i+1) + ": " + err.text}
 		}
 		if sig := askedToEnd(); sig != 0 {
-			return stopped(sig, "before-start hook "+strconv.Itoa(i+1))
+			return stoppedBy(sig, "before-start hook "+strconv.Itoa(i+1))
 		}
 	}
 	return nil
 }
 
 func (s *supervision) runHook(argv, env []string, null int) *failure {
-	pid, err := start(argv, env, []uintptr{uintptr(null), 1, 2}, childAttr(terminal{}))
+	hook, err := s.start(argv, env, []uintptr{uintptr(null), 1, 2}, childAttr(terminal{}))
 	if err != nil {
 		return asFailure(err)
 	}
-	var limit limit
-	limit.start(pid, s.opts.hookTimeout, s.opts.gracePeriod)
-	done := passOnEnd(pid)
-	status, err := reap(pid, terminal{})
-	close(done)
-	late := limit.stop()
+	limit := newLimit(hook, s.opts.hookTimeout, s.opts.gracePeriod)
+	told := false
+	err = s.until(func() time.Duration {
+		if sig := askedToEnd(); sig != 0 && !told && !hook.ended {
+			told = true
+			_ = syscall.Kill(hook.pid, sig)
+		}
+		pause := limit.act()
+		if hook.ended || limit.refused != nil {
+			return done
+		}
+		return pause
+	})
 	name := strconv.Quote(argv[0])
 	switch {
 	case err != nil:
 		return asFailure(err)
-	case late:
+	case limit.reached:
 		return &failure{exitTimeout, reasonHookFailure, "running " + name + ": not done after " + s.opts.hookTimeout.String() +
 			": make it faster, or raise before-start-timeout"}
-	case exitCode(status) != 0:
-		return &failure{exitCode(status), reasonHookFailure, "running " + name + ": it " + describe(status) + ": the command was not started"}
+	case exitCode(hook.status) != 0:
+		return &failure{exitCode(hook.status), reasonHookFailure, "running " + name + ": it " + describe(hook.status) + ": the command was not started"}
 	}
 	return nil
-}
-
-// glance is how often somebody looks for a signal that nobody's death tells of.
-// It is done only while a hook runs, and in a pause.
-const glance = 20 * time.Millisecond
-
-// passOnEnd sends to pid what signals ask for the end, until done is closed.
-func passOnEnd(pid int) (done chan struct{}) {
-	done = make(chan struct{})
-	go func() {
-		ticker := time.NewTicker(glance)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-			}
-			if sig := askedToEnd(); sig != 0 {
-				_ = syscall.Kill(pid, sig)
-				return
-			}
-		}
-	}()
-	return done
 }

@@ -6,57 +6,47 @@
 package supervisor
 
 import (
-	"sync"
 	"syscall"
 	"time"
 )
 
 // A limit ends a process that takes too long. The zero value is none.
 type limit struct {
-	timer *time.Timer
+	process *process // which leads a process group
+	grace   time.Duration
 
-	mu            sync.Mutex // nobody is sent a signal once it has stopped
-	reached, over bool
+	next    time.Time // when something is to be done, zero if nothing is
+	reached bool      // the time was up before the process was
+	refused error     // why the process can't be killed
 }
 
-// start begins to count. When the time is up, the process pid, which leads a
-// process group, gets SIGTERM, and after the grace period its group SIGKILL.
-func (l *limit) start(pid int, after, grace time.Duration) {
-	if after == 0 {
-		return
+// newLimit returns a limit that begins to count now. When the time is up, the
+// process gets SIGTERM, and after the grace period its group SIGKILL.
+func newLimit(p *process, after, grace time.Duration) *limit {
+	l := &limit{process: p, grace: grace}
+	if after > 0 {
+		l.next = time.Now().Add(after)
 	}
-	l.mu.Lock() // until the timer is there
-	defer l.mu.Unlock()
-	l.timer = time.AfterFunc(after, func() {
-		l.unlessOver(func() {
-			l.reached = true
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-			_ = syscall.Kill(pid, syscall.SIGCONT) // or a stopped one would hear of nothing but SIGKILL
-			l.timer = time.AfterFunc(grace, func() {
-				l.unlessOver(func() {
-					_ = syscall.Kill(-pid, syscall.SIGKILL)
-					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
-				})
-			})
-		})
-	})
+	return l
 }
 
-func (l *limit) unlessOver(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		f()
+// act does what is due, and returns the time until the next thing is.
+func (l *limit) act() time.Duration {
+	if l.process.ended || l.next.IsZero() {
+		return forever
 	}
-}
-
-// stop tells whether the time was up before the process was.
-func (l *limit) stop() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
-	if l.timer != nil {
-		l.timer.Stop()
+	if left := time.Until(l.next); left > 0 {
+		return left
 	}
-	return l.reached
+	pid := l.process.pid
+	if !l.reached {
+		l.reached, l.next = true, time.Now().Add(l.grace)
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+		_ = syscall.Kill(pid, syscall.SIGCONT) // or a stopped one would hear of nothing but SIGKILL
+		return l.grace
+	}
+	l.next = time.Time{}
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	l.refused = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
+	return forever
 }

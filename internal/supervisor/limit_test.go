@@ -31,24 +31,28 @@ func sleeper(t *testing.T, group bool) (pid int, end func() syscall.WaitStatus) 
 	}
 }
 
-// TestAStoppedLimitKillsNobody stops it as the time is up: what is left of the
-// process's group, a daemon that a hook has started, is none of its business.
-func TestAStoppedLimitKillsNobody(t *testing.T) {
-	pid, _ := sleeper(t, true)
-	for range 2000 {
-		var l limit
-		l.start(pid, time.Nanosecond, time.Second)
-		l.stop()
-	}
-	time.Sleep(1500 * time.Millisecond) // for those that go on after all
-	require.NoError(t, syscall.Kill(pid, 0))
-	require.NotEqual(t, byte('Z'), readStat(pid).state)
-}
-
 func TestALimitKillsWhoeverHasLeftItsGroup(t *testing.T) {
 	pid, end := sleeper(t, false)
-	var l limit
-	l.start(pid, time.Nanosecond, time.Nanosecond)
+	l := newLimit(&process{pid: pid}, time.Nanosecond, time.Nanosecond)
+	require.Equal(t, time.Nanosecond, l.act())
+	require.Equal(t, forever, l.act())
 	require.Equal(t, syscall.SIGKILL, end().Signal())
-	require.True(t, l.stop())
+	require.True(t, l.reached)
+}
+
+// TestALimitLeavesAloneWhatHasEnded, whose ID may be another process's by now.
+func TestALimitLeavesAloneWhatHasEnded(t *testing.T) {
+	pid, _ := sleeper(t, true)
+	l := newLimit(&process{pid: pid, ended: true}, time.Nanosecond, time.Nanosecond)
+	require.Equal(t, forever, l.act())
+	require.False(t, l.reached)
+	require.NoError(t, syscall.Kill(pid, 0))
+}
+
+// TestALimitSaysWhatItCannotKill has a process that is nobody's to kill.
+func TestALimitSaysWhatItCannotKill(t *testing.T) {
+	l := newLimit(&process{pid: 1 << 30}, time.Nanosecond, time.Nanosecond)
+	l.act()
+	l.act()
+	require.ErrorIs(t, l.refused, syscall.ESRCH)
 }

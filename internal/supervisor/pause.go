@@ -15,7 +15,7 @@ import (
 // pauseAt holds everything, if that is asked for at this place, until somebody
 // sends SIGCONT ("entrypoint continue" does), or asks for the end: it returns
 // that signal, or 0. Where a file asks for the end, the command sees to that.
-func (s *supervision) pauseAt(place string) syscall.Signal {
+func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	if !slices.Contains(s.opts.pause, place) {
 		return 0
 	}
@@ -24,16 +24,24 @@ func (s *supervision) pauseAt(place string) syscall.Signal {
 	defer func() { s.paused = "" }()
 	s.report(phasePaused)
 	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container goes on`)
-	for {
-		if sig := askedToEnd(); sig != 0 {
-			return sig
+	err := s.until(func() time.Duration {
+		end = askedToEnd()
+		switch {
+		case end != 0, takePending(syscall.SIGCONT), s.opts.wait.Aborts():
+			return done
+		case len(s.opts.wait.Abort) > 0:
+			return aborted
 		}
-		if takePending(syscall.SIGCONT) || s.opts.wait.Aborts() {
-			return 0
-		}
-		time.Sleep(glance)
+		return forever
+	})
+	if err != nil {
+		say(err.Error())
 	}
+	return end
 }
+
+// aborted is how often a pause looks for a file that ends it.
+const aborted = 100 * time.Millisecond
 
 // endingSignals are those whose purpose it is to ask for the end, signal(7). An
 // image may declare another one as its STOPSIGNAL, which only the command
@@ -50,8 +58,8 @@ func askedToEnd() syscall.Signal {
 	return 0
 }
 
-// stopped is the failure of a command that was not started because somebody
+// stoppedBy is the failure of a command that was not started because somebody
 // asked for the end before.
-func stopped(sig syscall.Signal, during string) *failure {
+func stoppedBy(sig syscall.Signal, during string) *failure {
 	return &failure{128 + int(sig), reasonStopped, "ended by " + signalName(sig) + " during " + during + ": the command was not started"}
 }

@@ -55,23 +55,33 @@ func choose(all []platformArgv, wanted []string) ([]string, error) {
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
 // candidates are the platforms whose images a node of the architecture goarch
-// runs, best first, by the rules of containerd's platforms.Default: only 32-bit
-// ARM has variants, and runs those below its own as well. machine is uname -m.
+// runs, best first, by the rules of containerd's platforms.Default: 64-bit nodes
+// run the 32-bit images of their kind as well, and only 32-bit ARM has variants,
+// and runs those below its own. machine is uname -m.
 func candidates(goarch, machine string) []string {
 	os := runtime.GOOS + "/"
-	if goarch != "arm" {
-		return []string{os + goarch}
-	}
-	var list []string
-	for _, v := range []string{"8", "7", "6", "5"} {
-		if list != nil || strings.HasPrefix(machine, "armv"+v) || v == "8" && machine == "aarch64" {
-			list = append(list, os+"arm/v"+v)
+	arm := func(from string) (list []string) {
+		for _, v := range []string{"8", "7", "6", "5"} {
+			if v <= from {
+				list = append(list, os+"arm/v"+v)
+			}
 		}
+		return list
 	}
-	if list == nil {
+	switch goarch {
+	case "amd64":
+		return []string{os + "amd64", os + "386"}
+	case "arm64":
+		return append([]string{os + "arm64"}, arm("8")...)
+	case "arm":
+		for _, v := range []string{"8", "7", "6", "5"} {
+			if strings.HasPrefix(machine, "armv"+v) || v == "8" && machine == "aarch64" {
+				return arm(v)
+			}
+		}
 		return []string{os + "arm/v7"}
 	}
-	return list
+	return []string{os + goarch}
 }
 
 // machine is the hardware's name as the kernel has it, "" if it won't say.

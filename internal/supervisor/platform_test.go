@@ -16,8 +16,8 @@ func TestCandidates(t *testing.T) {
 		goarch, machine string
 		want            []string
 	}{
-		{"amd64", "x86_64", []string{"linux/amd64"}},
-		{"arm64", "aarch64", []string{"linux/arm64"}},
+		{"amd64", "x86_64", []string{"linux/amd64", "linux/386"}},
+		{"arm64", "aarch64", []string{"linux/arm64", "linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},
 		{"arm", "armv7l", []string{"linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},
 		{"arm", "armv6l", []string{"linux/arm/v6", "linux/arm/v5"}},
 		{"arm", "aarch64", []string{"linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},

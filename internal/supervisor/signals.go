@@ -6,6 +6,7 @@
 package supervisor
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,10 @@ var (
 // seen is 1 for each signal that has come, forwarded or not.
 var seen [lastSignal + 1]uint32
 
+// refused has the error for each signal that the child could not be sent, 0 if
+// there is none that wasn't told.
+var refused [lastSignal + 1]uint32
+
 func hasCome(sig syscall.Signal) bool { return atomic.LoadUint32(&seen[sig]) > 0 }
 
 // forwardTo makes pid the process to forward signals to, those included that
@@ -38,14 +43,42 @@ func hasCome(sig syscall.Signal) bool { return atomic.LoadUint32(&seen[sig]) > 0
 func forwardTo(pid int) {
 	atomic.StoreInt64(&child, int64(pid))
 	for sig := range received {
-		for range atomic.SwapUint32(&received[sig], 0) {
-			_ = syscall.Kill(pid, syscall.Signal(sig))
+		sendPending(pid, syscall.Signal(sig))
+	}
+}
+
+// sendPending sends a signal as often as it has come.
+func sendPending(pid int, sig syscall.Signal) {
+	for range atomic.SwapUint32(&received[sig], 0) {
+		if err, ok := errors.AsType[syscall.Errno](syscall.Kill(pid, sig)); ok {
+			atomic.StoreUint32(&refused[sig], uint32(err)) //nolint:gosec // G115: it is a small number
 		}
 	}
 }
 
-// keepSignals keeps those that come from now on.
-func keepSignals() { atomic.StoreInt64(&child, 0) }
+// stopForwarding keeps the signals that come from now on, if it was pid that they
+// went to.
+func stopForwarding(pid int) { atomic.CompareAndSwapInt64(&child, int64(pid), 0) }
+
+// tellRefused tells of signals that the command could not be sent, of each kind
+// once. It may run as another user by now (setuid(2)), whom we may not signal
+// (kill(2)): as PID 1 it would have got them from outside of the container.
+func (s *supervision) tellRefused() {
+	for n := range refused {
+		sig := syscall.Signal(n)
+		err := syscall.Errno(atomic.SwapUint32(&refused[n], 0))
+		if err == 0 || s.told[n] {
+			continue
+		}
+		s.told[n] = true
+		s.message = "forwarding " + signalName(sig) + " to the command: " + err.Error() + ": " + otherUser
+		say(s.message)
+		s.report(s.phase)
+	}
+}
+
+// otherUser is why the kernel doesn't let us signal our child, and what to do.
+const otherUser = "it runs as another user than the container's: run the container as that user, or set mode: exec"
 
 // pending reports whether sig has come and was not forwarded.
 func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig]) > 0 }
@@ -72,14 +105,16 @@ func disown(err error) {
 	}
 }
 
-// forwarded reports whether sig is passed on to the child. All are, except
-// those that no process can handle, those that say something about a process's
-// own children, and those by which a Go program (SIGURG, 33) or a C library
-// (32, 33) talks to its own threads.
+// forwarded reports whether sig is passed on to the child. All are, except those
+// that no process can handle, those by which a C library talks to its own threads
+// (32, 33), and, where there is no handler of our own, those that mostly mean
+// ourselves.
 func forwarded(sig syscall.Signal) bool {
 	switch sig {
-	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, 32, 33:
+	case syscall.SIGKILL, syscall.SIGSTOP, 32, 33:
 		return false
+	case syscall.SIGCHLD, syscall.SIGURG:
+		return tellsSender
 	}
 	return sig >= 1 && sig <= lastSignal
 }

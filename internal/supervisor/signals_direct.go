@@ -6,7 +6,12 @@
 package supervisor
 
 import (
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,14 +29,30 @@ var runtimeHandler uintptr
 // ignored holds the signals that we were started with ignored.
 var ignored []syscall.Signal
 
-// onSignal and onFault are the handlers, for the kernel to call; they don't
-// follow Go's calling convention.
+// The handlers, for the kernel to call, which don't follow Go's calling convention.
+// All but the first tell by the siginfo_t what the signal is about, and forward it
+// if another process has sent it: SIGCHLD, unless the kernel sends it, about a
+// child or a watched directory; SIGURG, unless the Go runtime interrupts a thread of
+// ours by it; a fault, unless it is our own.
 func onSignal()
+func onChild()
+func onUrgent()
 func onFault()
+func onPing()
 
-// handlers returns the addresses of onSignal and onFault. A func value of
-// theirs would be that of a wrapper that does follow Go's calling convention.
-func handlers() (signal, fault uintptr)
+// wake is how they end.
+func wake()
+
+// handlers returns their addresses. A func value of theirs would be that of a
+// wrapper that does follow Go's calling convention.
+func handlers() (signal, child, urgent, fault uintptr)
+func pingHandler() uintptr
+
+// tellsSender: the handlers know who has sent a signal.
+const tellsSender = true
+
+// one is what they write to the eventfd.
+var one uint64 = 1
 
 // A sigaction is the kernel's struct, as it is on amd64 and arm64.
 type sigaction struct {
@@ -41,12 +62,14 @@ type sigaction struct {
 	mask     uint64
 }
 
-const sigIgnore = 1 // SIG_IGN
+const (
+	sigDefault = 0 // SIG_DFL
+	sigIgnore  = 1 // SIG_IGN
+)
 
 // catchSignals installs the handlers, but not for signals that are ignored:
 // these must be so in the child, too, and up to then, for us.
 func catchSignals() {
-	runtimeHandler = setAction(syscall.SIGTERM, nil).handler
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		switch {
 		case !forwarded(sig):
@@ -55,6 +78,48 @@ func catchSignals() {
 		default:
 			install(sig)
 		}
+	}
+}
+
+// catchChildren has SIGCHLD wake us.
+func catchChildren() { install(syscall.SIGCHLD) }
+
+// releaseSignals gives all signals their default action, and returns when those that
+// came before are counted.
+func releaseSignals() {
+	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+		if action := setAction(sig, nil); forwarded(sig) && action.handler != sigIgnore {
+			action.handler = sigDefault
+			setAction(sig, &action)
+		}
+	}
+	settleThreads()
+}
+
+// ping is a signal that nobody uses but C libraries. pinged counts those that came.
+const ping = syscall.Signal(32)
+
+var pinged uint32
+
+// settleThreads returns when no other thread of ours is about to handle a signal that
+// came before: each gets another one, which it takes only after that. Else a thread
+// that was told of SIGTERM, but has not done anything about it yet, would be lost with
+// the signal when this one executes the command.
+func settleThreads() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	action := setAction(syscall.SIGTERM, nil)
+	action.handler = pingHandler()
+	setAction(ping, &action)
+	sent := uint32(0)
+	threads, _ := readDirectory("/proc/self/task")
+	for _, name := range threads {
+		if id, err := strconv.Atoi(name); err == nil && id != unix.Gettid() && unix.Tgkill(os.Getpid(), id, ping) == nil {
+			sent++
+		}
+	}
+	for deadline := time.Now().Add(time.Second); atomic.LoadUint32(&pinged) < sent && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Microsecond)
 	}
 }
 
@@ -87,10 +152,19 @@ func unblockSignals() {
 // masked, and restarting system calls.
 func install(sig syscall.Signal) {
 	action := setAction(syscall.SIGTERM, nil)
-	onSignal, onFault := handlers()
-	action.handler = onSignal
-	if fault(sig) {
-		action.handler = onFault
+	signal, child, urgent, ownFault := handlers()
+	if runtimeHandler == 0 {
+		runtimeHandler = action.handler
+	}
+	switch {
+	case sig == syscall.SIGCHLD:
+		action.handler = child
+	case sig == syscall.SIGURG:
+		action.handler = urgent
+	case fault(sig):
+		action.handler = ownFault
+	default:
+		action.handler = signal
 	}
 	setAction(sig, &action)
 }

@@ -8,8 +8,11 @@ package supervisor
 import (
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // On an architecture for which there is no handler of our own, signals are
@@ -20,26 +23,58 @@ import (
 // caught holds the signals of a burst.
 var caught = make(chan os.Signal, 4096)
 
+// tellsSender: package os/signal doesn't say who has sent a signal.
+const tellsSender = false
+
+var delivering sync.Once
+
 // catchSignals keeps signals for the child, from now on.
 func catchSignals() {
 	notify(func(sig syscall.Signal) bool { return !signal.Ignored(sig) })
+	delivering.Do(deliver)
+}
+
+// catchChildren has SIGCHLD wake us.
+func catchChildren() {
+	signal.Notify(caught, syscall.SIGCHLD)
+	delivering.Do(deliver)
+}
+
+// releaseSignals gives all signals the action that they have in a Go program, and
+// returns when those that came before are counted.
+func releaseSignals() {
+	delivering.Do(deliver)
+	signal.Stop(caught)
+	caught <- os.Kill // which nobody else can send
+	<-released
+}
+
+var released = make(chan struct{})
+
+// deliver does what the handlers do elsewhere.
+func deliver() {
 	go func() {
-		for sig := range caught {
-			deliver(sig.(syscall.Signal))
+		for s := range caught {
+			sig := s.(syscall.Signal)
+			if sig == syscall.SIGKILL {
+				close(released)
+				return
+			}
+			if sig != syscall.SIGCHLD {
+				forward(sig)
+			}
+			if fd := atomic.LoadInt32(&wakeFD); fd >= 0 {
+				_, _ = unix.Write(int(fd), []byte{1, 0, 0, 0, 0, 0, 0, 0})
+			}
 		}
 	}()
 }
 
-// deliver is what onSignal does elsewhere.
-func deliver(sig syscall.Signal) {
+func forward(sig syscall.Signal) {
 	atomic.AddUint32(&received[sig], 1)
 	atomic.StoreUint32(&seen[sig], 1)
-	pid := int(atomic.LoadInt64(&child))
-	if pid == 0 {
-		return
-	}
-	for range atomic.SwapUint32(&received[sig], 0) {
-		_ = syscall.Kill(pid, sig)
+	if pid := int(atomic.LoadInt64(&child)); pid != 0 {
+		sendPending(pid, sig)
 	}
 }
 

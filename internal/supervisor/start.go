@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,14 +34,25 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 			Files: files,
 			Sys:   attr,
 		})
+		if err != nil && attr.Foreground {
+			// The child has brought its group to the front before it failed, and no
+			// other child of ours could do that from behind.
+			terminal{fd: attr.Ctty, found: true}.setForeground(unix.Getpgrp())
+		}
 		return err
 	})
 	return pid, err
 }
 
 // replace makes this process the command, and returns only if it can't.
-func replace(argv, env []string) error {
+func (s *supervision) replace(argv, env []string) error {
 	return search(argv[0], env, func(path string) error {
+		releaseSignals()
+		// What has come is the command's, but an end is an end.
+		if sig := askedToEnd(); sig != 0 {
+			return stoppedBy(sig, "its start")
+		}
+		forwardTo(os.Getpid())
 		return syscall.Exec(path, argv, env)
 	})
 }
@@ -136,8 +148,8 @@ func exists(path string) bool {
 // startFailure says why path, which name was resolved to, was not executed;
 // nil if it was.
 func startFailure(name, path string, err error) error {
-	if err == nil {
-		return nil
+	if _, other := err.(*failure); err == nil || other { //nolint:errorlint // it comes from here
+		return err
 	}
 	what := "starting " + strconv.Quote(name)
 	if path != name {

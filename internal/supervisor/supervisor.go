@@ -7,8 +7,8 @@ package supervisor
 
 import (
 	"os"
+	"runtime"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -17,18 +17,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
-var version = "devel"
-
 // Main does what args, the process's own argv, asks for, and returns the code
 // to exit with. If that is to run a command, it returns only once that has
 // exited or could not be started; in mode exec, only in the latter case.
 func Main(args []string) int {
+	boundThreads()
 	args = args[min(1, len(args)):]
 	if len(args) > 0 {
 		if control := controlNamed(args[0]); control != nil {
 			return control(args[1:])
 		}
+	}
+	switch {
+	case len(args) == 0:
+		_, _ = syscall.Write(2, []byte(usage()))
+		return exitOwnFailure
+	case args[0] == "help":
+		return answer(usage())
 	}
 	opts, err := parse(args)
 	if err != nil {
@@ -38,14 +43,24 @@ func Main(args []string) int {
 	case opts.help:
 		return answer(usage())
 	case opts.version:
-		return answer("entrypoint " + version + " " + platform() + "\n")
+		return answer("entrypoint " + versionOf("/proc/self/exe") + " " + platform() + "\n")
 	}
 	argv, err := opts.command()
 	if err != nil {
 		return report(err)
 	}
-	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait)}
+	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait, opts.waitLimit)}
 	return s.run(argv)
+}
+
+// boundThreads has the runtime use as many threads as it would on a small node.
+// There is nothing to do side by side, but it would collect garbage on each
+// processor of the node, by threads that count against the pod's limit of processes.
+func boundThreads() {
+	const enough = 2
+	if runtime.GOMAXPROCS(0) > enough {
+		runtime.GOMAXPROCS(enough)
+	}
 }
 
 // A supervision is one run of a command, from the wait before it to what is
@@ -54,9 +69,12 @@ type supervision struct {
 	opts *options
 	status
 	publisher
-	waiter     *await.Waiter // to be closed when nothing has to happen soon
+	waiter     *await.Waiter
+	children   []*process // that we have started
 	held       held
-	passedOver bool // its turn won't come; the command knows, and only says so
+	passedOver bool     // its turn won't come; the command knows, and only says so
+	term       terminal // of the command, once it runs
+	told       [lastSignal + 1]bool
 
 	killsBefore int // for want of memory, when the command was started
 }
@@ -67,7 +85,7 @@ func (s *supervision) run(argv []string) int {
 	switch {
 	case err != nil:
 	case s.opts.mode == modeExec:
-		err = replace(argv, env)
+		err = s.replace(argv, env)
 	default:
 		err = s.supervise(argv, env)
 	}
@@ -76,137 +94,88 @@ func (s *supervision) run(argv []string) int {
 		say(f.text)
 		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
 	}
-	return s.finish()
+	s.leavePostFiles()
+	if s.reason == reasonTimeout {
+		leaveTimeoutResult(s.opts.timeoutResult)
+	}
+	s.tell()
+	return s.exitCode
 }
 
-// prepare does what comes before the command, and returns its environment.
-func (s *supervision) prepare(argv []string) ([]string, error) {
-	if s.opts.holds() {
-		return s.prepareHeld(argv)
-	}
-	s.awaitTurn()
-	s.takeOver()
-	if s.opts.hooks != nil || s.opts.pause != nil {
-		s.waiter.Close() // they may take long
-	}
-	env, err := s.opts.env.apply(environ())
-	switch {
-	case s.passedOver && err != nil:
-		return environ(), nil //nolint:nilerr // whoever would have written a file of variables may have failed
-	case s.passedOver:
-		return env, nil
-	case err != nil:
-		return nil, err
-	}
-	if err := s.runHooks(env); err != nil {
-		return nil, err
-	}
-	if sig := s.pauseAt(pauseBeforeStart); sig != 0 {
-		return nil, stopped(sig, "the pause before its start")
-	}
-	return env, nil
-}
-
-// prepareHeld is prepare for a command that is started before its turn.
-func (s *supervision) prepareHeld(argv []string) ([]string, error) {
-	env, err := s.opts.env.apply(environ())
-	if err == nil {
-		s.report(phaseWaiting)
-		err = s.hold(argv, env)
-	}
-	s.takeOver()
-	return env, err
-}
-
-// takeOver makes signals the command's from here on, and its orphans ours. One that
-// comes while we wait for our turn has the effect that it has on Tekton's
-// entrypoint, which is a Go program, too, and does nothing about signals while it
-// waits.
-func (s *supervision) takeOver() {
-	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
-		catchSignals()
-	}
-	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
-		// PID 1 inherits orphans by nature. In mode exec they would be the
-		// command's, which doesn't expect them.
-		becomeSubreaper()
-	}
-}
-
-// awaitTurn waits for the files that say that it is the command's turn. If they
-// can't be looked at, the command is started all the same: it waits for
-// them itself, and knows better what to do about it.
-func (s *supervision) awaitTurn() {
-	if len(s.opts.wait.All) == 0 || s.preparesSharedly() {
-		return
-	}
-	s.report(phaseWaiting)
-	result, _ := s.waiter.Wait(s.opts.waitLimit)
-	s.passedOver = result == await.Aborted || result == await.Unknown
-}
-
-// preparesSharedly reports whether the command does something before it waits
-// that other containers may see.
-func (s *supervision) preparesSharedly() bool {
-	if s.opts.waitUnlessShared == "" {
-		return false
-	}
-	dir, set := lookup(environ(), s.opts.waitUnlessShared)
-	return set && mayBeShared(dir)
-}
-
-// supervise starts argv as a child and stays until it has exited.
+// supervise has argv run as a child, until that has exited.
 func (s *supervision) supervise(argv, env []string) error {
-	term := foregroundTerminal()
+	command, err := s.begin(argv, env)
+	if err != nil {
+		return err
+	}
+	limit := newLimit(command, s.opts.timeout, s.opts.gracePeriod)
+	err = s.until(func() time.Duration {
+		pause := limit.act()
+		if command.ended || limit.refused != nil {
+			return done
+		}
+		return pause
+	})
+	if err != nil {
+		return err
+	}
+	if s.term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
+	}
+	if limit.refused != nil {
+		return s.timedOut("it can't be ended: " + limit.refused.Error() + ": " + otherUser)
+	}
+	s.conclude(command.status)
+	if limit.reached {
+		return s.timedOut("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
+	}
+	return nil
+}
+
+// begin starts the command, or continues the one that is held.
+func (s *supervision) begin(argv, env []string) (*process, error) {
+	s.term = foregroundTerminal()
 	if s.opts.reports() {
 		// Before the command, so that it can read it.
 		s.started = time.Now()
 		s.report(phaseRunning)
 	}
-	pid := s.held.pid
-	if pid == 0 {
+	command := s.held.process
+	if command == nil {
 		s.killsBefore = s.countOOMKills()
 		var err error
-		if pid, err = start(argv, env, inherited, childAttr(term)); err != nil {
+		if command, err = s.start(argv, env, inherited, childAttr(s.term)); err != nil {
 			s.started = time.Time{}
-			return err
+			return nil, err
 		}
 	}
-	forwardSignals(pid)
-	s.continueHeld(term)
-	s.waiter.Close()
-	var limit limit
-	limit.start(pid, s.opts.timeout, s.opts.gracePeriod)
-	end, err := reap(pid, term)
-	late := limit.stop()
-	if err != nil {
-		return err
+	forwardSignals(command.pid)
+	if s.held.process != nil {
+		s.continueHeld()
 	}
-	if term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
-		term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
-	}
+	return command, nil
+}
+
+// conclude takes note of how the command ended.
+func (s *supervision) conclude(end syscall.WaitStatus) {
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
 	s.oomKills = s.countOOMKills() - s.killsBefore
 	if end.Signaled() {
 		s.signal = end.Signal()
-	}
-	switch {
-	case late:
-		return &failure{exitTimeout, reasonTimeout, "running " + strconv.Quote(argv[0]) + ": not done after " +
-			s.opts.timeout.String() + "; told to end, it " + describe(end) + ": make it faster, or raise timeout"}
-	case end.Signaled():
 		s.reason = reasonSignalled
-		if s.oomKills > 0 && s.signal == syscall.SIGKILL {
-			s.reason = reasonOOMKilled
-		}
-	case s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL): // as a shell tells of a process of its own
+	}
+	// Or, as a shell tells of a process of its own, by the exit code.
+	if s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL) {
 		s.reason = reasonOOMKilled
 	}
 	if s.opts.successes.Contains(s.command) {
 		s.exitCode = 0
 	}
-	return nil
+}
+
+func (s *supervision) timedOut(end string) error {
+	return &failure{exitTimeout, reasonTimeout, "the command timed out after " + s.opts.timeout.String() + " (entrypointer.dev/timeout); " + end}
 }
 
 // countOOMKills looks only if there is a status that would tell.
@@ -217,25 +186,28 @@ func (s *supervision) countOOMKills() int {
 	return oomKills()
 }
 
-// finish tells whoever asked how it ended, and returns the code to exit with.
-func (s *supervision) finish() int {
-	if s.exitCode != 0 || s.command != 0 { // what is a success to us isn't one to the steps after it
-		leavePostFile(s.opts.postFile)
-		if !s.ended {
-			leavePostFile(s.opts.startFailureFile)
-		}
+// leavePostFiles tells other containers of a failure.
+func (s *supervision) leavePostFiles() {
+	if s.exitCode == 0 && s.command == 0 { // what is a success to us isn't one to the steps after it
+		return
 	}
+	leavePostFile(s.opts.postFile)
+	if !s.ended {
+		leavePostFile(s.opts.startFailureFile)
+	}
+}
+
+// tell tells whoever asked how it ended.
+func (s *supervision) tell() {
 	if !s.opts.reports() {
-		return s.exitCode
+		return
 	}
 	s.finished = time.Now()
-	keepSignals() // one that comes now has nobody left to go to
 	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
 		s.pauseAt(pauseAfterFailure)
 	}
 	s.report(phaseFinished)
 	leaveTerminationMessage(s.opts.terminationMessage, s.json())
-	return s.exitCode
 }
 
 // wasAskedToEnd tells whether the end is one that somebody wanted: a pause then

@@ -62,19 +62,23 @@ func (t terminal) childStopped(pid int, sig syscall.Signal) {
 	_ = unix.Kill(-pid, unix.SIGCONT)
 }
 
-// orphaned reports whether our parent is outside of our session, so that no
-// shell does job control for us.
+// orphaned reports whether nobody does job control for us: POSIX's orphaned process
+// group, each of whose members has a parent that is in the group itself, or
+// outside of the session. A shell that runs a script is in the group of what it
+// starts. What can't be seen does none.
 func orphaned() bool {
-	ppid := os.Getppid()
-	if ppid == 0 {
-		return true // the parent is outside of our PID namespace
+	own := readStat(os.Getpid())
+	for _, pid := range processes() {
+		member := readStat(pid)
+		if member.group != own.group || member.session != own.session {
+			continue
+		}
+		parent := readStat(member.parent)
+		if parent.session == own.session && parent.group != own.group {
+			return false
+		}
 	}
-	theirs, err := unix.Getsid(ppid)
-	if err != nil {
-		return true
-	}
-	own, err := unix.Getsid(0)
-	return err != nil || theirs != own
+	return true
 }
 
 // setForeground is tcsetpgrp(3). The kernel answers a caller from the

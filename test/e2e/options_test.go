@@ -8,19 +8,23 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// Each file in examples/options has a TaskRun and a Service of its own name.
+// Each file in examples/options has a TaskRun and a Service, or a Job, of its own
+// name.
 
 // optionExample applies a file to a namespace that opted in. The Service keeps
 // its pod, for the test to look into, when nobody asks it.
@@ -142,9 +146,46 @@ func TestWhatTakesTooLongIsEnded(t *testing.T) {
 	ran := ranTask(t, namespace, "timeout")
 	require.Equal(t, corev1.ConditionFalse, ran.Succeeded)
 	require.Equal(t, int32(124), ran.Steps[1].ExitCode)
-	require.Contains(t, ran.Steps[1].Log, "not done after 1s; told to end, it ")
-	p := readyPod(t, namespace, "timeout")
-	require.Equal(t, int32(124), ended(t, p, "user-container").ExitCode)
+	require.Contains(t, ran.Steps[1].Log, "entrypointer: the command timed out after 1s (entrypointer.dev/timeout); sent SIGTERM, it ")
+	require.Contains(t, ran.Message, `"step-hangs" exited because the step exceeded the specified timeout limit`)
+	var p *corev1.Pod
+	eventually(t, patience, "the job's pod", func() (err error) {
+		p, err = cluster.PodOf(t.Context(), namespace, "job-name=timeout")
+		return err
+	})
+	end := ended(t, p, "main")
+	require.Equal(t, int32(124), end.ExitCode)
+	require.Equal(t, "Timeout", parseStatus(t, end.Message).Reason)
+}
+
+// TestATaskRunSaysWhyAnOptionIsRefusedForAStep that it doesn't suit.
+func TestATaskRunSaysWhyAnOptionIsRefusedForAStep(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	goesOn := script("goes-on", "sleep 60")
+	goesOn.OnError = pipelinev1.Continue
+	for option, test := range map[string]struct{ value, why string }{
+		"timeout":            {"1s", "the step has onError: continue"},
+		"success-exit-codes": {"3", "set onError: continue in the step, or name the last step"},
+	} {
+		run := taskRun(option, pipelinev1.TaskSpec{
+			StepTemplate: &pipelinev1.StepTemplate{Image: image(t, "busybox:1.37")},
+			Steps:        []pipelinev1.Step{goesOn, script("last", "true")},
+		})
+		run.Annotations = map[string]string{option + ".entrypointer.dev/step-goes-on": test.value}
+		_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
+		require.NoError(t, err)
+		eventually(t, patience, "TaskRun "+option+" to say why", func() error {
+			got, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Get(t.Context(), option, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if said := got.Status.GetCondition(apis.ConditionSucceeded).GetMessage(); !strings.Contains(said, test.why) {
+				return fmt.Errorf("it says %q", said)
+			}
+			return nil
+		})
+	}
 }
 
 func TestExitCodesCountAsSuccess(t *testing.T) {

@@ -11,6 +11,11 @@
 //	child deathsig    prints the signal that it gets at its parent's end
 //	child spin        waits for its end
 //	child turn a b c  takes the turn b after a; see turn
+//	child poll d f    says that it started, and looks for the file f each duration d
+//	child await d f   looks for it without a word before, and then says its process ID, too
+//	child raise       becomes root by its file's mode, and waits for its end
+//	child trace       stops its parent by ptrace(2), and ends
+//	child refuse a,b c...  executes c, which these system calls are refused
 package main
 
 import (
@@ -18,8 +23,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -58,10 +65,43 @@ func main() {
 	case "turn":
 		turn(os.Args[2], os.Args[3], os.Args[4] == "content", os.Args[5:]...)
 	case "poll":
-		fmt.Println("started")
+		fmt.Println("begun")
 		poll(os.Args[3], false, os.Args[2])
 		fmt.Println("its turn")
+	case "await":
+		poll(os.Args[3], false, os.Args[2])
+		fmt.Println("its turn", os.Getpid())
+	case "raise":
+		check(syscall.Setuid(0))
+		fmt.Println("raised")
+		time.Sleep(time.Hour)
+	case "trace":
+		runtime.LockOSThread()
+		check(syscall.PtraceAttach(os.Getppid()))
+		fmt.Println("traced")
+	case "refuse":
+		refuse(strings.Split(os.Args[2], ","))
+		path, err := exec.LookPath(os.Args[3])
+		check(err)
+		check(syscall.Exec(path, os.Args[3:], os.Environ()))
 	}
+}
+
+// refuse has these system calls fail with EPERM, for this thread and whatever it
+// executes (seccomp(2)).
+func refuse(names []string) {
+	runtime.LockOSThread()
+	numbers := map[string]uint32{"memfd_create": unix.SYS_MEMFD_CREATE, "eventfd2": unix.SYS_EVENTFD2}
+	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number
+	for _, name := range names {
+		filter = append(filter,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: numbers[name]},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
+	}
+	filter = append(filter, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW})
+	check(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	check(unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0))
 }
 
 func number(i int) int {

@@ -1,0 +1,50 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/await"
+)
+
+// TestAStartThatTookLongIsNotRepeated compares times on the same clock: where a
+// container's share of the processors is small, a start takes a hundred times the
+// processor time that it uses.
+func TestAStartThatTookLongIsNotRepeated(t *testing.T) {
+	pid, _ := sleeper(t, true)
+	h := &held{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), used: -1}
+	require.Eventually(t, func() bool {
+		h.advance(await.Files{All: []await.Condition{{Path: "/nowhere"}}}, time.Hour)
+		return h.stage == halted
+	}, 10*time.Second, time.Millisecond)
+	require.Less(t, h.used, 100*time.Millisecond)
+	require.GreaterOrEqual(t, h.took, 800*time.Millisecond)
+	require.True(t, h.startsSooner())
+	h.due = time.Now().Add(500 * time.Millisecond)
+	require.False(t, h.startsSooner())
+}
+
+func TestWhatCannotBeSeenMayBe(t *testing.T) {
+	const none = "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n"
+	require.False(t, mayHavePending(none))
+	require.True(t, mayHavePending("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n"))
+	require.True(t, mayHavePending(""))
+	require.True(t, mayHavePending("SigPnd:\t0000000000000000\n"))
+
+	require.False(t, mayHavePrinted("rchar: 10\nwchar: 0\nsyscr: 1\nsyscw: 0\n"))
+	require.False(t, mayHavePrinted("wchar: 24\nsyscw: 3\n"), "eventfd")
+	require.True(t, mayHavePrinted("wchar: 30\nsyscw: 4\n"))
+	require.True(t, mayHavePrinted("wchar: 0\n"))
+	require.True(t, mayHavePrinted(""))
+
+	require.False(t, threadsAre(stateSleeping, 1<<22))
+	_, known := processorTime(1 << 22)
+	require.False(t, known)
+}

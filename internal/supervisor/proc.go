@@ -1,0 +1,153 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the kernel tells of processes. A container may have no /proc, or one that
+// hides the processes of others, so each of these functions also has an answer
+// for what can't be seen.
+
+// link is what a symbolic link of /proc says, "" if it can't be read.
+func link(process, name string) string {
+	target, _ := os.Readlink(strings.TrimSuffix("/proc/"+process+"/"+name, "/"))
+	return target
+}
+
+func readProc(pid int, name string) string {
+	data, _ := readFile("/proc/"+strconv.Itoa(pid)+"/"+name, 4<<20)
+	return string(data)
+}
+
+// processes are the IDs of all that can be seen.
+func processes() (list []int) {
+	names, _ := readDirectory("/proc")
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+func childrenOf(parent int) (list []int) {
+	for _, pid := range processes() {
+		if stat := readStat(pid); stat.parent == parent && stat.state != 'Z' {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// stat is a part of /proc/PID/stat, proc_pid_stat(5); zero if there is none.
+type stat struct {
+	parent, group, session int
+
+	state byte
+	start uint64 // clock ticks since boot
+}
+
+func readStat(pid int) stat { return parseStat(readProc(pid, "stat")) }
+
+func parseStat(line string) stat {
+	// The name, in parentheses, may contain anything.
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 20 {
+		return stat{}
+	}
+	s := stat{state: fields[0][0]}
+	s.parent, _ = strconv.Atoi(fields[1])
+	s.group, _ = strconv.Atoi(fields[2])
+	s.session, _ = strconv.Atoi(fields[3])
+	s.start, _ = strconv.ParseUint(fields[19], 10, 64)
+	return s
+}
+
+// ticks is how many of them are a second, for programs: USER_HZ on all of Linux.
+const ticks = 100
+
+func (s stat) started() time.Time {
+	var sinceBoot unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) != nil {
+		return time.Time{}
+	}
+	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks) //nolint:gosec // centuries
+	return time.Now().Add(-age)
+}
+
+// States of a thread.
+const (
+	stateSleeping = 'S'
+	stateStopped  = 'T'
+)
+
+// threadsAre reports whether all threads of a process are seen to be in a state.
+// One that is runnable, but may not run, because other processes do or its
+// container's share is used up, doesn't sleep.
+func threadsAre(state byte, pid int) bool {
+	threads, err := readDirectory("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		if parseStat(readProc(pid, "task/"+thread+"/stat")).state != state {
+			return false
+		}
+	}
+	return true
+}
+
+// mayHavePending reports whether a process may have a signal to take, by a status
+// of proc_pid_status(5).
+func mayHavePending(status string) bool {
+	seen := 0
+	for line := range strings.Lines(status) {
+		name, mask, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		seen++
+		if strings.Trim(mask, "0 \t\n") != "" {
+			return true
+		}
+	}
+	return seen < 2
+}
+
+// mayHavePrinted reports whether a process may have written anything, by an io of
+// proc_pid_io(5). What doesn't count is how threads of a Go program wake each other:
+// by writing 8 bytes at a time (eventfd(2)).
+func mayHavePrinted(io string) bool {
+	bytes, writes := -1, -1
+	for line := range strings.Lines(io) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case name == "wchar":
+			bytes = n
+		case name == "syscw":
+			writes = n
+		}
+	}
+	return bytes < 0 || writes < 0 || bytes != 8*writes
+}
+
+// processorTime is what a process has used, as precise as clock_getcpuclockid(3)
+// has it, and whether the kernel tells.
+func processorTime(pid int) (used time.Duration, known bool) {
+	const scheduler = 2
+	var clock unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|scheduler), &clock) //nolint:gosec // G115: process IDs have 22 bits
+	return time.Duration(clock.Nano()), err == nil
+}

@@ -1,0 +1,49 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// timedOutResult is what Tekton's entrypoint adds to a step's results when its own
+// timeout is up, by which the TaskRun's status says why it failed
+// (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/status.go).
+const timedOutResult = `{"key":"Reason","value":"TimeoutExceeded","type":3}`
+
+// leaveTimeoutResult adds that to the results which Tekton's entrypoint has left in a
+// file, if there is room for it. Results that it has compressed stay as they are.
+func leaveTimeoutResult(path string) {
+	if path == "" {
+		return
+	}
+	data, err := readFile(path, maxStatus)
+	results, isList := strings.CutSuffix(strings.TrimSpace(string(data)), "]")
+	switch {
+	case err == nil && len(data) == 0, err == unix.ENOENT, results == "[":
+		results = "["
+	case isList:
+		results += ","
+	default:
+		return
+	}
+	results += timedOutResult + "]\n"
+	if len(results) > maxStatus {
+		return
+	}
+	// In place: it may be a mount.
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
+	if err == nil {
+		err = writeAll(fd, []byte(results))
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		say("adding the timeout to the results in " + strconv.Quote(path) + ": " + err.Error())
+	}
+}
