@@ -114,14 +114,14 @@ func (h *held) advance(files await.Files, interval time.Duration) time.Duration 
 }
 
 // isUntouched reports whether nobody but us has had to do with the held command
-// since it was stopped: it is stopped still, hasn't run, has printed nothing that
-// would be printed twice, and has no signal to take.
+// since it was stopped: it is stopped still, hasn't run, and has no signal to take;
+// and whether it has written nothing, for a line would be printed twice.
 func (h *held) isUntouched() bool {
 	// A thread may use a little after its stop was told.
 	const little = 100 * time.Microsecond
 	used, known := processorTime(h.pid)
 	return known && used-h.used < little && threadsAre(stateStopped, h.pid) &&
-		!mayHavePrinted(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
+		!mayHaveWritten(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
 }
 
 // continueHeld continues the held command, stopped or not. If we were brought to

@@ -124,23 +124,15 @@ func mayHavePending(status string) bool {
 	return seen < 2
 }
 
-// mayHavePrinted reports whether a process may have written anything, by an io of
-// proc_pid_io(5). What doesn't count is how threads of a Go program wake each other:
-// by writing 8 bytes at a time (eventfd(2)).
-func mayHavePrinted(io string) bool {
-	bytes, writes := -1, -1
+// mayHaveWritten reports whether a process may have written anything, be it to its
+// output or to a file, by an io of proc_pid_io(5).
+func mayHaveWritten(io string) bool {
 	for line := range strings.Lines(io) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		n, err := strconv.Atoi(value)
-		switch {
-		case err != nil:
-		case name == "wchar":
-			bytes = n
-		case name == "syscw":
-			writes = n
+		if line == "wchar: 0\n" {
+			return false
 		}
 	}
-	return bytes < 0 || writes < 0 || bytes != 8*writes
+	return true
 }
 
 // processorTime is what a process has used, as precise as clock_getcpuclockid(3)

@@ -7,7 +7,6 @@ package supervisor
 
 import (
 	"os"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -21,7 +20,6 @@ import (
 // to exit with. If that is to run a command, it returns only once that has
 // exited or could not be started; in mode exec, only in the latter case.
 func Main(args []string) int {
-	boundThreads()
 	args = args[min(1, len(args)):]
 	if len(args) > 0 {
 		if control := controlNamed(args[0]); control != nil {
@@ -51,16 +49,6 @@ func Main(args []string) int {
 	}
 	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait, opts.waitLimit)}
 	return s.run(argv)
-}
-
-// boundThreads has the runtime use as many threads as it would on a small node.
-// There is nothing to do side by side, but it would collect garbage on each
-// processor of the node, by threads that count against the pod's limit of processes.
-func boundThreads() {
-	const enough = 2
-	if runtime.GOMAXPROCS(0) > enough {
-		runtime.GOMAXPROCS(enough)
-	}
 }
 
 // A supervision is one run of a command, from the wait before it to what is

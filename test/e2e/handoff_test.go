@@ -171,8 +171,9 @@ func TestWhatAStepDoesToASharedHomeIsNotUndone(t *testing.T) {
 		script("configures", `sleep 3; grep -q helper ~/.gitconfig; echo "[user] email = ci@example.com" >> ~/.gitconfig`),
 		script("commits", "grep -q ci@example.com ~/.gitconfig"),
 	}
-	run := taskRun("home", spec)
-	run.Spec.ServiceAccountName = "git"
+	run, hooked := taskRun("home", spec), taskRun("home-hooked", spec)
+	// A hook has its turn all the same.
+	hooked.Annotations = map[string]string{"before-start.entrypointer.dev/step-commits": "grep -q ci@example.com /shared/home/.gitconfig"}
 	for _, namespace := range []string{both.plain, both.optedIn} {
 		_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "git", Annotations: map[string]string{"tekton.dev/git-0": "https://git.example.com"}},
@@ -185,11 +186,16 @@ func TestWhatAStepDoesToASharedHomeIsNotUndone(t *testing.T) {
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	both.start(t, run)
-	require.Contains(t, flagsBeforeCommand(steps(podOfTaskRun(t, both.optedIn, run.Name))[1]), "-wait-unless-shared=HOME")
-	plain, wrapped := both.end(t, run.Name)
-	require.Equal(t, plain, wrapped)
-	require.Equal(t, corev1.ConditionTrue, wrapped.Succeeded, "%+v", wrapped)
+	for _, run := range []*pipelinev1.TaskRun{run, hooked} {
+		run.Spec.ServiceAccountName = "git"
+		both.start(t, run)
+		require.Contains(t, flagsBeforeCommand(steps(podOfTaskRun(t, both.optedIn, run.Name))[1]), "-wait-unless-shared=HOME")
+	}
+	for _, run := range []*pipelinev1.TaskRun{run, hooked} {
+		plain, wrapped := both.end(t, run.Name)
+		require.Equal(t, plain, wrapped)
+		require.Equal(t, corev1.ConditionTrue, wrapped.Succeeded, "%+v", wrapped)
+	}
 }
 
 func TestAStepRunsOrNotByTheResultOfTheOneBefore(t *testing.T) {
