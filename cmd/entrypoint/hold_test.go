@@ -223,6 +223,18 @@ func TestACommandThatEndsWhileItIsHeldIsWaitedForNoLonger(t *testing.T) {
 	require.Equal(t, 137, p.end())
 }
 
+// TestAPauseAfterACommandThatEndedWhileItWasHeldEnds: no signal is the command's any
+// more.
+func TestAPauseAfterACommandThatEndedWhileItWasHeldEnds(t *testing.T) {
+	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
+		p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=/nowhere", "-pause=after-failure", "--", "sh", "-c", "exit 3"})
+		require.Contains(t, p.line(), "paused after-failure")
+		p.send(release)
+		require.Equal(t, 3, p.end())
+		require.Empty(t, p.lines)
+	}
+}
+
 func TestACommandThatIsNotThereIsNotHeld(t *testing.T) {
 	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + t.TempDir() + "/none", "--", "/missing"})
 	require.Equal(t, 127, got.Code)

@@ -229,6 +229,21 @@ func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 	require.Contains(t, string(said), `"reason":"Timeout","exitCode":124,"message":"the command timed out`)
 }
 
+// TestAPauseAfterACommandThatCannotBeEndedEnds: no signal is the command's any more.
+func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
+	needRoot(t, "a file that makes its process root's")
+	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
+		p := begin(t, []string{entrypoint, "-timeout=200ms", "-grace-period=50ms", "-pause=after-failure", "--", raising(t), "raise"}, asUser(65534))
+		p.expect("raised")
+		require.Contains(t, p.line(), "it can't be ended: operation not permitted")
+		require.Contains(t, p.line(), "paused after-failure")
+		command := childOf(t, p.Process.Pid)
+		p.send(release)
+		require.Equal(t, 124, p.end())
+		require.NoError(t, syscall.Kill(command, syscall.SIGKILL))
+	}
+}
+
 // TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs, in a pod whose
 // containers share a process namespace: the command, or us and so the command.
 func TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs(t *testing.T) {

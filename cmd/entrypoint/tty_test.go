@@ -253,6 +253,17 @@ func TestCtrlZUnderAShell(t *testing.T) {
 	}
 }
 
+// TestWhatWeSayFromBehindIsPrinted where the terminal stops those in the background
+// that write to it.
+func TestWhatWeSayFromBehindIsPrinted(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash, whose job control this is about")
+	}
+	c := onConsole(t, []string{"bash", "-c", `stty -echo tostop; set -m; "$@"; echo ended-$?`, "bash", entrypoint, "-timeout=200ms", "--", "sleep", "60"})
+	c.waitFor("ended-124")
+	require.Contains(t, c.text(), "the command timed out after 200ms")
+}
+
 func TestWindowSize(t *testing.T) {
 	script := "trap 'stty size | tr \" \" x' WINCH; echo ready; while ! read x; do :; done"
 	consoles(t, script, func(t *testing.T, c *console) {

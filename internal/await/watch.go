@@ -51,7 +51,7 @@ func (d *directory) arm() {
 			return
 		}
 		d.fd = fd
-		// One that is never forwarded to a command, and doesn't queue up.
+		// One that tells of changes anyway, and doesn't queue up.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGCHLD)); err != nil {
 			d.close()
 			return

@@ -53,7 +53,9 @@ func report(err error) int {
 // say writes to stderr what is ours to say, in one write so that lines of
 // several processes don't mix.
 func say(line string) {
-	// There is nobody left to tell when stderr can't be written.
-	_, err := syscall.Write(2, []byte("entrypointer: "+line+"\n"))
-	disown(err)
+	fromBehind(func() { // it may be a terminal (stty tostop)
+		// There is nobody left to tell when stderr can't be written.
+		_, err := syscall.Write(2, []byte("entrypointer: "+line+"\n"))
+		disown(err)
+	})
 }

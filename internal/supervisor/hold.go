@@ -137,8 +137,10 @@ func (s *supervision) continueHeld() {
 func (s *supervision) dropHeld() error {
 	p := s.held.process
 	s.held = held{}
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	if !p.ended {
+		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
 	return s.until(func() time.Duration {
 		if p.ended {
 			return done

@@ -71,7 +71,10 @@ func (s *supervision) tellRefused() {
 			continue
 		}
 		s.told[n] = true
-		s.message = "forwarding " + signalName(sig) + " to the command: " + err.Error() + ": " + otherUser
+		s.message = "forwarding " + signalName(sig) + " to the command: " + err.Error()
+		if err == syscall.EPERM {
+			s.message += ": " + otherUser
+		}
 		say(s.message)
 		s.report(s.phase)
 	}

@@ -104,6 +104,7 @@ func (s *supervision) supervise(argv, env []string) error {
 		}
 		return pause
 	})
+	stopForwarding(command.pid) // also if it couldn't be ended
 	if err != nil {
 		return err
 	}
@@ -136,6 +137,9 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 			s.started = time.Time{}
 			return nil, err
 		}
+	}
+	if command.ended {
+		return command, nil // while it was held: its ID may be another process's
 	}
 	forwardSignals(command.pid)
 	if s.held.process != nil {

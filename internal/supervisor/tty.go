@@ -81,10 +81,15 @@ func orphaned() bool {
 	return true
 }
 
-// setForeground is tcsetpgrp(3). The kernel answers a caller from the
-// background, which we are once the child has the terminal, with SIGTTOU,
-// unless that is blocked.
+// setForeground is tcsetpgrp(3).
 func (t terminal) setForeground(pgrp int) {
+	fromBehind(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
+}
+
+// fromBehind does something with the terminal. The kernel answers a caller from the
+// background, which we are once the child has the terminal, with SIGTTOU, unless that
+// is blocked; our handler for it would return, and the call be tried again, for ever.
+func fromBehind(do func()) {
 	runtime.LockOSThread() // the mask is the thread's
 	defer runtime.UnlockOSThread()
 	var ttou, old unix.Sigset_t
@@ -92,6 +97,6 @@ func (t terminal) setForeground(pgrp int) {
 	if unix.PthreadSigmask(unix.SIG_BLOCK, &ttou, &old) != nil {
 		return
 	}
-	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp)
+	do()
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
 }
