@@ -27,7 +27,7 @@ func main() {
 	log.SetPrefix("bench: ")
 	update := flag.Bool("update", false, "write the table into docs/benchmarks.md")
 	turns := flag.Int("turns", 500, "how often to measure what takes milliseconds")
-	idle := flag.Duration("idle", 150*time.Second, "how long to watch them idle: a Go runtime collects garbage after two minutes")
+	idle := flag.Duration("idle", time.Minute, "how long to watch them idle")
 	flag.Parse()
 	if err := run(*turns, *idle, *update); err != nil {
 		log.Fatal(err)
