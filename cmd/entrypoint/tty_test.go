@@ -222,9 +222,7 @@ func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
 // TestCtrlZUnderAShell stops and resumes a job. The shell on the console is
 // bash, for its job control in scripts.
 func TestCtrlZUnderAShell(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash, whose job control this is about")
-	}
+	needBash(t)
 	job := []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 6"}
 	for _, c := range []struct {
 		name string
@@ -253,12 +251,18 @@ func TestCtrlZUnderAShell(t *testing.T) {
 	}
 }
 
-// TestWhatWeSayFromBehindIsPrinted where the terminal stops those in the background
-// that write to it.
-func TestWhatWeSayFromBehindIsPrinted(t *testing.T) {
+// needBash skips a test of the job control that bash has in scripts.
+func needBash(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash, whose job control this is about")
 	}
+}
+
+// TestWhatWeSayFromBehindIsPrinted where the terminal stops those in the background
+// that write to it.
+func TestWhatWeSayFromBehindIsPrinted(t *testing.T) {
+	needBash(t)
 	c := onConsole(t, []string{"bash", "-c", `stty -echo tostop; set -m; "$@"; echo ended-$?`, "bash", entrypoint, "-timeout=200ms", "--", "sleep", "60"})
 	c.waitFor("ended-124")
 	require.Contains(t, c.text(), "the command timed out after 200ms")
