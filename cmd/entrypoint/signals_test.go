@@ -41,12 +41,31 @@ func forwardable() (list []syscall.Signal) {
 
 // waitForSignals is a shell command that says that it is ready and has nothing
 // to do but run traps, see listening.
-const waitForSignals = "echo ready; while ! read x; do :; done"
+const waitForSignals = "echo ready; while :; do read x; done"
 
-// listening gives a command a stdin on which nothing comes but traps.
+// listening gives a command a stdin of empty lines. A signal ends the shell's
+// read, but one that comes just before it does not: without a line, its trap
+// would have to wait for another signal.
 func listening(t testing.TB) func(*exec.Cmd) {
 	t.Helper()
-	return func(cmd *exec.Cmd) { cmd.Stdin = silence(t) }
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			if _, err := write.Write([]byte("\n")); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = write.Close()
+		<-ended
+		_ = read.Close()
+	})
+	return func(cmd *exec.Cmd) { cmd.Stdin = read }
 }
 
 // echo is a shell command that prints the number of each signal that it gets. It
