@@ -15,6 +15,7 @@ import (
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/webhook"
 	knativecertificates "knative.dev/pkg/webhook/certificates"
@@ -51,6 +52,7 @@ func main() {
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",
 	})
+	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
 	// It parses the flags, so it comes before they are read.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
 	for _, image := range []string{images.Copier, images.Entrypoint} {

@@ -30,6 +30,8 @@ import (
 const (
 	// headerTimeout is what a client may take to send the header of a request.
 	headerTimeout = time.Minute
+	// maxHeader is how long it may be, in bytes: knative.dev/pkg logs all of it.
+	maxHeader = 16 << 10
 	// lastAnswers is what the last requests may take that are under way: the
 	// longest that an API server waits for one of our webhooks.
 	lastAnswers = 10 * time.Second
@@ -62,6 +64,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         s.TLS,
 		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
+		MaxHeaderBytes:    maxHeader,
 		// No HTTP/2: API servers don't speak it to webhooks, and others could
 		// open any number of streams.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},

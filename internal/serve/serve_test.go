@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +140,19 @@ func TestARequestThatIsUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
 	close(answer)
 	require.NoError(t, <-answered)
 	require.NoError(t, <-r.ended)
+}
+
+// All of it would be in the log.
+func TestALongHeaderIsRefused(t *testing.T) {
+	r := run(t, time.Millisecond, never, ok)
+	for agent, want := range map[string]int{
+		strings.Repeat("x", maxHeader/2): http.StatusOK,
+		strings.Repeat("x", maxHeader*2): http.StatusRequestHeaderFieldsTooLarge,
+	} {
+		status, _, err := r.get(agent)
+		require.NoError(t, err)
+		require.Equal(t, want, status)
+	}
 }
 
 func TestAClientThatSpeaksNoTLSIsNoError(t *testing.T) {

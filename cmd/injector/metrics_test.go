@@ -1,0 +1,88 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admission/v1"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/webhook"
+)
+
+// admitsAll is a webhook that has nothing against anything.
+type admitsAll struct{}
+
+// Path implements webhook.AdmissionController.
+func (admitsAll) Path() string { return "/all" }
+
+// Admit implements webhook.AdmissionController.
+func (admitsAll) Admit(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Allowed: true}
+}
+
+// labelsAfter has the labels of every series of knative.dev/pkg's own metrics
+// after these requests.
+func labelsAfter(t *testing.T, requests ...string) (series []attribute.Set) {
+	t.Helper()
+	reader := metric.NewManualReader()
+	provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithView(webhookMetrics()))
+	server, err := webhook.New(webhook.WithOptions(logging.WithLogger(t.Context(), zap.NewNop().Sugar()), webhook.Options{MeterProvider: provider}), []any{admitsAll{}})
+	require.NoError(t, err)
+	server.InformersHaveSynced()
+	for _, request := range requests {
+		answer := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/all", strings.NewReader(`{"request":{"uid":"u",`+request+`}}`))
+		r.Header.Set("Content-Type", "application/json")
+		server.ServeHTTP(answer, r)
+		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
+	}
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			for _, point := range m.Data.(metricdata.Histogram[float64]).DataPoints {
+				series = append(series, point.Attributes)
+			}
+		}
+	}
+	return series
+}
+
+func TestWhatAForeignPodPostsMakesNoLabels(t *testing.T) {
+	var requests []string
+	for i := 100; i < 200; i++ {
+		requests = append(requests, fmt.Sprintf(
+			`"kind":{"group":"g%[1]d","version":"v%[1]d","kind":"K%[1]d"},"subResource":"s%[1]d","operation":"O%[1]d"`, i))
+	}
+	series := labelsAfter(t, requests...)
+	require.Len(t, series, 1)
+	for _, label := range series[0].ToSlice() {
+		require.NotContains(t, webhookLabels, label.Key)
+	}
+}
+
+func TestWhatAnAPIServerAsksAboutIsInTheLabels(t *testing.T) {
+	series := labelsAfter(t,
+		`"kind":{"version":"v1","kind":"Pod"},"operation":"CREATE"`,
+		`"kind":{"version":"v1","kind":"Namespace"},"operation":"UPDATE","subResource":"status"`,
+		`"kind":{"version":"v1","kind":"ConfigMap"},"operation":"DELETE"`,
+	)
+	require.Len(t, series, 3)
+	for _, labels := range series {
+		for key := range webhookLabels {
+			require.True(t, labels.HasValue(key), "%s in %v", key, labels.ToSlice())
+		}
+	}
+}
