@@ -36,6 +36,7 @@ help:
 	@echo 'make bench-handoff     the second of them alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
 	@echo 'make equality  Tekton'\''s own examples with and without; ARGS=-update writes the table in README.md'
+	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
@@ -57,6 +58,15 @@ unit:
 	CGO_ENABLED=1 go test -race -vet=off ./...
 	cd test/cluster && go test -vet=off . ./internal/...
 	cd test/validation && go test -vet=off .
+
+# Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the
+# supervisor, the tests that start processes are in cmd/entrypoint, and don't count.
+PACKAGES ?= ./pkg/pod ./pkg/lookup ./internal/namespaces ./internal/config ./internal/supervisor
+
+.PHONY: mutants
+mutants: $(GREMLINS)
+	@set -e; for package in $(PACKAGES); do \
+		$(GREMLINS) unleash --invert-logical --output-statuses lt --timeout-coefficient 3 $$package; done
 
 .PHONY: e2e
 e2e: deploy fixtures

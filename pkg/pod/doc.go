@@ -32,4 +32,11 @@
 // replaces CMD, and setting command drops CMD as well. The kubelet expands
 // $(VAR) in command and args, but never in what comes from the image, so each
 // $ of a token that we bring from the image is doubled.
+//
+// # Names and paths
+//
+// The names of the volume and the init container, the path of the entrypoint and
+// the prefix of the annotations are constants. An injector recognises what another
+// one has done by them, such as another release: two with names of their own
+// would wrap a pod twice.
 package pod
