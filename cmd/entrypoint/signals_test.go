@@ -54,7 +54,7 @@ func listening(t testing.TB) func(*exec.Cmd) {
 	go func() {
 		defer close(ended)
 		for {
-			if _, err := write.Write([]byte("\n")); err != nil {
+			if _, err := write.WriteString("\n"); err != nil {
 				return
 			}
 			time.Sleep(20 * time.Millisecond)
