@@ -1,0 +1,192 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api is the HTTP API of the log service: the one that the RFC "Entrypoint
+// injection and tenant pod logging" describes, and what it needs beyond that.
+// openapi.yaml describes it.
+//
+// Replicas share nothing but the streams, so a client may send each request to
+// another. Every request can be repeated.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// A Pod is one that a token belongs to.
+type Pod struct{ Namespace, Name, UID string }
+
+// What the identity of a client comes to.
+var (
+	ErrUnauthenticated = errors.New("the token isn't one of a pod, for this service, that is valid")
+	ErrForbidden       = errors.New("whose token this is may not read logs of that pod")
+)
+
+// An Authenticator knows whose a token is. Other errors than those above mean
+// that it can't tell at the moment.
+type Authenticator interface {
+	// Writer is the pod that a token belongs to, or ErrUnauthenticated.
+	Writer(ctx context.Context, token string) (Pod, error)
+	// Reader returns nil if whose token this is may read the logs of a pod, or
+	// ErrUnauthenticated or ErrForbidden.
+	Reader(ctx context.Context, token, namespace, pod string) error
+}
+
+const (
+	// bytesAtOnce bounds the bodies that are being read and stored, in bytes: of a
+	// body there are two copies, and its compressed one.
+	bytesAtOnce = 32 << 20
+	// maxDocument is the longest JSON document, in bytes.
+	maxDocument = 16 << 10
+	// maxAppend is the longest body without a Content-Range, in bytes.
+	maxAppend = 4 * streams.MaxWrite
+	// retryAfter is in seconds.
+	retryAfter = "1"
+	// followEvery is how often a stream is looked at that somebody follows.
+	followEvery = 500 * time.Millisecond
+)
+
+// A Server answers requests.
+type Server struct {
+	streams *streams.Store
+	who     Authenticator
+	logger  *slog.Logger
+	room    *semaphore.Weighted
+	// answers are looked up once: a source doesn't change.
+	sources *sources
+}
+
+// New returns a server of streams.
+func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
+	return &Server{streams: store, who: who, logger: logger, room: semaphore.NewWeighted(bytesAtOnce), sources: newSources(store)}
+}
+
+// Handler has the paths of the API.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /logs", s.answering(s.create))
+	mux.Handle("GET /logs/{id}", s.answering(s.state))
+	mux.Handle("GET /logs/{id}/data", s.answering(s.read))
+	mux.Handle("POST /logs/{id}/data", s.answering(s.appendData))
+	mux.Handle("PATCH /logs/{id}/data", s.answering(s.patchData))
+	mux.Handle("POST /logs/{id}/markers", s.answering(s.mark))
+	return mux
+}
+
+// A problem is an answer that isn't what the client wanted.
+type problem struct {
+	status int
+	text   string
+	// again asks the client to come again.
+	again bool
+}
+
+// Error implements error.
+func (p *problem) Error() string { return p.text }
+
+func refused(status int, text string) error { return &problem{status: status, text: text} }
+
+// answering turns an error into an answer.
+func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := handle(w, r)
+		if err == nil || r.Context().Err() != nil {
+			return
+		}
+		p := problemOf(err)
+		if p.status >= http.StatusInternalServerError {
+			s.logger.Error("A request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		}
+		if p.again {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		if p.status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		answer(w, p.status, map[string]string{"error": p.text})
+	})
+}
+
+func problemOf(err error) *problem {
+	var p *problem
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &tooLong):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: "the body is too long"}
+	case errors.Is(err, streams.ErrNoStream):
+		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
+	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
+		return &problem{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, ErrUnauthenticated):
+		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
+	case errors.Is(err, ErrForbidden):
+		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
+	default: // which may have paths of the storage, and words of the API server
+		return &problem{status: http.StatusServiceUnavailable, text: "the log service can't do that at the moment", again: true}
+	}
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client has gone
+}
+
+// token is the bearer token of a request.
+func token(r *http.Request) (string, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", ErrUnauthenticated
+	}
+	return token, nil
+}
+
+// writer is the pod that sends a request.
+func (s *Server) writer(r *http.Request) (Pod, error) {
+	token, err := token(r)
+	if err != nil {
+		return Pod{}, err
+	}
+	return s.who.Writer(r.Context(), token)
+}
+
+// writable is the stream of a request, if the pod that sends it is the one whose
+// it is. Another pod doesn't learn that there is such a stream.
+func (s *Server) writable(r *http.Request) (id string, err error) {
+	pod, err := s.writer(r)
+	if err != nil {
+		return "", err
+	}
+	id = r.PathValue("id")
+	source, err := s.sources.of(r.Context(), id)
+	if err == nil && (source.Namespace != pod.Namespace || source.PodUID != pod.UID) {
+		err = streams.ErrNoStream
+	}
+	return id, err
+}
+
+// readable is the stream of a request, if its client may read it.
+func (s *Server) readable(r *http.Request) (id string, err error) {
+	token, err := token(r)
+	if err != nil {
+		return "", err
+	}
+	id = r.PathValue("id")
+	source, err := s.sources.of(r.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	return id, s.who.Reader(r.Context(), token, source.Namespace, source.Pod)
+}

@@ -1,0 +1,406 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// everybody is who there is. The API server's part is none of this package's.
+type everybody struct{ unreachable bool }
+
+var pods = map[string]Pod{
+	"token-of-a": {Namespace: "tenant", Name: "a", UID: "uid-a"},
+	"token-of-b": {Namespace: "tenant", Name: "b", UID: "uid-b"},
+}
+
+// Writer implements Authenticator.
+func (e *everybody) Writer(_ context.Context, token string) (Pod, error) {
+	if e.unreachable {
+		return Pod{}, fmt.Errorf("asking the API server: %w", io.ErrUnexpectedEOF)
+	}
+	pod, known := pods[token]
+	if !known {
+		return Pod{}, ErrUnauthenticated
+	}
+	return pod, nil
+}
+
+// Reader implements Authenticator.
+func (e *everybody) Reader(_ context.Context, token, namespace, pod string) error {
+	switch {
+	case token == "token-of-a-stranger":
+		return ErrForbidden
+	case token != "token-of-the-tenant" || namespace != "tenant":
+		return ErrUnauthenticated
+	}
+	return nil
+}
+
+// A service is one or more replicas on one directory.
+type service struct {
+	t        *testing.T
+	who      *everybody
+	servers  []*Server
+	replicas []*httptest.Server
+	next     int
+}
+
+func serve(t *testing.T, replicas int) *service {
+	t.Helper()
+	s, directory := &service{t: t, who: &everybody{}}, t.TempDir()
+	for range replicas {
+		files, err := storage.OpenFiles(directory)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, files.Close()) })
+		store, err := streams.Open(t.Context(), files)
+		require.NoError(t, err)
+		server := New(store, s.who, slog.New(slog.DiscardHandler))
+		s.servers = append(s.servers, server)
+		s.replicas = append(s.replicas, httptest.NewServer(server.Handler()))
+		t.Cleanup(s.replicas[len(s.replicas)-1].Close)
+	}
+	return s
+}
+
+// request is sent to each replica in turn.
+func (s *service) request(method, path, token, body string, headers ...string) *http.Request {
+	s.t.Helper()
+	s.next++
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.replicas[s.next%len(s.replicas)].URL+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+// An answer is a response that was read.
+type received struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (s *service) do(method, path, token, body string, headers ...string) received {
+	s.t.Helper()
+	response, err := http.DefaultClient.Do(s.request(method, path, token, body, headers...))
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	all, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return received{response.StatusCode, response.Header, string(all)}
+}
+
+func (s *service) accepted(method, path, body string, headers ...string) {
+	s.t.Helper()
+	got := s.do(method, path, "token-of-a", body, headers...)
+	require.Equal(s.t, http.StatusAccepted, got.status, got.body)
+}
+
+// stream makes one, and returns its path.
+func (s *service) stream(name string) (path string) {
+	s.t.Helper()
+	got := s.do(http.MethodPost, "/logs", "token-of-a", fmt.Sprintf(`{"name":%q}`, name))
+	require.Equal(s.t, http.StatusOK, got.status, got.body)
+	var answer struct{ ID, Name string }
+	require.NoError(s.t, json.Unmarshal([]byte(got.body), &answer))
+	require.Equal(s.t, name, answer.Name)
+	return "/logs/" + answer.ID
+}
+
+func (s *service) text(path string) string {
+	s.t.Helper()
+	got := s.do(http.MethodGet, path+"/data", "token-of-the-tenant", "")
+	require.Equal(s.t, http.StatusOK, got.status, got.body)
+	return got.body
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+// To the letter, by one replica and by three.
+func TestWhatTheRFCSays(t *testing.T) {
+	for _, replicas := range []int{1, 3} {
+		s := serve(t, replicas)
+		stdout, stderr := s.stream("stdout"), s.stream("stderr")
+		require.NotEqual(t, stdout, stderr)
+		require.NotContains(t, stdout, "stdout")
+
+		s.accepted(http.MethodPost, stdout+"/data", "hello ", "Content-Type", "application/octet-stream")
+		s.accepted(http.MethodPost, stdout+"/data", zipped(t, "world\n"), "Content-Type", "application/octet-stream", "Content-Encoding", "gzip")
+		require.Equal(t, "hello world\n", s.text(stdout))
+
+		s.accepted(http.MethodPatch, stderr+"/data", "third", "Content-Range", "bytes 11-15/*")
+		s.accepted(http.MethodPatch, stderr+"/data", zipped(t, "first"), "Content-Range", "bytes 0-4/*", "Content-Encoding", "gzip")
+		s.accepted(http.MethodPost, stderr+"/markers", `{"range": "bytes 5-10/*", "markers": ["dropped"]}`)
+		require.Equal(t, "first\n[entrypointer: 6 bytes were dropped]\nthird", s.text(stderr))
+	}
+}
+
+func TestARequestCanBeRepeated(t *testing.T) {
+	s := serve(t, 3)
+	path := s.stream("stdout")
+	for range 4 {
+		require.Equal(t, path, s.stream("stdout"))
+		s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/*")
+		s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 5-5/*","markers":["dropped"]}`)
+		s.accepted(http.MethodPatch, path+"/data", "world", "Content-Range", "bytes 6-10/11")
+		s.accepted(http.MethodPatch, path+"/data", "", "Content-Range", "bytes */11")
+	}
+	got := s.do(http.MethodGet, path, "token-of-the-tenant", "")
+	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"name":"stdout","namespace":"tenant","pod":"a","container":"",
+		"stored":["0-4","6-10"],"dropped":["5-5"],"missing":[],"total":11,"complete":true}`, strings.TrimPrefix(path, "/logs/")), got.body)
+}
+
+func TestTheStreamsOfTwoLivesOfAContainerAreTwo(t *testing.T) {
+	s := serve(t, 1)
+	paths := map[string]bool{}
+	for _, body := range []string{
+		`{"name":"stdout"}`, `{"name":"stdout","container":"x"}`, `{"name":"stdout","container":"x","start":"1"}`, `{"name":"stdout","container":"x","start":"2"}`,
+	} {
+		paths[s.do(http.MethodPost, "/logs", "token-of-a", body).body] = true
+	}
+	require.Len(t, paths, 4)
+}
+
+func TestAPodWritesItsOwnStreamsOnly(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	for _, write := range []struct{ method, path, body string }{
+		{http.MethodPost, path + "/data", "x"}, {http.MethodPatch, path + "/data", "x"},
+		{http.MethodPost, path + "/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`},
+	} {
+		other := s.do(write.method, write.path, "token-of-b", write.body, "Content-Range", "bytes 0-0/*")
+		none := s.do(write.method, strings.Replace(write.path, path, "/logs/"+strings.Repeat("0", 32), 1), "token-of-b", write.body, "Content-Range", "bytes 0-0/*")
+		require.Equal(t, http.StatusNotFound, other.status)
+		require.Equal(t, none.body, other.body, "it doesn't learn that there is one")
+		for _, token := range []string{"", "token-of-the-tenant", "x"} {
+			got := s.do(write.method, write.path, token, write.body, "Content-Range", "bytes 0-0/*")
+			require.Equal(t, http.StatusUnauthorized, got.status)
+			require.Equal(t, "Bearer", got.header.Get("WWW-Authenticate"))
+		}
+	}
+	require.Empty(t, s.text(path))
+}
+
+func TestOnlyWhoMayReadThePodsLogsReads(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	for token, want := range map[string]int{
+		"": http.StatusUnauthorized, "x": http.StatusUnauthorized, "token-of-a": http.StatusUnauthorized,
+		"token-of-a-stranger": http.StatusForbidden, "token-of-the-tenant": http.StatusOK,
+	} {
+		require.Equal(t, want, s.do(http.MethodGet, path, token, "").status, token)
+		require.Equal(t, want, s.do(http.MethodGet, path+"/data", token, "").status, token)
+	}
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	s.accepted(http.MethodPatch, s.stream("ended")+"/data", "x", "Content-Range", "bytes 0-0/1")
+	long := strings.Repeat("x", streams.MaxWrite+1)
+	for name, test := range map[string]struct {
+		method, path, body string
+		headers            []string
+		status             int
+		says               string
+	}{
+		"no JSON":              {http.MethodPost, "/logs", "stdout", nil, 400, "as JSON"},
+		"no name":              {http.MethodPost, "/logs", "{}", nil, 400, `"name" is missing`},
+		"a long name":          {http.MethodPost, "/logs", `{"name":"` + strings.Repeat("x", 254) + `"}`, nil, 400, "253 bytes at most"},
+		"a long document":      {http.MethodPost, "/logs", `{"name":"` + strings.Repeat("x", maxDocument) + `"}`, nil, 413, "too long"},
+		"no such stream":       {http.MethodPost, "/logs/x/data", "x", nil, 404, "POST /logs"},
+		"another type":         {http.MethodPost, path + "/data", "x", []string{"Content-Type", "text/plain"}, 415, "application/octet-stream"},
+		"another encoding":     {http.MethodPost, path + "/data", "x", []string{"Content-Encoding", "zstd"}, 415, "only gzip"},
+		"no gzip":              {http.MethodPost, path + "/data", "x", []string{"Content-Encoding", "gzip"}, 400, "reading the body"},
+		"too much":             {http.MethodPost, path + "/data", strings.Repeat("x", maxAppend+1), nil, 413, "too long"},
+		"a bomb":               {http.MethodPost, path + "/data", zipped(t, strings.Repeat("x", maxAppend+1)), []string{"Content-Encoding", "gzip"}, 413, "too long"},
+		"no range":             {http.MethodPatch, path + "/data", "x", nil, 400, "bytes 0-5/*"},
+		"another unit":         {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "lines 0-0/*"}, 400, "bytes 0-5/*"},
+		"less than it says":    {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 0-1/*"}, 400, "the body has 1 bytes, its Content-Range 2"},
+		"more than it says":    {http.MethodPatch, path + "/data", "xxx", []string{"Content-Range", "bytes 0-1/*"}, 413, "too long"},
+		"a range too long":     {http.MethodPatch, path + "/data", long, []string{"Content-Range", fmt.Sprintf("bytes 0-%d/*", len(long)-1)}, 413, "in parts"},
+		"no marker":            {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*"}`, nil, 400, `the only one is "dropped"`},
+		"an unknown marker":    {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*","markers":["x"]}`, nil, 400, `the only one is "dropped"`},
+		"a marker of no range": {http.MethodPost, path + "/markers", `{"range":"0-1","markers":["dropped"]}`, nil, 400, "bytes 0-5/*"},
+		"after its end":        {http.MethodPatch, s.stream("ended") + "/data", "x", []string{"Content-Range", "bytes 1-1/*"}, 409, "ended before"},
+		"two ends":             {http.MethodPatch, s.stream("ended") + "/data", "", []string{"Content-Range", "bytes */2"}, 409, "another length"},
+	} {
+		got := s.do(test.method, test.path, "token-of-a", test.body, test.headers...)
+		require.Equal(t, test.status, got.status, "%s: %s", name, got.body)
+		require.Contains(t, strings.ReplaceAll(got.body, `\"`, `"`), test.says, name)
+		require.Empty(t, got.header.Get("Retry-After"), name)
+	}
+	for query, says := range map[string]string{"?from=x": "a number of bytes", "?from=-1": "a number of bytes", "?follow=yes": "true or false"} {
+		got := s.do(http.MethodGet, path+"/data"+query, "token-of-the-tenant", "")
+		require.Equal(t, http.StatusBadRequest, got.status, query)
+		require.Contains(t, got.body, says)
+	}
+}
+
+func TestWhoeverComesTooSoonIsAskedToComeAgain(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	require.True(t, s.servers[0].room.TryAcquire(bytesAtOnce))
+	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
+	require.Equal(t, http.StatusTooManyRequests, got.status)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
+	s.servers[0].room.Release(bytesAtOnce)
+	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
+	require.True(t, s.servers[0].room.TryAcquire(bytesAtOnce), "all room is given back")
+}
+
+func TestWhileTheAPIServerIsAwayClientsComeAgain(t *testing.T) {
+	s := serve(t, 1)
+	s.who.unreachable = true
+	got := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout"}`)
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.NotContains(t, got.body, "API server")
+}
+
+func TestAStreamIsFollowedAtAnyReplica(t *testing.T) {
+	s := serve(t, 3)
+	path := s.stream("stdout")
+	r := s.request(http.MethodGet, path+"/data?follow=true", "token-of-the-tenant", "")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	for i := range 5 {
+		s.accepted(http.MethodPatch, path+"/data", fmt.Sprint(i), "Content-Range", fmt.Sprintf("bytes %d-%d/*", i, i))
+		got := make([]byte, 1)
+		_, err := io.ReadFull(response.Body, got)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(i), string(got))
+	}
+	s.accepted(http.MethodPatch, path+"/data", "", "Content-Range", "bytes */5")
+	rest, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+}
+
+func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
+	s := serve(t, 2)
+	path := s.stream("stdout")
+	s.accepted(http.MethodPatch, path+"/data", "ab", "Content-Range", "bytes 0-1/*")
+	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 2-4/*","markers":["dropped"]}`)
+	s.accepted(http.MethodPatch, path+"/data", "f", "Content-Range", "bytes 6-6/7")
+	want := []string{
+		"event: data\nid: 2\ndata: {\"data\":\"YWI=\",\"from\":0,\"to\":2}\n\n",
+		"event: dropped\nid: 5\ndata: {\"from\":2,\"to\":5}\n\n",
+		"event: missing\nid: 6\ndata: {\"from\":5,\"to\":6}\n\n",
+		"event: data\nid: 7\ndata: {\"data\":\"Zg==\",\"from\":6,\"to\":7}\n\n",
+		"event: end\ndata: {}\n\n",
+	}
+	for i, last := range []string{"", "2", "5", "6", "7"} {
+		got := s.do(http.MethodGet, path+"/data", "token-of-the-tenant", "", "Accept", events, "Last-Event-ID", last)
+		require.Equal(t, events, got.header.Get("Content-Type"))
+		require.Equal(t, strings.Join(want[i:], ""), got.body)
+	}
+}
+
+// A proxy sends requests twice and late, and kills replicas between the writing
+// and the answer.
+func TestWhateverHappensOnTheWayAReaderGetsAll(t *testing.T) {
+	s := serve(t, 3)
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		path := s.stream(fmt.Sprint("stdout", seed))
+		data := strings.Repeat("All work and no play makes Jack a dull boy.\n", 1+random.IntN(50))
+		var sends []func()
+		for from := 0; from < len(data); {
+			to := min(len(data), from+1+random.IntN(300))
+			at := []string{"Content-Range", fmt.Sprintf("bytes %d-%d/*", from, to-1)}
+			body := data[from:to]
+			if random.IntN(2) == 0 {
+				body, at = zipped(t, body), append(at, "Content-Encoding", "gzip")
+			}
+			for range 1 + random.IntN(3) {
+				sends = append(sends, func() { s.accepted(http.MethodPatch, path+"/data", body, at...) })
+			}
+			from = to - random.IntN(min(2, to-from))
+		}
+		random.Shuffle(len(sends), func(i, j int) { sends[i], sends[j] = sends[j], sends[i] })
+		for _, send := range sends {
+			send()
+		}
+		s.accepted(http.MethodPatch, path+"/data", "", "Content-Range", fmt.Sprintf("bytes */%d", len(data)))
+		require.Equal(t, data, s.text(path))
+	}
+}
+
+func TestAClientThatGoesEndsItsFollowing(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	ctx, cancel := context.WithCancel(t.Context())
+	response, err := http.DefaultClient.Do(s.request(http.MethodGet, path+"/data?follow=true", "token-of-the-tenant", "").WithContext(ctx))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	cancel()
+	closed := make(chan struct{})
+	go func() {
+		s.replicas[0].Close() // waits for requests
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the request is still being answered")
+	}
+}
+
+func FuzzContentRange(f *testing.F) {
+	for _, seed := range []string{"bytes 0-5/*", "bytes 5-5/6", "bytes */6", "bytes */*", "bytes -1-5/*", "bytes 0-9223372036854775807/*", "bytes 5-4/*"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		c, err := parseContentRange(value)
+		if err != nil {
+			return
+		}
+		require.GreaterOrEqual(t, c.From, int64(0))
+		require.GreaterOrEqual(t, c.To, c.From)
+		total, where := "*", "*"
+		if c.ends {
+			require.GreaterOrEqual(t, c.total, c.To)
+			total = fmt.Sprint(c.total)
+		}
+		if c.Len() > 0 {
+			where = fmt.Sprintf("%d-%d", c.From, c.To-1)
+		}
+		again, err := parseContentRange("bytes " + where + "/" + total)
+		require.NoError(t, err)
+		require.Equal(t, c, again)
+	})
+}

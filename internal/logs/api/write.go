@@ -1,0 +1,218 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+const (
+	// maxName bounds what a client calls things, in bytes.
+	maxName = 253
+	// dropped is the marker of bytes that will never come.
+	dropped = "dropped"
+)
+
+// A declaration is the body of POST /logs. The RFC has the name alone.
+type declaration struct {
+	Name      string `json:"name"`
+	Container string `json:"container"`
+	Start     string `json:"start"`
+}
+
+// create answers POST /logs.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
+	pod, err := s.writer(r)
+	if err != nil {
+		return err
+	}
+	var d declaration
+	if err := readJSON(w, r, &d); err != nil {
+		return err
+	}
+	if d.Name == "" {
+		return refused(http.StatusBadRequest, `"name" is missing: say what the stream is, such as stdout`)
+	}
+	for _, name := range []string{d.Name, d.Container, d.Start} {
+		if len(name) > maxName {
+			return refused(http.StatusBadRequest, fmt.Sprintf(`"name", "container" and "start" have %d bytes at most`, maxName))
+		}
+	}
+	id, err := s.streams.Create(r.Context(), streams.Source{
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name,
+	})
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, map[string]string{"id": id, "name": d.Name})
+	return nil
+}
+
+// readJSON reads a document of a client's.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDocument))
+	if err := decoder.Decode(into); err != nil {
+		var tooLong *http.MaxBytesError
+		if errors.As(err, &tooLong) {
+			return err
+		}
+		return refused(http.StatusBadRequest, fmt.Sprintf("reading the body as JSON: %v", err))
+	}
+	return nil
+}
+
+// appendData answers POST /logs/{id}/data.
+func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.writable(r)
+	if err != nil {
+		return err
+	}
+	data, release, err := s.body(w, r, maxAppend)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for len(data) > 0 {
+		piece := data[:min(len(data), streams.MaxWrite)]
+		if _, err := s.streams.Append(r.Context(), id, piece); err != nil {
+			return err
+		}
+		data = data[len(piece):]
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// patchData answers PATCH /logs/{id}/data.
+func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.writable(r)
+	if err != nil {
+		return err
+	}
+	at, err := parseContentRange(r.Header.Get("Content-Range"))
+	if err != nil {
+		return refused(http.StatusBadRequest, fmt.Sprintf("reading Content-Range: %v", err))
+	}
+	if at.Len() > streams.MaxWrite {
+		return refused(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, but at most %d are taken at a time: send them in parts", at.Len(), streams.MaxWrite))
+	}
+	data, release, err := s.body(w, r, at.Len())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if int64(len(data)) != at.Len() {
+		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(data), at.Len()))
+	}
+	if err := s.streams.Write(r.Context(), id, at.From, data); err != nil {
+		return err
+	}
+	if at.ends {
+		if err := s.streams.End(r.Context(), id, at.total); err != nil {
+			return err
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// body reads the bytes that a client sends, and takes room for them until they
+// are released. A body of more than most bytes is refused before the rest is read.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) (data []byte, release func(), err error) {
+	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
+		return nil, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
+	}
+	if !s.room.TryAcquire(most) {
+		return nil, nil, &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
+	}
+	release = func() { s.room.Release(most) }
+	if data, err = readBody(w, r, most); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return data, release, nil
+}
+
+// readBody unpacks a body of most bytes at most.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	var from io.Reader
+	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
+	case "", "identity":
+		from = http.MaxBytesReader(w, r.Body, most)
+	case "gzip":
+		// Whoever compresses has at least not made it longer, but for what gzip adds.
+		unpacked, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, most+most/100+1024))
+		if err != nil {
+			return nil, badBody(err)
+		}
+		from = unpacked
+	default:
+		return nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %.100q, but only gzip and identity are known", encoding))
+	}
+	// It becomes as long as what there is, not as what the client says.
+	var all bytes.Buffer
+	n, err := io.Copy(&all, io.LimitReader(from, most+1))
+	if err != nil {
+		return nil, badBody(err)
+	}
+	if n > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	return all.Bytes(), nil
+}
+
+func badBody(err error) error {
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return err
+	}
+	return refused(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
+}
+
+// marks is the body of POST /logs/{id}/markers.
+type marks struct {
+	Range   string   `json:"range"`
+	Markers []string `json:"markers"`
+}
+
+// mark answers POST /logs/{id}/markers. It is never asked to come again later
+// because there is too much to do: a marker is what a client sends that has given up.
+func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.writable(r)
+	if err != nil {
+		return err
+	}
+	var m marks
+	if err := readJSON(w, r, &m); err != nil {
+		return err
+	}
+	at, err := parseContentRange(m.Range)
+	if err != nil {
+		return refused(http.StatusBadRequest, fmt.Sprintf(`reading "range": %v`, err))
+	}
+	if len(m.Markers) != 1 || m.Markers[0] != dropped {
+		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
+	}
+	if at.Len() > 0 {
+		if err := s.streams.Drop(r.Context(), id, at.Range); err != nil {
+			return err
+		}
+	}
+	if at.ends {
+		if err := s.streams.End(r.Context(), id, at.total); err != nil {
+			return err
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}

@@ -1,0 +1,209 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// unfinished is the directory of files that have no key yet. No key begins so.
+const unfinished = "unfinished"
+
+// staleAfter is how old a file without a key is that a crash has left behind:
+// writing one takes milliseconds.
+const staleAfter = time.Hour
+
+// Files is a Bucket in a directory of a file system that has hard links, as ext4,
+// XFS and NFS do. A key is a path below it.
+type Files struct {
+	root *os.Root
+
+	mu      sync.Mutex
+	durable map[string]bool // directories that the disk knows
+}
+
+// maxDurable is how many of them are remembered; the others are synced again.
+const maxDurable = 10_000
+
+// OpenFiles opens a directory, which has to exist, and removes what crashes have
+// left there.
+func OpenFiles(directory string) (*Files, error) {
+	root, err := os.OpenRoot(directory)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of the logs: %w", err)
+	}
+	f := &Files{root: root, durable: map[string]bool{}}
+	if err := errors.Join(f.makeDirectory(unfinished), f.removeStale(time.Now())); err != nil {
+		return nil, fmt.Errorf("preparing the directory of the logs, %q: %w", directory, errors.Join(err, root.Close()))
+	}
+	return f, nil
+}
+
+// Close closes the directory.
+func (f *Files) Close() error { return f.root.Close() }
+
+func (f *Files) removeStale(now time.Time) error {
+	left, err := f.List(context.Background(), unfinished)
+	for _, o := range left {
+		if now.Sub(o.Written) > staleAfter {
+			err = errors.Join(err, f.Delete(context.Background(), path.Join(unfinished, o.Name)))
+		}
+	}
+	return err
+}
+
+// Create implements Bucket: the content gets its key, which is exclusive, when it
+// is on the disk.
+func (f *Files) Create(ctx context.Context, key string, content []byte) error {
+	if err := f.create(ctx, key, content); err != nil {
+		return fmt.Errorf("writing %q: %w", key, err)
+	}
+	return nil
+}
+
+func (f *Files) create(ctx context.Context, key string, content []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !fs.ValidPath(key) || key == "." {
+		return fs.ErrInvalid
+	}
+	if err := f.makeDirectory(path.Dir(key)); err != nil {
+		return err
+	}
+	temporary := path.Join(unfinished, rand.Text())
+	if err := f.write(temporary, content); err != nil {
+		return errors.Join(err, f.Delete(ctx, temporary))
+	}
+	err := f.root.Link(temporary, key)
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrExists
+	}
+	if err == nil {
+		err = f.sync(path.Dir(key))
+	}
+	return errors.Join(err, f.root.Remove(temporary))
+}
+
+// write writes a new file to the disk.
+func (f *Files) write(name string, content []byte) (err error) {
+	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := file.Write(content); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// sync has the disk know what is in a directory.
+func (f *Files) sync(directory string) (err error) {
+	d, err := f.root.Open(directory)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Sync()
+}
+
+// makeDirectory makes a directory and those above it durable.
+func (f *Files) makeDirectory(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.makeLocked(name)
+}
+
+func (f *Files) makeLocked(name string) error {
+	if name == "." || f.durable[name] {
+		return nil
+	}
+	above := path.Dir(name)
+	if err := f.makeLocked(above); err != nil {
+		return err
+	}
+	if err := f.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := f.sync(above); err != nil {
+		return err
+	}
+	if len(f.durable) >= maxDurable {
+		clear(f.durable)
+	}
+	f.durable[name] = true
+	return nil
+}
+
+// Read implements Bucket.
+func (f *Files) Read(ctx context.Context, key string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	content, err := f.root.ReadFile(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", key, err)
+	}
+	return content, nil
+}
+
+// List implements Bucket.
+func (f *Files) List(ctx context.Context, directory string) ([]Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d, err := f.root.Open(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %q: %w", directory, err)
+	}
+	defer d.Close()
+	var objects []Object
+	for {
+		entries, err := d.ReadDir(1024)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing %q: %w", directory, err)
+		}
+		for _, entry := range entries {
+			info, err := entry.Info()
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+				continue // it has just been deleted, or is a directory
+			}
+			if err != nil {
+				return nil, fmt.Errorf("listing %q: %w", directory, err)
+			}
+			objects = append(objects, Object{Name: info.Name(), Size: info.Size(), Written: info.ModTime()})
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Delete implements Bucket.
+func (f *Files) Delete(_ context.Context, key string) error {
+	if err := f.root.Remove(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("deleting %q: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package streams keeps what containers print, as streams of bytes, in objects
+// that any number of replicas write and read without a word between them.
+//
+// A stream is a directory of objects:
+//
+//	meta                     whose it is
+//	data/<from>-<len>        bytes, as a gzip member
+//	drop/<from>-<len>        bytes that will never come
+//	claim/<from>             length of what is appended there by a client that knows no offset
+//	end                      its length, when it is complete
+//
+// Offsets and lengths are hexadecimal, in bytes before compression. An object
+// that comes again has the same name, so a request can be repeated. Objects may
+// come in any order; what overlaps is settled when they are read (layout.go).
+package streams
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+// What a client can do wrong.
+var (
+	ErrNoStream = errors.New("there is no such stream")
+	ErrEnded    = errors.New("the stream ended before that byte")
+	ErrConflict = errors.New("the stream has another length")
+)
+
+// A Source is the one place that a stream comes from. Two streams never have the same.
+type Source struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	PodUID    string `json:"podUID"`
+	// Container and Start, which tells the lives of a container apart, are what
+	// the client says; empty if it says nothing.
+	Container string `json:"container,omitempty"`
+	Start     string `json:"start,omitempty"`
+	Name      string `json:"name"` // such as stdout
+}
+
+// A Store has streams.
+type Store struct {
+	bucket storage.Bucket
+	key    []byte
+}
+
+// keyObject has the key by which the IDs of streams are made: whoever doesn't
+// know it guesses none.
+const keyObject = "key"
+
+// Open returns the streams of a bucket, where the first replica leaves a key.
+func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // never fails
+	err := bucket.Create(ctx, keyObject, key)
+	if errors.Is(err, storage.ErrExists) {
+		key, err = bucket.Read(ctx, keyObject)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the key of the streams: %w", err)
+	}
+	if len(key) != sha256.Size {
+		return nil, fmt.Errorf("the key of the streams has %d bytes, not %d: restore object %q, or all IDs change", len(key), sha256.Size, keyObject)
+	}
+	return &Store{bucket: bucket, key: key}, nil
+}
+
+// id is the same each time, and tells nothing of the source.
+func (s *Store) id(source Source) string {
+	mac := hmac.New(sha256.New, s.key)
+	for _, part := range []string{source.Namespace, source.Pod, source.PodUID, source.Container, source.Start, source.Name} {
+		_ = binary.Write(mac, binary.BigEndian, uint32(len(part)))
+		mac.Write([]byte(part))
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// isID says whether a client may have its ID from us. It becomes a part of keys.
+func isID(id string) bool {
+	raw, err := hex.DecodeString(id)
+	return err == nil && len(raw) == 16
+}
+
+func directory(id string) string { return "streams/" + id + "/" }
+
+// Create makes the stream of a source, unless there is one, and returns its ID.
+func (s *Store) Create(ctx context.Context, source Source) (id string, err error) {
+	meta, err := json.Marshal(source)
+	if err != nil {
+		return "", fmt.Errorf("creating a stream: %w", err)
+	}
+	id = s.id(source)
+	if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
+		return "", fmt.Errorf("creating a stream: %w", err)
+	}
+	return id, nil
+}
+
+// create writes an object whose name says all that is in it.
+func (s *Store) create(ctx context.Context, key string, content []byte) error {
+	if err := s.bucket.Create(ctx, key, content); !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	return nil
+}
+
+// Source says whose a stream is.
+func (s *Store) Source(ctx context.Context, id string) (source Source, err error) {
+	if !isID(id) {
+		return source, fmt.Errorf("stream %q: %w", id, ErrNoStream)
+	}
+	meta, err := s.bucket.Read(ctx, directory(id)+"meta")
+	if errors.Is(err, storage.ErrNotFound) {
+		err = ErrNoStream
+	}
+	if err == nil {
+		err = json.Unmarshal(meta, &source)
+	}
+	if err != nil {
+		return source, fmt.Errorf("stream %q: %w", id, err)
+	}
+	return source, nil
+}

@@ -1,0 +1,340 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+var stdout = Source{Namespace: "tenant", Pod: "pod", PodUID: "uid", Container: "main", Start: "1", Name: "stdout"}
+
+// A replica has a bucket of its own with the same objects as the others.
+func replica(t *testing.T, directory string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), bucket(t, directory))
+	require.NoError(t, err)
+	return s
+}
+
+func bucket(t *testing.T, directory string) storage.Bucket {
+	t.Helper()
+	files, err := storage.OpenFiles(directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	return files
+}
+
+func created(t *testing.T, s *Store) string {
+	t.Helper()
+	id, err := s.Create(t.Context(), stdout)
+	require.NoError(t, err)
+	return id
+}
+
+// readAll reads from an offset until there is no more. What isn't there is dots
+// where it was dropped, and question marks where nobody knows.
+func readAll(t *testing.T, s *Store, id string, from int64) (text string, complete bool) {
+	t.Helper()
+	r, err := s.Reader(t.Context(), id, from)
+	require.NoError(t, err)
+	return drain(t, r)
+}
+
+func drain(t *testing.T, r *Reader) (text string, complete bool) {
+	t.Helper()
+	var all bytes.Buffer
+	for {
+		part, err := r.Next(t.Context())
+		switch {
+		case errors.Is(err, ErrNotYet):
+			return all.String(), false
+		case errors.Is(err, io.EOF):
+			return all.String(), true
+		}
+		require.NoError(t, err)
+		switch {
+		case part.Data != nil:
+			require.Len(t, part.Data, int(part.Len()))
+			all.Write(part.Data)
+		case part.Dropped:
+			all.Write(bytes.Repeat([]byte("."), int(part.Len())))
+		default:
+			all.Write(bytes.Repeat([]byte("?"), int(part.Len())))
+		}
+	}
+}
+
+func TestTheIDOfAStreamIsTheSameAtEachReplicaAndTellsNothing(t *testing.T) {
+	directory := t.TempDir()
+	a, b, other := replica(t, directory), replica(t, directory), replica(t, t.TempDir())
+	id := created(t, a)
+	require.Equal(t, id, created(t, b))
+	require.NotEqual(t, id, created(t, other))
+	moved := stdout
+	moved.Pod, moved.PodUID = "poduid", "" // the same letters
+	movedID, err := a.Create(t.Context(), moved)
+	require.NoError(t, err)
+	require.NotEqual(t, id, movedID)
+	source, err := b.Source(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, stdout, source)
+	for _, none := range []string{"", "stdout", "../" + id, id[1:] + "0", id + "/meta"} {
+		_, err := a.Source(t.Context(), none)
+		require.ErrorIs(t, err, ErrNoStream, none)
+	}
+}
+
+func TestWhatIsWrittenIsReadAtOffsets(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 6, []byte("world")))
+	text, complete := readAll(t, s, id, 6)
+	require.Equal(t, "world", text)
+	require.False(t, complete)
+	require.NoError(t, s.Write(t.Context(), id, 0, []byte("hello ")))
+	require.NoError(t, s.End(t.Context(), id, 11))
+	for from := range int64(12) {
+		text, complete := readAll(t, s, id, from)
+		require.Equal(t, "hello world"[from:], text)
+		require.True(t, complete)
+	}
+}
+
+func TestOfAnOverlapTheFirstWriteCounts(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	for _, write := range []struct {
+		from int64
+		data string
+	}{{2, "AAA"}, {2, "BBB"}, {0, "CCCCCCC"}, {4, "DDDDDD"}} {
+		require.NoError(t, s.Write(t.Context(), id, write.from, []byte(write.data)))
+		time.Sleep(5 * time.Millisecond) // which is what the file system tells apart
+	}
+	text, _ := readAll(t, s, id, 0)
+	require.Equal(t, "CCAAACCDDD", text)
+}
+
+func TestWhatIsStoredIsNotDropped(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 2, []byte("ab")))
+	require.NoError(t, s.Drop(t.Context(), id, Range{0, 5}))
+	require.NoError(t, s.Write(t.Context(), id, 4, []byte("c"))) // it came after all
+	require.NoError(t, s.End(t.Context(), id, 7))
+	text, complete := readAll(t, s, id, 0)
+	require.Equal(t, "..abc??", text)
+	require.True(t, complete)
+	state, err := s.State(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, State{Stored: Ranges{{2, 5}}, Dropped: Ranges{{0, 2}}, Missing: Ranges{{5, 7}}, Total: 7, Complete: true}, state)
+}
+
+func TestAGapHoldsAReaderForAWhile(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 3, []byte("late")))
+	r, err := s.Reader(t.Context(), id, 0)
+	require.NoError(t, err)
+	_, err = r.Next(t.Context())
+	require.ErrorIs(t, err, ErrNotYet)
+	r.now = func() time.Time { return time.Now().Add(patience) }
+	text, complete := drain(t, r)
+	require.Equal(t, "???late", text)
+	require.False(t, complete)
+}
+
+func TestAStreamHasOneEnd(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 0, []byte("abc")))
+	require.ErrorIs(t, s.End(t.Context(), id, 2), ErrConflict)
+	require.NoError(t, s.End(t.Context(), id, 5))
+	require.NoError(t, s.End(t.Context(), id, 5))
+	require.ErrorIs(t, s.End(t.Context(), id, 6), ErrConflict)
+	require.NoError(t, s.Write(t.Context(), id, 3, []byte("de")), "what was under way may come")
+	require.ErrorIs(t, s.Write(t.Context(), id, 5, []byte("f")), ErrEnded)
+	require.ErrorIs(t, s.Drop(t.Context(), id, Range{4, 6}), ErrEnded)
+	text, complete := readAll(t, s, id, 0)
+	require.Equal(t, "abcde", text)
+	require.True(t, complete)
+}
+
+func TestAnEmptyStreamEnds(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.End(t.Context(), id, 0))
+	text, complete := readAll(t, s, id, 0)
+	require.Empty(t, text)
+	require.True(t, complete)
+}
+
+func TestWhoAppendsAtOnceLosesNothing(t *testing.T) {
+	directory := t.TempDir()
+	id := created(t, replica(t, directory))
+	var mu sync.Mutex
+	want := map[int64]string{}
+	var group errgroup.Group
+	for i := range 3 {
+		s := replica(t, directory)
+		group.Go(func() error {
+			for j := range 20 {
+				data := fmt.Sprintf("<%d,%d>", i, j)
+				r, err := s.Append(context.Background(), id, []byte(data))
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				want[r.From] = data
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	text, _ := readAll(t, replica(t, directory), id, 0)
+	for from, data := range want {
+		require.Equal(t, data, text[from:from+int64(len(data))])
+	}
+	require.Len(t, want, 60)
+}
+
+// A faultyBucket fails before and after it has written, as a replica does that
+// is killed.
+type faultyBucket struct {
+	storage.Bucket
+	random *rand.Rand
+}
+
+var errKilled = errors.New("the replica was killed")
+
+// Create implements storage.Bucket.
+func (f *faultyBucket) Create(ctx context.Context, key string, content []byte) error {
+	switch f.random.IntN(10) {
+	case 0:
+		return errKilled
+	case 1:
+		_ = f.Bucket.Create(ctx, key, content)
+		return errKilled
+	}
+	return f.Bucket.Create(ctx, key, content)
+}
+
+// A sender has a stream's bytes, and sends them in pieces that overlap, twice and
+// out of order, to whichever replica; some it drops, of which some have arrived.
+func send(t *testing.T, random *rand.Rand, replicas []*Store, id string, data []byte) (dropped Ranges) {
+	t.Helper()
+	total := int64(len(data))
+	var requests []func(s *Store) error
+	for from := int64(0); from < total; {
+		r := Range{from, min(total, from+1+random.Int64N(200))}
+		switch random.IntN(8) {
+		case 0:
+			dropped = dropped.With(r)
+			requests = append(requests, func(s *Store) error { return s.Drop(t.Context(), id, r) })
+		case 1: // its answer was lost, and it is cut otherwise when it comes again
+			early := Range{max(0, r.From-random.Int64N(50)), min(total, r.To+random.Int64N(50))}
+			requests = append(requests, func(s *Store) error { return s.Write(t.Context(), id, early.From, data[early.From:early.To]) })
+			fallthrough
+		default:
+			write := func(s *Store) error { return s.Write(t.Context(), id, r.From, data[r.From:r.To]) }
+			requests = append(requests, write)
+			if random.IntN(5) == 0 {
+				requests = append(requests, write)
+			}
+		}
+		from = r.To
+	}
+	random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
+	for _, request := range append(requests, func(s *Store) error { return s.End(t.Context(), id, total) }) {
+		for {
+			err := request(replicas[random.IntN(len(replicas))])
+			if err == nil {
+				break
+			}
+			require.ErrorIs(t, err, errKilled)
+		}
+	}
+	return dropped
+}
+
+func TestWhateverHappensOnTheWayAllIsStoredOrDropped(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		directory := t.TempDir()
+		id := created(t, replica(t, directory))
+		var replicas []*Store
+		for range 3 {
+			s := replica(t, directory)
+			s.bucket = &faultyBucket{s.bucket, random}
+			replicas = append(replicas, s)
+		}
+		data := make([]byte, random.IntN(5000))
+		for i := range data {
+			data[i] = "abcdefgh\n"[random.IntN(9)]
+		}
+		total := int64(len(data))
+		dropped := send(t, random, replicas, id, data)
+
+		s := replica(t, directory)
+		state, err := s.State(t.Context(), id)
+		require.NoError(t, err)
+		require.True(t, state.Complete)
+		require.Equal(t, total, state.Total)
+		require.Empty(t, state.Missing)
+		require.Equal(t, total, state.Stored.Len()+state.Dropped.Len(), "stored and dropped are disjoint")
+		for _, r := range state.Dropped {
+			require.Empty(t, dropped.MissingIn(r), "nothing was dropped but what its sender said")
+		}
+		want := bytes.Clone(data)
+		for _, r := range state.Dropped {
+			copy(want[r.From:r.To], bytes.Repeat([]byte("."), int(r.Len())))
+		}
+		for range 5 {
+			from := random.Int64N(total + 1)
+			text, complete := readAll(t, s, id, from)
+			require.Equal(t, string(want[from:]), text)
+			require.True(t, complete)
+		}
+	}
+}
+
+func TestTooMuchAtATimeIsRefused(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 0, make([]byte, MaxWrite)))
+	require.ErrorContains(t, s.Write(t.Context(), id, 0, make([]byte, MaxWrite+1)), "at most")
+}
+
+func TestADamagedObjectIsAnError(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.bucket.Create(t.Context(), directory(id)+"data/"+span(Range{0, 5}), []byte("no gzip")))
+	r, err := s.Reader(t.Context(), id, 0)
+	require.NoError(t, err)
+	_, err = r.Next(t.Context())
+	require.ErrorContains(t, err, "reading bytes 0 to 4 of stream")
+}
+
+func TestObjectsThatNobodyWroteAreNoData(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	for _, name := range []string{"x", "5", "5-", "-5", "5-0", "-1-5", "5--1", "7fffffffffffffff-1", "0-fffffff"} {
+		require.NoError(t, s.bucket.Create(t.Context(), directory(id)+"data/"+name, nil))
+	}
+	text, _ := readAll(t, s, id, 0)
+	require.Empty(t, text)
+}

@@ -1,0 +1,185 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+// MaxWrite is how many bytes can be written at a time.
+const MaxWrite = 256 << 10
+
+// span is the name of an object about a range.
+func span(r Range) string { return fmt.Sprintf("%016x-%x", r.From, r.Len()) }
+
+// parseSpan reads the name of an object about a range; others than we write are none.
+func parseSpan(name string) (r Range, ok bool) {
+	from, length, _ := strings.Cut(name, "-")
+	first, err1 := strconv.ParseInt(from, 16, 64)
+	count, err2 := strconv.ParseInt(length, 16, 64)
+	r = Range{first, first + count}
+	return r, err1 == nil && err2 == nil && first >= 0 && r.To > first && span(r) == name
+}
+
+// Write stores bytes at an offset, durably. To write them again changes nothing;
+// what was written before at these offsets stays.
+func (s *Store) Write(ctx context.Context, id string, from int64, data []byte) error {
+	r := Range{from, from + int64(len(data))}
+	if r.Len() == 0 {
+		return nil
+	}
+	if r.Len() > MaxWrite {
+		return fmt.Errorf("writing %d bytes of stream %q: at most %d are written at a time", r.Len(), id, MaxWrite)
+	}
+	err := s.checkEnd(ctx, id, r.To)
+	if err == nil {
+		err = s.write(ctx, id, r, data)
+	}
+	if err != nil {
+		return fmt.Errorf("writing bytes %d to %d of stream %q: %w", r.From, r.To-1, id, err)
+	}
+	return nil
+}
+
+func (s *Store) write(ctx context.Context, id string, r Range, data []byte) error {
+	var member bytes.Buffer
+	w, err := gzip.NewWriterLevel(&member, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return s.create(ctx, directory(id)+"data/"+span(r), member.Bytes())
+}
+
+// Drop says that bytes will never come. Those that have come stay.
+func (s *Store) Drop(ctx context.Context, id string, r Range) error {
+	err := s.checkEnd(ctx, id, r.To)
+	if err == nil {
+		err = s.create(ctx, directory(id)+"drop/"+span(r), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("marking bytes %d to %d of stream %q as dropped: %w", r.From, r.To-1, id, err)
+	}
+	return nil
+}
+
+// appendTries is how often others may be faster, before the client has to try again.
+const appendTries = 100
+
+// Append stores bytes after the last that are known, and says where that is.
+func (s *Store) Append(ctx context.Context, id string, data []byte) (r Range, err error) {
+	for range appendTries {
+		if r.From, err = s.furthest(ctx, id); err != nil {
+			break
+		}
+		r.To = r.From + int64(len(data))
+		// Exclusive by its offset; the length is in the content, so that others
+		// who come to the same offset collide.
+		err = s.bucket.Create(ctx, path.Join(directory(id), "claim", fmt.Sprintf("%016x", r.From)), []byte(strconv.FormatInt(r.Len(), 16)))
+		if errors.Is(err, storage.ErrExists) {
+			continue // somebody else was faster
+		}
+		if err == nil {
+			err = s.Write(ctx, id, r.From, data)
+		}
+		break
+	}
+	if err != nil {
+		return r, fmt.Errorf("appending to stream %q: %w", id, err)
+	}
+	return r, nil
+}
+
+// furthest is the offset after all bytes that are known of.
+func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
+	for _, kind := range []string{"data", "drop"} {
+		objects, err := s.bucket.List(ctx, directory(id)+kind)
+		if err != nil {
+			return 0, err
+		}
+		for _, o := range objects {
+			if r, ok := parseSpan(o.Name); ok {
+				end = max(end, r.To)
+			}
+		}
+	}
+	claims, err := s.bucket.List(ctx, directory(id)+"claim")
+	if err != nil || len(claims) == 0 {
+		return end, err
+	}
+	// They are a chain, so the last is the furthest.
+	last := claims[len(claims)-1].Name
+	length, err := s.bucket.Read(ctx, directory(id)+"claim/"+last)
+	if err != nil {
+		return 0, err
+	}
+	r, ok := parseSpan(last + "-" + string(length))
+	if !ok {
+		return 0, fmt.Errorf("the claim of offset %s has length %q", last, length)
+	}
+	return max(end, r.To), nil
+}
+
+// End says how long a stream is. That it is longer already is an error, and so is
+// another length than it was given before.
+func (s *Store) End(ctx context.Context, id string, total int64) error {
+	if err := s.end(ctx, id, total); err != nil {
+		return fmt.Errorf("ending stream %q after %d bytes: %w", id, total, err)
+	}
+	return nil
+}
+
+func (s *Store) end(ctx context.Context, id string, total int64) error {
+	furthest, err := s.furthest(ctx, id)
+	if err != nil {
+		return err
+	}
+	if furthest > total {
+		return ErrConflict
+	}
+	err = s.bucket.Create(ctx, directory(id)+"end", []byte(strconv.FormatInt(total, 10)))
+	if !errors.Is(err, storage.ErrExists) {
+		return err
+	}
+	have, _, err := s.length(ctx, id)
+	if err == nil && have != total {
+		err = ErrConflict
+	}
+	return err
+}
+
+// length is that of a stream that has ended.
+func (s *Store) length(ctx context.Context, id string) (total int64, ended bool, err error) {
+	content, err := s.bucket.Read(ctx, directory(id)+"end")
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err == nil {
+		total, err = strconv.ParseInt(string(content), 10, 64)
+	}
+	return total, err == nil, err
+}
+
+// checkEnd returns an error if the stream ends before an offset.
+func (s *Store) checkEnd(ctx context.Context, id string, to int64) error {
+	total, ended, err := s.length(ctx, id)
+	if err == nil && ended && to > total {
+		err = ErrEnded
+	}
+	return err
+}
