@@ -123,8 +123,18 @@ func pattern(t *testing.T, text string) lookup.Pattern {
 	return parsed
 }
 
+func TestTheShortestAndTheLongestLookupTimeoutAreGood(t *testing.T) {
+	for _, value := range []string{"100ms", "3s"} {
+		got, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{"lookup-timeout": value}})
+		require.NoError(t, err)
+		require.Equal(t, value, got.LookupTimeout.String())
+	}
+}
+
 func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 	for _, test := range []struct{ key, value, says string }{
+		{"lookup-timeout", "99ms", `key "lookup-timeout": "99ms" is not a duration from 100ms to 3s`},
+		{"lookup-timeout", "3001ms", `key "lookup-timeout": "3001ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
 		{"delivery", "sidecar", `key "delivery": "sidecar" is neither "init-container" nor "image-volume"`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},

@@ -118,12 +118,11 @@ func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error
 }
 
 func problemOf(err error) *problem {
-	var p *problem
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.As(err, &p):
+	if p, is := errors.AsType[*problem](err); is {
 		return p
-	case errors.As(err, &tooLong):
+	}
+	switch {
+	case isTooLong(err):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: "the body is too long"}
 	case errors.Is(err, streams.ErrNoStream):
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
@@ -136,6 +135,11 @@ func problemOf(err error) *problem {
 	default: // which may have paths of the storage, and words of the API server
 		return &problem{status: http.StatusServiceUnavailable, text: "the log service can't do that at the moment", again: true}
 	}
+}
+
+func isTooLong(err error) bool {
+	_, is := errors.AsType[*http.MaxBytesError](err)
+	return is
 }
 
 func answer(w http.ResponseWriter, status int, body any) {

@@ -196,7 +196,8 @@ func TestAPodWritesItsOwnStreamsOnly(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	for _, write := range []struct{ method, path, body string }{
-		{http.MethodPost, path + "/data", "x"}, {http.MethodPatch, path + "/data", "x"},
+		{http.MethodPost, path + "/data", "x"},
+		{http.MethodPatch, path + "/data", "x"},
 		{http.MethodPost, path + "/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`},
 	} {
 		other := s.do(write.method, write.path, "token-of-b", write.body, "Content-Range", "bytes 0-0/*")

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,8 +61,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDocument))
 	if err := decoder.Decode(into); err != nil {
-		var tooLong *http.MaxBytesError
-		if errors.As(err, &tooLong) {
+		if isTooLong(err) {
 			return err
 		}
 		return refused(http.StatusBadRequest, fmt.Sprintf("reading the body as JSON: %v", err))
@@ -172,8 +170,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 }
 
 func badBody(err error) error {
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if isTooLong(err) {
 		return err
 	}
 	return refused(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))

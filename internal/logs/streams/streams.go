@@ -22,7 +22,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -81,8 +80,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 func (s *Store) id(source Source) string {
 	mac := hmac.New(sha256.New, s.key)
 	for _, part := range []string{source.Namespace, source.Pod, source.PodUID, source.Container, source.Start, source.Name} {
-		_ = binary.Write(mac, binary.BigEndian, uint32(len(part)))
-		mac.Write([]byte(part))
+		_, _ = fmt.Fprintf(mac, "%d:%s", len(part), part) // never fails
 	}
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
