@@ -1,0 +1,260 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mask
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A part of a stream is bytes, or a gap.
+type part struct {
+	data string
+	gap  int64
+}
+
+// masked is what a stream becomes. Gaps are dots.
+func masked(words []string, parts ...part) string {
+	var list [][]byte
+	for _, word := range words {
+		list = append(list, []byte(word))
+	}
+	s := New(list).Stream(State{})
+	var out strings.Builder
+	for _, p := range parts {
+		if p.gap > 0 {
+			out.Write(s.Gap(p.gap))
+			out.WriteString(strings.Repeat(".", int(p.gap)))
+		}
+		out.Write(s.Write([]byte(p.data)))
+	}
+	out.Write(s.End())
+	return out.String()
+}
+
+func TestASecretBecomesAsterisks(t *testing.T) {
+	for name, test := range map[string]struct {
+		words []string
+		parts []part
+		want  string
+	}{
+		"in one chunk":                         {[]string{"secret"}, []part{{data: "a secret here"}}, "a ****** here"},
+		"over chunks":                          {[]string{"secret"}, []part{{data: "a sec"}, {data: "r"}, {data: "et here"}}, "a ****** here"},
+		"that begins again":                    {[]string{"aabaab"}, []part{{data: "xaaba"}, {data: "abaaby"}}, "x*********y"},
+		"that overlaps itself":                 {[]string{"abcabc"}, []part{{data: "-abcabcabc-"}}, "-*********-"},
+		"in another":                           {[]string{"1234567890", "456789"}, []part{{data: "x456789x1234567890x"}}, "x******x**********x"},
+		"of which the longer fails":            {[]string{"1234567890", "456789"}, []part{{data: "x123456789x"}}, "x123******x"},
+		"none":                                 {nil, []part{{data: "a secret"}}, "a secret"},
+		"too short":                            {[]string{"short"}, []part{{data: "short"}}, "short"},
+		"cut by a gap":                         {[]string{"secret"}, []part{{data: "a sec"}, {gap: 2, data: "t here"}}, "a ***..* here"},
+		"cut at both ends":                     {[]string{"0123456789"}, []part{{data: "a 012"}, {gap: 2, data: "56"}, {gap: 1, data: "89b"}}, "a ***..**.**b"},
+		"that may have been before a gap":      {[]string{"secret"}, []part{{gap: 2, data: "et no secr"}, {gap: 3, data: "x"}}, "..** no ****...x"},
+		"of which a killed process had 4":      {[]string{"secret"}, []part{{data: "a secr"}}, "a ****"},
+		"of which there is a letter at an end": {[]string{"secret"}, []part{{data: "yes"}}, "yes"},
+	} {
+		require.Equal(t, test.want, masked(test.words, test.parts...), name)
+	}
+}
+
+// A small alphabet, so that secrets overlap, repeat and begin within each other.
+var (
+	someWords = []string{"aaaaaa", "aabaab", "abababab", "bbabba", "aabaabaab", "babbab"}
+	seeds     = []string{"aabaabaab", "xaabbabbabab", "aaaaaaaaaaaa", "ab-aabaa.aab"}
+)
+
+// oracle says which bytes are to be masked, with all of the stream before it. A
+// byte that was dropped is a dot.
+func oracle(words []string, text string) string {
+	out := []byte(text)
+	for from := 0; from < len(text); {
+		if text[from] == '.' {
+			from++
+			continue
+		}
+		to := from
+		for to < len(text) && text[to] != '.' {
+			to++
+		}
+		for _, word := range words {
+			hide(out[from:to], text[from:to], word, from > 0, to < len(text))
+		}
+		from = to
+	}
+	return string(out)
+}
+
+// hide masks a word in what is between two gaps, or a gap and an end.
+func hide(out []byte, text, word string, gapBefore, gapAfter bool) {
+	cover := func(from, to int) { copy(out[from:to], strings.Repeat("*", to-from)) }
+	least := usable
+	if gapAfter {
+		least = 1
+	}
+	for i := range text {
+		if strings.HasPrefix(text[i:], word) {
+			cover(i, i+len(word))
+		}
+		if len(text)-i >= least && strings.HasPrefix(word, text[i:]) {
+			cover(i, len(text))
+		}
+		if gapBefore && strings.HasSuffix(word, text[:i+1]) {
+			cover(0, i+1)
+		}
+	}
+	if gapBefore && len(text) >= least && strings.Contains(word, text) {
+		cover(0, len(text))
+	}
+}
+
+// pieces cuts a text as chance wants it. Dots are gaps.
+func pieces(random *rand.Rand, text string) (parts []part) {
+	for text != "" {
+		n := 1 + random.IntN(min(len(text), 7))
+		if dots := len(text) - len(strings.TrimLeft(text, ".")); dots > 0 {
+			parts, text = append(parts, part{gap: int64(dots)}), text[dots:]
+			continue
+		}
+		if dot := strings.IndexByte(text[:n], '.'); dot > 0 {
+			n = dot
+		}
+		parts, text = append(parts, part{data: text[:n]}), text[n:]
+	}
+	return parts
+}
+
+// restarted masks a stream, and now and then by a masker that has to take it up
+// from what the one before it has left.
+func restarted(random *rand.Rand, m *Masker, text string) string {
+	var out strings.Builder
+	s := m.Stream(State{})
+	for {
+		state := s.state.At + int64(len(s.held)) // what it has read
+		rest := text[state:]
+		if rest == "" {
+			out.Write(s.End())
+			return out.String()
+		}
+		if random.IntN(4) == 0 {
+			s = m.Stream(s.State())
+			continue
+		}
+		p := pieces(random, rest)[0]
+		if p.gap > 0 {
+			out.Write(s.Gap(p.gap))
+			out.WriteString(strings.Repeat(".", int(p.gap)))
+		} else {
+			out.Write(s.Write([]byte(p.data)))
+		}
+	}
+}
+
+func FuzzMasking(f *testing.F) {
+	for i, seed := range seeds {
+		f.Add(seed, byte(63), uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, text string, which byte, chance uint64) {
+		text = strings.ReplaceAll(text, "*", "-")
+		if strings.HasPrefix(text, ".") {
+			text = "x" + text // a stream begins with its first byte
+		}
+		var words []string
+		var list [][]byte
+		for i, word := range someWords {
+			if which&(1<<i) != 0 {
+				words, list = append(words, word), append(list, []byte(word))
+			}
+		}
+		random := rand.New(rand.NewPCG(chance, 0))
+		want := oracle(words, text)
+		require.Equal(t, want, masked(words, pieces(random, text)...))
+		require.Equal(t, want, restarted(random, New(list), text))
+	})
+}
+
+func TestWhateverIsCutWhereverNoSecretPasses(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	m := New(func() (list [][]byte) {
+		for _, word := range someWords {
+			list = append(list, []byte(word))
+		}
+		return list
+	}())
+	for range 20_000 {
+		text := []byte("x")
+		for range random.IntN(30) {
+			text = append(text, "aaaabbbb.-"[random.IntN(10)])
+		}
+		want := oracle(someWords, string(text))
+		require.Equal(t, want, masked(someWords, pieces(random, string(text))...), "of %q", text)
+		require.Equal(t, want, restarted(random, m, string(text)), "of %q", text)
+	}
+}
+
+func TestASecretIsMaskedInWhateverFormItIsPrinted(t *testing.T) {
+	const secret = "  pä$$ w/rd+<&>\"\\\n-----BEGIN\nq83/+ba98765\n}\n"
+	trimmed := strings.TrimSpace(secret)
+	document, err := json.Marshal(map[string]string{"password": secret})
+	require.NoError(t, err)
+	m := New(Forms([]byte(secret)))
+	for name, printed := range map[string]string{
+		"as it is": secret, "trimmed": trimmed, "a line": "q83/+ba98765", "in JSON": string(document),
+		"in a query": "?p=" + url.QueryEscape(trimmed) + "&x", "in a path": "/" + url.PathEscape(trimmed) + "/",
+		"in a query, in small letters": lowerEscapes(url.QueryEscape(trimmed)),
+		"in base64":                    base64.StdEncoding.EncodeToString([]byte(secret)),
+		"in the base64 of user:secret": base64.StdEncoding.EncodeToString([]byte("user:" + trimmed)),
+		"in the base64 of u:secret":    base64.StdEncoding.EncodeToString([]byte("u:" + trimmed)),
+		"in the base64 of a URL":       base64.URLEncoding.EncodeToString([]byte("abc" + trimmed + "/x")),
+	} {
+		s := m.Stream(State{})
+		out := string(s.Write([]byte("<"+printed+">"))) + string(s.End())
+		require.Len(t, out, len(printed)+2, name)
+		clear := strings.NewReplacer("*", "").Replace(out)
+		// What remains is what is around it, and at most a digit of base64 at each end.
+		require.LessOrEqual(t, len(clear), 2+map[bool]int{true: 12, false: 0}[name == "in JSON"]+14, "%s: %s", name, out)
+		require.Contains(t, out, "************", "%s: %s", name, out)
+		require.NotContains(t, out, "q83", name)
+	}
+}
+
+func TestShortLinesAreNoSecrets(t *testing.T) {
+	m := New(Forms([]byte("{\n  \"key\": \"0123456789\"\n}\n")))
+	s := m.Stream(State{})
+	require.Equal(t, "{ } a\n}\n{\n", string(s.Write([]byte("{ } a\n}\n{\n")))+string(s.End()))
+}
+
+func TestWhatIsHeldBackIsNoLongerThanASecret(t *testing.T) {
+	s := New([][]byte{[]byte("secret")}).Stream(State{})
+	var out bytes.Buffer
+	for range 1000 {
+		out.Write(s.Write([]byte("secresecre")))
+		require.LessOrEqual(t, len(s.held), 5)
+	}
+	out.Write(s.End())
+	require.Equal(t, 10_000, out.Len())
+}
+
+func BenchmarkMasking(b *testing.B) {
+	var words [][]byte
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		secret := make([]byte, 40)
+		for i := range secret {
+			secret[i] = "abcdefghijklmnopqrstuvwxyz0123456789"[random.IntN(36)]
+		}
+		words = append(words, Forms(secret)...)
+	}
+	s := New(words).Stream(State{})
+	log := []byte(strings.Repeat("2026-11-22T17:00:00Z level=info msg=\"request served\" path=/healthz status=200 took=1.2ms\n", 700))
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		s.Write(log)
+	}
+}
