@@ -6,25 +6,32 @@
 // openapi.yaml describes it.
 //
 // Replicas share nothing but the streams, so a client may send each request to
-// another. Every request can be repeated.
+// another. Every request can be repeated, but one: bytes that are sent without an
+// offset are appended again.
 package api
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
 // A Pod is one that a token belongs to.
 type Pod struct{ Namespace, Name, UID string }
+
+// A User is somebody whom the API server knows.
+type User struct {
+	Name, UID string
+	Groups    []string
+	Extra     map[string][]string
+}
 
 // What the identity of a client comes to.
 var (
@@ -37,38 +44,57 @@ var (
 type Authenticator interface {
 	// Writer is the pod that a token belongs to, or ErrUnauthenticated.
 	Writer(ctx context.Context, token string) (Pod, error)
-	// Reader returns nil if whose token this is may read the logs of a pod, or
-	// ErrUnauthenticated or ErrForbidden.
-	Reader(ctx context.Context, token, namespace, pod string) error
+	// Reader is whose token this is, or ErrUnauthenticated.
+	Reader(ctx context.Context, token string) (User, error)
+	// MayRead returns nil if somebody may read the logs of a pod, or ErrForbidden.
+	MayRead(ctx context.Context, user User, namespace, pod string) error
 }
 
 const (
 	// bytesAtOnce bounds the bodies that are being read and stored, in bytes: of a
-	// body there are two copies, and its compressed one.
+	// body there are two copies, and its compressed one. No pod has more than bytesOfPod.
 	bytesAtOnce = 32 << 20
+	bytesOfPod  = bytesAtOnce / 8
+	// leastBytes is what a short one counts: there is a compressor for each.
+	leastBytes = 64 << 10
+	// readersAtOnce bounds those who read and follow. Each has some 256 KiB.
+	readersAtOnce = 256
 	// maxDocument is the longest JSON document, in bytes.
 	maxDocument = 16 << 10
 	// maxAppend is the longest body without a Content-Range, in bytes.
 	maxAppend = 4 * streams.MaxWrite
 	// retryAfter is in seconds.
 	retryAfter = "1"
-	// followEvery is how often a stream is looked at that somebody follows.
-	followEvery = 500 * time.Millisecond
 )
+
+// timing is what a server waits for, and how long.
+type timing struct {
+	body    time.Duration // for all of a body
+	reader  time.Duration // for a client to take a part
+	follow  time.Duration // between looks at a stream that somebody follows
+	beat    time.Duration // between signs of life to a client that gets none of the stream
+	silence time.Duration // for the stream to go on, where signs of life would be taken for it
+}
+
+var usual = timing{body: 15 * time.Second, reader: 30 * time.Second, follow: 500 * time.Millisecond, beat: 15 * time.Second, silence: 10 * time.Minute}
 
 // A Server answers requests.
 type Server struct {
 	streams *streams.Store
 	who     Authenticator
 	logger  *slog.Logger
-	room    *semaphore.Weighted
-	// answers are looked up once: a source doesn't change.
+	room    *room
+	readers chan struct{}
 	sources *sources
+	timing  timing
 }
 
 // New returns a server of streams.
 func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
-	return &Server{streams: store, who: who, logger: logger, room: semaphore.NewWeighted(bytesAtOnce), sources: newSources(store)}
+	return &Server{
+		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual,
+		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
+	}
 }
 
 // Handler has the paths of the API.
@@ -96,15 +122,23 @@ func (p *problem) Error() string { return p.text }
 
 func refused(status int, text string) error { return &problem{status: status, text: text} }
 
+// busy asks a client to come again.
+func busy() error {
+	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
+}
+
 // answering turns an error into an answer.
 func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := handle(w, r)
-		if err == nil || r.Context().Err() != nil {
+		err := s.limitTime(w, r)
+		if err == nil {
+			err = handle(w, r)
+		}
+		if err == nil {
 			return
 		}
 		p := problemOf(err)
-		if p.status >= http.StatusInternalServerError {
+		if p.status >= http.StatusInternalServerError && r.Context().Err() == nil {
 			s.logger.Error("A request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 		if p.again {
@@ -115,6 +149,21 @@ func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error
 		}
 		answer(w, p.status, map[string]string{"error": p.text})
 	})
+}
+
+// limitTime bounds how long a client may take for its body, which net/http reads
+// also if the handler doesn't, and for the answer.
+func (s *Server) limitTime(w http.ResponseWriter, r *http.Request) error {
+	connection := http.NewResponseController(w)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if err := connection.SetReadDeadline(time.Now().Add(s.timing.body)); err != nil {
+			return fmt.Errorf("limiting the time for a body: %w", err)
+		}
+	}
+	if err := connection.SetWriteDeadline(time.Now().Add(s.timing.body + s.timing.reader)); err != nil {
+		return fmt.Errorf("limiting the time for an answer: %w", err)
+	}
+	return nil
 }
 
 func problemOf(err error) *problem {
@@ -166,31 +215,33 @@ func (s *Server) writer(r *http.Request) (Pod, error) {
 	return s.who.Writer(r.Context(), token)
 }
 
-// writable is the stream of a request, if the pod that sends it is the one whose
-// it is. Another pod doesn't learn that there is such a stream.
-func (s *Server) writable(r *http.Request) (id string, err error) {
-	pod, err := s.writer(r)
-	if err != nil {
-		return "", err
+// writable is the stream of a request and the pod that sends it, if it is that
+// pod's. Another pod doesn't learn that there is such a stream.
+func (s *Server) writable(r *http.Request) (id string, pod Pod, err error) {
+	if pod, err = s.writer(r); err != nil {
+		return "", pod, err
 	}
 	id = r.PathValue("id")
 	source, err := s.sources.of(r.Context(), id)
 	if err == nil && (source.Namespace != pod.Namespace || source.PodUID != pod.UID) {
 		err = streams.ErrNoStream
 	}
-	return id, err
+	return id, pod, err
 }
 
 // readable is the stream of a request, if its client may read it.
-func (s *Server) readable(r *http.Request) (id string, err error) {
+func (s *Server) readable(r *http.Request) (id string, source streams.Source, err error) {
 	token, err := token(r)
 	if err != nil {
-		return "", err
+		return "", source, err
+	}
+	user, err := s.who.Reader(r.Context(), token)
+	if err != nil {
+		return "", source, err
 	}
 	id = r.PathValue("id")
-	source, err := s.sources.of(r.Context(), id)
-	if err != nil {
-		return "", err
+	if source, err = s.sources.of(r.Context(), id); err != nil {
+		return "", source, err
 	}
-	return id, s.who.Reader(r.Context(), token, source.Namespace, source.Pod)
+	return id, source, s.who.MayRead(r.Context(), user, source.Namespace, source.Pod)
 }

@@ -8,17 +8,23 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
@@ -45,12 +51,17 @@ func (e *everybody) Writer(_ context.Context, token string) (Pod, error) {
 }
 
 // Reader implements Authenticator.
-func (e *everybody) Reader(_ context.Context, token, namespace, pod string) error {
-	switch {
-	case token == "token-of-a-stranger":
+func (e *everybody) Reader(_ context.Context, token string) (User, error) {
+	if user, known := strings.CutPrefix(token, "token-of-user-"); known {
+		return User{Name: user}, nil
+	}
+	return User{}, ErrUnauthenticated
+}
+
+// MayRead implements Authenticator.
+func (e *everybody) MayRead(_ context.Context, user User, namespace, _ string) error {
+	if user.Name != namespace {
 		return ErrForbidden
-	case token != "token-of-the-tenant" || namespace != "tenant":
-		return ErrUnauthenticated
 	}
 	return nil
 }
@@ -63,13 +74,15 @@ type service struct {
 	replicas []*httptest.Server
 	next     int
 	client   *http.Client
+
+	directory string
 }
 
 func serve(t *testing.T, replicas int) *service {
 	t.Helper()
-	s, directory := &service{t: t, who: &everybody{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}}, t.TempDir()
+	s := &service{t: t, who: &everybody{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
 	for range replicas {
-		files, err := storage.OpenFiles(directory)
+		files, err := storage.OpenFiles(s.directory)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, files.Close()) })
 		store, err := streams.Open(t.Context(), files)
@@ -139,7 +152,7 @@ func (s *service) stream(name string) (path string) {
 
 func (s *service) text(path string) string {
 	s.t.Helper()
-	got := s.do(http.MethodGet, path+"/data", "token-of-the-tenant", "")
+	got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "")
 	require.Equal(s.t, http.StatusOK, got.status, got.body)
 	return got.body
 }
@@ -183,7 +196,7 @@ func TestARequestCanBeRepeated(t *testing.T) {
 		s.accepted(http.MethodPatch, path+"/data", "world", "Content-Range", "bytes 6-10/11")
 		s.accepted(http.MethodPatch, path+"/data", "", "Content-Range", "bytes */11")
 	}
-	got := s.do(http.MethodGet, path, "token-of-the-tenant", "")
+	got := s.do(http.MethodGet, path, "token-of-user-tenant", "")
 	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"name":"stdout","namespace":"tenant","pod":"a","container":"",
 		"stored":["0-4","6-10"],"dropped":["5-5"],"missing":[],"total":11,"complete":true}`, strings.TrimPrefix(path, "/logs/")), got.body)
 }
@@ -211,7 +224,7 @@ func TestAPodWritesItsOwnStreamsOnly(t *testing.T) {
 		none := s.do(write.method, strings.Replace(write.path, path, "/logs/"+strings.Repeat("0", 32), 1), "token-of-b", write.body, "Content-Range", "bytes 0-0/*")
 		require.Equal(t, http.StatusNotFound, other.status)
 		require.Equal(t, none.body, other.body, "it doesn't learn that there is one")
-		for _, token := range []string{"", "token-of-the-tenant", "x"} {
+		for _, token := range []string{"", "token-of-user-tenant", "x"} {
 			got := s.do(write.method, write.path, token, write.body, "Content-Range", "bytes 0-0/*")
 			require.Equal(t, http.StatusUnauthorized, got.status)
 			require.Equal(t, "Bearer", got.header.Get("WWW-Authenticate"))
@@ -225,7 +238,7 @@ func TestOnlyWhoMayReadThePodsLogsReads(t *testing.T) {
 	path := s.stream("stdout")
 	for token, want := range map[string]int{
 		"": http.StatusUnauthorized, "x": http.StatusUnauthorized, "token-of-a": http.StatusUnauthorized,
-		"token-of-a-stranger": http.StatusForbidden, "token-of-the-tenant": http.StatusOK,
+		"token-of-user-stranger": http.StatusForbidden, "token-of-user-tenant": http.StatusOK,
 	} {
 		require.Equal(t, want, s.do(http.MethodGet, path, token, "").status, token)
 		require.Equal(t, want, s.do(http.MethodGet, path+"/data", token, "").status, token)
@@ -258,6 +271,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"less than it says":    {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 0-1/*"}, 400, "the body has 1 bytes, its Content-Range 2"},
 		"more than it says":    {http.MethodPatch, path + "/data", "xxx", []string{"Content-Range", "bytes 0-1/*"}, 413, "too long"},
 		"a range too long":     {http.MethodPatch, path + "/data", long, []string{"Content-Range", fmt.Sprintf("bytes 0-%d/*", len(long)-1)}, 413, "in parts"},
+		"beyond all":           {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 9223372036854775806-9223372036854775806/*"}, 400, "bytes 0-5/*"},
 		"no marker":            {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*"}`, nil, 400, `the only one is "dropped"`},
 		"an unknown marker":    {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*","markers":["x"]}`, nil, 400, `the only one is "dropped"`},
 		"a marker of no range": {http.MethodPost, path + "/markers", `{"range":"0-1","markers":["dropped"]}`, nil, 400, "bytes 0-5/*"},
@@ -270,7 +284,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		require.Empty(t, got.header.Get("Retry-After"), name)
 	}
 	for query, says := range map[string]string{"?from=x": "a number of bytes", "?from=-1": "a number of bytes", "?follow=yes": "true or false"} {
-		got := s.do(http.MethodGet, path+"/data"+query, "token-of-the-tenant", "")
+		got := s.do(http.MethodGet, path+"/data"+query, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusBadRequest, got.status, query)
 		require.Contains(t, got.body, says)
 	}
@@ -279,14 +293,123 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 func TestWhoeverComesTooSoonIsAskedToComeAgain(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	require.True(t, s.servers[0].room.TryAcquire(bytesAtOnce))
+	s.servers[0].room.share = bytesAtOnce
+	require.True(t, s.servers[0].room.take("others", bytesAtOnce))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
-	s.servers[0].room.Release(bytesAtOnce)
+	s.servers[0].room.giveBack("others", bytesAtOnce)
 	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
-	require.True(t, s.servers[0].room.TryAcquire(bytesAtOnce), "all room is given back")
+	require.Zero(t, s.servers[0].room.taken)
+	require.Empty(t, s.servers[0].room.of)
+}
+
+// Each has sent a byte of the megabyte that it may send.
+func TestAPodThatSendsSlowlyKeepsNoOtherOut(t *testing.T) {
+	s := serve(t, 1)
+	s.servers[0].timing.body = time.Second
+	path := s.stream("stdout")
+	other := s.do(http.MethodPost, "/logs", "token-of-b", `{"name":"stdout"}`)
+	var answer struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(other.body), &answer))
+	var slow errgroup.Group
+	statuses := make(chan int, 64)
+	for range cap(statuses) {
+		slow.Go(func() error {
+			reads, writes := io.Pipe()
+			defer writes.Close()
+			r := s.request(http.MethodPost, path+"/data", "token-of-a", "").Clone(t.Context())
+			r.Body, r.ContentLength = reads, -1
+			go func() { _, _ = writes.Write([]byte("x")) }()
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return err
+			}
+			statuses <- response.StatusCode
+			return response.Body.Close()
+		})
+	}
+	require.Eventually(t, func() bool { return s.servers[0].room.isFull("uid-a") }, 10*time.Second, time.Millisecond)
+	got := s.do(http.MethodPatch, "/logs/"+answer.ID+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
+	require.Equal(t, http.StatusAccepted, got.status)
+	require.NoError(t, slow.Wait(), "none waits for good")
+	close(statuses)
+	for status := range statuses {
+		require.Contains(t, []int{http.StatusTooManyRequests, http.StatusBadRequest}, status)
+	}
+	require.Empty(t, s.servers[0].room.of)
+}
+
+func TestARequestThatIsCutShortIsNotAccepted(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPatch, path+"/data", strings.NewReader("x"))
+	r.Header.Set("Authorization", "Bearer token-of-a")
+	r.Header.Set("Content-Range", "bytes 0-0/*")
+	answer := &deadlines{httptest.NewRecorder()}
+	s.servers[0].Handler().ServeHTTP(answer, r)
+	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+}
+
+// deadlines takes the deadlines that a connection takes.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (*deadlines) SetReadDeadline(time.Time) error  { return nil }
+func (*deadlines) SetWriteDeadline(time.Time) error { return nil }
+
+func TestReadersHaveABound(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	s.servers[0].readers = make(chan struct{}, 1)
+	s.servers[0].readers <- struct{}{}
+	for _, read := range []string{path, path + "/data"} {
+		got := s.do(http.MethodGet, read, "token-of-user-tenant", "")
+		require.Equal(t, http.StatusTooManyRequests, got.status)
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+}
+
+func TestHEADFollowsNothing(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	response, err := http.DefaultClient.Do(s.request(http.MethodHead, path+"/data?follow=true", "token-of-user-tenant", ""))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+}
+
+// One whose end the server doesn't see, because it has sent something else.
+func TestAFollowerThatHasGoneIsNoticed(t *testing.T) {
+	for accept, cut := range map[string]func(*timing){
+		events: func(t *timing) { t.beat = 20 * time.Millisecond },
+		"*/*":  func(t *timing) { t.beat, t.silence = 10*time.Millisecond, 100*time.Millisecond },
+	} {
+		s := serve(t, 1)
+		s.servers[0].timing.follow = 5 * time.Millisecond
+		cut(&s.servers[0].timing)
+		r := s.request(http.MethodGet, s.stream("stdout")+"/data?follow=true", "token-of-user-tenant", "", "Accept", accept)
+		connection, err := net.Dial("tcp", r.URL.Host)
+		require.NoError(t, err)
+		require.NoError(t, r.Write(connection))
+		_, err = connection.Read(make([]byte, 1))
+		require.NoError(t, err)
+		_, err = connection.Write([]byte("G"))
+		require.NoError(t, err)
+		require.NoError(t, connection.Close())
+		require.Eventually(t, func() bool { return len(s.servers[0].readers) == 0 }, 10*time.Second, 5*time.Millisecond, accept)
+	}
+}
+
+// age makes all objects older.
+func (s *service) age(by time.Duration) {
+	s.t.Helper()
+	require.NoError(s.t, filepath.WalkDir(s.directory, func(path string, entry fs.DirEntry, err error) error {
+		then := time.Now().Add(-by)
+		return errors.Join(err, os.Chtimes(path, then, then))
+	}))
 }
 
 func TestWhileTheAPIServerIsAwayClientsComeAgain(t *testing.T) {
@@ -301,7 +424,7 @@ func TestWhileTheAPIServerIsAwayClientsComeAgain(t *testing.T) {
 func TestAStreamIsFollowedAtAnyReplica(t *testing.T) {
 	s := serve(t, 3)
 	path := s.stream("stdout")
-	r := s.request(http.MethodGet, path+"/data?follow=true", "token-of-the-tenant", "")
+	r := s.request(http.MethodGet, path+"/data?follow=true", "token-of-user-tenant", "")
 	response, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -324,6 +447,7 @@ func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
 	s.accepted(http.MethodPatch, path+"/data", "ab", "Content-Range", "bytes 0-1/*")
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 2-4/*","markers":["dropped"]}`)
 	s.accepted(http.MethodPatch, path+"/data", "f", "Content-Range", "bytes 6-6/7")
+	s.age(time.Minute)
 	want := []string{
 		"event: data\nid: 2\ndata: {\"data\":\"YWI=\",\"from\":0,\"to\":2}\n\n",
 		"event: dropped\nid: 5\ndata: {\"from\":2,\"to\":5}\n\n",
@@ -332,7 +456,7 @@ func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
 		"event: end\ndata: {}\n\n",
 	}
 	for i, last := range []string{"", "2", "5", "6", "7"} {
-		got := s.do(http.MethodGet, path+"/data", "token-of-the-tenant", "", "Accept", events, "Last-Event-ID", last)
+		got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", events, "Last-Event-ID", last)
 		require.Equal(t, events, got.header.Get("Content-Type"))
 		require.Equal(t, strings.Join(want[i:], ""), got.body)
 	}
@@ -372,7 +496,7 @@ func TestAClientThatGoesEndsItsFollowing(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	ctx, cancel := context.WithCancel(t.Context())
-	response, err := http.DefaultClient.Do(s.request(http.MethodGet, path+"/data?follow=true", "token-of-the-tenant", "").WithContext(ctx))
+	response, err := http.DefaultClient.Do(s.request(http.MethodGet, path+"/data?follow=true", "token-of-user-tenant", "").WithContext(ctx))
 	require.NoError(t, err)
 	defer response.Body.Close()
 	cancel()
@@ -411,4 +535,11 @@ func FuzzContentRange(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, c, again)
 	})
+}
+
+// isFull says whether a pod has all of its share.
+func (r *room) isFull(pod string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[pod] == r.share
 }

@@ -6,7 +6,6 @@ package api
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -44,7 +43,7 @@ func parseContentRange(value string) (c contentRange, err error) {
 	first, last, _ := strings.Cut(where, "-")
 	from, ok1 := parseOffset(first)
 	to, ok2 := parseOffset(last)
-	if !ok1 || !ok2 || to < from || c.ends && to >= c.total {
+	if !ok1 || !ok2 || to < from || to == streams.MaxOffset || c.ends && to >= c.total {
 		return c, fmt.Errorf("%.100q: %w", value, errContentRange)
 	}
 	c.Range = streams.Range{From: from, To: to + 1}
@@ -57,5 +56,5 @@ func parseOffset(digits string) (int64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	return n, err == nil && n < math.MaxInt64
+	return n, err == nil && n <= streams.MaxOffset
 }

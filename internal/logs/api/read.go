@@ -22,14 +22,15 @@ const events = "text/event-stream"
 
 // state answers GET /logs/{id}.
 func (s *Server) state(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.readable(r)
+	id, source, err := s.readable(r)
 	if err != nil {
 		return err
 	}
-	source, err := s.sources.of(r.Context(), id)
+	leave, err := s.enter()
 	if err != nil {
 		return err
 	}
+	defer leave()
 	state, err := s.streams.State(r.Context(), id)
 	if err != nil {
 		return err
@@ -45,6 +46,16 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// enter takes a reader's place, unless all are taken.
+func (s *Server) enter() (leave func(), err error) {
+	select {
+	case s.readers <- struct{}{}:
+		return func() { <-s.readers }, nil
+	default:
+		return nil, busy()
+	}
+}
+
 // written are ranges as a Content-Range has them: with the last byte, not the one after it.
 func written(ranges streams.Ranges) []string {
 	list := []string{}
@@ -57,7 +68,7 @@ func written(ranges streams.Ranges) []string {
 // read answers GET /logs/{id}/data: what there is, and with ?follow=true what
 // comes, until the stream is complete.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.readable(r)
+	id, _, err := s.readable(r)
 	if err != nil {
 		return err
 	}
@@ -65,23 +76,40 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	reader, err := s.streams.Reader(r.Context(), id, from)
+	follow, err := follows(r)
 	if err != nil {
 		return err
 	}
-	var follow bool
-	switch value := r.URL.Query().Get("follow"); value {
-	case "", "false":
-	case "true":
-		follow = true
-	default:
-		return refused(http.StatusBadRequest, fmt.Sprintf("follow is %.100q, but it is true or false", value))
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	reader, err := s.streams.Reader(r.Context(), id, from)
+	if err != nil {
+		return err
 	}
 	var out writer = &text{w: w}
 	if strings.Contains(r.Header.Get("Accept"), events) {
 		out = &eventStream{w: w}
 	}
-	return s.copy(r.Context(), out, reader, follow, http.NewResponseController(w))
+	if r.Method == http.MethodHead {
+		out.begin()
+		return nil
+	}
+	c := &copying{Server: s, out: out, connection: http.NewResponseController(w)}
+	return c.run(r.Context(), reader, follow)
+}
+
+func follows(r *http.Request) (bool, error) {
+	switch value := r.URL.Query().Get("follow"); value {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, refused(http.StatusBadRequest, fmt.Sprintf("follow is %.100q, but it is true or false", value))
+	}
 }
 
 // offset is where a client wants to begin: where it says, or after the last event
@@ -104,51 +132,94 @@ func offset(r *http.Request) (int64, error) {
 type writer interface {
 	begin()
 	part(p streams.Part) error
+	// alive says that the client is still being answered, if that can be told from
+	// the stream.
+	alive() (told bool, err error)
 	end(complete bool) error
 }
 
-// copy sends what a reader has. An error before the first part is the answer;
-// after it, the answer is cut off, so that the client knows.
-func (s *Server) copy(ctx context.Context, out writer, reader *streams.Reader, follow bool, connection *http.ResponseController) error {
-	begun := false
-	begin := func() {
-		if !begun {
-			out.begin()
-			begun = true
-		}
-	}
+// A copying is an answer that is under way.
+type copying struct {
+	*Server
+	out        writer
+	connection *http.ResponseController
+	begun      bool
+	last       time.Time // when the client got something
+}
+
+// errCut ends an answer in a way that a client notices.
+var errCut = errors.New("the answer is cut off")
+
+// run sends what a reader has. An error before the first part is the answer; after
+// it, the answer is cut off.
+func (c *copying) run(ctx context.Context, reader *streams.Reader, follow bool) error {
 	for {
 		part, err := reader.Next(ctx)
-		switch {
-		case err == nil:
-			begin()
-			if err := out.part(part); err != nil {
-				return nil //nolint:nilerr // the client has gone
-			}
-		case errors.Is(err, io.EOF):
-			begin()
-			_ = out.end(true)
-			return nil
-		case errors.Is(err, streams.ErrNotYet) && !follow:
-			begin()
-			_ = out.end(false)
-			return nil
-		case errors.Is(err, streams.ErrNotYet):
-			begin()
-			if err := connection.Flush(); err != nil {
-				return nil //nolint:nilerr // the client has gone
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(followEvery):
-			}
-		case begun:
-			s.logger.Error("Reading a stream failed", "error", err)
-			panic(http.ErrAbortHandler)
-		default:
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, streams.ErrNotYet) && !c.begun {
 			return err
 		}
+		if done, err := c.send(ctx, part, err, follow); err != nil {
+			if !errors.Is(err, errCut) && ctx.Err() == nil {
+				c.logger.Error("Reading a stream failed", "error", err)
+			}
+			panic(http.ErrAbortHandler)
+		} else if done {
+			return nil
+		}
+	}
+}
+
+// send passes on what a reader has said.
+func (c *copying) send(ctx context.Context, part streams.Part, said error, follow bool) (done bool, err error) {
+	if err := c.connection.SetWriteDeadline(time.Now().Add(c.timing.reader)); err != nil {
+		return false, err
+	}
+	if !c.begun {
+		c.out.begin()
+		c.begun, c.last = true, time.Now()
+	}
+	switch {
+	case said == nil:
+		c.last = time.Now()
+		return false, cut(c.out.part(part))
+	case errors.Is(said, io.EOF):
+		return true, cut(c.out.end(true))
+	case !errors.Is(said, streams.ErrNotYet):
+		return false, said
+	case !follow:
+		return true, cut(c.out.end(false))
+	default:
+		return false, c.wait(ctx)
+	}
+}
+
+// cut is the error of a client that has gone, or takes nothing.
+func cut(err error) error {
+	if err != nil {
+		return errCut
+	}
+	return nil
+}
+
+// wait lets the client have what there is, and waits for more.
+func (c *copying) wait(ctx context.Context) error {
+	if time.Since(c.last) > c.timing.beat {
+		told, err := c.out.alive()
+		if err != nil || !told && time.Since(c.last) > c.timing.silence {
+			return errCut
+		}
+		if told {
+			c.last = time.Now()
+		}
+	}
+	if err := c.connection.Flush(); err != nil {
+		return errCut
+	}
+	select {
+	case <-ctx.Done():
+		return errCut
+	case <-time.After(c.timing.follow):
+		return nil
 	}
 }
 
@@ -173,6 +244,8 @@ func (t *text) part(p streams.Part) error {
 	return err
 }
 
+func (t *text) alive() (told bool, err error) { return false, nil }
+
 func (t *text) end(bool) error { return nil }
 
 // eventStream is a stream as programs read it: an event for each part, whose ID is
@@ -195,6 +268,11 @@ func (e *eventStream) part(p streams.Part) error {
 		kind = dropped
 	}
 	return e.event(kind, p.To, data)
+}
+
+func (e *eventStream) alive() (told bool, err error) {
+	_, err = fmt.Fprint(e.w, ":\n\n") // a comment
+	return true, err
 }
 
 func (e *eventStream) end(complete bool) error {

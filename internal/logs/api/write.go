@@ -71,21 +71,19 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 
 // appendData answers POST /logs/{id}/data.
 func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.writable(r)
+	id, pod, err := s.writable(r)
 	if err != nil {
 		return err
 	}
-	data, release, err := s.body(w, r, maxAppend)
+	data, release, err := s.body(w, r, pod, maxAppend)
 	if err != nil {
 		return err
 	}
 	defer release()
-	for len(data) > 0 {
-		piece := data[:min(len(data), streams.MaxWrite)]
-		if _, err := s.streams.Append(r.Context(), id, piece); err != nil {
+	if len(data) > 0 {
+		if _, err := s.streams.Append(r.Context(), id, data); err != nil {
 			return err
 		}
-		data = data[len(piece):]
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
@@ -93,7 +91,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 
 // patchData answers PATCH /logs/{id}/data.
 func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.writable(r)
+	id, pod, err := s.writable(r)
 	if err != nil {
 		return err
 	}
@@ -104,7 +102,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if at.Len() > streams.MaxWrite {
 		return refused(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, but at most %d are taken at a time: send them in parts", at.Len(), streams.MaxWrite))
 	}
-	data, release, err := s.body(w, r, at.Len())
+	data, release, err := s.body(w, r, pod, at.Len())
 	if err != nil {
 		return err
 	}
@@ -124,16 +122,17 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// body reads the bytes that a client sends, and takes room for them until they
-// are released. A body of more than most bytes is refused before the rest is read.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, most int64) (data []byte, release func(), err error) {
+// body reads the bytes that a pod sends, and takes room for them until they are
+// released. A body of more than most bytes is refused before the rest is read.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (data []byte, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return nil, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
 	}
-	if !s.room.TryAcquire(most) {
-		return nil, nil, &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
+	bytes := max(most, leastBytes)
+	if !s.room.take(pod.UID, bytes) {
+		return nil, nil, busy()
 	}
-	release = func() { s.room.Release(most) }
+	release = func() { s.room.giveBack(pod.UID, bytes) }
 	if data, err = readBody(w, r, most); err != nil {
 		release()
 		return nil, nil, err
@@ -185,7 +184,7 @@ type marks struct {
 // mark answers POST /logs/{id}/markers. It is never asked to come again later
 // because there is too much to do: a marker is what a client sends that has given up.
 func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.writable(r)
+	id, _, err := s.writable(r)
 	if err != nil {
 		return err
 	}

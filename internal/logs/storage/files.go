@@ -88,11 +88,14 @@ func (f *Files) create(ctx context.Context, key string, content []byte) error {
 		return errors.Join(err, f.Delete(ctx, temporary))
 	}
 	err := f.root.Link(temporary, key)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		// Whoever has written the other may not be so far yet.
+		if failed := f.sync(path.Dir(key)); failed != nil {
+			err = failed
+		}
+	}
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrExists
-	}
-	if err == nil {
-		err = f.sync(path.Dir(key))
 	}
 	return errors.Join(err, f.root.Remove(temporary))
 }

@@ -5,6 +5,7 @@ package streams
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -18,74 +19,214 @@ import (
 //
 // Where objects overlap, the one that was written first counts; of those that
 // were written at once, as far as the storage can tell, the first by name. What
-// is stored isn't dropped, whatever comes later. So what a reader has seen doesn't
-// change, and neither order nor repetition of the requests matters.
+// is stored isn't dropped, whatever comes later. So neither order nor repetition of
+// the requests matters.
 type layout struct {
-	stored   []piece // in order, disjoint
-	have     Ranges  // what they cover
-	dropped  Ranges  // disjoint from have
-	written  time.Time
-	total    int64
-	complete bool // total is known
+	known    []piece     // in order, disjoint
+	earliest []time.Time // of each piece and those after it, and the end: when the first came
+	total    int64       // if complete
+	complete bool
+	ended    time.Time // when it was completed
 }
 
 // A piece is what counts of an object.
 type piece struct {
 	Range
-	object Range // all that the object has
+	object  Range // all that the object has
+	dropped bool
+	written time.Time
 }
 
 // layout looks at the objects that there are.
 func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
 	l := &layout{}
-	var err error
-	// Before the data: what ended has all of its data.
-	if l.total, l.complete, err = s.length(ctx, id); err != nil {
+	if err := s.lookForEnd(ctx, id, l); err != nil {
 		return nil, fmt.Errorf("looking for the end of stream %q: %w", id, err)
 	}
-	data, err := s.bucket.List(ctx, directory(id)+"data")
+	// In this order: what was stored before it was dropped is found.
+	drops, err := s.pieces(ctx, id, "drop")
 	if err != nil {
-		return nil, fmt.Errorf("listing stream %q: %w", id, err)
+		return nil, err
 	}
-	drops, err := s.bucket.List(ctx, directory(id)+"drop")
+	data, err := s.pieces(ctx, id, "data")
 	if err != nil {
-		return nil, fmt.Errorf("listing what stream %q dropped: %w", id, err)
+		return nil, err
 	}
-	l.store(data)
-	for _, o := range drops {
-		if r, ok := parseSpan(o.Name); ok {
-			for _, missing := range l.have.MissingIn(l.within(r)) {
-				l.dropped = l.dropped.With(missing)
+	for _, pieces := range [][]piece{drops, data} {
+		for i := range pieces {
+			if l.complete {
+				pieces[i].To = min(pieces[i].To, l.total)
 			}
+		}
+	}
+	l.known = unless(firstOf(data), union(drops))
+	l.earliest = make([]time.Time, len(l.known)+1)
+	l.earliest[len(l.known)] = l.ended
+	for i, p := range slices.Backward(l.known) {
+		if l.earliest[i] = l.earliest[i+1]; l.earliest[i].IsZero() || p.written.Before(l.earliest[i]) {
+			l.earliest[i] = p.written
 		}
 	}
 	return l, nil
 }
 
-// within is what of a range is before the end.
-func (l *layout) within(r Range) Range {
-	if l.complete {
-		r.To = min(r.To, l.total)
+func (s *Store) lookForEnd(ctx context.Context, id string, l *layout) (err error) {
+	if l.total, l.complete, err = s.length(ctx, id); err != nil || !l.complete {
+		return err
 	}
-	return r
+	objects, err := s.bucket.List(ctx, directory(id))
+	for _, o := range objects {
+		if o.Name == "end" {
+			l.ended = o.Written
+		}
+	}
+	return err
 }
 
-func (l *layout) store(objects []storage.Object) {
-	slices.SortStableFunc(objects, func(a, b storage.Object) int {
-		return cmp.Or(a.Written.Compare(b.Written), strings.Compare(a.Name, b.Name))
-	})
+// pieces are the objects of one kind, whole, and in no order.
+func (s *Store) pieces(ctx context.Context, id, kind string) ([]piece, error) {
+	objects, err := s.bucket.List(ctx, directory(id)+kind)
+	if err != nil {
+		return nil, fmt.Errorf("listing stream %q: %w", id, err)
+	}
+	var list []piece
 	for _, o := range objects {
-		r, ok := parseSpan(o.Name)
-		if !ok || r.Len() > MaxWrite {
+		if p, ok := pieceOf(o, kind); ok {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+func pieceOf(o storage.Object, kind string) (piece, bool) {
+	r, ok := parseSpan(o.Name)
+	if !ok || kind == "data" && r.Len() > MaxWrite {
+		return piece{}, false
+	}
+	return piece{Range: r, object: r, dropped: kind == "drop", written: o.Written}, true
+}
+
+// before says which of two pieces counts where they overlap.
+func (p piece) before(q piece) bool {
+	if !p.written.Equal(q.written) {
+		return p.written.Before(q.written)
+	}
+	return strings.Compare(span(p.object), span(q.object)) < 0
+}
+
+// byPriority is a heap of pieces, with the one at its top that counts.
+type byPriority []piece
+
+func (h byPriority) Len() int           { return len(h) }
+func (h byPriority) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h byPriority) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *byPriority) Push(x any)        { *h = append(*h, x.(piece)) }
+func (h *byPriority) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// firstOf cuts pieces, so that each byte is in the one that counts. It sweeps over
+// their beginnings: with n pieces, in the order of n log n.
+func firstOf(pieces []piece) (cut []piece) {
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.From, b.From) })
+	var here byPriority
+	var at int64
+	for i := 0; i < len(pieces) || len(here) > 0; {
+		if len(here) == 0 {
+			at = max(at, pieces[i].From)
+		}
+		for ; i < len(pieces) && pieces[i].From <= at; i++ {
+			heap.Push(&here, pieces[i])
+		}
+		if here[0].To <= at {
+			heap.Pop(&here)
 			continue
 		}
-		for _, missing := range l.have.MissingIn(l.within(r)) {
-			l.stored = append(l.stored, piece{missing, r})
+		p := here[0]
+		p.From = at
+		if i < len(pieces) {
+			p.To = min(p.To, pieces[i].From)
 		}
-		l.have = l.have.With(l.within(r))
-		l.written = o.Written
+		at = p.To
+		if last := len(cut) - 1; last >= 0 && cut[last].object == p.object && cut[last].To == p.From {
+			cut[last].To = p.To
+		} else {
+			cut = append(cut, p)
+		}
 	}
-	slices.SortFunc(l.stored, func(a, b piece) int { return cmp.Compare(a.From, b.From) })
+	return cut
+}
+
+// union joins pieces that overlap.
+func union(pieces []piece) (joined []piece) {
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.From, b.From) })
+	for _, p := range pieces {
+		last := len(joined) - 1
+		switch {
+		case p.Len() <= 0:
+		case last >= 0 && p.From <= joined[last].To:
+			joined[last].To = max(joined[last].To, p.To)
+			if p.written.Before(joined[last].written) {
+				joined[last].written = p.written
+			}
+		default:
+			joined = append(joined, p)
+		}
+	}
+	return joined
+}
+
+// unless merges data with what of the drops isn't data.
+func unless(data, drops []piece) (all []piece) {
+	for _, d := range data {
+		for len(drops) > 0 && drops[0].From < d.From {
+			head := drops[0]
+			head.To = min(head.To, d.From)
+			all = append(all, head)
+			if drops[0].From = head.To; drops[0].Len() > 0 {
+				break
+			}
+			drops = drops[1:]
+		}
+		for len(drops) > 0 && drops[0].To <= d.To {
+			drops = drops[1:]
+		}
+		if len(drops) > 0 {
+			drops[0].From = max(drops[0].From, d.To)
+		}
+		all = append(all, d)
+	}
+	return append(all, drops...)
+}
+
+// holding is the index of the piece that has an offset, or else that of the next.
+func (l *layout) holding(at int64) (i int, found bool) {
+	return slices.BinarySearchFunc(l.known, at, func(p piece, at int64) int {
+		switch {
+		case p.To <= at:
+			return -1
+		case p.From > at:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// gap is the range from an offset, of which nothing is known, to something that
+// is, and when the first came of all that is behind it. Without anything, it is empty.
+func (l *layout) gap(at int64) (r Range, since time.Time) {
+	r = Range{at, at}
+	next, _ := l.holding(at)
+	switch {
+	case next < len(l.known):
+		r.To = l.known[next].From
+	case l.complete:
+		r.To = l.total
+	}
+	return r, l.earliest[next]
 }
 
 // A State is what is known of a stream.
@@ -109,16 +250,18 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	known := slices.Clone(l.have)
-	for _, r := range l.dropped {
-		known = known.With(r)
+	state := State{Total: l.total, Complete: l.complete}
+	var at int64
+	for _, p := range l.known {
+		state.Missing = state.Missing.With(Range{at, p.From})
+		if at = p.To; p.dropped {
+			state.Dropped = state.Dropped.With(p.Range)
+		} else {
+			state.Stored = state.Stored.With(p.Range)
+		}
 	}
-	end := known.End()
 	if l.complete {
-		end = l.total
+		state.Missing = state.Missing.With(Range{at, l.total})
 	}
-	return State{
-		Stored: l.have, Dropped: l.dropped, Missing: known.MissingIn(Range{0, end}),
-		Total: l.total, Complete: l.complete,
-	}, nil
+	return state, nil
 }

@@ -5,13 +5,11 @@ package streams
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -38,8 +36,14 @@ type Reader struct {
 	id     string
 	at     int64
 	layout *layout
+	looked time.Time // when the layout was made
+	object Range     // what was read last
+	data   []byte    // what is in it
 	now    func() time.Time
 }
+
+// fresh is how old a layout may be by which bytes are said not to have come.
+const fresh = time.Second
 
 // Reader begins at an offset, in bytes.
 func (s *Store) Reader(ctx context.Context, id string, from int64) (*Reader, error) {
@@ -52,9 +56,13 @@ func (s *Store) Reader(ctx context.Context, id string, from int64) (*Reader, err
 // Next returns what comes next: io.EOF at the end of a stream that is complete,
 // ErrNotYet at that of another.
 func (r *Reader) Next(ctx context.Context) (Part, error) {
-	part, err := r.next(ctx)
-	if errors.Is(err, ErrNotYet) {
-		// What was looked at is old.
+	part, err := Part{}, ErrNotYet
+	if r.layout != nil {
+		part, err = r.next(ctx)
+	}
+	notThere := err == nil && part.Data == nil && r.now().Sub(r.looked) > fresh
+	if errors.Is(err, ErrNotYet) || notThere {
+		r.looked = r.now()
 		if r.layout, err = r.store.layout(ctx, r.id); err == nil {
 			part, err = r.next(ctx)
 		}
@@ -67,72 +75,32 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 
 func (r *Reader) next(ctx context.Context) (Part, error) {
 	l := r.layout
-	if l == nil {
-		return Part{}, ErrNotYet
-	}
 	if l.complete && r.at >= l.total {
 		return Part{}, io.EOF
 	}
-	if i := holding(l.stored, r.at, func(p piece) Range { return p.Range }); i >= 0 {
-		return r.read(ctx, l.stored[i])
+	if i, found := l.holding(r.at); found {
+		if p := l.known[i]; !p.dropped {
+			return r.read(ctx, p)
+		}
+		return Part{Range: Range{r.at, l.known[i].To}, Dropped: true}, nil
 	}
-	if i := holding(l.dropped, r.at, func(d Range) Range { return d }); i >= 0 {
-		return Part{Range: Range{r.at, l.dropped[i].To}, Dropped: true}, nil
-	}
-	// Neither came nor was dropped.
-	next := l.after(r.at)
-	if next < 0 || !l.complete && r.now().Sub(l.written) < patience {
+	gap, since := l.gap(r.at)
+	if gap.Len() <= 0 || r.now().Sub(since) < patience {
 		return Part{}, ErrNotYet
 	}
-	return Part{Range: Range{r.at, next}}, nil
-}
-
-// holding is the index of the range that has an offset, or -1.
-func holding[T any](list []T, at int64, rangeOf func(T) Range) int {
-	i, found := slices.BinarySearchFunc(list, at, func(x T, at int64) int {
-		r := rangeOf(x)
-		switch {
-		case r.To <= at:
-			return -1
-		case r.From > at:
-			return 1
-		default:
-			return 0
-		}
-	})
-	if !found {
-		return -1
-	}
-	return i
-}
-
-// after is the first offset after at of which something is known, or -1.
-func (l *layout) after(at int64) int64 {
-	next := int64(-1)
-	consider := func(offset int64) {
-		if offset > at && (next < 0 || offset < next) {
-			next = offset
-		}
-	}
-	if l.complete {
-		consider(l.total)
-	}
-	for _, known := range []Ranges{l.have, l.dropped} {
-		i, _ := slices.BinarySearchFunc(known, at, func(r Range, at int64) int { return cmp.Compare(r.From, at) })
-		if i < len(known) {
-			consider(known[i].From)
-		}
-	}
-	return next
+	return Part{Range: gap}, nil
 }
 
 func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
 	part := Part{Range: Range{r.at, p.To}}
-	data, err := r.store.read(ctx, r.id, p.object)
-	if err != nil {
-		return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
+	if r.object != p.object {
+		data, err := r.store.read(ctx, r.id, p.object)
+		if err != nil {
+			return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
+		}
+		r.object, r.data = p.object, data
 	}
-	part.Data = data[r.at-p.object.From : p.To-p.object.From]
+	part.Data = r.data[r.at-p.object.From : p.To-p.object.From]
 	return part, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,13 +47,26 @@ func created(t *testing.T, s *Store) string {
 	return id
 }
 
-// readAll reads from an offset until there is no more. What isn't there is dots
-// where it was dropped, and question marks where nobody knows.
+// readAll reads from an offset until there is no more, as it will be when nobody
+// waits for anything. What isn't there is dots where it was dropped, and question
+// marks where nobody knows.
 func readAll(t *testing.T, s *Store, id string, from int64) (text string, complete bool) {
+	t.Helper()
+	r := reader(t, s, id, from)
+	r.now = later(patience)
+	return drain(t, r)
+}
+
+func reader(t *testing.T, s *Store, id string, from int64) *Reader {
 	t.Helper()
 	r, err := s.Reader(t.Context(), id, from)
 	require.NoError(t, err)
-	return drain(t, r)
+	return r
+}
+
+// later is a clock.
+func later(by time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(by) }
 }
 
 func drain(t *testing.T, r *Reader) (text string, complete bool) {
@@ -144,17 +159,100 @@ func TestWhatIsStoredIsNotDropped(t *testing.T) {
 }
 
 func TestAGapHoldsAReaderForAWhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		behind func(s *Store, id string) error
+		want   string
+	}{
+		"before bytes":                   {func(s *Store, id string) error { return s.Write(t.Context(), id, 3, []byte("late")) }, "???late"},
+		"before bytes that were dropped": {func(s *Store, id string) error { return s.Drop(t.Context(), id, Range{3, 5}) }, "???.."},
+		"before the end":                 {func(s *Store, id string) error { return s.End(t.Context(), id, 3) }, "???"},
+	} {
+		s := replica(t, t.TempDir())
+		id := created(t, s)
+		require.NoError(t, test.behind(s, id), name)
+		r := reader(t, s, id, 0)
+		_, err := r.Next(t.Context())
+		require.ErrorIs(t, err, ErrNotYet, name)
+		r.now = later(patience)
+		text, _ := drain(t, r)
+		require.Equal(t, test.want, text, name)
+	}
+}
+
+// A stream in which something comes every ten seconds, but never what was lost.
+func TestAGapHoldsNoReaderWhileOthersWrite(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
-	require.NoError(t, s.Write(t.Context(), id, 3, []byte("late")))
-	r, err := s.Reader(t.Context(), id, 0)
-	require.NoError(t, err)
-	_, err = r.Next(t.Context())
-	require.ErrorIs(t, err, ErrNotYet)
-	r.now = func() time.Time { return time.Now().Add(patience) }
-	text, complete := drain(t, r)
-	require.Equal(t, "???late", text)
-	require.False(t, complete)
+	aged := &agedBucket{Bucket: s.bucket, age: map[string]time.Duration{}}
+	s.bucket = aged
+	for i := range int64(5) {
+		require.NoError(t, s.Write(t.Context(), id, 3+i, []byte("x")))
+		aged.age[span(Range{3 + i, 4 + i})] = time.Duration(4-i) * 10 * time.Second
+	}
+	text, _ := drain(t, reader(t, s, id, 0))
+	require.Equal(t, "???xxxxx", text)
+}
+
+// An agedBucket has objects that were written some time ago.
+type agedBucket struct {
+	storage.Bucket
+	age map[string]time.Duration
+}
+
+// List implements storage.Bucket.
+func (a *agedBucket) List(ctx context.Context, directory string) ([]storage.Object, error) {
+	objects, err := a.Bucket.List(ctx, directory)
+	for i, o := range objects {
+		objects[i].Written = o.Written.Add(-a.age[o.Name])
+	}
+	return objects, err
+}
+
+func TestWhatCameSinceAReaderLookedIsFound(t *testing.T) {
+	for name, late := range map[string]func(s *Store, id string) error{
+		"what was missing": func(*Store, string) error { return nil },
+		"what was dropped": func(s *Store, id string) error { return s.Drop(t.Context(), id, Range{3, 6}) },
+	} {
+		s := replica(t, t.TempDir())
+		id := created(t, s)
+		require.NoError(t, s.Write(t.Context(), id, 0, []byte("abc")))
+		require.NoError(t, late(s, id))
+		require.NoError(t, s.Write(t.Context(), id, 6, []byte("ghi")))
+		r := reader(t, s, id, 0)
+		_, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), id, 3, []byte("def")))
+		r.now = later(2 * patience)
+		text, _ := drain(t, r)
+		require.Equal(t, "defghi", text, name)
+	}
+}
+
+// A hookedBucket has something happen after it has listed a directory.
+type hookedBucket struct {
+	storage.Bucket
+	after func(directory string)
+}
+
+// List implements storage.Bucket.
+func (h *hookedBucket) List(ctx context.Context, directory string) ([]storage.Object, error) {
+	objects, err := h.Bucket.List(ctx, directory)
+	h.after(directory)
+	return objects, err
+}
+
+func TestWhatWasStoredWhileAReaderLooksIsNotDropped(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	other, once := *s, sync.Once{}
+	s.bucket = &hookedBucket{s.bucket, func(string) {
+		once.Do(func() {
+			require.NoError(t, other.Write(t.Context(), id, 0, []byte("hello")))
+			require.NoError(t, other.Drop(t.Context(), id, Range{0, 10}))
+		})
+	}}
+	text, _ := drain(t, reader(t, s, id, 0))
+	require.NotContains(t, text, "..........")
 }
 
 func TestAStreamHasOneEnd(t *testing.T) {
@@ -165,9 +263,12 @@ func TestAStreamHasOneEnd(t *testing.T) {
 	require.NoError(t, s.End(t.Context(), id, 5))
 	require.NoError(t, s.End(t.Context(), id, 5))
 	require.ErrorIs(t, s.End(t.Context(), id, 6), ErrConflict)
+	_, err := s.Append(t.Context(), id, []byte("x"))
+	require.ErrorIs(t, err, ErrEnded)
 	require.NoError(t, s.Write(t.Context(), id, 3, []byte("de")), "what was under way may come")
 	require.ErrorIs(t, s.Write(t.Context(), id, 5, []byte("f")), ErrEnded)
 	require.ErrorIs(t, s.Drop(t.Context(), id, Range{4, 6}), ErrEnded)
+	require.NoError(t, s.End(t.Context(), id, 5), "it can be said again, whatever was tried since")
 	text, complete := readAll(t, s, id, 0)
 	require.Equal(t, "abcde", text)
 	require.True(t, complete)
@@ -193,12 +294,12 @@ func TestWhoAppendsAtOnceLosesNothing(t *testing.T) {
 		group.Go(func() error {
 			for j := range 20 {
 				data := fmt.Sprintf("<%d,%d>", i, j)
-				r, err := s.Append(context.Background(), id, []byte(data))
+				from, err := s.Append(context.Background(), id, []byte(data))
 				if err != nil {
 					return err
 				}
 				mu.Lock()
-				want[r.From] = data
+				want[from] = data
 				mu.Unlock()
 			}
 			return nil
@@ -210,6 +311,47 @@ func TestWhoAppendsAtOnceLosesNothing(t *testing.T) {
 		require.Equal(t, data, text[from:from+int64(len(data))])
 	}
 	require.Len(t, want, 60)
+}
+
+// One appends, the other counts.
+func TestWhoAppendsWhereSomebodyWritesLosesNothing(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	other, once := *s, sync.Once{}
+	s.bucket = &hookedBucket{s.bucket, func(directory string) {
+		if strings.HasSuffix(directory, "claim") {
+			once.Do(func() { require.NoError(t, other.Write(t.Context(), id, 0, []byte("PATCH"))) })
+		}
+	}}
+	from, err := s.Append(t.Context(), id, []byte("appen"))
+	require.NoError(t, err)
+	text, _ := readAll(t, s, id, 0)
+	require.Equal(t, "PATCH", text[:5])
+	require.Equal(t, "appen", text[from:])
+}
+
+func TestAStreamDoesNotBecomeLongerThanOffsetsAre(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Drop(t.Context(), id, Range{0, MaxOffset}))
+	_, err := s.Append(t.Context(), id, []byte("x"))
+	require.ErrorIs(t, err, ErrEnded)
+	require.NoError(t, s.End(t.Context(), id, MaxOffset))
+}
+
+// Each look at a stream costs this.
+func BenchmarkLayout(b *testing.B) {
+	const pieces = 100_000
+	data, drops := make([]piece, pieces), make([]piece, pieces)
+	now := time.Now()
+	for i := range int64(pieces) {
+		r := Range{2 * (pieces - i), 2*(pieces-i) + 3}
+		data[i] = piece{Range: r, object: r, written: now.Add(time.Duration(i))}
+		drops[i] = piece{Range: Range{r.From, MaxOffset}, object: r, written: now}
+	}
+	for b.Loop() {
+		unless(firstOf(slices.Clone(data)), union(slices.Clone(drops)))
+	}
 }
 
 // A faultyBucket fails before and after it has written, as a replica does that

@@ -5,6 +5,7 @@ package streams
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
@@ -41,9 +43,9 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte) e
 	if r.Len() > MaxWrite {
 		return fmt.Errorf("writing %d bytes of stream %q: at most %d are written at a time", r.Len(), id, MaxWrite)
 	}
-	err := s.checkEnd(ctx, id, r.To)
-	if err == nil {
-		err = s.write(ctx, id, r, data)
+	err := s.write(ctx, id, r, data)
+	if err == nil || errors.Is(err, storage.ErrExists) {
+		err = s.checkEnd(ctx, id, r.To)
 	}
 	if err != nil {
 		return fmt.Errorf("writing bytes %d to %d of stream %q: %w", r.From, r.To-1, id, err)
@@ -51,26 +53,32 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte) e
 	return nil
 }
 
+// compressors are some megabyte each.
+var compressors = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+	return w
+}}
+
+// write returns storage.ErrExists if there is an object of the range.
 func (s *Store) write(ctx context.Context, id string, r Range, data []byte) error {
 	var member bytes.Buffer
-	w, err := gzip.NewWriterLevel(&member, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&member)
 	if _, err := w.Write(data); err != nil {
 		return err
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.create(ctx, directory(id)+"data/"+span(r), member.Bytes())
+	return s.bucket.Create(ctx, directory(id)+"data/"+span(r), member.Bytes())
 }
 
 // Drop says that bytes will never come. Those that have come stay.
 func (s *Store) Drop(ctx context.Context, id string, r Range) error {
-	err := s.checkEnd(ctx, id, r.To)
+	err := s.create(ctx, directory(id)+"drop/"+span(r), nil)
 	if err == nil {
-		err = s.create(ctx, directory(id)+"drop/"+span(r), nil)
+		err = s.checkEnd(ctx, id, r.To)
 	}
 	if err != nil {
 		return fmt.Errorf("marking bytes %d to %d of stream %q as dropped: %w", r.From, r.To-1, id, err)
@@ -78,31 +86,63 @@ func (s *Store) Drop(ctx context.Context, id string, r Range) error {
 	return nil
 }
 
-// appendTries is how often others may be faster, before the client has to try again.
-const appendTries = 100
+const (
+	// MaxOffset is how long a stream can be, in bytes.
+	MaxOffset = 1 << 60
+	// appendTries is how often others may be faster, before the client has to try again.
+	appendTries = 100
+)
 
-// Append stores bytes after the last that are known, and says where that is.
-func (s *Store) Append(ctx context.Context, id string, data []byte) (r Range, err error) {
+// Append stores bytes after the last that are known, and says where the first is.
+// To append them again appends them twice.
+func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64, err error) {
+	rest := data
 	for range appendTries {
-		if r.From, err = s.furthest(ctx, id); err != nil {
+		var at int64
+		if at, err = s.claim(ctx, id, int64(len(rest))); err == nil {
+			if len(rest) == len(data) {
+				from = at
+			}
+			rest, err = s.fill(ctx, id, at, rest)
+		}
+		if !errors.Is(err, storage.ErrExists) {
 			break
 		}
-		r.To = r.From + int64(len(data))
-		// Exclusive by its offset; the length is in the content, so that others
-		// who come to the same offset collide.
-		err = s.bucket.Create(ctx, path.Join(directory(id), "claim", fmt.Sprintf("%016x", r.From)), []byte(strconv.FormatInt(r.Len(), 16)))
-		if errors.Is(err, storage.ErrExists) {
-			continue // somebody else was faster
-		}
-		if err == nil {
-			err = s.Write(ctx, id, r.From, data)
-		}
-		break
+		// Somebody else was faster.
 	}
 	if err != nil {
-		return r, fmt.Errorf("appending to stream %q: %w", id, err)
+		return 0, fmt.Errorf("appending to stream %q: %w", id, err)
 	}
-	return r, nil
+	return from, nil
+}
+
+// claim takes the bytes after the last that are known, or returns
+// storage.ErrExists if somebody else has done so. It is exclusive by the offset;
+// the length is in the content, so that others who come to the same offset collide.
+func (s *Store) claim(ctx context.Context, id string, length int64) (at int64, err error) {
+	if _, ended, err := s.length(ctx, id); err != nil || ended {
+		return 0, cmp.Or(err, ErrEnded)
+	}
+	if at, err = s.furthest(ctx, id); err != nil {
+		return 0, err
+	}
+	if at > MaxOffset-length {
+		return 0, ErrEnded
+	}
+	return at, s.bucket.Create(ctx, path.Join(directory(id), "claim", fmt.Sprintf("%016x", at)), []byte(strconv.FormatInt(length, 16)))
+}
+
+// fill writes what was claimed. A client that writes at offsets as well may have
+// been there: then it returns what is to be appended elsewhere, and storage.ErrExists.
+func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (rest []byte, err error) {
+	for len(data) > 0 {
+		n := min(len(data), MaxWrite)
+		if err := s.write(ctx, id, Range{at, at + int64(n)}, data[:n]); err != nil {
+			return data, err
+		}
+		at, data = at+int64(n), data[n:]
+	}
+	return nil, s.checkEnd(ctx, id, at)
 }
 
 // furthest is the offset after all bytes that are known of.
@@ -145,6 +185,9 @@ func (s *Store) End(ctx context.Context, id string, total int64) error {
 }
 
 func (s *Store) end(ctx context.Context, id string, total int64) error {
+	if have, ended, err := s.length(ctx, id); err != nil || ended {
+		return sameLength(have, total, err)
+	}
 	furthest, err := s.furthest(ctx, id)
 	if err != nil {
 		return err
@@ -157,7 +200,11 @@ func (s *Store) end(ctx context.Context, id string, total int64) error {
 		return err
 	}
 	have, _, err := s.length(ctx, id)
-	if err == nil && have != total {
+	return sameLength(have, total, err)
+}
+
+func sameLength(have, want int64, err error) error {
+	if err == nil && have != want {
 		err = ErrConflict
 	}
 	return err
