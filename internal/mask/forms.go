@@ -6,18 +6,24 @@ package mask
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"net/url"
+	"fmt"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // shortestLine is the length of the shortest line of a secret of several lines that
 // is masked alone, in bytes: "{" and "-----END" occur elsewhere.
 const shortestLine = 8
 
+// longest is the length of the longest secret of which other forms than plain ones
+// are masked, in bytes: each form takes memory.
+const longest = 16 << 10
+
 // Forms are the ways in which programs print a secret: as it is, without the space
 // around it, line by line; each of them escaped for URLs and in JSON; and the whole
-// in base64, also in the midst of something longer.
+// in base64, also in the midst of something longer. Of a secret of more than 16 KiB,
+// they are the plain ones.
 //
 // Not among them: hexadecimal, base64 in lines, encryption, and whatever else a
 // program can compute of a secret.
@@ -25,9 +31,15 @@ func Forms(secret []byte) [][]byte {
 	var forms forms
 	for _, plain := range plainForms(secret) {
 		forms.add(plain)
-		for _, escaped := range escapes(string(plain)) {
+		if len(secret) > longest {
+			continue
+		}
+		for _, escaped := range append(inURLs(string(plain)), inJSON(string(plain))...) {
 			forms.add([]byte(escaped))
 		}
+	}
+	if len(secret) > longest {
+		return forms.list
 	}
 	for _, whole := range [][]byte{secret, bytes.TrimSpace(secret)} {
 		for offset := range 3 {
@@ -68,37 +80,80 @@ func plainForms(secret []byte) [][]byte {
 	return plain
 }
 
-func escapes(plain string) []string {
-	query, path := url.QueryEscape(plain), url.PathEscape(plain)
-	return []string{
-		query, path, lowerEscapes(query), lowerEscapes(path),
-		inJSON(plain, true), inJSON(plain, false),
+// inURLs are the ways to escape for a URL (RFC 3986): programs differ in what they
+// leave as it is, and in the case of the digits.
+func inURLs(plain string) (escaped []string) {
+	for _, kept := range []string{
+		"",                 // Go's QueryEscape, but for the space; Java's URLEncoder, nearly
+		"/",                // Python's quote
+		"!'()*",            // JavaScript's encodeURIComponent
+		"*",                // a form that a browser sends
+		"$&+=:@",           // Go's PathEscape
+		"/!'()*$&+,;=:@?#", // JavaScript's encodeURI
+	} {
+		for _, digits := range []string{"0123456789ABCDEF", "0123456789abcdef"} {
+			text := percent(plain, kept, digits)
+			escaped = append(escaped, text, strings.ReplaceAll(text, "%20", "+"))
+		}
 	}
+	return escaped
 }
 
-// lowerEscapes writes %2F as %2f.
-func lowerEscapes(escaped string) string {
+// percent escapes all but unreserved characters and those that are kept.
+func percent(plain, kept, digits string) string {
 	var b strings.Builder
-	for i := 0; i < len(escaped); i++ {
-		if escaped[i] == '%' && i+2 < len(escaped) {
-			b.WriteString(strings.ToLower(escaped[i : i+3]))
-			i += 2
-		} else {
-			b.WriteByte(escaped[i])
+	for i := range len(plain) {
+		c := plain[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.~", c) >= 0, strings.IndexByte(kept, c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
 		}
 	}
 	return b.String()
 }
 
-// inJSON is what is between the quotes of a string.
-func inJSON(plain string, html bool) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(html)
-	if err := encoder.Encode(plain); err != nil {
-		return ""
+// inJSON are the ways to write what is between the quotes of a string (RFC 8259):
+// programs differ in what they escape that needn't be.
+func inJSON(plain string) (written []string) {
+	for _, escaped := range []string{
+		"",      // what has to be
+		"<>&",   // Go
+		"<>&'=", // Gson
+		"/",     // PHP, where a slash has an escape of its own
+	} {
+		for _, ascii := range []bool{false, true} { // Python, PHP
+			for _, format := range []string{`\u%04x`, `\u%04X`} {
+				written = append(written, quoted(plain, escaped, ascii, format))
+			}
+		}
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
+	return written
+}
+
+// short are the escapes of one letter.
+var short = map[rune]string{'"': `\"`, '\\': `\\`, '/': `\/`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+
+func quoted(plain, escaped string, ascii bool, format string) string {
+	var b strings.Builder
+	for _, r := range plain {
+		has := r < ' ' || r == '"' || r == '\\' || r == '\u2028' || r == '\u2029'
+		switch letter, is := short[r]; {
+		case !has && !strings.ContainsRune(escaped, r) && (!ascii || r < utf8.RuneSelf):
+			b.WriteRune(r)
+		case is:
+			b.WriteString(letter)
+		case r > '\uffff':
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, format+format, high, low)
+		default:
+			fmt.Fprintf(&b, format, r)
+		}
+	}
+	return b.String()
 }
 
 // encodedAt is what of the base64 of something longer depends on a secret alone

@@ -3,6 +3,8 @@
 
 package mask
 
+import "bytes"
+
 // A State is where a stream can be taken up again, by a process that has read
 // nothing of it.
 type State struct {
@@ -22,6 +24,11 @@ type Stream struct {
 	held   []byte
 	spare  []byte // has what was passed on last
 	node   int32
+	// run is where the last bytes begin that were masked in one go, which end at
+	// state.MaskedUntil.
+	run int64
+	// afterGap says that nothing has come since a gap.
+	afterGap bool
 	// ends are the places in secrets where the bytes since a gap may be: what comes
 	// next in each of them. There are none once the bytes are in no secret.
 	ends     []place
@@ -33,17 +40,13 @@ type place struct{ word, next int32 }
 
 // Stream begins one, or takes one up.
 func (m *Masker) Stream(from State) *Stream {
-	s := &Stream{masker: m, state: State{At: from.At, MaskedUntil: from.MaskedUntil}}
-	if from.AfterGap {
-		s.beginAfterGap()
-	}
-	return s
+	return &Stream{masker: m, state: State{At: from.At, MaskedUntil: from.MaskedUntil}, run: from.At, afterGap: from.AfterGap}
 }
 
 // State is where to take the stream up if what was passed on until now is kept.
 func (s *Stream) State() State {
 	state := s.state
-	state.AfterGap = s.ends != nil
+	state.AfterGap = s.afterGap || s.ends != nil
 	return state
 }
 
@@ -58,7 +61,7 @@ func (s *Stream) Write(data []byte) []byte {
 		}
 		s.node = m.step(s.node, b)
 		s.maskLast(int(m.nodes[s.node].match))
-		if s.ends != nil {
+		if s.afterGap || s.ends != nil {
 			s.follow(b)
 		}
 	}
@@ -78,11 +81,11 @@ func (s *Stream) Gap(length int64) []byte {
 	s.maskLast(int(s.masker.nodes[s.node].depth))
 	passed := s.pass(len(s.held))
 	s.state.At += length
-	s.beginAfterGap()
+	s.run, s.node, s.afterGap, s.ends, s.sinceGap = s.state.At, 0, true, nil, 0
 	return passed
 }
 
-// End passes on the rest of the stream.
+// End passes on the rest of the stream. It is the last call.
 func (s *Stream) End() []byte {
 	if depth := int(s.masker.nodes[s.node].depth); depth >= usable {
 		s.maskLast(depth)
@@ -90,17 +93,33 @@ func (s *Stream) End() []byte {
 	if s.ends != nil && s.sinceGap >= usable {
 		s.maskLast(len(s.held))
 	}
-	s.node, s.ends = 0, nil
 	return s.pass(len(s.held))
 }
 
 // maskLast writes over the last bytes that came. They are all held back.
 func (s *Stream) maskLast(count int) {
-	for i := len(s.held) - count; i < len(s.held); i++ {
-		s.held[i] = '*'
+	if count <= 0 {
+		return
 	}
-	if count > 0 {
-		s.state.MaskedUntil = max(s.state.MaskedUntil, s.state.At+int64(len(s.held)))
+	to := s.state.At + int64(len(s.held))
+	from := to - int64(count)
+	if until := s.state.MaskedUntil; from > until {
+		s.asterisks(from, to)
+		s.run = from
+	} else {
+		// Of what is masked already, nothing is written again: a secret that repeats
+		// itself ends with each of its bytes.
+		s.asterisks(from, s.run)
+		s.asterisks(until, to)
+		s.run = min(s.run, from)
+	}
+	s.state.MaskedUntil = max(s.state.MaskedUntil, to)
+}
+
+// asterisks writes them from an offset up to another.
+func (s *Stream) asterisks(from, to int64) {
+	for at := from; at < to; at++ {
+		s.held[at-s.state.At] = '*'
 	}
 }
 
@@ -115,17 +134,19 @@ func (s *Stream) pass(count int) []byte {
 	return passed
 }
 
-// beginAfterGap begins in the midst of any secret.
-func (s *Stream) beginAfterGap() {
-	s.node, s.sinceGap, s.ends = 0, 0, []place{}
-	for word := range s.masker.words {
-		for next := range s.masker.words[word] {
-			s.ends = append(s.ends, place{int32(word), int32(next)}) //nolint:gosec // as in add
+// places are where a byte is in the secrets, and what comes next.
+func (m *Masker) places(b byte) (list []place) {
+	for word, text := range m.words {
+		for at := 0; ; {
+			i := bytes.IndexByte(text[at:], b)
+			if i < 0 {
+				break
+			}
+			at += i + 1
+			list = append(list, place{int32(word), int32(at)}) //nolint:gosec // as in add
 		}
 	}
-	if len(s.ends) == 0 {
-		s.ends = nil
-	}
+	return list
 }
 
 // follow keeps the places that go on with a byte. Where a secret ends, all bytes
@@ -133,18 +154,28 @@ func (s *Stream) beginAfterGap() {
 func (s *Stream) follow(b byte) {
 	s.sinceGap++
 	kept := s.ends[:0]
-	for _, p := range s.ends {
-		word := s.masker.words[p.word]
-		if word[p.next] != b {
-			continue
+	if s.afterGap {
+		s.afterGap = false
+		for _, p := range s.masker.places(b) {
+			kept = s.keep(kept, p)
 		}
-		if p.next++; int(p.next) == len(word) {
-			s.maskLast(s.sinceGap)
-		} else {
-			kept = append(kept, p)
+	}
+	for _, p := range s.ends {
+		if s.masker.words[p.word][p.next] == b {
+			p.next++
+			kept = s.keep(kept, p)
 		}
 	}
 	if s.ends = kept; len(kept) == 0 {
 		s.ends = nil
 	}
+}
+
+// keep adds a place, unless the secret has ended there.
+func (s *Stream) keep(kept []place, p place) []place {
+	if int(p.next) < len(s.masker.words[p.word]) {
+		return append(kept, p)
+	}
+	s.maskLast(s.sinceGap)
+	return kept
 }

@@ -243,6 +243,9 @@ func TestOnlyWhoMayReadThePodsLogsReads(t *testing.T) {
 		require.Equal(t, want, s.do(http.MethodGet, path, token, "").status, token)
 		require.Equal(t, want, s.do(http.MethodGet, path+"/data", token, "").status, token)
 	}
+	none := "/logs/" + strings.Repeat("0", 32)
+	require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, none, "x", "").status, "as where there is one")
+	require.Equal(t, http.StatusNotFound, s.do(http.MethodGet, none, "token-of-user-tenant", "").status)
 }
 
 func TestWhatIsWrongIsSaid(t *testing.T) {
