@@ -23,52 +23,24 @@ func (rs Ranges) Len() (sum int64) {
 	return sum
 }
 
-// End is the offset after the last byte, 0 if there is none.
-func (rs Ranges) End() int64 {
-	if len(rs) == 0 {
-		return 0
-	}
-	return rs[len(rs)-1].To
-}
-
-// touching are the indices of those that overlap r or begin or end where it does.
-func (rs Ranges) touching(r Range) (from, to int) {
-	from, _ = slices.BinarySearchFunc(rs, r.From, func(have Range, offset int64) int {
-		if have.To < offset {
-			return -1
-		}
-		return 1
-	})
-	to = from
-	for to < len(rs) && rs[to].From <= r.To {
-		to++
-	}
-	return from, to
-}
-
 // With returns the ranges with r added, in the place of rs.
 func (rs Ranges) With(r Range) Ranges {
 	if r.Len() <= 0 {
 		return rs
 	}
-	from, to := rs.touching(r)
+	// Those that overlap it or begin or end where it does.
+	from, _ := slices.BinarySearchFunc(rs, r.From, func(have Range, offset int64) int {
+		if have.To < offset {
+			return -1
+		}
+		return 1
+	})
+	to := from
+	for to < len(rs) && rs[to].From <= r.To {
+		to++
+	}
 	if from < to {
 		r = Range{min(r.From, rs[from].From), max(r.To, rs[to-1].To)}
 	}
 	return slices.Replace(rs, from, to, r)
-}
-
-// MissingIn returns what of r isn't in the ranges.
-func (rs Ranges) MissingIn(r Range) (missing Ranges) {
-	from, to := rs.touching(r)
-	for _, have := range rs[from:to] {
-		if r.From < have.From {
-			missing = append(missing, Range{r.From, have.From})
-		}
-		r.From = max(r.From, have.To)
-	}
-	if r.Len() > 0 {
-		missing = append(missing, r)
-	}
-	return missing
 }

@@ -32,8 +32,8 @@ func TestARangeJoinsThoseThatItTouches(t *testing.T) {
 
 // The oracle knows each byte.
 func FuzzRanges(f *testing.F) {
-	f.Add([]byte{3, 5, 0, 2, 5, 7}, byte(0), byte(20))
-	f.Fuzz(func(t *testing.T, ends []byte, from, to byte) {
+	f.Add([]byte{3, 5, 0, 2, 5, 7})
+	f.Fuzz(func(t *testing.T, ends []byte) {
 		var ranges Ranges
 		var have [256]bool
 		for ; len(ends) >= 2; ends = ends[2:] {
@@ -43,21 +43,13 @@ func FuzzRanges(f *testing.F) {
 				have[i] = true
 			}
 		}
-		var want Ranges
-		var length int64
-		for i, there := range have {
-			if there {
-				length++
-			}
-			if int64(i) >= int64(from) && int64(i) < int64(to) && !there {
-				if len(want) == 0 || want.End() != int64(i) {
-					want = append(want, Range{int64(i), int64(i)})
-				}
-				want[len(want)-1].To++
+		for _, r := range ranges {
+			for i := r.From; i < r.To; i++ {
+				require.True(t, have[i], "byte %d", i)
+				have[i] = false
 			}
 		}
-		require.Equal(t, length, ranges.Len())
-		require.Equal(t, want, ranges.MissingIn(Range{int64(from), int64(to)}))
+		require.NotContains(t, have[:], true)
 		for i := 1; i < len(ranges); i++ {
 			require.Greater(t, ranges[i].From, ranges[i-1].To)
 		}
