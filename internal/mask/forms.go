@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -160,8 +161,7 @@ func quoted(plain, escaped string, ascii bool, format string) string {
 // that begins there at an offset, in bytes, modulo 3.
 func encodedAt(encoding *base64.Encoding, secret []byte, offset int) []byte {
 	const bitsOfByte, bitsOfDigit = 8, 6
-	before := make([]byte, offset)
-	encoded := encoding.AppendEncode(nil, append(before, secret...))
+	encoded := encoding.AppendEncode(nil, slices.Concat(make([]byte, offset), secret))
 	from := (offset*bitsOfByte + bitsOfDigit - 1) / bitsOfDigit
 	to := (offset + len(secret)) * bitsOfByte / bitsOfDigit
 	return encoded[min(from, to):to]

@@ -117,10 +117,10 @@ func (p piece) before(q piece) bool {
 // byPriority is a heap of pieces, with the one at its top that counts.
 type byPriority []piece
 
-func (h byPriority) Len() int           { return len(h) }
-func (h byPriority) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h byPriority) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byPriority) Push(x any)        { *h = append(*h, x.(piece)) }
+func (h *byPriority) Len() int           { return len(*h) }
+func (h *byPriority) Less(i, j int) bool { return (*h)[i].before((*h)[j]) }
+func (h *byPriority) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+func (h *byPriority) Push(x any)         { *h = append(*h, x.(piece)) }
 func (h *byPriority) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
