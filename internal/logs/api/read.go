@@ -85,10 +85,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	reader, err := s.streams.Reader(r.Context(), id, from)
-	if err != nil {
-		return err
-	}
 	var out writer = &text{w: w}
 	if strings.Contains(r.Header.Get("Accept"), events) {
 		out = &eventStream{w: w}
@@ -98,7 +94,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	c := &copying{Server: s, out: out, connection: http.NewResponseController(w)}
-	return c.run(r.Context(), reader, follow)
+	return c.run(r.Context(), s.streams.Reader(id, from), follow)
 }
 
 func follows(r *http.Request) (bool, error) {
@@ -135,7 +131,8 @@ type writer interface {
 	// alive says that the client is still being answered, if that can be told from
 	// the stream.
 	alive() (told bool, err error)
-	end(complete bool) error
+	// end says that the stream is complete.
+	end() error
 }
 
 // A copying is an answer that is under way.
@@ -183,11 +180,11 @@ func (c *copying) send(ctx context.Context, part streams.Part, said error, follo
 		c.last = time.Now()
 		return false, cut(c.out.part(part))
 	case errors.Is(said, io.EOF):
-		return true, cut(c.out.end(true))
+		return true, cut(c.out.end())
 	case !errors.Is(said, streams.ErrNotYet):
 		return false, said
 	case !follow:
-		return true, cut(c.out.end(false))
+		return true, nil
 	default:
 		return false, c.wait(ctx)
 	}
@@ -246,7 +243,7 @@ func (t *text) part(p streams.Part) error {
 
 func (t *text) alive() (told bool, err error) { return false, nil }
 
-func (t *text) end(bool) error { return nil }
+func (t *text) end() error { return nil }
 
 // eventStream is a stream as programs read it: an event for each part, whose ID is
 // the offset to go on at.
@@ -275,10 +272,7 @@ func (e *eventStream) alive() (told bool, err error) {
 	return true, err
 }
 
-func (e *eventStream) end(complete bool) error {
-	if !complete {
-		return nil
-	}
+func (e *eventStream) end() error {
 	_, err := fmt.Fprint(e.w, "event: end\ndata: {}\n\n")
 	return err
 }

@@ -113,6 +113,11 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if err := s.streams.Write(r.Context(), id, at.From, data); err != nil {
 		return err
 	}
+	return s.accept(w, r, id, at)
+}
+
+// accept answers a request about a range, which may be the last.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at contentRange) error {
 	if at.ends {
 		if err := s.streams.End(r.Context(), id, at.total); err != nil {
 			return err
@@ -204,11 +209,5 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if at.ends {
-		if err := s.streams.End(r.Context(), id, at.total); err != nil {
-			return err
-		}
-	}
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return s.accept(w, r, id, at)
 }

@@ -241,11 +241,8 @@ type State struct {
 	Complete bool
 }
 
-// State looks at a stream.
+// State looks at a stream that there is.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
-	if _, err := s.Source(ctx, id); err != nil {
-		return State{}, err
-	}
 	l, err := s.layout(ctx, id)
 	if err != nil {
 		return State{}, err

@@ -45,12 +45,9 @@ type Reader struct {
 // fresh is how old a layout may be by which bytes are said not to have come.
 const fresh = time.Second
 
-// Reader begins at an offset, in bytes.
-func (s *Store) Reader(ctx context.Context, id string, from int64) (*Reader, error) {
-	if _, err := s.Source(ctx, id); err != nil {
-		return nil, err
-	}
-	return &Reader{store: s, id: id, at: from, now: time.Now}, nil
+// Reader begins at an offset of a stream that there is, in bytes.
+func (s *Store) Reader(id string, from int64) *Reader {
+	return &Reader{store: s, id: id, at: from, now: time.Now}
 }
 
 // Next returns what comes next: io.EOF at the end of a stream that is complete,

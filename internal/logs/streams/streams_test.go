@@ -52,16 +52,9 @@ func created(t *testing.T, s *Store) string {
 // marks where nobody knows.
 func readAll(t *testing.T, s *Store, id string, from int64) (text string, complete bool) {
 	t.Helper()
-	r := reader(t, s, id, from)
+	r := s.Reader(id, from)
 	r.now = later(patience)
 	return drain(t, r)
-}
-
-func reader(t *testing.T, s *Store, id string, from int64) *Reader {
-	t.Helper()
-	r, err := s.Reader(t.Context(), id, from)
-	require.NoError(t, err)
-	return r
 }
 
 // later is a clock.
@@ -170,7 +163,7 @@ func TestAGapHoldsAReaderForAWhile(t *testing.T) {
 		s := replica(t, t.TempDir())
 		id := created(t, s)
 		require.NoError(t, test.behind(s, id), name)
-		r := reader(t, s, id, 0)
+		r := s.Reader(id, 0)
 		_, err := r.Next(t.Context())
 		require.ErrorIs(t, err, ErrNotYet, name)
 		r.now = later(patience)
@@ -189,7 +182,7 @@ func TestAGapHoldsNoReaderWhileOthersWrite(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), id, 3+i, []byte("x")))
 		aged.age[span(Range{3 + i, 4 + i})] = time.Duration(4-i) * 10 * time.Second
 	}
-	text, _ := drain(t, reader(t, s, id, 0))
+	text, _ := drain(t, s.Reader(id, 0))
 	require.Equal(t, "???xxxxx", text)
 }
 
@@ -218,7 +211,7 @@ func TestWhatCameSinceAReaderLookedIsFound(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), id, 0, []byte("abc")))
 		require.NoError(t, late(s, id))
 		require.NoError(t, s.Write(t.Context(), id, 6, []byte("ghi")))
-		r := reader(t, s, id, 0)
+		r := s.Reader(id, 0)
 		_, err := r.Next(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, s.Write(t.Context(), id, 3, []byte("def")))
@@ -251,7 +244,7 @@ func TestWhatWasStoredWhileAReaderLooksIsNotDropped(t *testing.T) {
 			require.NoError(t, other.Drop(t.Context(), id, Range{0, 10}))
 		})
 	}}
-	text, _ := drain(t, reader(t, s, id, 0))
+	text, _ := drain(t, s.Reader(id, 0))
 	require.NotContains(t, text, "..........")
 }
 
@@ -465,9 +458,7 @@ func TestADamagedObjectIsAnError(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	require.NoError(t, s.bucket.Create(t.Context(), directory(id)+"data/"+span(Range{0, 5}), []byte("no gzip")))
-	r, err := s.Reader(t.Context(), id, 0)
-	require.NoError(t, err)
-	_, err = r.Next(t.Context())
+	_, err := s.Reader(id, 0).Next(t.Context())
 	require.ErrorContains(t, err, "reading bytes 0 to 4 of stream")
 }
 

@@ -148,14 +148,12 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 // furthest is the offset after all bytes that are known of.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
 	for _, kind := range []string{"data", "drop"} {
-		objects, err := s.bucket.List(ctx, directory(id)+kind)
+		pieces, err := s.pieces(ctx, id, kind)
 		if err != nil {
 			return 0, err
 		}
-		for _, o := range objects {
-			if r, ok := parseSpan(o.Name); ok {
-				end = max(end, r.To)
-			}
+		for _, p := range pieces {
+			end = max(end, p.To)
 		}
 	}
 	claims, err := s.bucket.List(ctx, directory(id)+"claim")
