@@ -140,8 +140,11 @@ func publishedBy(pid int) string {
 	dir := strconv.Itoa(pid) + "/fd"
 	for fd := range 64 { // it is opened first of all
 		name := dir + "/" + strconv.Itoa(fd)
-		if strings.HasPrefix(link(name, ""), "/memfd:"+memoryName) {
-			data, _ := readFile("/proc/"+name, maxStatus)
+		if !strings.HasPrefix(link(name, ""), "/memfd:"+memoryName) {
+			continue
+		}
+		// An empty one is to take the place of another.
+		if data, _ := readFile("/proc/"+name, maxStatus); len(data) > 0 {
 			return string(data)
 		}
 	}

@@ -91,8 +91,12 @@ func TestSignalsByName(t *testing.T) {
 // TestAStatusIsReadWholeWhileItChanges reads as "entrypoint status" does, what
 // changes between a short and a long one meanwhile.
 func TestAStatusIsReadWholeWhileItChanges(t *testing.T) {
+	// The next file in memory may get a lower descriptor, and be found first.
+	lower, err := os.Open("/dev/null")
+	require.NoError(t, err)
 	p := openPublisher(&options{statusFile: "/dev/null"})
 	p.file = ""
+	require.NoError(t, lower.Close())
 	short := (&status{phase: phaseRunning}).json()
 	long := (&status{phase: phaseFinished, message: strings.Repeat("m", maxMessage)}).json()
 	p.publish(short)
