@@ -53,9 +53,16 @@ func report(err error) int {
 // say writes to stderr what is ours to say, in one write so that lines of
 // several processes don't mix.
 func say(line string) {
+	write([]byte("entrypointer: " + line + "\n"))
+}
+
+// write is what say writes with.
+var write = writeToStderr
+
+func writeToStderr(line []byte) {
 	fromBehind(func() { // it may be a terminal (stty tostop)
 		// There is nobody left to tell when stderr can't be written.
-		_, err := syscall.Write(2, []byte("entrypointer: "+line+"\n"))
+		_, err := syscall.Write(2, line)
 		disown(err)
 	})
 }

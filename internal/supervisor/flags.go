@@ -175,10 +175,22 @@ const usageTail = `  -version
 All that follows the first -- is the command's, to the letter.
 `
 
+// allFlags are those, and the output's.
+func allFlags() []flag {
+	if available == nil {
+		return flags
+	}
+	all := slices.Clone(flags)
+	for _, f := range available.Flags() {
+		all = append(all, flag{f.Name, f.Value, f.Help, func(_ *options, value string) string { return f.Set(value) }})
+	}
+	return all
+}
+
 func usage() string {
 	var b strings.Builder
 	b.WriteString(usageHead)
-	for _, f := range flags {
+	for _, f := range allFlags() {
 		b.WriteString("  -" + f.name + "=" + f.value + "\n        " + strings.ReplaceAll(f.help, "\n", "\n        ") + "\n")
 	}
 	b.WriteString(usageTail)
@@ -190,7 +202,7 @@ func usage() string {
 // flag (which would double the program's start-up time). The first argument
 // that is exactly -- ends the flags, also where a flag's value is due.
 func parse(args []string) (*options, error) {
-	opts := defaults()
+	opts, flags := defaults(), allFlags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -246,6 +258,7 @@ func (o *options) check() error {
 		{"success-exit-codes", o.successes != nil},
 		{"status-file", o.statusFile != ""},
 		{"termination-message", o.terminationMessage != ""},
+		{"logs", capturesOutput()},
 		{"pause=" + pauseAfterFailure, slices.Contains(o.pause, pauseAfterFailure)},
 	} {
 		if f.set {

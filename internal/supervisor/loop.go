@@ -44,7 +44,7 @@ func (s *supervision) until(look look) error {
 		if pause == done {
 			return nil
 		}
-		sleep(pause)
+		s.sleep(pause)
 	}
 }
 
@@ -65,8 +65,8 @@ func openWake() {
 const glance = 20 * time.Millisecond
 
 // sleep returns after the pause, or earlier if a signal has come since it returned
-// the last time.
-func sleep(pause time.Duration) {
+// the last time, or one of the descriptors is ready.
+func sleep(pause time.Duration, ready []unix.PollFd) {
 	fd := atomic.LoadInt32(&wakeFD)
 	if fd < 0 {
 		pause = min(pause, glance)
@@ -77,9 +77,10 @@ func sleep(pause time.Duration) {
 		timeout = &t
 	}
 	// The kernel passes over a descriptor that is negative.
-	n, err := unix.Ppoll([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}, timeout, nil)
+	fds := append([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}, ready...)
+	_, err := unix.Ppoll(fds, timeout, nil)
 	switch {
-	case n > 0:
+	case fds[0].Revents != 0:
 		var count [8]byte
 		_, _ = unix.Read(int(fd), count[:])
 	case err != nil && err != unix.EINTR: // no memory for it

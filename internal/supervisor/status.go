@@ -50,6 +50,7 @@ type status struct {
 	reason   reason
 	oomKills int
 	message  string
+	logs     string // an object, "" if the output isn't captured
 }
 
 // maxMessage bounds the message, so that a termination message, for which
@@ -86,6 +87,10 @@ func (s *status) json() []byte {
 	if s.message != "" {
 		o.str("message", s.message[:min(len(s.message), maxMessage)])
 	}
+	if s.logs != "" {
+		o.key("logs")
+		o.buf = append(o.buf, s.logs...)
+	}
 	return o.end()
 }
 
@@ -106,10 +111,15 @@ func (o *object) number(name string, value int) {
 	o.buf = strconv.AppendInt(o.buf, int64(value), 10)
 }
 
-// str adds a string. What is no UTF-8 becomes the replacement character, and
-// what isn't printable is escaped as JSON has it.
+// str adds a string.
 func (o *object) str(name, value string) {
 	o.key(name)
+	o.quoted(value)
+}
+
+// quoted appends a string. What is no UTF-8 becomes the replacement character, and
+// what isn't printable is escaped as JSON has it.
+func (o *object) quoted(value string) {
 	o.buf = append(o.buf, '"')
 	for _, r := range value {
 		switch {
@@ -153,7 +163,7 @@ func openPublisher(opts *options) publisher {
 
 // reports tells whether the status will say more than that the command runs.
 func (o *options) reports() bool {
-	return o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
+	return capturesOutput() || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
 		o.statusFile != "" || o.terminationMessage != ""
 }
 

@@ -19,7 +19,11 @@ import (
 // Main does what args, the process's own argv, asks for, and returns the code
 // to exit with. If that is to run a command, it returns only once that has
 // exited or could not be started; in mode exec, only in the latter case.
-func Main(args []string) int {
+func Main(args []string) int { return MainWith(nil, args) }
+
+// MainWith is Main, with flags by which the command's output can be asked to go there.
+func MainWith(output Output, args []string) int {
+	available = output
 	args = args[min(1, len(args)):]
 	if len(args) > 0 {
 		if control := controlNamed(args[0]); control != nil {
@@ -58,6 +62,7 @@ type supervision struct {
 	status
 	publisher
 	waiter     *await.Waiter
+	output     Output     // nil if it goes where ours does
 	children   []*process // that we have started
 	held       held
 	passedOver bool     // its turn won't come; the command knows, and only says so
@@ -69,6 +74,7 @@ type supervision struct {
 
 // run returns the code to exit with.
 func (s *supervision) run(argv []string) int {
+	s.openOutput()
 	env, err := s.prepare(argv)
 	switch {
 	case err != nil:
@@ -198,6 +204,7 @@ func (s *supervision) tell() {
 	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
 		s.pauseAt(pauseAfterFailure)
 	}
+	s.deliver()
 	s.report(phaseFinished)
 	leaveTerminationMessage(s.opts.terminationMessage, s.json())
 }
@@ -213,6 +220,9 @@ func (s *supervision) wasAskedToEnd() bool {
 // report makes the status known, with a new phase.
 func (s *supervision) report(phase phase) {
 	s.phase = phase
+	if s.output != nil {
+		s.logs = s.output.Status()
+	}
 	if s.opts.reports() {
 		s.publish(s.json())
 	}

@@ -37,4 +37,13 @@ const (
 	statusFileFlag         = "-status-file="
 	terminationMessageFlag = "-termination-message="
 	pauseFlag              = "-pause="
+
+	logsFlag          = "-logs="
+	logsToFlag        = "-logs-to="
+	logsCAFlag        = "-logs-ca="
+	logsTokenFlag     = "-logs-token="
+	logsContainerFlag = "-logs-container="
+	logsFlushFlag     = "-logs-flush="
+	maskEnvFlag       = "-mask-env="
+	maskFilesFlag     = "-mask-files="
 )

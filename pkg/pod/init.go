@@ -48,7 +48,7 @@ func initContainerIndex(pod *corev1.Pod) int {
 func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
 	return corev1.Container{
 		Name:            InitContainerName,
-		Image:           i.CopierImage,
+		Image:           i.copierImage(pod),
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{EntrypointPath},
 		Resources:       initResources(pod, selected),

@@ -28,6 +28,8 @@ type Injector struct {
 	Lookup lookup.Lookuper
 	// Kinds are the pods that are wrapped without asking; nil means [Kinds].
 	Kinds []Kind
+	// Logs is the log service, nil where there is none.
+	Logs *LogService
 	// Policy is the operator's.
 	Policy Policy
 	// Defaults are options for pods that say nothing of them, those that come
@@ -111,7 +113,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 		wrapped = append(wrapped, index)
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
-			w.warnings = append(w.warnings, afterAll(w.pod, c.Name)...)
+			w.warnings = slices.Concat(w.warnings, afterAll(w.pod, c.Name), w.unsent(*c))
 		}
 	}
 	if len(wrapped) == 0 {

@@ -40,10 +40,11 @@ type Option struct {
 // A target is the container that an option is for.
 type target struct {
 	terminationPath string
-	argv            []string // the original one
-	exec            bool     // the command will take the entrypoint's place
-	downward        bool     // Tekton's downward API volume is mounted
-	mayNotStart     bool     // something comes before the command that may fail
+	argv            []string        // the original one
+	exec            bool            // the command will take the entrypoint's place
+	downward        bool            // Tekton's downward API volume is mounted
+	mayNotStart     bool            // something comes before the command that may fail
+	logs            func() []string // makes the flags of a container that sends; nil if it can't
 }
 
 func always(string) bool { return true }
@@ -121,6 +122,12 @@ var options = []Option{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
 		About: "Where to stop until somebody goes on with `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue`, or the pod is deleted.",
 		flags: pauseFlags, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(splitList(value), "after-failure") },
+	},
+	{
+		Name: "logs", Value: "`off`, `stream` or `tee`", Default: "`off`", Example: "stream",
+		About: "Where what the command prints goes: `stream` is to the [log service](logs.md), and not to the cluster's logs, `tee` is to both. Secrets that the pod's spec names are masked in what the log service gets. " +
+			"A container with a terminal (`tty: true`) isn't sent, nor is any where no log service is installed: a warning says so, and the container runs as with `off`.",
+		flags: logsFlags, afterStart: func(value string) bool { return value != "off" },
 	},
 }
 

@@ -129,6 +129,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	}
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
+		logs:        w.logs(c),
 		exec:        slices.ContainsFunc(settings, setting.replaces),
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),

@@ -29,6 +29,9 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installVolume(pod); err != nil {
 		return err
 	}
+	if err := w.installToken(pod); err != nil {
+		return err
+	}
 	w.alignMounts(pod)
 	if err := checkWriters(pod); err != nil {
 		return err
@@ -62,7 +65,7 @@ func (i *Injector) installVolume(pod *corev1.Pod) error {
 func (i *Injector) volume(pod *corev1.Pod) corev1.Volume {
 	if i.Policy.ImageVolume {
 		return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-			Image: &corev1.ImageVolumeSource{Reference: i.EntrypointImage, PullPolicy: corev1.PullIfNotPresent},
+			Image: &corev1.ImageVolumeSource{Reference: i.entrypointImage(pod), PullPolicy: corev1.PullIfNotPresent},
 		}}
 	}
 	size := resource.MustParse(volumeSize)

@@ -1,0 +1,305 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+func TestWhatIsPrintedIsStoredAndNotInTheClustersLog(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "sh", "-c", "echo out; echo err >&2; exit 7"))
+	require.Equal(t, 7, got.code)
+	require.Empty(t, got.stdout)
+	require.Empty(t, got.stderr)
+	require.Equal(t, stream{data: []byte("out\n"), complete: true}, s.stream("stdout"))
+	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
+	require.Less(t, got.took, 5*time.Second)
+}
+
+func TestATeeHasBoth(t *testing.T) {
+	s := serve(t)
+	const script = `i=0; while [ $i -lt 20000 ]; do echo "this is line $i of stdout"; i=$((i+1)); done; echo err >&2`
+	got := s.run(s.command("-logs=tee", "--", "sh", "-c", script))
+	require.Zero(t, got.code)
+	require.Equal(t, stream{data: []byte(got.stdout), complete: true}, s.stream("stdout"))
+	require.Equal(t, 20000, strings.Count(got.stdout, "\n"))
+	require.Equal(t, "err\n", got.stderr)
+	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
+}
+
+func TestNothingIsMadeForACommandThatPrintsNothing(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "true"))
+	require.Zero(t, got.code)
+	require.Empty(t, s.id("stdout"))
+	require.Empty(t, s.id("stderr"))
+	require.Less(t, got.took, 2*time.Second)
+}
+
+func TestAllThatIsPrintedIsAccountedForHoweverMuch(t *testing.T) {
+	s := serve(t)
+	const total = 64 << 20
+	got := s.run(s.command("--", "sh", "-c", "head -c "+strconv.Itoa(total)+" /dev/zero | tr '\\0' 'x'"))
+	require.Zero(t, got.code)
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Len(t, have.data, total)
+	require.Zero(t, have.missing)
+	require.Equal(t, int64(bytes.Count(have.data, []byte{0})), have.dropped)
+	t.Logf("%d bytes dropped of %d in %v", have.dropped, total, got.took)
+}
+
+func TestAnOutageOfTheServiceLosesNothingThatTheRingHolds(t *testing.T) {
+	s := serve(t)
+	begun := time.Now()
+	var refused atomic.Int64
+	s.meet(func(w http.ResponseWriter, _ *http.Request) bool {
+		if time.Since(begun) > 3*time.Second {
+			return false
+		}
+		refused.Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	got := s.run(s.command("--", "sh", "-c", "i=0; while [ $i -lt 5000 ]; do echo $i; i=$((i+1)); done; echo err >&2"))
+	require.Zero(t, got.code)
+	var want strings.Builder
+	for i := range 5000 {
+		fmt.Fprintln(&want, i)
+	}
+	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"))
+	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
+	require.Positive(t, refused.Load())
+	require.Less(t, refused.Load(), int64(20), "it waits longer each time")
+}
+
+func TestAServiceThatIsDownDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
+	s := serve(t)
+	for _, c := range []struct {
+		name string
+		flag string
+		meet func(w http.ResponseWriter, r *http.Request) bool
+		says string
+	}{
+		{"refuses", "", func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusInternalServerError)
+			return true
+		}, "500 Internal Server Error"},
+		{"asks to come again next year", "", func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Retry-After", "31536000")
+			http.Error(w, "come again", http.StatusTooManyRequests)
+			return true
+		}, "429 Too Many Requests: come again"},
+		{"never answers", "", neverAnswer, "it has taken no more within 1s"},
+		{"isn't there", "-logs-to=https://127.0.0.1:1", nil, "connection refused"},
+		{"is nowhere", "-logs-to=nowhere", nil, "the shipper has ended, with exit code 1"},
+		{"knows no such pod", "-logs-token=/dev/null", nil, "401 Unauthorized"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s.meet(c.meet)
+			flags := []string{"-logs-flush=1s"}
+			if c.flag != "" {
+				flags = append(flags, c.flag)
+			}
+			got := s.run(s.command(append(flags, "--", "sh", "-c", "echo out; exit 3")...))
+			require.Equal(t, 3, got.code)
+			require.Empty(t, got.stdout)
+			require.Contains(t, got.stderr, "entrypointer: sending logs: the log service lacks 4 of 4 bytes of stdout and 0 of 0 bytes of stderr, and their end: ")
+			require.Contains(t, got.stderr, c.says)
+			require.Less(t, got.took, 5*time.Second)
+		})
+	}
+}
+
+// neverAnswer waits until the client gives up, which a server hears of only when it
+// has read the body.
+func neverAnswer(_ http.ResponseWriter, r *http.Request) bool {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+	return true
+}
+
+func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
+	s := serve(t)
+	var came atomic.Int64
+	s.meet(func(http.ResponseWriter, *http.Request) bool {
+		came.Add(1)
+		return false
+	})
+	s.pin = "sha256:" + strings.Repeat("0", 64)
+	got := s.run(s.command("-logs-flush=1s", "--", "echo", "hello"))
+	require.Zero(t, got.code)
+	require.Contains(t, got.stderr, "the server's certificate is of another CA than sha256:000")
+	require.Zero(t, came.Load(), "neither the token nor the log")
+}
+
+func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
+	s := serve(t)
+	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
+	stop := make(chan struct{})
+	killed := make(chan int)
+	go func() {
+		count := 0
+		defer func() { killed <- count }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(150 * time.Millisecond):
+			}
+			for _, pid := range shippers(cmd.Process.Pid) {
+				if syscall.Kill(pid, syscall.SIGKILL) == nil {
+					count++
+				}
+			}
+		}
+	}()
+	time.AfterFunc(6*time.Second, func() { close(stop) })
+	got := s.run(cmd)
+	require.Zero(t, got.code, got.stderr)
+	count := <-killed
+	require.Positive(t, count)
+	var want strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"), "after %d were killed", count)
+}
+
+// shippers are the children of an entrypoint that send.
+func shippers(pid int) (pids []int) {
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, name := range strings.Fields(string(list)) {
+		argv, _ := os.ReadFile(filepath.Join("/proc", name, "cmdline"))
+		if child, err := strconv.Atoi(name); err == nil && bytes.HasPrefix(argv, []byte("entrypointer-shipper\x00")) {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+func TestSecretsAreMasked(t *testing.T) {
+	s := serve(t)
+	files := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(files, "password"), []byte("correct horse\n"), 0o600))
+	cmd := s.command("-mask-env=TOKEN", "-mask-files="+files, "--", "sh", "-c",
+		`printf 'tok'; sleep 0.4; echo "en-of-mine and $HOME"; cat `+files+`/password; echo correct horse | base64`)
+	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine", "HOME=/home/of-me")
+	got := s.run(cmd)
+	require.Zero(t, got.code)
+	// The file ends with the line's end. The last characters of base64 are of more than the secret.
+	require.Equal(t, "************* and /home/of-me\n"+"**************"+"******************o=\n", string(s.stream("stdout").data))
+}
+
+func TestADescendantThatHoldsThePipeHoldsNobodyUp(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "sh", "-c", "(setsid sleep 20 &) ; echo done"))
+	require.Zero(t, got.code)
+	require.Less(t, got.took, 5*time.Second)
+	require.Equal(t, stream{data: []byte("done\n"), complete: true}, s.stream("stdout"))
+}
+
+func TestWhatIsPrintedByWayOfProcBelongsToIt(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "sh", "-c", `echo to my parent > /proc/$PPID/fd/1; echo again > /dev/stdout; echo err > /dev/stderr`))
+	require.Zero(t, got.code)
+	require.Empty(t, got.stdout+got.stderr)
+	require.Equal(t, "to my parent\nagain\n", string(s.stream("stdout").data))
+	require.Equal(t, "err\n", string(s.stream("stderr").data))
+}
+
+func TestWhatTheEntrypointHasToSayIsInTheCommandsLog(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "no-such-command"))
+	require.Equal(t, 127, got.code)
+	require.Empty(t, got.stderr)
+	require.Contains(t, string(s.stream("stderr").data), `entrypointer: starting "no-such-command": executable not found`)
+}
+
+func TestTheStatusTellsWhatBecameOfTheLog(t *testing.T) {
+	s := serve(t)
+	status := filepath.Join(t.TempDir(), "status")
+	s.run(s.command("-status-file="+status, "--", "echo", "hello"))
+	have, err := os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(have), `"logs":{"mode":"stream","stdout":{"printed":6,"stored":6,"dropped":0,"complete":true},"stderr":{"printed":0,"stored":0,"dropped":0,"complete":true}}`)
+
+	s.meet(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, "the disk is full", http.StatusInsufficientStorage)
+		return true
+	})
+	s.run(s.command("-logs-flush=1s", "-status-file="+status, "--", "echo", "hello"))
+	have, err = os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(have), `"stdout":{"printed":6,"stored":0,"dropped":0}`)
+	require.Contains(t, string(have), "the disk is full")
+}
+
+func TestTheCommandNeverWaitsForTheService(t *testing.T) {
+	s := serve(t)
+	s.meet(neverAnswer)
+	// More than pipe and ring hold.
+	got := s.run(s.command("-logs-flush=0s", "--", "head", "-c", strconv.Itoa(200<<20), "/dev/zero"))
+	require.Zero(t, got.code)
+	require.Less(t, got.took, 10*time.Second)
+}
+
+func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
+	s := serve(t)
+	asks := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD"},
+			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
+		}}},
+	}
+	injector := &pod.Injector{CopierImage: "copier", Logs: &pod.LogService{Address: s.url, CA: s.pin, Audience: "logs", CopierImage: "copier-with-logs"}}
+	injected, err := injector.Inject(t.Context(), "tenant", asks)
+	require.NoError(t, err)
+	// The volume is the kubelet's.
+	args := slices.Replace(injected.Pod.Spec.Containers[0].Args, 0, 1, "-logs=tee", "-logs-token="+s.token)
+	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "-logs-token="+pod.TokenMountPath+"/token" })
+	cmd := exec.CommandContext(t.Context(), entrypoint, args...)
+	cmd.Env = append(os.Environ(), "PASSWORD=correct horse")
+	got := s.run(cmd)
+	require.Zero(t, got.code, got.stderr)
+	require.Equal(t, "correct horse\n", got.stdout)
+	require.Equal(t, stream{data: []byte("*************\n"), complete: true}, s.stream("stdout"))
+}
+
+func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
+	s := serve(t)
+	for flag, says := range map[string]string{
+		"-mode=exec":      `parsing "-mode=exec": not together with -logs`,
+		"-logs=everyone":  `parsing "-logs=everyone": use stream or tee`,
+		"-logs-flush=now": `parsing "-logs-flush=now": no duration`,
+		"-mask-env=":      `parsing "-mask-env=": it needs a value`,
+	} {
+		got := s.run(s.command(flag, "--", "true"))
+		require.Equal(t, 125, got.code)
+		require.Contains(t, got.stderr, says)
+	}
+}

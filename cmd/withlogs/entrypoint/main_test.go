@@ -1,0 +1,244 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// The tests start the entrypoint as the process that it is, with the log service in
+// front of it, and compare what came there with what the command has printed. What
+// the service would ask the API server, a stand-in answers.
+
+// deadline is for a step that takes milliseconds on an idle machine.
+const deadline = 30 * time.Second
+
+var (
+	built      = flag.String("entrypoint.bin", "", "`directory` of the program under test, if it is built already")
+	entrypoint string
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir := *built
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "entrypoint-test-"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", dir+"/", ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("%v: %v\n%s", build, err, out))
+		}
+	}
+	entrypoint = filepath.Join(dir, "entrypoint")
+	return m.Run()
+}
+
+const podToken = "token-of-the-pod"
+
+// onlyPod knows one pod by its token. What else the API server would say is tested
+// where it is asked.
+type onlyPod struct{}
+
+var errNobodyReads = errors.New("these tests read the streams themselves")
+
+func (onlyPod) Writer(_ context.Context, token string) (api.Pod, error) {
+	if token != podToken {
+		return api.Pod{}, api.ErrUnauthenticated
+	}
+	return api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}, nil
+}
+
+func (onlyPod) Reader(context.Context, string) (api.User, error) { return api.User{}, errNobodyReads }
+
+func (onlyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
+
+// A service is the log service, on a directory.
+type service struct {
+	t      *testing.T
+	store  *streams.Store
+	url    string
+	pin    string // of its CA
+	token  string // path of the pod's
+	handle http.Handler
+
+	directory string
+
+	mu      sync.Mutex
+	between func(w http.ResponseWriter, r *http.Request) (done bool)
+}
+
+func serve(t *testing.T) *service {
+	t.Helper()
+	directory := t.TempDir()
+	files, err := storage.OpenFiles(directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	store, err := streams.Open(t.Context(), files)
+	require.NoError(t, err)
+	s := &service{t: t, store: store, directory: directory, token: filepath.Join(t.TempDir(), "token")}
+	require.NoError(t, os.WriteFile(s.token, []byte(podToken+"\n"), 0o600))
+	s.handle = api.New(store, onlyPod{}, slog.New(slog.DiscardHandler)).Handler()
+	server := httptest.NewUnstartedServer(s)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of connections that are cut
+	var certificate tls.Certificate
+	certificate, s.pin = certify(t)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// certify returns a certificate for this machine, behind it that of its CA, and what
+// the CA is known by.
+func certify(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	now := time.Now()
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	require.NoError(t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
+	require.NoError(t, err)
+	parsed, err := x509.ParseCertificate(caDER)
+	require.NoError(t, err)
+	sum := sha256.Sum256(parsed.RawSubjectPublicKeyInfo)
+	return tls.Certificate{Certificate: [][]byte{leafDER, caDER}, PrivateKey: key}, "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ServeHTTP implements http.Handler.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	between := s.between
+	s.mu.Unlock()
+	if between != nil && between(w, r) {
+		return
+	}
+	s.handle.ServeHTTP(w, r)
+}
+
+// meet has each request meet somebody first.
+func (s *service) meet(between func(w http.ResponseWriter, r *http.Request) (done bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.between = between
+}
+
+// command is the entrypoint, with these flags and the command behind --.
+func (s *service) command(args ...string) *exec.Cmd {
+	flags := []string{"-logs=stream", "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main"}
+	cmd := exec.CommandContext(s.t.Context(), entrypoint, append(flags, args...)...)
+	cmd.WaitDelay = deadline
+	return cmd
+}
+
+// A result is what a container was seen to do.
+type result struct {
+	code           int
+	stdout, stderr string // what went to the container's own
+	took           time.Duration
+}
+
+func (s *service) run(cmd *exec.Cmd) result {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	began := time.Now()
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
+		require.NoError(s.t, err, stderr.String())
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
+}
+
+// A stream is what the service has of one.
+type stream struct {
+	data             []byte // with zeros where it is dropped or missing
+	dropped, missing int64
+	complete         bool
+}
+
+// stream reads one that the container has made. There is only one start.
+func (s *service) stream(name string) stream {
+	s.t.Helper()
+	id := s.id(name)
+	require.NotEmpty(s.t, id, "no stream %s was made", name)
+	state, err := s.store.State(s.t.Context(), id)
+	require.NoError(s.t, err)
+	got := stream{complete: state.Complete, dropped: state.Dropped.Len(), missing: state.Missing.Len()}
+	reader := s.store.Reader(id, 0)
+	for {
+		part, err := reader.Next(s.t.Context())
+		if errors.Is(err, io.EOF) || errors.Is(err, streams.ErrNotYet) {
+			return got
+		}
+		require.NoError(s.t, err)
+		if part.Data == nil {
+			part.Data = make([]byte, part.Len())
+		}
+		got.data = append(got.data, part.Data...)
+	}
+}
+
+// id is that of a stream, "" if it wasn't made.
+func (s *service) id(name string) (found string) {
+	s.t.Helper()
+	all, err := filepath.Glob(filepath.Join(s.directory, "streams", "*"))
+	require.NoError(s.t, err)
+	for _, path := range all {
+		id := filepath.Base(path)
+		source, err := s.store.Source(s.t.Context(), id)
+		require.NoError(s.t, err)
+		require.Equal(s.t, "main", source.Container)
+		require.NotEmpty(s.t, source.Start)
+		if source.Name == name {
+			require.Empty(s.t, found, "there are two streams %s", name)
+			found = id
+		}
+	}
+	return found
+}

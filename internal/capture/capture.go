@@ -1,0 +1,260 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package capture has the supervisor take what the command prints into a ring
+// (package ring), for the shipper to send it to the log service (package ship).
+//
+// The command's stdout and stderr are pipes. The supervisor moves what comes out of
+// them, and does nothing else that could make the command wait: it neither knows
+// secrets nor the network. It starts the shipper at the first byte, and again
+// whenever that ends before all is done.
+package capture
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/supervisor"
+)
+
+// The values of -logs.
+const (
+	modeStream = "stream"
+	modeTee    = "tee"
+)
+
+// defaultFlush is how long the end waits for the log service.
+const defaultFlush = 10 * time.Second
+
+// A Capture implements supervisor.Output.
+type Capture struct {
+	mode    string        // "" is not to
+	flush   time.Duration // how long the end may be held up
+	options []string      // the shipper's
+
+	ring    *ring.Writer
+	pipes   [len(ring.Streams)]*pipe
+	shipper *shipper
+	real    int    // stderr as it was
+	told    string // the failure that was told
+}
+
+var _ supervisor.Output = (*Capture)(nil)
+
+// New returns a capture that isn't asked for yet.
+func New() *Capture { return &Capture{flush: defaultFlush} }
+
+// Flags implements supervisor.Output.
+func (c *Capture) Flags() []supervisor.Flag {
+	return []supervisor.Flag{
+		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send what the command prints to the log service, and not to where our
+own output goes (stream), or to both (tee).`, Set: c.setMode},
+		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service at the end, 10s by default.`, Set: c.setFlush},
+		c.shippers("logs-to", "URL", "The log service."),
+		c.shippers("logs-ca", "sha256:HEX", `The SHA-256 of the public key of the CA that has signed its certificate.
+May be repeated.`),
+		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
+		c.shippers("logs-container", "NAME", "What the log service calls this container."),
+		c.shippers("mask-env", "NAME", `Write asterisks over the value of this variable. May be repeated.`),
+		c.shippers("mask-files", "PATH", `Write asterisks over the content of this file, or of the files in this
+directory. May be repeated.`),
+	}
+}
+
+// shippers is a flag that the shipper has as well.
+func (c *Capture) shippers(name, value, help string) supervisor.Flag {
+	return supervisor.Flag{Name: name, Value: value, Help: help, Set: func(given string) string {
+		if given == "" {
+			return "it needs a value"
+		}
+		c.options = append(c.options, "-"+name+"="+given)
+		return ""
+	}}
+}
+
+func (c *Capture) setMode(value string) string {
+	if value != modeStream && value != modeTee {
+		return "use " + modeStream + " or " + modeTee
+	}
+	c.mode = value
+	return ""
+}
+
+func (c *Capture) setFlush(value string) string {
+	var err error
+	if c.flush, err = time.ParseDuration(value); err != nil || c.flush < 0 {
+		return "no duration: use one such as 10s"
+	}
+	return ""
+}
+
+// Asked implements supervisor.Output.
+func (c *Capture) Asked() bool { return c.mode != "" }
+
+// Open implements supervisor.Output.
+func (c *Capture) Open(start supervisor.Starter) error {
+	for _, s := range ring.Streams {
+		if isTerminal(fileOf(s)) {
+			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
+		}
+	}
+	memory, fd, err := ring.Create()
+	if err != nil {
+		return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return errors.New("sending logs: eventfd: " + err.Error())
+	}
+	c.ring = memory.Writer()
+	for _, s := range ring.Streams {
+		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
+			c.restore()
+			return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
+		}
+	}
+	c.real = c.pipes[ring.Stderr].before
+	nothing, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		nothing = wake // what matters is that it isn't the command's stdin
+	}
+	// Of two lives of a container, the later one sorts behind the other.
+	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
+	c.shipper = &shipper{start: start, options: c.options, wake: wake}
+	for _, fd := range []int{nothing, c.real, c.real, fd, wake} {
+		c.shipper.files = append(c.shipper.files, uintptr(fd))
+	}
+	return nil
+}
+
+// restore has our descriptors lead to where they led before.
+func (c *Capture) restore() {
+	for _, p := range c.pipes {
+		if p != nil {
+			p.restore()
+		}
+	}
+}
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}
+
+// Poll implements supervisor.Output.
+func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
+	for _, p := range c.pipes {
+		fds = p.poll(c.ring, fds)
+	}
+	return fds
+}
+
+// rounds bound how much is taken at a time, so that the supervisor comes to do
+// something else as well: 1 MiB of each stream.
+const rounds = 16
+
+// Take implements supervisor.Output.
+func (c *Capture) Take() time.Duration {
+	pause := supervisor.Forever
+	for _, p := range c.pipes {
+		if p.take(c.ring, rounds) {
+			pause = 0
+		}
+	}
+	return min(pause, c.shipper.care(c.ring))
+}
+
+// Say implements supervisor.Output.
+func (c *Capture) Say(line []byte) { c.ring.Write(ring.Stderr, line) }
+
+// End implements supervisor.Output.
+func (c *Capture) End() {
+	for _, p := range c.pipes {
+		// Of a process that goes on printing, what the pipe can hold.
+		p.take(c.ring, 1)
+		p.ended = true
+		c.ring.End(p.stream)
+	}
+	c.shipper.care(c.ring)
+}
+
+// Delivered implements supervisor.Output.
+func (c *Capture) Delivered() (bool, time.Duration) {
+	for _, p := range c.pipes {
+		if p.teed < c.ring.Written(p.stream) && p.tee >= 0 {
+			return false, c.flush
+		}
+	}
+	return c.shipper.done(c.ring), c.flush
+}
+
+// Close implements supervisor.Output.
+func (c *Capture) Close() string {
+	c.restore()
+	var missing []string
+	for _, s := range ring.Streams {
+		written := c.ring.Written(s)
+		if done, closed := c.ring.Done(s); !closed && c.shipper.wanted {
+			missing = append(missing, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
+		}
+	}
+	if missing == nil {
+		return ""
+	}
+	why := c.shipper.failure(c.ring)
+	if why == "" {
+		why = "it has taken no more within " + c.flush.String()
+	}
+	return "sending logs: the log service lacks " + strings.Join(missing, " and ") + ", and their end: " + why
+}
+
+// News implements supervisor.Output.
+func (c *Capture) News() bool {
+	if failure := c.shipper.failure(c.ring); failure != c.told {
+		c.told = failure
+		return true
+	}
+	return false
+}
+
+// Status implements supervisor.Output.
+func (c *Capture) Status() string {
+	var b strings.Builder
+	b.WriteString(`{"mode":"` + c.mode + `"`)
+	for _, s := range ring.Streams {
+		done, closed := c.ring.Done(s)
+		b.WriteString(`,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10) +
+			`,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))
+		if closed {
+			b.WriteString(`,"complete":true`)
+		}
+		b.WriteString("}")
+	}
+	if failure := c.shipper.failure(c.ring); failure != "" {
+		b.WriteString(`,"failure":` + supervisor.QuoteJSON(failure))
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+// shipperName is the argv[0] by which the program knows that it is the shipper.
+const shipperName = "entrypointer-shipper"
+
+// IsShipper reports whether a process with these arguments is one.
+func IsShipper(args []string) bool { return len(args) > 0 && args[0] == shipperName }
+
+// itself is the program that runs.
+func itself() string {
+	if path, err := os.Readlink("/proc/self/exe"); err == nil {
+		return path
+	}
+	return os.Args[0]
+}

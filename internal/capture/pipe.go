@@ -1,0 +1,128 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package capture
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/supervisor"
+)
+
+// fileOf is the descriptor by which the command knows a stream.
+func fileOf(s ring.Stream) int { return int(s) + 1 }
+
+// A pipe is the command's stdout or stderr.
+type pipe struct {
+	stream ring.Stream
+	read   int // our end
+	before int // where it went before
+	tee    int // where it goes as well, -1 if nowhere
+	teed   int64
+	ended  bool
+}
+
+// openPipe puts a pipe in the place of a stream. Our own descriptor is the pipe as
+// well: what is printed to /proc/1/fd/1 belongs to the command's output.
+func openPipe(s ring.Stream, tee bool) (*pipe, error) {
+	before, err := unix.FcntlInt(uintptr(fileOf(s)), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, errors.New("duplicating " + s.Name() + ": " + err.Error())
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, errors.New("making a pipe for " + s.Name() + ": " + err.Error())
+	}
+	// Somebody else may read it, by /proc, between our look and our read.
+	_ = unix.SetNonblock(ends[0], true)
+	// A program that gives up root may open its own /dev/stdout after that.
+	_ = unix.Fchmod(ends[1], 0o622)
+	if err := unix.Dup3(ends[1], fileOf(s), 0); err != nil {
+		return nil, errors.New("making a pipe of " + s.Name() + ": " + err.Error())
+	}
+	_ = unix.Close(ends[1])
+	p := &pipe{stream: s, read: ends[0], before: before, tee: -1}
+	if tee {
+		p.tee = before
+	}
+	return p, nil
+}
+
+// restore has our descriptor lead to where it led before.
+func (p *pipe) restore() {
+	_ = unix.Dup3(p.before, fileOf(p.stream), 0)
+}
+
+const (
+	// ahead is how much of a stream the command can print before what reads it from
+	// where it went before has taken it, in bytes: as much as a pipe holds.
+	ahead = 64 << 10
+	// atOnce is what a pipe takes without waiting if it takes anything, in bytes
+	// (PIPE_BUF).
+	atOnce = 4096
+)
+
+// behind is how much is still to go to where it went before.
+func (p *pipe) behind(w *ring.Writer) int64 {
+	if p.tee < 0 {
+		return 0
+	}
+	return w.Written(p.stream) - p.teed
+}
+
+func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
+	behind := p.behind(w)
+	if behind > 0 {
+		fds = append(fds, unix.PollFd{Fd: int32(p.tee), Events: unix.POLLOUT}) //nolint:gosec // descriptors are ints of C
+	}
+	if behind < ahead && !p.ended {
+		fds = append(fds, unix.PollFd{Fd: int32(p.read), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
+	}
+	return fds
+}
+
+// take moves what there is, and reports whether there may be more.
+func (p *pipe) take(w *ring.Writer, rounds int) (more bool) {
+	for range rounds {
+		p.pass(w)
+		if p.ended || p.behind(w) >= ahead {
+			return false
+		}
+		n, err := w.ReadFrom(p.stream, p.read)
+		if err != nil || n == 0 {
+			p.pass(w)
+			return false
+		}
+	}
+	p.pass(w)
+	return true
+}
+
+// pass writes to where the stream went before, as long as that doesn't wait. When
+// nobody reads there any more, nothing is written there any more.
+func (p *pipe) pass(w *ring.Writer) {
+	for p.behind(w) > 0 {
+		if p.behind(w) > ring.Capacity {
+			p.teed = w.Written(p.stream) - ring.Capacity
+		}
+		fds := []unix.PollFd{{Fd: int32(p.tee), Events: unix.POLLOUT}} //nolint:gosec // descriptors are ints of C
+		if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+			return
+		}
+		n, err := unix.Write(p.tee, w.Last(p.stream, p.teed, atOnce))
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN:
+			return
+		case err != nil:
+			supervisor.Disown(err)
+			p.tee = -1
+		default:
+			p.teed += int64(n)
+		}
+	}
+}

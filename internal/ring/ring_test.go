@@ -1,0 +1,204 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ring
+
+import (
+	"bytes"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// open returns both sides of a new ring, each with a mapping of its own.
+func open(t *testing.T) (*Writer, *Reader, int) {
+	t.Helper()
+	created, fd, err := Create()
+	require.NoError(t, err)
+	opened, err := Open(fd)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, unix.Munmap(created.memory))
+		require.NoError(t, unix.Munmap(opened.memory))
+		require.NoError(t, unix.Close(fd))
+	})
+	return created.Writer(), opened.Reader(), fd
+}
+
+// pattern is count bytes of a stream from an offset on: each says where it is.
+func pattern(from, count int64) []byte {
+	data := make([]byte, count)
+	for i := range data {
+		data[i] = byte((from + int64(i)) % 251)
+	}
+	return data
+}
+
+func pipe(t *testing.T) (read, write int) {
+	t.Helper()
+	var ends [2]int
+	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
+	t.Cleanup(func() { _ = unix.Close(ends[0]); _ = unix.Close(ends[1]) })
+	return ends[0], ends[1]
+}
+
+func TestTheHeaderFitsItsPage(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(header{}), uintptr(headerSize))
+	require.Zero(t, unsafe.Offsetof(header{}.streams)%8, "64-bit words are accessed atomically")
+}
+
+func TestWhatIsReadFromAPipeComesOutInTheOtherProcess(t *testing.T) {
+	w, r, _ := open(t)
+	read, write := pipe(t)
+	n, err := w.ReadFrom(Stderr, read)
+	require.NoError(t, err)
+	require.Zero(t, n, "the pipe is empty")
+	var at int64
+	for _, count := range []int64{1, 4096, 60_000, 1, 65_536, 33} {
+		data := pattern(at, count)
+		_, err := unix.Write(write, data)
+		require.NoError(t, err)
+		n, err := w.ReadFrom(Stderr, read)
+		require.NoError(t, err)
+		require.EqualValues(t, count, n)
+		into := make([]byte, Capacity)
+		n, floor := r.Read(Stderr, at, into)
+		require.Equal(t, at, floor)
+		require.Equal(t, data, into[:n])
+		require.Equal(t, data, bytes.Join([][]byte{w.Last(Stderr, at, Capacity)}, nil))
+		at += count
+	}
+	written, ended := r.Written(Stderr)
+	require.Equal(t, at, written)
+	require.False(t, ended)
+	written, _ = r.Written(Stdout)
+	require.Zero(t, written)
+	w.End(Stderr)
+	_, ended = r.Written(Stderr)
+	require.True(t, ended)
+}
+
+func TestTheOldestBytesGoAndTheReaderIsToldWhereItCanGoOn(t *testing.T) {
+	w, r, _ := open(t)
+	var at int64
+	for at < 3*Capacity {
+		w.Write(Stdout, pattern(at, 100_003))
+		at += 100_003
+	}
+	n, floor := r.Read(Stdout, 0, make([]byte, 10))
+	require.Zero(t, n)
+	require.Equal(t, at-Capacity, floor)
+	into := make([]byte, 2*Capacity)
+	n, from := r.Read(Stdout, floor, into)
+	require.Equal(t, floor, from)
+	require.Equal(t, Capacity, n)
+	require.Equal(t, pattern(floor, Capacity), into[:n])
+}
+
+func TestAReaderThatIsOvertakenNeverGetsBytesOfAnotherPlace(t *testing.T) {
+	w, r, _ := open(t)
+	const total = 64 << 20
+	go func() {
+		for at := int64(0); at < total; at += 40_009 {
+			w.Write(Stdout, pattern(at, 40_009))
+		}
+		w.End(Stdout)
+	}()
+	into := make([]byte, 200_000)
+	var at, lost int64
+	for {
+		_, ended := r.Written(Stdout)
+		n, floor := r.Read(Stdout, at, into)
+		if floor > at {
+			lost += floor - at
+			at = floor
+			continue
+		}
+		if want := pattern(at, int64(n)); !bytes.Equal(want, into[:n]) {
+			t.Fatalf("bytes %d to %d are others", at, at+int64(n))
+		}
+		at += int64(n)
+		if written, _ := r.Written(Stdout); ended && at == written {
+			break
+		}
+	}
+	require.GreaterOrEqual(t, at, int64(total))
+	t.Logf("lost %d of %d bytes", lost, at)
+}
+
+func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
+	w, r, fd := open(t)
+	require.Equal(t, Progress{}, r.Progress(Stdout))
+	for at := range int64(3) {
+		r.Note(Stdout, Progress{At: at, MaskedUntil: at + 1, AfterGap: 1, Dropped: 3})
+	}
+	next, err := Open(fd)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(next.memory)) }()
+	want := Progress{At: 2, MaskedUntil: 3, AfterGap: 1, Dropped: 3}
+	require.Equal(t, want, next.Reader().Progress(Stdout))
+	require.Equal(t, Progress{}, next.Reader().Progress(Stderr))
+	done, closed := w.Done(Stdout)
+	require.Equal(t, want, done)
+	require.False(t, closed)
+	r.Close(Stdout)
+	require.True(t, next.Reader().Closed(Stdout))
+	_, closed = w.Done(Stdout)
+	require.True(t, closed)
+}
+
+func TestAFailureIsTold(t *testing.T) {
+	w, r, _ := open(t)
+	require.Empty(t, w.Failure())
+	r.SetFailure("no such host")
+	require.Equal(t, "no such host", w.Failure())
+	r.SetFailure(string(bytes.Repeat([]byte("x"), 5000)))
+	require.Len(t, w.Failure(), maxFailure)
+	r.SetFailure("")
+	require.Empty(t, w.Failure())
+}
+
+func TestASleepingReaderIsWokenOnceThereIsWhatItWaitsFor(t *testing.T) {
+	w, r, _ := open(t)
+	require.False(t, w.ReaderWaits())
+	r.WakeAt(Stdout, 3)
+	r.WakeAt(Stderr, 1)
+	r.Sleep()
+	require.False(t, w.ReaderWaits())
+	w.Write(Stdout, []byte("ab"))
+	require.False(t, w.ReaderWaits())
+	w.Write(Stdout, []byte("c"))
+	require.True(t, w.ReaderWaits())
+	require.False(t, w.ReaderWaits())
+	r.Sleep()
+	r.Awake()
+	require.False(t, w.ReaderWaits())
+	r.WakeAt(Stdout, 100)
+	r.Sleep()
+	w.End(Stdout)
+	require.True(t, w.ReaderWaits(), "no more will come")
+}
+
+func TestNobodyCanChangeTheSize(t *testing.T) {
+	_, _, fd := open(t)
+	require.ErrorIs(t, unix.Ftruncate(fd, 0), unix.EPERM)
+	require.ErrorIs(t, unix.Ftruncate(fd, 1<<30), unix.EPERM)
+}
+
+func TestWhatIsNoRingIsRefused(t *testing.T) {
+	_, err := Open(-1)
+	require.ErrorContains(t, err, "bad file descriptor")
+	read, _ := pipe(t)
+	_, err = Open(read)
+	require.ErrorContains(t, err, "has 0 bytes")
+	empty, err := unix.MemfdCreate("test", 0)
+	require.NoError(t, err)
+	defer unix.Close(empty)
+	require.NoError(t, unix.Ftruncate(empty, int64(size)))
+	_, err = Open(empty)
+	require.ErrorContains(t, err, "is none")
+}

@@ -1,0 +1,111 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ring
+
+import (
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Writer is the supervisor's side.
+type Writer struct {
+	*Ring
+	// What was written, which nobody else can change.
+	at [len(Streams)]int64
+}
+
+// Writer returns the writer of memory that was just created.
+func (r *Ring) Writer() *Writer { return &Writer{Ring: r} }
+
+// maxRead is how much is read at a time, in bytes: what a pipe holds.
+const maxRead = 64 << 10
+
+// ReadFrom reads what a pipe has, up to 64 KiB, and returns how much that was: 0
+// if there is nothing. The error is that of read(2).
+func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
+	// To make room for what isn't there would cost bytes.
+	available, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
+	if err != nil || available == 0 {
+		return 0, err
+	}
+	slots := w.slots(s, w.at[s])
+	slots = slots[:min(available, len(slots), maxRead)]
+	w.makeRoom(s, len(slots))
+	n, err := unix.Read(pipe, slots)
+	if err == unix.EAGAIN { // somebody else has read it
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.advance(s, n)
+	return n, nil
+}
+
+// Write adds bytes of ours.
+func (w *Writer) Write(s Stream, data []byte) {
+	for len(data) > 0 {
+		slots := w.slots(s, w.at[s])
+		slots = slots[:min(len(data), len(slots))]
+		w.makeRoom(s, len(slots))
+		w.advance(s, copy(slots, data))
+		data = data[len(slots):]
+	}
+}
+
+// makeRoom gives up the bytes in whose place others come.
+func (w *Writer) makeRoom(s Stream, count int) {
+	if floor := w.at[s] + int64(count) - Capacity; floor > 0 {
+		atomic.StoreInt64(&w.streams[s].floor, floor)
+		barrier()
+	}
+}
+
+func (w *Writer) advance(s Stream, count int) {
+	w.at[s] += int64(count)
+	atomic.StoreInt64(&w.streams[s].written, w.at[s])
+}
+
+// Written is how many bytes of a stream there were until now.
+func (w *Writer) Written(s Stream) int64 { return w.at[s] }
+
+// Last returns the bytes of a stream from an offset on, most at most, all of which
+// must still be there: not more than Capacity before the end.
+func (w *Writer) Last(s Stream, from int64, most int) []byte {
+	slots := w.slots(s, from)
+	return slots[:min(int64(len(slots)), w.at[s]-from, int64(most))]
+}
+
+// End says that no more comes of a stream.
+func (w *Writer) End(s Stream) { atomic.StoreUint32(&w.streams[s].ended, 1) }
+
+// ReaderWaits reports whether the reader has to be woken now, and takes for granted
+// that it will be.
+func (w *Writer) ReaderWaits() bool {
+	if atomic.LoadUint32(&w.sleeping) == 0 {
+		return false
+	}
+	for _, s := range Streams {
+		h := &w.streams[s]
+		if w.at[s] >= atomic.LoadInt64(&h.wakeAt) || atomic.LoadUint32(&h.ended) != 0 {
+			return atomic.SwapUint32(&w.sleeping, 0) != 0
+		}
+	}
+	return false
+}
+
+// Done says how far the reader says that it has come, and whether the service knows
+// the end of the stream.
+func (w *Writer) Done(s Stream) (Progress, bool) {
+	return w.streams[s].progress(), atomic.LoadUint32(&w.streams[s].closed) != 0
+}
+
+// Failure is what the reader has said last of what it can't do, "" if it can.
+func (w *Writer) Failure() string {
+	length := min(atomic.LoadUint32(&w.length), maxFailure)
+	return string(w.failure[:length])
+}

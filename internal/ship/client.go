@@ -1,0 +1,190 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// What the service can answer that asks for something else than to try again.
+var (
+	errNoStream = errors.New("the log service has no such stream")
+	errRefused  = errors.New("the log service won't take it")
+)
+
+const (
+	// requestTimeout bounds a request, its body and its answer.
+	requestTimeout = 20 * time.Second
+	// dialTimeout bounds what comes before.
+	dialTimeout = 5 * time.Second
+	// maxAnswer is how much of an answer is read, in bytes.
+	maxAnswer = 4096
+	// worthIt is from how many bytes on a body is compressed.
+	worthIt = 512
+)
+
+// A client sends requests to the log service, one at a time.
+type client struct {
+	address, token, container, start string
+
+	http   *http.Client
+	packer *gzip.Writer
+	packed bytes.Buffer
+}
+
+func newClient(o *options) (*client, error) {
+	address, err := url.Parse(strings.TrimSuffix(o.address, "/"))
+	if err != nil || address.Host == "" || address.Scheme != "https" {
+		return nil, fmt.Errorf("-logs-to=%.200s: no address of a log service: use one such as https://logs.example:443", o.address)
+	}
+	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+	return &client{
+		address: address.String(), token: o.token, container: o.container, start: o.start, packer: packer,
+		http: &http.Client{
+			Timeout: requestTimeout,
+			Transport: &http.Transport{
+				// No proxy: those of the environment are the command's.
+				DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+				TLSClientConfig:     trusting(address.Hostname(), o.authorities),
+				TLSHandshakeTimeout: dialTimeout,
+				MaxIdleConns:        1,
+				IdleConnTimeout:     time.Minute,
+				DisableCompression:  true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// create makes a stream, or finds it, and returns its ID.
+func (c *client) create(name string) (id string, err error) {
+	body, err := json.Marshal(map[string]string{"name": name, "container": c.container, "start": c.start})
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.do(request{method: http.MethodPost, path: "/logs", contentType: "application/json", body: body})
+	if err != nil {
+		return "", fmt.Errorf("making stream %s: %w", name, err)
+	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(answer, &made); err != nil || made.ID == "" {
+		return "", fmt.Errorf("making stream %s: the answer is %.100q", name, answer)
+	}
+	return made.ID, nil
+}
+
+// patch stores bytes at an offset.
+func (c *client) patch(id string, from int64, data []byte) error {
+	r := request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream", body: data}
+	r.contentRange = fmt.Sprintf("bytes %d-%d/*", from, from+int64(len(data))-1)
+	return c.send(r)
+}
+
+// end says how long the stream is.
+func (c *client) end(id string, total int64) error {
+	return c.send(request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentRange: fmt.Sprintf("bytes */%d", total)})
+}
+
+// drop marks bytes that will never come.
+func (c *client) drop(id string, from, length int64) error {
+	body := fmt.Appendf(nil, `{"range":"bytes %d-%d/*","markers":["dropped"]}`, from, from+length-1)
+	return c.send(request{method: http.MethodPost, path: "/logs/" + id + "/markers", contentType: "application/json", body: body})
+}
+
+func (c *client) send(r request) error {
+	_, err := c.do(r)
+	return err
+}
+
+type request struct {
+	method, path, contentType, contentRange string
+	body                                    []byte
+}
+
+// do sends a request once, and returns the beginning of the answer.
+func (c *client) do(r request) (answer []byte, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s %s%s: %w", r.method, c.address, r.path, err)
+		}
+	}()
+	sent, err := c.request(r)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(sent)
+	if err != nil {
+		return nil, errors.Unwrap(err) // which has said where to already
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return answer, c.judge(response, answer)
+}
+
+func (c *client) request(r request) (*http.Request, error) {
+	body, encoding := c.pack(r.body)
+	sent, err := http.NewRequestWithContext(context.Background(), r.method, c.address+r.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	// The kubelet puts another one there before it expires.
+	token, err := os.ReadFile(c.token)
+	if err != nil {
+		return nil, fmt.Errorf("reading the token of the pod: %w", err)
+	}
+	sent.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	for name, value := range map[string]string{"Content-Type": r.contentType, "Content-Range": r.contentRange, "Content-Encoding": encoding} {
+		if value != "" {
+			sent.Header.Set(name, value)
+		}
+	}
+	return sent, nil
+}
+
+// pack compresses a body, if that is worth it.
+func (c *client) pack(body []byte) (packed []byte, encoding string) {
+	if len(body) < worthIt {
+		return body, ""
+	}
+	c.packed.Reset()
+	c.packer.Reset(&c.packed)
+	_, _ = c.packer.Write(body) // into memory
+	_ = c.packer.Close()
+	return c.packed.Bytes(), "gzip"
+}
+
+// judge tells from an answer what to do next.
+func (c *client) judge(response *http.Response, answer []byte) error {
+	if response.StatusCode < 300 {
+		return nil
+	}
+	text := fmt.Sprintf("the log service answers %s: %.300s", response.Status, bytes.TrimSpace(answer))
+	switch code := response.StatusCode; {
+	case code == http.StatusNotFound:
+		return fmt.Errorf("%w: %s", errNoStream, text)
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusRequestTimeout, code == http.StatusTooManyRequests:
+	case code >= 400 && code < 500:
+		return fmt.Errorf("%w: %s", errRefused, text)
+	}
+	return &again{text: text, after: retryAfter(response.Header.Get("Retry-After"), time.Now())}
+}

@@ -1,0 +1,141 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/mask"
+)
+
+const (
+	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
+	maxSecret = 1 << 20
+	// maxFiles is how many files of a directory are read.
+	maxFiles = 1000
+	// renewal is how often files are looked at.
+	renewal = time.Second
+)
+
+// secretSources is where secrets are.
+type secretSources struct {
+	variables []string
+	paths     []string // of files, and of directories of files
+}
+
+// secrets are what is masked. They only become more: what was a secret once may be
+// printed later.
+type secrets struct {
+	sources secretSources
+	environ []string
+
+	masker *mask.Masker
+	known  map[string]bool
+	looked time.Time
+	stamp  string // of the files, when they were read
+}
+
+// read reads the secrets that there are, and reports whether some are new.
+func (s *secrets) read() bool {
+	s.looked, s.stamp = time.Now(), s.stampNow()
+	more := s.masker == nil
+	if s.known == nil {
+		s.known = map[string]bool{}
+	}
+	for _, value := range s.values() {
+		if !s.known[value] {
+			s.known[value], more = true, true
+		}
+	}
+	if more {
+		var forms [][]byte
+		for value := range s.known {
+			forms = append(forms, mask.Forms([]byte(value))...)
+		}
+		s.masker = mask.New(forms)
+	}
+	return more
+}
+
+// renew is read, if files have changed since the last time.
+func (s *secrets) renew() bool {
+	if len(s.sources.paths) == 0 || time.Since(s.looked) < renewal {
+		return false
+	}
+	s.looked = time.Now()
+	return s.stampNow() != s.stamp && s.read()
+}
+
+// stampNow changes when files do: the kubelet puts another link in the place of
+// the one before, and others write to the file.
+func (s *secrets) stampNow() string {
+	var stamp strings.Builder
+	for _, path := range s.sources.paths {
+		for _, name := range []string{path, filepath.Join(path, "..data")} {
+			if info, err := os.Lstat(name); err == nil {
+				stamp.WriteString(info.ModTime().Format(time.RFC3339Nano))
+			}
+			stamp.WriteByte(',')
+		}
+	}
+	return stamp.String()
+}
+
+func (s *secrets) values() (values []string) {
+	for _, kv := range s.environ {
+		name, value, _ := strings.Cut(kv, "=")
+		for _, variable := range s.sources.variables {
+			if name == variable {
+				values = append(values, value)
+			}
+		}
+	}
+	for _, path := range s.sources.paths {
+		for _, name := range filesIn(path) {
+			if value := readSecret(name); value != "" {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
+
+// filesIn are the files of a directory, or the file itself.
+func filesIn(path string) (names []string) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return []string{path}
+	}
+	for _, entry := range entries[:min(len(entries), maxFiles)] {
+		// The kubelet's own, of which the others are links.
+		if !strings.HasPrefix(entry.Name(), "..") {
+			names = append(names, filepath.Join(path, entry.Name()))
+		}
+	}
+	return names
+}
+
+// readSecret is what a file has, "" if it can't be read: the command can't either.
+func readSecret(name string) string {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	value, err := io.ReadAll(io.LimitReader(file, maxSecret))
+	if err != nil {
+		return ""
+	}
+	return string(value)
+}

@@ -1,0 +1,196 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"errors"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/mask"
+	"github.com/entrypointer/entrypointer/internal/ring"
+)
+
+const (
+	// batch is how many bytes are sent at a time: what the service takes.
+	batch = 256 << 10
+	// linger is how long a byte waits for others to be sent with it.
+	linger = 250 * time.Millisecond
+	// piece is how many bytes are read from the ring at a time.
+	piece = 64 << 10
+)
+
+// A sender sends one stream.
+type sender struct {
+	ring   *ring.Reader
+	stream ring.Stream
+	client *client
+
+	id     string       // of the stream at the service, "" as long as it isn't made
+	masker *mask.Masker // for what comes
+	masked *mask.Stream // nil when it is to be begun, or taken up with another masker
+	using  *mask.Masker // by masked
+	read   int64        // the offset in the ring of what comes next
+	piece  []byte
+
+	// out is what is ready to be sent. It begins at from.
+	out   []byte
+	from  int64
+	since time.Time // when its first byte came
+	// dropped is what comes after out, if it is to be marked.
+	dropped int64 // its length
+	lost    int64 // how much was marked before
+	ended   bool
+
+	hasSent  bool
+	complete bool
+}
+
+func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
+	p := r.Progress(stream)
+	return &sender{
+		ring: r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
+		lost: max(p.Dropped, 0), complete: r.Closed(stream),
+	}
+}
+
+// takeUp begins where the last progress was noted.
+func (s *sender) takeUp() {
+	p := s.ring.Progress(s.stream)
+	at := max(p.At, 0)
+	s.masked = s.masker.Stream(mask.State{At: at, MaskedUntil: p.MaskedUntil, AfterGap: p.AfterGap != 0})
+	s.using = s.masker
+	s.read, s.from = at, at
+}
+
+// advance does what is to be done next, and returns how long there is nothing more
+// to do. If it fails, it does the same again the next time.
+func (s *sender) advance(now time.Time) (time.Duration, error) {
+	if s.complete {
+		return forever, nil
+	}
+	if s.masked == nil || s.using != s.masker && s.isClean() {
+		s.takeUp()
+	}
+	s.fill(now)
+	switch {
+	case len(s.out) >= batch, s.dropped > 0, s.ended:
+		return 0, s.send()
+	case len(s.out) == 0:
+		return forever, nil
+	}
+	if left := linger - now.Sub(s.since); left > 0 {
+		return left, nil
+	}
+	return 0, s.send()
+}
+
+// isClean reports whether all that was read and isn't held back is sent.
+func (s *sender) isClean() bool { return len(s.out) == 0 && s.dropped == 0 && !s.ended }
+
+// wakeAt is how much has to be printed for this sender to have something to do
+// before the time is up.
+func (s *sender) wakeAt() int64 {
+	if s.complete {
+		return 1 << 62
+	}
+	if len(s.out) > 0 {
+		return s.read + int64(batch-len(s.out))
+	}
+	return s.read + 1
+}
+
+// fill reads and masks up to a batch, or to where bytes are missing.
+func (s *sender) fill(now time.Time) {
+	for len(s.out) < batch && s.dropped == 0 && !s.ended {
+		written, ended := s.ring.Written(s.stream)
+		n, floor := s.ring.Read(s.stream, s.read, s.piece[:min(piece, batch-len(s.out))])
+		switch {
+		case floor > s.read:
+			s.dropped = floor - s.read
+			s.add(s.masked.Gap(s.dropped), now)
+			s.read = floor
+		case n > 0:
+			s.read += int64(n)
+			s.add(s.masked.Write(s.piece[:n]), now)
+		default:
+			if s.ended = ended && written == s.read; s.ended {
+				s.add(s.masked.End(), now)
+			}
+			return
+		}
+	}
+}
+
+func (s *sender) add(masked []byte, now time.Time) {
+	if len(s.out) == 0 {
+		s.since = now
+	}
+	s.out = append(s.out, masked...)
+}
+
+// send sends all that is ready, and notes it.
+func (s *sender) send() error {
+	if s.id == "" {
+		id, err := s.client.create(s.stream.Name())
+		if err != nil {
+			return err
+		}
+		s.id = id
+	}
+	err := s.sendReady()
+	if errors.Is(err, errNoStream) {
+		s.id = "" // the service has lost it: make it again
+	}
+	if err != nil {
+		return err
+	}
+	s.hasSent = true
+	if s.complete = s.ended; s.complete {
+		s.ring.Close(s.stream)
+	}
+	return nil
+}
+
+func (s *sender) sendReady() error {
+	at, lost := s.from, s.lost
+	for rest := s.out; len(rest) > 0; {
+		part := rest[:min(len(rest), batch)]
+		err := s.client.patch(s.id, at, part)
+		if errors.Is(err, errRefused) {
+			// It won't be taken another time either.
+			err = s.client.drop(s.id, at, int64(len(part)))
+			lost += int64(len(part))
+		}
+		if err != nil {
+			return err
+		}
+		at, rest = at+int64(len(part)), rest[len(part):]
+	}
+	if s.dropped > 0 {
+		if err := s.client.drop(s.id, at, s.dropped); err != nil {
+			return err
+		}
+		at, lost = at+s.dropped, lost+s.dropped
+	}
+	if s.ended {
+		if err := s.client.end(s.id, at); err != nil {
+			return err
+		}
+	}
+	s.out, s.dropped, s.from, s.lost = s.out[:0], 0, at, lost
+	s.note(at)
+	return nil
+}
+
+// note keeps in the ring that all is sent which isn't held back.
+func (s *sender) note(at int64) {
+	state := s.masked.State()
+	p := ring.Progress{At: at, MaskedUntil: state.MaskedUntil, Dropped: s.lost}
+	if state.AfterGap {
+		p.AfterGap = 1
+	}
+	s.ring.Note(s.stream, p)
+}

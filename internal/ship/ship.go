@@ -1,0 +1,182 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package ship sends what a container prints to the log service, out of the ring
+// that the supervisor fills (package ring). It runs as a process of its own beside
+// the command, so that nothing which may fail or take long is in the command's way:
+// secrets, compression, the network.
+//
+// It sends each stream in order, a range of bytes at a time, and repeats a range
+// until the service has said that it is stored: the service knows by the offset
+// what it has. What the ring has lost meanwhile is marked as dropped. How far each
+// stream has come is noted in the ring, so a shipper that dies is replaced by
+// another.
+package ship
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
+)
+
+// The descriptors that the supervisor gives us.
+const (
+	ringFD = 3
+	wakeFD = 4 // an eventfd
+)
+
+// options are the shipper's flags.
+type options struct {
+	address, token, container, start string
+	authorities                      list
+	secrets                          secretSources
+}
+
+// list is a flag that may be repeated.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(value string) error {
+	*l = append(*l, value)
+	return nil
+}
+
+func parse(args []string) (*options, error) {
+	var o options
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.StringVar(&o.address, "logs-to", "", "")
+	flags.StringVar(&o.token, "logs-token", "", "")
+	flags.StringVar(&o.container, "logs-container", "", "")
+	flags.StringVar(&o.start, "start", "", "")
+	flags.Var(&o.authorities, "logs-ca", "")
+	flags.Var((*list)(&o.secrets.variables), "mask-env", "")
+	flags.Var((*list)(&o.secrets.paths), "mask-files", "")
+	return &o, flags.Parse(args[1:])
+}
+
+// Main sends until both streams are complete, and returns the code to exit with.
+func Main(args []string) int {
+	o, err := parse(args)
+	if err != nil {
+		return 2 // package flag has said why
+	}
+	memory, err := ring.Open(ringFD)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "entrypointer: sending logs: %v\n", err)
+		return 1
+	}
+	leaveMemoryToOthers()
+	if err := run(o, memory.Reader()); err != nil {
+		fmt.Fprintf(os.Stderr, "entrypointer: sending logs: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// leaveMemoryToOthers has the kernel end us, and not the command, if the container
+// has no more memory, and keeps our own small.
+func leaveMemoryToOthers() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // a /proc that can't be written to
+	debug.SetGCPercent(25)
+}
+
+// run sends all that there is, and will be.
+func run(o *options, r *ring.Reader) error {
+	client, err := newClient(o)
+	if err != nil {
+		return err
+	}
+	s := &shipper{ring: r, client: client, secrets: &secrets{sources: o.secrets, environ: os.Environ()}}
+	s.secrets.read()
+	for _, stream := range ring.Streams {
+		s.senders = append(s.senders, newSender(r, stream, s.client, s.secrets.masker))
+	}
+	for !s.complete() {
+		s.renewSecrets()
+		wait := s.send()
+		if wait > 0 {
+			s.wait(wait)
+		}
+	}
+	return nil
+}
+
+// A shipper sends all streams of a container.
+type shipper struct {
+	ring    *ring.Reader
+	client  *client
+	secrets *secrets
+	senders []*sender
+	backoff backoff
+}
+
+func (s *shipper) complete() bool {
+	for _, sender := range s.senders {
+		if !sender.complete {
+			return false
+		}
+	}
+	return true
+}
+
+// renewSecrets masks those that the kubelet has brought since as well.
+func (s *shipper) renewSecrets() {
+	if !s.secrets.renew() {
+		return
+	}
+	for _, sender := range s.senders {
+		sender.masker = s.secrets.masker
+	}
+}
+
+// send sends what is due, and returns when more may be: 0 for now.
+func (s *shipper) send() time.Duration {
+	pause := forever
+	for _, sender := range s.senders {
+		wait, err := sender.advance(time.Now())
+		if err != nil {
+			s.ring.SetFailure(err.Error())
+			time.Sleep(s.backoff.after(err)) // what is asked of one is meant for all
+			return 0
+		}
+		if sender.hasSent {
+			sender.hasSent = false
+			s.backoff.reset()
+			s.ring.SetFailure("")
+		}
+		pause = min(pause, wait)
+	}
+	return pause
+}
+
+// forever is the pause of one who has nothing to do until it is woken.
+const forever = time.Hour
+
+// wait returns when the time is up, or when the supervisor has woken us.
+func (s *shipper) wait(pause time.Duration) {
+	for _, sender := range s.senders {
+		s.ring.WakeAt(sender.stream, sender.wakeAt())
+	}
+	s.ring.Sleep()
+	defer s.ring.Awake()
+	for _, sender := range s.senders {
+		if written, ended := s.ring.Written(sender.stream); written >= sender.wakeAt() || ended && !sender.complete {
+			return
+		}
+	}
+	fds := []unix.PollFd{{Fd: wakeFD, Events: unix.POLLIN}}
+	if n, _ := unix.Poll(fds, int(max(pause.Milliseconds(), 1))); n > 0 {
+		var count [8]byte
+		_, _ = unix.Read(wakeFD, count[:])
+	}
+}

@@ -1,0 +1,155 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Output is where the command's stdout and stderr go, if it isn't where ours
+// went. It does all that it has to do in our one loop, and starts a process for what
+// may take long.
+type Output interface {
+	// Flags are those by which it is asked for.
+	Flags() []Flag
+	// Asked reports whether they have asked for it.
+	Asked() bool
+	// Open puts other descriptors in the place of 1 and 2. Without, the command
+	// prints to where we did; the error says why.
+	Open(start Starter) error
+	// Poll adds the descriptors that Take wants to be called for.
+	Poll(fds []unix.PollFd) []unix.PollFd
+	// Take does what there is to do without waiting, and returns when to be called
+	// again if nothing comes before.
+	Take() (pause time.Duration)
+	// Say prints a line of ours, as if the command had.
+	Say(line []byte)
+	// End is called when the command has ended. What comes after it isn't taken.
+	End()
+	// Delivered reports whether all that was taken has come to where it goes, and
+	// how long after the end to wait for that.
+	Delivered() (all bool, patience time.Duration)
+	// Close is called last. It returns what wasn't delivered, and why, or "".
+	Close() string
+	// News reports whether Status says another thing than the last time.
+	News() bool
+	// Status is a JSON object.
+	Status() string
+}
+
+// A Flag is one that takes a value.
+type Flag struct {
+	Name, Value string
+	Help        string
+	// Set returns what would be right if the value is wrong.
+	Set func(value string) (right string)
+}
+
+// A Starter starts a program beside the command. Its descriptors from 0 on are
+// these. The function that it returns reports whether it has ended, and its exit code.
+type Starter func(path string, argv, env []string, files []uintptr) (ended func() (bool, int), err error)
+
+// Forever is the pause where only a descriptor or a signal can bring news.
+const Forever = forever
+
+// available is the output that can be asked for, nil if there is none.
+var available Output
+
+func capturesOutput() bool { return available != nil && available.Asked() }
+
+// openOutput has the command print to the output that was asked for, if one was.
+func (s *supervision) openOutput() {
+	if !capturesOutput() {
+		return
+	}
+	if err := available.Open(s.startBeside); err != nil {
+		s.message = err.Error()
+		say(s.message)
+		return
+	}
+	s.output = available
+	write = s.output.Say
+}
+
+// startBeside starts a program that isn't the command, and doesn't outlive us.
+func (s *supervision) startBeside(path string, argv, env []string, files []uintptr) (func() (bool, int), error) {
+	attr := &syscall.SysProcAttr{}
+	if os.Getpid() != 1 {
+		attr.Pdeathsig = syscall.SIGKILL // as of the command
+	}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: files, Sys: attr})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{pid: pid}
+	s.children = append(s.children, p)
+	return func() (bool, int) {
+		if !p.ended {
+			return false, 0
+		}
+		s.forget(p)
+		return true, exitCode(p.status)
+	}, nil
+}
+
+// forget leaves out a process that has ended: one that is started again and again
+// doesn't fill the list.
+func (s *supervision) forget(p *process) {
+	s.children = slices.DeleteFunc(s.children, func(q *process) bool { return q == p })
+}
+
+// sleep returns after the pause, or earlier if a signal has come since it returned
+// the last time. Meanwhile it takes what the command prints.
+func (s *supervision) sleep(pause time.Duration) {
+	if s.output == nil {
+		sleep(pause, nil)
+		return
+	}
+	pause = min(pause, s.output.Take())
+	if s.phase != "" && s.output.News() {
+		s.report(s.phase)
+	}
+	sleep(pause, s.output.Poll(nil))
+}
+
+// deliver waits until what the command has printed is where it goes, as long as the
+// output has patience.
+func (s *supervision) deliver() {
+	if s.output == nil {
+		return
+	}
+	s.output.End()
+	began := time.Now()
+	_ = s.until(func() time.Duration {
+		all, patience := s.output.Delivered()
+		left := patience - time.Since(began)
+		if all || left <= 0 {
+			return done
+		}
+		return left
+	})
+	write = writeToStderr
+	if missing := s.output.Close(); missing != "" {
+		s.message = missing
+		say(missing)
+	}
+}
+
+// Disown takes back the signal by which the kernel tells, beside the error, that a
+// write of ours failed: it isn't meant for the command.
+func Disown(err error) { disown(err) }
+
+// QuoteJSON returns a JSON string.
+func QuoteJSON(value string) string {
+	var o object
+	o.quoted(value)
+	return string(o.buf)
+}

@@ -1,0 +1,256 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// LogService is where the output of containers goes that say so by the option logs.
+type LogService struct {
+	// Address is its URL: https://logs.entrypointer-logs.svc.
+	Address string
+	// CA is what its certificates are known by: sha256: and the hexadecimal SHA-256
+	// of the public key of the CA that signs them.
+	CA string
+	// Audience is that of the tokens by which it knows pods.
+	Audience string
+	// CopierImage and EntrypointImage take the place of the Injector's in pods
+	// with such containers: with them comes the program that sends.
+	CopierImage, EntrypointImage string
+}
+
+// What is added to a pod whose output is sent.
+const (
+	// TokenVolumeName is the volume with the token by which the log service knows the pod.
+	TokenVolumeName = "entrypointer-token"
+	// TokenMountPath is where it is mounted in the containers that send.
+	TokenMountPath = "/entrypointer/token"
+	// tokenFile is the token's name there.
+	tokenFile = "token"
+	// tokenSeconds is how long a token is valid. The kubelet renews it before.
+	tokenSeconds int64 = 3600
+)
+
+// longestFlush is how long the end of a container waits for the log service.
+const longestFlush = 10 * time.Second
+
+func logsFlags(value string, c target) ([]string, error) {
+	switch {
+	case value == "off":
+		return nil, nil
+	case value != "stream" && value != "tee":
+		return nil, canBe(`"off", "stream" or "tee"`)
+	case c.logs == nil:
+		return nil, nil
+	}
+	return append([]string{logsFlag + value}, c.logs()...), nil
+}
+
+// logs returns what makes the flags of a container whose output is to be sent, nil
+// if it can't be.
+func (w *wrapping) logs(c corev1.Container) func() []string {
+	if w.whyNotSent(c) != "" {
+		return nil
+	}
+	return func() []string {
+		flags := []string{
+			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
+			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(),
+		}
+		for _, name := range secretVariables(c) {
+			flags = append(flags, maskEnvFlag+escape(name))
+		}
+		flags = append(flags, maskFilesFlag+TokenMountPath+"/"+tokenFile)
+		for _, path := range secretPaths(w.pod, c) {
+			flags = append(flags, maskFilesFlag+escape(path))
+		}
+		return flags
+	}
+}
+
+// whyNotSent is why the output of a container can't be sent, "" if it can.
+func (w *wrapping) whyNotSent(c corev1.Container) string {
+	switch {
+	case w.Logs == nil:
+		return "no log service is there: the operator installs it with ko apply -f config/logs"
+	case c.TTY:
+		return "it has a terminal (tty: true), which takes what the command prints"
+	}
+	return ""
+}
+
+// flush is how long the end may wait: what is left of the pod's grace period has
+// to do for the kubelet as well.
+func flush(pod *corev1.Pod) time.Duration {
+	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if said := pod.Spec.TerminationGracePeriodSeconds; said != nil {
+		grace = min(max(*said, 0), int64(longestFlush/time.Second)+2)
+	}
+	whole := time.Duration(grace) * time.Second
+	return min(max(whole-2*time.Second, whole/2), longestFlush)
+}
+
+// unsent warns of a container that asks for its output to be sent if it isn't.
+func (w *wrapping) unsent(c corev1.Container) []string {
+	if sends(c) {
+		return nil
+	}
+	settings, err := w.settings(w.pod, w.owner, c.Name)
+	if err != nil || !slices.ContainsFunc(settings, func(s setting) bool { return s.Name == "logs" && s.value != "off" }) {
+		return nil
+	}
+	return []string{warning("the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}
+}
+
+// sends says whether a wrapped container sends its output.
+func sends(c corev1.Container) bool {
+	for _, arg := range c.Args {
+		if arg == "--" {
+			return false
+		}
+		if strings.HasPrefix(arg, logsFlag) {
+			return true
+		}
+	}
+	return false
+}
+
+// anySends says whether one of a pod's containers does.
+func anySends(pod *corev1.Pod) bool { return slices.ContainsFunc(pod.Spec.Containers, sends) }
+
+// copierImage is that of the init container.
+func (i *Injector) copierImage(pod *corev1.Pod) string {
+	if i.Logs != nil && anySends(pod) {
+		return i.Logs.CopierImage
+	}
+	return i.CopierImage
+}
+
+// entrypointImage is the one that is mounted as a volume.
+func (i *Injector) entrypointImage(pod *corev1.Pod) string {
+	if i.Logs != nil && anySends(pod) {
+		return i.Logs.EntrypointImage
+	}
+	return i.EntrypointImage
+}
+
+// installToken gives a token to each container that sends.
+func (i *Injector) installToken(pod *corev1.Pod) error {
+	if i.Logs == nil || !anySends(pod) {
+		return nil
+	}
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == TokenVolumeName })
+	switch {
+	case at < 0:
+		pod.Spec.Volumes = append(pod.Spec.Volumes, i.tokenVolume())
+	case pod.Spec.Volumes[at].Projected == nil:
+		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", TokenVolumeName)
+	default:
+		pod.Spec.Volumes[at] = i.tokenVolume()
+	}
+	for index := range pod.Spec.Containers {
+		if err := mountToken(&pod.Spec.Containers[index]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *Injector) tokenVolume() corev1.Volume {
+	seconds, mode := tokenSeconds, corev1.ProjectedVolumeSourceDefaultMode
+	return corev1.Volume{Name: TokenVolumeName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: &mode,
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: i.Logs.Audience, ExpirationSeconds: &seconds, Path: tokenFile,
+		}}},
+	}}}
+}
+
+func mountToken(c *corev1.Container) error {
+	if !sends(*c) {
+		return nil
+	}
+	mounted := false
+	for _, m := range c.VolumeMounts {
+		ours := m.Name == TokenVolumeName && m.MountPath == TokenMountPath
+		mounted = mounted || ours
+		if p := path.Clean("/" + m.MountPath); !ours && (within(p, TokenMountPath) || within(TokenMountPath, p)) {
+			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs (%s); mount it elsewhere",
+				c.Name, m.Name, m.MountPath, TokenVolumeName, TokenMountPath)
+		}
+	}
+	if !mounted {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: TokenVolumeName, MountPath: TokenMountPath, ReadOnly: true})
+	}
+	return nil
+}
+
+// secretVariables are the variables of a container that have the values of Secrets.
+func secretVariables(c corev1.Container) (names []string) {
+	for _, variable := range c.Env {
+		if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
+			names = append(names, variable.Name)
+		}
+	}
+	return names
+}
+
+// secretPaths are where a container has the content of Secrets, and tokens.
+func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
+	for _, mount := range c.VolumeMounts {
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if at < 0 || mount.Name == TokenVolumeName {
+			continue // ours is masked already
+		}
+		for _, p := range secretsOf(pod.Spec.Volumes[at]) {
+			if mount.SubPath == "" && mount.SubPathExpr == "" {
+				p = path.Join(mount.MountPath, p)
+			} else {
+				p = mount.MountPath // a file, or a directory of them
+			}
+			if !slices.Contains(paths, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	return paths
+}
+
+// secretsDriver is the Secrets Store's, https://secrets-store-csi-driver.sigs.k8s.io.
+const secretsDriver = "secrets-store.csi.k8s.io"
+
+// secretsOf are the paths in a volume where secrets are, "" for all of it.
+func secretsOf(v corev1.Volume) (paths []string) {
+	switch {
+	case v.Secret != nil, v.CSI != nil && v.CSI.Driver == secretsDriver:
+		return []string{""}
+	case v.Projected == nil:
+		return nil
+	}
+	for _, source := range v.Projected.Sources {
+		switch {
+		case source.ServiceAccountToken != nil:
+			paths = append(paths, source.ServiceAccountToken.Path)
+		case source.Secret != nil && source.Secret.Items == nil && onlySecrets(v.Projected.Sources):
+			return []string{""}
+		case source.Secret != nil:
+			for _, item := range source.Secret.Items {
+				paths = append(paths, item.Path)
+			}
+		}
+	}
+	return paths
+}
+
+// onlySecrets says whether nothing else is among these sources: beside a namespace's
+// name, the names of a Secret's keys aren't known.
+func onlySecrets(sources []corev1.VolumeProjection) bool {
+	return !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return s.Secret == nil && s.ServiceAccountToken == nil })
+}

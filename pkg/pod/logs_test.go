@@ -1,0 +1,163 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+func withLogs() *pod.Injector {
+	injector := newInjector(nil)
+	injector.EntrypointImage = "registry.example.test/entrypoint@sha256:" + strings.Repeat("3", 64)
+	injector.Logs = &pod.LogService{
+		Address: "https://logs.example.test", CA: "sha256:" + strings.Repeat("a", 64), Audience: "logs",
+		CopierImage:     "registry.example.test/withlogs/copier@sha256:" + strings.Repeat("4", 64),
+		EntrypointImage: "registry.example.test/withlogs/entrypoint@sha256:" + strings.Repeat("5", 64),
+	}
+	return injector
+}
+
+// withSecrets has a Secret in whatever way a container can have one.
+func withSecrets() *corev1.Pod {
+	p := asking(running("main", "serve"), running("quiet", "run"))
+	fromSecret := func(name string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}
+	}
+	secret := func(items ...corev1.KeyToPath) corev1.VolumeProjection {
+		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{Items: items}}
+	}
+	downward := corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{}}
+	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+		{Name: "driver", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}}},
+		{Name: "disk", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "disk.example.test"}}},
+		{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "api", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{token, downward}}}},
+		{Name: "chosen", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{downward, secret(corev1.KeyToPath{Path: "a/b"})}}}},
+		{Name: "whole", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{secret(), token}}}},
+	}
+	c := &p.Spec.Containers[0]
+	c.Env = []corev1.EnvVar{{Name: "PLAIN", Value: "x"}, fromSecret("PASSWORD"), fromSecret("$(ODD)")}
+	for _, v := range p.Spec.Volumes {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
+	}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "secret", MountPath: "/etc/one.key", SubPath: "k"})
+	return p
+}
+
+func TestAContainerThatSendsGetsATokenAndNamesOfItsSecrets(t *testing.T) {
+	result := inject(t, withLogs(), annotated(withSecrets(), "logs.entrypointer.dev/main", "stream"))
+	require.Empty(t, result.Warnings)
+	requireGolden(t, "logs", result.Pod)
+
+	again := inject(t, withLogs(), result.Pod)
+	require.Equal(t, pod.AlreadyInjected, again.Outcome)
+	require.Equal(t, result.Pod, again.Pod)
+}
+
+func TestAPodThatDoesNotAskForLogsIsAsIfThereWereNoService(t *testing.T) {
+	for _, value := range []string{"", "off"} {
+		p := withSecrets()
+		if value != "" {
+			annotated(p, "entrypointer.dev/logs", value)
+		}
+		require.Equal(t, inject(t, newInjector(nil), p).Pod, inject(t, withLogs(), p).Pod)
+	}
+}
+
+func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
+	terminal := running("main", "serve")
+	terminal.TTY = true
+	for name, test := range map[string]struct {
+		injector *pod.Injector
+		pod      *corev1.Pod
+		says     string
+	}{
+		"there is no service": {newInjector(nil), asking(running("main", "serve")), `the output of container "main" isn't sent to the log service: no log service is there`},
+		"it has a terminal":   {withLogs(), asking(terminal), `the output of container "main" isn't sent to the log service: it has a terminal`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain := inject(t, newInjector(nil), test.pod.DeepCopy()).Pod.Spec
+			result := inject(t, test.injector, annotated(test.pod, "entrypointer.dev/logs", "tee"))
+			require.Equal(t, plain, result.Pod.Spec)
+			require.Len(t, result.Warnings, 1)
+			require.Contains(t, result.Warnings[0], test.says)
+		})
+	}
+}
+
+func TestLogsOfANamespaceAreForAllThatSayNothing(t *testing.T) {
+	injector := withLogs()
+	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/logs": "tee"})}
+	p := annotated(asking(running("a", "x"), running("b", "y"), running("c", "z")), "logs.entrypointer.dev/b", "off", "mode.entrypointer.dev/c", "exec")
+	result := inject(t, injector, p)
+	has := func(at int, flag string) bool { return slices.Contains(result.Pod.Spec.Containers[at].Args, flag) }
+	require.True(t, has(0, "-logs=tee"))
+	require.Equal(t, []string{"--", "y"}, result.Pod.Spec.Containers[1].Args)
+	require.Equal(t, []string{"-mode=exec", "--", "z"}, result.Pod.Spec.Containers[2].Args, "its author's mode leaves nobody to send")
+}
+
+func TestLogsWithoutAParentToSendThemAreRefused(t *testing.T) {
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/logs", "stream", "entrypointer.dev/mode", "exec")
+	_, err := withLogs().Inject(t.Context(), "tenant", p)
+	require.ErrorContains(t, err, "annotation entrypointer.dev/logs: it contradicts annotation entrypointer.dev/mode: exec")
+	_, err = withLogs().Inject(t.Context(), "tenant", annotated(asking(running("a", "x")), "entrypointer.dev/logs", "on"))
+	require.ErrorContains(t, err, `"on" is wrong; it can be "off", "stream" or "tee"`)
+}
+
+func TestWhatIsInTheWayOfTheTokenIsRefused(t *testing.T) {
+	mounting := func(at string) *corev1.Pod {
+		p := asking(running("main", "serve"))
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: at}}
+		return p
+	}
+	other := asking(running("main", "serve"))
+	other.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	for _, p := range []*corev1.Pod{mounting("/entrypointer/token"), mounting("/entrypointer/token/token"), mounting("entrypointer/x/../token"), other} {
+		_, err := withLogs().Inject(t.Context(), "tenant", annotated(p, "entrypointer.dev/logs", "stream"))
+		require.ErrorContains(t, err, pod.TokenVolumeName)
+	}
+}
+
+func TestATokenForSomebodyElseIsReplaced(t *testing.T) {
+	p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
+	want := inject(t, withLogs(), p).Pod
+	forged := p.DeepCopy()
+	forged.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+	require.ElementsMatch(t, want.Spec.Volumes, inject(t, withLogs(), forged).Pod.Spec.Volumes)
+}
+
+func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
+	seconds := func(n int64) *int64 { return &n }
+	for _, test := range []struct {
+		grace *int64
+		want  string
+	}{
+		{nil, "10s"}, {seconds(3600), "10s"}, {seconds(12), "10s"}, {seconds(8), "6s"}, {seconds(4), "2s"},
+		{seconds(3), "1.5s"}, {seconds(1), "500ms"}, {seconds(0), "0s"}, {seconds(-5), "0s"},
+	} {
+		p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
+		p.Spec.TerminationGracePeriodSeconds = test.grace
+		require.Contains(t, inject(t, withLogs(), p).Pod.Spec.Containers[0].Args, "-logs-flush="+test.want)
+	}
+}
+
+func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
+	injector := withLogs()
+	injector.Policy.ImageVolume = true
+	p := asking(running("main", "serve"))
+	image := func() string { return inject(t, injector, p).Pod.Spec.Volumes[0].Image.Reference }
+	require.Equal(t, injector.EntrypointImage, image())
+	annotated(p, "entrypointer.dev/logs", "stream")
+	require.Equal(t, injector.Logs.EntrypointImage, image())
+}
