@@ -1,0 +1,68 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package endpoint
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var pin = "sha256:" + strings.Repeat("0a", 32)
+
+func TestAnEndpointComesBackFromTheConfigMap(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"https://logs.entrypointer-logs.svc", "https://logs.example.com:8443", "https://10.96.3.4", "https://[fd00::1]:8443"} {
+		want := Endpoint{Address: address, CA: pin}
+		data := want.Data()
+		data["later"] = "what a later version says"
+		got, err := FromConfigMap(data)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestWhatIsNoEndpointIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, address, ca, says string }{
+		{"nothing", "", "", `"address"`},
+		{"no TLS", "http://logs.entrypointer-logs.svc", pin, "isn't https://"},
+		{"no scheme", "logs.entrypointer-logs.svc", pin, "isn't https://"},
+		{"no host", "https://", pin, "isn't https://"},
+		{"a port alone", "https://:8443", pin, "isn't https://"},
+		{"no port", "https://logs:", pin, "isn't https://"},
+		{"a port that is no number", "https://logs:https", pin, "is no URL"},
+		{"a path", "https://logs.entrypointer-logs.svc/", pin, "isn't https://"},
+		{"a query", "https://logs.entrypointer-logs.svc?a=b", pin, "isn't https://"},
+		{"a user", "https://user@logs.entrypointer-logs.svc", pin, "isn't https://"},
+		{"a space", "https://logs entrypointer", pin, "is no URL"},
+		{"a line", "https://logs\nentrypointer", pin, "is no URL"},
+		{"shell", "https://$(reboot)", pin, "isn't https://"},
+		{"no CA", "https://logs", "", `"ca"`},
+		{"no digest", "https://logs", "sha256:", "64 hexadecimal digits"},
+		{"another digest", "https://logs", strings.Replace(pin, "256", "512", 1), "64 hexadecimal digits"},
+		{"a short digest", "https://logs", pin[:len(pin)-2], "64 hexadecimal digits"},
+		{"a long digest", "https://logs", pin + "00", "64 hexadecimal digits"},
+		{"no hexadecimal digits", "https://logs", pin[:len(pin)-2] + "xy", "64 hexadecimal digits"},
+		{"capitals", "https://logs", strings.ToUpper(pin), "64 hexadecimal digits"},
+		{"capital digits", "https://logs", "sha256:" + strings.Repeat("0A", 32), "64 hexadecimal digits"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := FromConfigMap(Endpoint{Address: test.address, CA: test.ca}.Data())
+			require.ErrorContains(t, err, test.says)
+			require.ErrorContains(t, err, `ConfigMap "log-service" in namespace "entrypointer-logs"`)
+			require.Zero(t, got)
+		})
+	}
+}
+
+func TestNothingButTheStandardLibraryIsImported(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	require.NoError(t, err)
+	require.Equal(t, "github.com/entrypointer/entrypointer/internal/logs/endpoint", strings.TrimSpace(string(out)))
+}
