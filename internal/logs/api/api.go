@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
@@ -87,6 +88,9 @@ type Server struct {
 	readers chan struct{}
 	sources *sources
 	timing  timing
+
+	cutOnce sync.Once
+	cut     chan struct{} // closed when those who follow shall go
 }
 
 // New returns a server of streams.
@@ -94,13 +98,19 @@ func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
 	return &Server{
 		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual,
 		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
+		cut: make(chan struct{}),
 	}
 }
+
+// CutFollowers has those who follow a stream go elsewhere: for a server that stops,
+// they would never end. What has been sent ends as if the connection had broken.
+func (s *Server) CutFollowers() { s.cutOnce.Do(func() { close(s.cut) }) }
 
 // Handler has the paths of the API.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /logs", s.answering(s.create))
+	mux.Handle("GET /logs", s.answering(s.list))
 	mux.Handle("GET /logs/{id}", s.answering(s.state))
 	mux.Handle("GET /logs/{id}/data", s.answering(s.read))
 	mux.Handle("POST /logs/{id}/data", s.answering(s.appendData))
@@ -177,6 +187,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, streams.ErrNoPod):
+		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
 	case errors.Is(err, ErrForbidden):
@@ -229,13 +241,18 @@ func (s *Server) writable(r *http.Request) (id string, pod Pod, err error) {
 	return id, pod, err
 }
 
-// readable is the stream of a request, if its client may read it.
-func (s *Server) readable(r *http.Request) (id string, source streams.Source, err error) {
+// reader is who sends a request.
+func (s *Server) reader(r *http.Request) (User, error) {
 	token, err := token(r)
 	if err != nil {
-		return "", source, err
+		return User{}, err
 	}
-	user, err := s.who.Reader(r.Context(), token)
+	return s.who.Reader(r.Context(), token)
+}
+
+// readable is the stream of a request, if its client may read it.
+func (s *Server) readable(r *http.Request) (id string, source streams.Source, err error) {
+	user, err := s.reader(r)
 	if err != nil {
 		return "", source, err
 	}

@@ -178,9 +178,9 @@ func (c *copying) send(ctx context.Context, part streams.Part, said error, follo
 	switch {
 	case said == nil:
 		c.last = time.Now()
-		return false, cut(c.out.part(part))
+		return false, taken(c.out.part(part))
 	case errors.Is(said, io.EOF):
-		return true, cut(c.out.end())
+		return true, taken(c.out.end())
 	case !errors.Is(said, streams.ErrNotYet):
 		return false, said
 	case !follow:
@@ -190,8 +190,8 @@ func (c *copying) send(ctx context.Context, part streams.Part, said error, follo
 	}
 }
 
-// cut is the error of a client that has gone, or takes nothing.
-func cut(err error) error {
+// taken is the error of a client that has gone, or takes nothing.
+func taken(err error) error {
 	if err != nil {
 		return errCut
 	}
@@ -214,6 +214,8 @@ func (c *copying) wait(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
+		return errCut
+	case <-c.cut:
 		return errCut
 	case <-time.After(c.timing.follow):
 		return nil

@@ -15,6 +15,7 @@
 // Offsets and lengths are hexadecimal, in bytes before compression. An object
 // that comes again has the same name, so a request can be repeated. Objects may
 // come in any order; what overlaps is settled when they are read (layout.go).
+// An empty object pods/<namespace>/<pod>/<id> leads to each (list.go).
 package streams
 
 import (
@@ -95,6 +96,10 @@ func directory(id string) string { return "streams/" + id + "/" }
 
 // Create makes the stream of a source, unless there is one, and returns its ID.
 func (s *Store) Create(ctx context.Context, source Source) (id string, err error) {
+	listed, err := podDirectory(source.Namespace, source.Pod)
+	if err != nil {
+		return "", fmt.Errorf("creating a stream: %w", err)
+	}
 	meta, err := json.Marshal(source)
 	if err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
@@ -102,6 +107,10 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 	id = s.id(source)
 	if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
+	}
+	// Its pod isn't told the ID before, so each stream that has a byte is listed.
+	if err := s.create(ctx, listed+id, nil); err != nil {
+		return "", fmt.Errorf("listing a new stream: %w", err)
 	}
 	return id, nil
 }

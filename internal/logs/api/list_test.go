@@ -1,0 +1,128 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+const ofA = "/logs?namespace=tenant&pod=a"
+
+func TestTheStreamsOfAPodAreListed(t *testing.T) {
+	s := serve(t, 3)
+	require.JSONEq(t, `{"logs":[]}`, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").body)
+	var want []string
+	for _, body := range []string{
+		`{"name":"stdout"}`,
+		`{"name":"stderr","container":"x","start":"1"}`,
+		`{"name":"stdout","container":"x","start":"1"}`,
+		`{"name":"stdout","container":"x","start":"2"}`,
+	} {
+		made := s.do(http.MethodPost, "/logs", "token-of-a", body)
+		require.Equal(t, http.StatusOK, made.status, made.body)
+		id, _, _ := strings.Cut(strings.TrimPrefix(made.body, `{"id":"`), `"`)
+		rest := strings.TrimPrefix(body, "{")
+		for _, key := range []string{"container", "start"} {
+			if !strings.Contains(rest, key) {
+				rest = fmt.Sprintf("%q:%q,", key, "") + rest
+			}
+		}
+		want = append(want, fmt.Sprintf(`{"id":%q,"namespace":"tenant","pod":"a","podUID":"uid-a",%s`, id, rest))
+	}
+	require.Equal(t, http.StatusOK, s.do(http.MethodPost, "/logs", "token-of-b", `{"name":"stdout"}`).status)
+	for range 3 {
+		got := s.do(http.MethodGet, ofA, "token-of-user-tenant", "")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.JSONEq(t, `{"logs":[`+strings.Join(want, ",")+`]}`, got.body)
+	}
+}
+
+func TestOnlyWhoMayReadThePodsLogsSeesWhichThereAre(t *testing.T) {
+	s := serve(t, 1)
+	s.stream("stdout")
+	for token, want := range map[string]int{
+		"": http.StatusUnauthorized, "x": http.StatusUnauthorized, "token-of-a": http.StatusUnauthorized,
+		"token-of-user-stranger": http.StatusForbidden, "token-of-user-tenant": http.StatusOK,
+	} {
+		require.Equal(t, want, s.do(http.MethodGet, ofA, token, "").status, token)
+		require.Equal(t, want, s.do(http.MethodGet, "/logs?namespace=tenant&pod=none", token, "").status, token)
+	}
+}
+
+func TestAPodThatCannotBeIsNotLookedFor(t *testing.T) {
+	s := serve(t, 1)
+	for _, query := range []string{"", "?namespace=tenant", "?pod=a", "?namespace=..&pod=a", "?namespace=tenant&pod=..%2fa", "?namespace=Tenant&pod=a"} {
+		got := s.do(http.MethodGet, "/logs"+query, "token-of-user-tenant", "")
+		require.Equal(t, http.StatusBadRequest, got.status, query)
+		require.Contains(t, got.body, "that is no name of a namespace and a pod")
+		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/logs"+query, "x", "").status, "who it is comes first")
+	}
+}
+
+func TestAListSaysThatThereIsMore(t *testing.T) {
+	s := serve(t, 1)
+	s.stream("stdout")
+	require.NotContains(t, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").body, `"more"`)
+	for i := range streams.MaxListed {
+		// As the storage writes them, but without waiting for the disk.
+		require.NoError(t, os.WriteFile(filepath.Join(s.directory, "pods", "tenant", "a", fmt.Sprintf("%032x", i)), nil, 0o600))
+	}
+	got := s.do(http.MethodGet, ofA, "token-of-user-tenant", "")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Contains(t, got.body, `"more":true`)
+}
+
+func TestAListWaitsForAReadersPlace(t *testing.T) {
+	s := serve(t, 1)
+	for range cap(s.servers[0].readers) {
+		s.servers[0].readers <- struct{}{}
+	}
+	require.Equal(t, http.StatusTooManyRequests, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
+}
+
+func TestAListThatFailsIsAskedForAgain(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	require.NoError(t, os.WriteFile(filepath.Join(s.directory, "streams", strings.TrimPrefix(path, "/logs/"), "meta"), nil, 0o600))
+	got := s.do(http.MethodGet, ofA, "token-of-user-tenant", "")
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+}
+
+func TestAServerThatStopsCutsThoseWhoFollow(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/*")
+	ended := make(chan error, 1)
+	response, err := http.DefaultClient.Do(s.request(http.MethodGet, path+"/data?follow=true", "token-of-user-tenant", ""))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	_, err = io.ReadFull(response.Body, make([]byte, 5))
+	require.NoError(t, err)
+	go func() {
+		_, err := io.ReadAll(response.Body)
+		ended <- err
+	}()
+	s.servers[0].CutFollowers()
+	s.servers[0].CutFollowers()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "it isn't taken for the end")
+	case <-time.After(5 * time.Second):
+		t.Fatal("the follower still follows")
+	}
+	require.Equal(t, "hello", s.text(path), "others are answered")
+	s.accepted(http.MethodPatch, path+"/data", " you", "Content-Range", "bytes 5-8/*")
+}
