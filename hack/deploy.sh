@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Installs this checkout on the current cluster, and waits until it serves:
-# until the API server trusts the webhooks' certificate and gets an answer.
+# until the API server trusts the webhooks' certificate and gets an answer, and the
+# log service is ready.
 set -euo pipefail
 
 ko=${1:?usage: $0 PATH_OF_KO}
 : "${KO_DOCKER_REPO:?set it to a repository that you may push to and the cluster may pull from}"
 
-"$ko" apply -f config/webhook >&2
+"$ko" apply -f config/webhook -f config/logs >&2
 kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
+kubectl -n entrypointer-logs rollout status deployment/logs --timeout=120s >&2
 
 trusts() { # the API server knows the CA of this webhook configuration
   [[ -n $(kubectl get mutatingwebhookconfiguration "$1" -o jsonpath='{.webhooks[0].clientConfig.caBundle}') ]]

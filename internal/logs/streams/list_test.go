@@ -177,3 +177,10 @@ func TestWhatCannotBeListedIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list, "of a stream that is being deleted")
 }
+
+func TestABucketThatCannotBeUsedIsNoticed(t *testing.T) {
+	s := replica(t, t.TempDir())
+	require.NoError(t, s.Check(t.Context()))
+	require.ErrorIs(t, (&Store{bucket: failing{Bucket: s.bucket, read: "key"}, key: s.key}).Check(t.Context()), errBroken)
+	require.ErrorContains(t, (&Store{bucket: s.bucket, key: []byte("another")}).Check(t.Context()), `object "key" has changed`)
+}

@@ -19,6 +19,7 @@
 package streams
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -75,6 +76,18 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 		return nil, fmt.Errorf("the key of the streams has %d bytes, not %d: restore object %q, or all IDs change", len(key), sha256.Size, keyObject)
 	}
 	return &Store{bucket: bucket, key: key}, nil
+}
+
+// Check returns an error if the bucket can't be used, or isn't the one that was opened.
+func (s *Store) Check(ctx context.Context) error {
+	key, err := s.bucket.Read(ctx, keyObject)
+	if err == nil && !bytes.Equal(key, s.key) {
+		err = fmt.Errorf("object %q has changed: restore it, or start anew", keyObject)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the streams: %w", err)
+	}
+	return nil
 }
 
 // id is the same each time, and tells nothing of the source.

@@ -38,6 +38,9 @@ func Install(ctx context.Context, l layout.Layout, releases ...string) error {
 	if err := applyOnce(ctx, l, crds, rest); err != nil {
 		return err
 	}
+	if err := provideVolumes(ctx, l); err != nil {
+		return err
+	}
 	if Ready(ctx, l) == nil {
 		return nil
 	}

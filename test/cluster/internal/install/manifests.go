@@ -34,6 +34,7 @@ type settings struct {
 	NodeIP, DNSServiceIP, Domain string
 	CoreDNS, Traefik             string
 	Nameservers                  []string
+	Volumes                      []volume
 }
 
 // manifests returns all that is installed, in the order in which to apply it:

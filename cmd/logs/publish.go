@@ -1,0 +1,67 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+)
+
+const (
+	// repairedAfter is how long the ConfigMap is wrong if somebody changes it.
+	repairedAfter = time.Minute
+	// publishLimit is what the API server may take for it.
+	publishLimit = 10 * time.Second
+)
+
+// publish leaves the endpoint where others look for it, until ctx is done. That
+// fails while the API server is away, which is no reason to stop serving.
+func publish(ctx context.Context, logger *slog.Logger, maps corev1client.ConfigMapInterface, e endpoint.Endpoint) error {
+	tick := time.NewTicker(repairedAfter)
+	defer tick.Stop()
+	for {
+		if err := write(ctx, maps, e); err != nil && ctx.Err() == nil {
+			logger.Error("Failed to say where the log service is", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// write applies the ConfigMap, which changes nothing if it is as it should be, and
+// has its name in the URL, so that RBAC can confine even what is created.
+func write(ctx context.Context, maps corev1client.ConfigMapInterface, e endpoint.Endpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, publishLimit)
+	defer cancel()
+	configMap, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": endpoint.ConfigMap, "labels": map[string]string{"app.kubernetes.io/part-of": "entrypointer"}},
+		"data":     e.Data(),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding ConfigMap %q: %w", endpoint.ConfigMap, err)
+	}
+	_, err = maps.Patch(ctx, endpoint.ConfigMap, types.ApplyPatchType, configMap, metav1.PatchOptions{FieldManager: "entrypointer", Force: new(true)})
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("applying ConfigMap %q: %w", endpoint.ConfigMap, err)
+	}
+	return nil
+}

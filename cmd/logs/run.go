@@ -1,0 +1,69 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/authority"
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/identity"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// settings are what the command line says.
+type settings struct{ directory, listen, probes string }
+
+// predecessor is how long one that stops may still have the directory: as long as
+// the last answers take (lastAnswers), and some.
+const predecessor = 30 * time.Second
+
+// run serves until ctx is done.
+func run(ctx context.Context, logger *slog.Logger, client kubernetes.Interface, s settings) (err error) {
+	lock, err := storage.LockDirectory(ctx, s.directory, predecessor)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	files, err := storage.OpenFiles(s.directory)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	store, err := streams.Open(ctx, files)
+	if err != nil {
+		return err
+	}
+	ca, err := authority.Open(ctx, client.CoreV1().Secrets(endpoint.Namespace), serverNames...)
+	if err != nil {
+		return err
+	}
+	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
+	service := api.New(store, identity.New(client), logger)
+
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listening for logs: %w", err)
+	}
+	probes, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.probes)
+	if err != nil {
+		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close()))
+	}
+	logger.Info("Serving logs", "listen", listener.Addr().String(), "directory", s.directory, "address", address.Address, "ca", address.CA)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveLogs(ctx, logger, listener, service, ca) })
+	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca)) })
+	group.Go(func() error { return publish(ctx, logger, client.CoreV1().ConfigMaps(endpoint.Namespace), address) })
+	return group.Wait()
+}
