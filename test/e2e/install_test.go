@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
@@ -80,7 +81,7 @@ func installed(t *testing.T) map[string]string {
 	return versions
 }
 
-// partOfUs selects what config/webhook installs.
+// partOfUs selects what we install.
 var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entrypointer"}
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
@@ -161,7 +162,9 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	requireRunsAsWritten(t, later)
 	release()
 	eventually(t, time.Minute, "nothing of ours to be left in the namespaces that opted in", func() error {
-		bindings, err := cluster.Kube.RbacV1().RoleBindings(metav1.NamespaceAll).List(t.Context(), partOfUs)
+		others := partOfUs // the log service stays
+		others.FieldSelector = "metadata.namespace!=" + endpoint.Namespace
+		bindings, err := cluster.Kube.RbacV1().RoleBindings(metav1.NamespaceAll).List(t.Context(), others)
 		if err == nil && len(bindings.Items) > 0 {
 			return fmt.Errorf("RoleBinding %q is in namespace %q", bindings.Items[0].Name, bindings.Items[0].Namespace)
 		}

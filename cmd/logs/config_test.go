@@ -1,0 +1,90 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/internal/logs/authority"
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+)
+
+// shipped are the objects of config/logs, by kind and name.
+func shipped(t *testing.T) map[string]unstructured.Unstructured {
+	t.Helper()
+	paths, err := filepath.Glob("../../config/logs/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, paths, 5)
+	objects := map[string]unstructured.Unstructured{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			var o unstructured.Unstructured
+			require.NoError(t, yaml.Unmarshal(document, &o.Object), path)
+			objects[o.GetKind()+"/"+o.GetName()] = o
+		}
+	}
+	return objects
+}
+
+func object[T any](t *testing.T, objects map[string]unstructured.Unstructured, name string) (as T) {
+	t.Helper()
+	require.Contains(t, objects, name)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[name].Object, &as, true))
+	return as
+}
+
+func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
+	t.Parallel()
+	objects := shipped(t)
+	for name, o := range objects {
+		require.Equal(t, "entrypointer", o.GetLabels()["app.kubernetes.io/part-of"], name)
+		if namespace := o.GetNamespace(); namespace != "" {
+			require.Equal(t, endpoint.Namespace, namespace, name)
+		}
+	}
+	require.Contains(t, objects, "Namespace/"+endpoint.Namespace)
+	service := object[corev1.Service](t, objects, "Service/logs")
+	require.Equal(t, service.Name+"."+service.Namespace+".svc", serverNames[0])
+	require.Equal(t, int32(443), service.Spec.Ports[0].Port)
+
+	deployment := object[appsv1.Deployment](t, objects, "Deployment/logs")
+	require.Equal(t, int32(1), *deployment.Spec.Replicas)
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, deployment.Spec.Strategy.Type)
+	require.Subset(t, deployment.Spec.Template.Labels, service.Spec.Selector)
+	pod := deployment.Spec.Template.Spec
+	require.Greater(t, float64(*pod.TerminationGracePeriodSeconds), lastAnswers.Seconds())
+	require.Greater(t, float64(pod.Containers[0].LivenessProbe.InitialDelaySeconds), predecessor.Seconds(), "it waits for its predecessor first")
+	require.Greater(t, predecessor, lastAnswers)
+	require.Equal(t, []string{"-directory", pod.Containers[0].VolumeMounts[0].MountPath}, pod.Containers[0].Args)
+	claim := object[corev1.PersistentVolumeClaim](t, objects, "PersistentVolumeClaim/"+pod.Volumes[0].PersistentVolumeClaim.ClaimName)
+	require.Nil(t, claim.Spec.StorageClassName, "the cluster's own")
+
+	for _, rule := range object[rbacv1.Role](t, objects, "Role/logs").Rules {
+		switch rule.Resources[0] {
+		case "configmaps":
+			require.Equal(t, []string{endpoint.ConfigMap}, rule.ResourceNames)
+		case "secrets":
+			if len(rule.ResourceNames) > 0 {
+				require.Equal(t, []string{authority.Secret}, rule.ResourceNames)
+			} else {
+				require.Equal(t, []string{"create"}, rule.Verbs)
+			}
+		}
+	}
+	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{endpoint.ConfigMap}, Verbs: []string{"get"}}},
+		object[rbacv1.Role](t, objects, "Role/log-service-readers").Rules)
+}

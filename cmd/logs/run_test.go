@@ -1,0 +1,330 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+// cluster has an API server that knows the token of a pod, and that of somebody who may read.
+func cluster() *fake.Clientset {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "tokenreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		review := action.(k8stesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
+		switch {
+		case review.Spec.Token == "pod" && len(review.Spec.Audiences) > 0:
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: review.Spec.Audiences, User: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:tenant:default", Extra: map[string]authenticationv1.ExtraValue{
+					"authentication.kubernetes.io/pod-name": {"pod"}, "authentication.kubernetes.io/pod-uid": {"uid"},
+				},
+			}}
+		case review.Spec.Token == "reader" && len(review.Spec.Audiences) == 0:
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "reader"}}
+		}
+		return true, review, nil
+	})
+	client.PrependReactor("create", "subjectaccessreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		review := action.(k8stesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+		review.Status.Allowed = true
+		return true, review, nil
+	})
+	return client
+}
+
+// A service is one that runs in this process.
+type service struct {
+	t        *testing.T
+	client   *http.Client
+	address  string
+	probes   string
+	stop     func()
+	ended    chan error
+	logs     *safeBuffer
+	endpoint endpoint.Endpoint
+}
+
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// free is an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func runs(t *testing.T, directory string) *service {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &safeBuffer{}}
+	kube := cluster()
+	go func() {
+		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), kube, settings{directory, s.address, s.probes})
+	}()
+	require.Eventually(t, func() bool {
+		configMap, err := kube.CoreV1().ConfigMaps(endpoint.Namespace).Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		s.endpoint, err = endpoint.FromConfigMap(configMap.Data)
+		return err == nil && s.probe("/readyz") == http.StatusOK
+	}, 10*time.Second, 20*time.Millisecond, "it gets ready; it says %s", s.logs)
+	config, err := s.endpoint.TLS()
+	require.NoError(t, err)
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, s.address)
+	}}}
+	return s
+}
+
+func (s *service) probe(path string) int {
+	response, err := http.Get("http://" + s.probes + path)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+func (s *service) send(method, path, token string, body io.Reader, headers ...string) *http.Response {
+	request, err := http.NewRequestWithContext(s.t.Context(), method, s.endpoint.Address+path, body)
+	require.NoError(s.t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := s.client.Do(request)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func (s *service) stream() (path string) {
+	response := s.send(http.MethodPost, "/logs", "pod", strings.NewReader(`{"name":"stdout"}`))
+	require.Equal(s.t, http.StatusOK, response.StatusCode)
+	var made struct{ ID string }
+	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&made))
+	return "/logs/" + made.ID
+}
+
+func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	s := runs(t, directory)
+	path := s.stream()
+	follower := s.send(http.MethodGet, path+"/data?follow=true", "reader", nil)
+	require.Equal(t, http.StatusOK, follower.StatusCode)
+
+	// A body of which the second half comes when the service is stopping.
+	body, half := io.Pipe()
+	accepted := make(chan int, 1)
+	go func() {
+		accepted <- s.send(http.MethodPatch, path+"/data", "pod", body, "Content-Range", "bytes 0-9/10").StatusCode
+	}()
+	_, err := half.Write([]byte("hello"))
+	require.NoError(t, err)
+	time.Sleep(100 * time.Millisecond) // it is on its way
+	s.stop()
+	cut := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, follower.Body)
+		cut <- err
+	}()
+	select {
+	case err := <-cut:
+		require.Error(t, err, "it isn't taken for the end")
+	case <-time.After(5 * time.Second):
+		t.Fatal("the follower still follows")
+	}
+	_, err = half.Write([]byte("world"))
+	require.NoError(t, err)
+	require.NoError(t, half.Close())
+	require.Equal(t, http.StatusAccepted, <-accepted)
+	select {
+	case err := <-s.ended:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it hasn't stopped")
+	}
+
+	again := runs(t, directory)
+	text, err := io.ReadAll(again.send(http.MethodGet, path+"/data", "reader", nil).Body)
+	require.NoError(t, err)
+	require.Equal(t, "helloworld", string(text))
+	again.stop()
+	require.NoError(t, <-again.ended)
+}
+
+func TestHeadersHaveABound(t *testing.T) {
+	t.Parallel()
+	s := runs(t, t.TempDir())
+	defer s.stop()
+	response := s.send(http.MethodGet, "/logs", "reader", nil, "X-Long", strings.Repeat("x", 2*maxHeader))
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, response.StatusCode)
+}
+
+func TestTheServiceIsReadyWhileItCanUseItsDirectory(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	s := runs(t, directory)
+	defer s.stop()
+	require.Equal(t, http.StatusOK, s.probe("/healthz"))
+	require.NoError(t, os.Rename(filepath.Join(directory, "key"), filepath.Join(directory, "elsewhere")))
+	require.Equal(t, http.StatusServiceUnavailable, s.probe("/readyz"))
+	require.Contains(t, s.logs.String(), `"msg":"The log service isn't ready"`)
+	require.Equal(t, http.StatusOK, s.probe("/healthz"), "another process would find no more there")
+	require.NoError(t, os.Rename(filepath.Join(directory, "elsewhere"), filepath.Join(directory, "key")))
+	require.Equal(t, http.StatusOK, s.probe("/readyz"))
+}
+
+func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
+	t.Parallel()
+	broken := cluster()
+	broken.PrependReactor("get", "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("no leader")
+	})
+	busy, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = busy.Close() })
+	badKey := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(badKey, "key"), []byte("short"), 0o600))
+	for name, test := range map[string]struct {
+		client   *fake.Clientset
+		settings settings
+		says     string
+	}{
+		"no directory":       {cluster(), settings{"/none", "127.0.0.1:0", "127.0.0.1:0"}, "locking the directory of the logs"},
+		"a key that is cut":  {cluster(), settings{badKey, "127.0.0.1:0", "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
+		"no API server":      {broken, settings{t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"}, "looking for the CA of the log service"},
+		"a port that is had": {cluster(), settings{t.TempDir(), busy.Addr().String(), "127.0.0.1:0"}, "listening for logs"},
+		"a probes' port":     {cluster(), settings{t.TempDir(), "127.0.0.1:0", busy.Addr().String()}, "listening for probes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := run(t.Context(), slog.New(slog.DiscardHandler), test.client, test.settings)
+			require.ErrorContains(t, err, test.says)
+		})
+	}
+	require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "", settings{}), "say where the logs are kept by -directory")
+	require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "/none", settings{directory: "/none"}), "set -kubeconfig")
+}
+
+func TestADirectoryThatIsInUseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	lock, err := storage.LockDirectory(t.Context(), directory, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lock.Release()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = run(ctx, slog.New(slog.DiscardHandler), cluster(), settings{directory, "127.0.0.1:0", "127.0.0.1:0"})
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its predecessor")
+	_, err = os.Stat(filepath.Join(directory, "key"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestTheConfigMapIsRepaired(t *testing.T) {
+	t.Parallel()
+	client := cluster()
+	maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
+	want := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: "sha256:" + strings.Repeat("0a", 32)}
+	require.NoError(t, write(t.Context(), maps, want))
+	change := func(configMap map[string]string) {
+		have, err := maps.Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
+		require.NoError(t, err)
+		have.Data = configMap
+		_, err = maps.Update(t.Context(), have, metav1.UpdateOptions{FieldManager: "somebody"})
+		require.NoError(t, err)
+	}
+	for name, spoil := range map[string]func(){
+		"changed": func() { change(map[string]string{"address": "https://example.com", "ca": want.CA}) },
+		"emptied": func() { change(nil) },
+		"deleted": func() {
+			require.NoError(t, maps.Delete(t.Context(), endpoint.ConfigMap, metav1.DeleteOptions{}))
+		},
+		"as it was": func() {},
+	} {
+		spoil()
+		require.NoError(t, write(t.Context(), maps, want), name)
+		configMap, err := maps.Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
+		require.NoError(t, err)
+		got, err := endpoint.FromConfigMap(configMap.Data)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+		require.Equal(t, "entrypointer", configMap.Labels["app.kubernetes.io/part-of"])
+	}
+}
+
+func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
+	t.Parallel()
+	client := cluster()
+	client.PrependReactor("patch", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	logs := &safeBuffer{}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- publish(ctx, slog.New(slog.NewJSONHandler(logs, nil)), client.CoreV1().ConfigMaps(endpoint.Namespace), endpoint.Endpoint{})
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "connection refused") }, 5*time.Second, 10*time.Millisecond)
+	require.Contains(t, logs.String(), `applying ConfigMap \"log-service\"`)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+func TestOtherErrorsOfTheServerAreLogged(t *testing.T) {
+	t.Parallel()
+	logs := &safeBuffer{}
+	e := &errorLog{slog.New(slog.NewJSONHandler(logs, nil))}
+	for _, line := range []string{"http: TLS handshake error from 10.0.0.1: EOF\n", "http: Accept error: too many open files\n"} {
+		_, err := fmt.Fprint(e, line)
+		require.NoError(t, err)
+	}
+	require.NotContains(t, logs.String(), "handshake")
+	require.Contains(t, logs.String(), "too many open files")
+}
