@@ -130,7 +130,8 @@ func (s *service) probe(path string) int {
 	return response.StatusCode
 }
 
-func (s *service) send(method, path, token string, body io.Reader, headers ...string) *http.Response {
+// send returns what is answered, which may still be coming.
+func (s *service) send(method, path, token string, body io.Reader, headers ...string) (status int, answer io.Reader) {
 	request, err := http.NewRequestWithContext(s.t.Context(), method, s.endpoint.Address+path, body)
 	require.NoError(s.t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
@@ -140,14 +141,14 @@ func (s *service) send(method, path, token string, body io.Reader, headers ...st
 	response, err := s.client.Do(request)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return response.StatusCode, response.Body
 }
 
 func (s *service) stream() (path string) {
-	response := s.send(http.MethodPost, "/logs", "pod", strings.NewReader(`{"name":"stdout"}`))
-	require.Equal(s.t, http.StatusOK, response.StatusCode)
+	status, answer := s.send(http.MethodPost, "/logs", "pod", strings.NewReader(`{"name":"stdout"}`))
+	require.Equal(s.t, http.StatusOK, status)
 	var made struct{ ID string }
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&made))
+	require.NoError(s.t, json.NewDecoder(answer).Decode(&made))
 	return "/logs/" + made.ID
 }
 
@@ -156,14 +157,15 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	directory := t.TempDir()
 	s := runs(t, directory)
 	path := s.stream()
-	follower := s.send(http.MethodGet, path+"/data?follow=true", "reader", nil)
-	require.Equal(t, http.StatusOK, follower.StatusCode)
+	status, follower := s.send(http.MethodGet, path+"/data?follow=true", "reader", nil)
+	require.Equal(t, http.StatusOK, status)
 
 	// A body of which the second half comes when the service is stopping.
 	body, half := io.Pipe()
 	accepted := make(chan int, 1)
 	go func() {
-		accepted <- s.send(http.MethodPatch, path+"/data", "pod", body, "Content-Range", "bytes 0-9/10").StatusCode
+		status, _ := s.send(http.MethodPatch, path+"/data", "pod", body, "Content-Range", "bytes 0-9/10")
+		accepted <- status
 	}()
 	_, err := half.Write([]byte("hello"))
 	require.NoError(t, err)
@@ -171,7 +173,7 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	s.stop()
 	cut := make(chan error, 1)
 	go func() {
-		_, err := io.Copy(io.Discard, follower.Body)
+		_, err := io.Copy(io.Discard, follower)
 		cut <- err
 	}()
 	select {
@@ -192,7 +194,8 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	}
 
 	again := runs(t, directory)
-	text, err := io.ReadAll(again.send(http.MethodGet, path+"/data", "reader", nil).Body)
+	_, answer := again.send(http.MethodGet, path+"/data", "reader", nil)
+	text, err := io.ReadAll(answer)
 	require.NoError(t, err)
 	require.Equal(t, "helloworld", string(text))
 	again.stop()
@@ -203,8 +206,8 @@ func TestHeadersHaveABound(t *testing.T) {
 	t.Parallel()
 	s := runs(t, t.TempDir())
 	defer s.stop()
-	response := s.send(http.MethodGet, "/logs", "reader", nil, "X-Long", strings.Repeat("x", 2*maxHeader))
-	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, response.StatusCode)
+	status, _ := s.send(http.MethodGet, "/logs", "reader", nil, "X-Long", strings.Repeat("x", 2*maxHeader))
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, status)
 }
 
 func TestTheServiceIsReadyWhileItCanUseItsDirectory(t *testing.T) {

@@ -106,15 +106,23 @@ func TestAServerThatStopsCutsThoseWhoFollow(t *testing.T) {
 	path := s.stream("stdout")
 	s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/*")
 	ended := make(chan error, 1)
-	response, err := http.DefaultClient.Do(s.request(http.MethodGet, path+"/data?follow=true", "token-of-user-tenant", ""))
-	require.NoError(t, err)
-	defer response.Body.Close()
-	_, err = io.ReadFull(response.Body, make([]byte, 5))
-	require.NoError(t, err)
+	begun := make(chan struct{})
+	follow := s.request(http.MethodGet, path+"/data?follow=true", "token-of-user-tenant", "")
 	go func() {
-		_, err := io.ReadAll(response.Body)
+		response, err := http.DefaultClient.Do(follow)
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer response.Body.Close()
+		_, err = io.ReadFull(response.Body, make([]byte, 5))
+		close(begun)
+		if err == nil {
+			_, err = io.ReadAll(response.Body)
+		}
 		ended <- err
 	}()
+	<-begun
 	s.servers[0].CutFollowers()
 	s.servers[0].CutFollowers()
 	select {
