@@ -48,6 +48,8 @@ func main() {
 	var images pods.Images
 	flag.StringVar(&images.Copier, "copier-image", "", "image of the init container, with its digest (required)")
 	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
+	flag.StringVar(&images.CopierWithLogs, "copier-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
+	flag.StringVar(&images.EntrypointWithLogs, "entrypoint-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",
@@ -55,9 +57,9 @@ func main() {
 	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
 	// It parses the flags, so it comes before they are read.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
-	for _, image := range []string{images.Copier, images.Entrypoint} {
+	for _, image := range []string{images.Copier, images.Entrypoint, images.CopierWithLogs, images.EntrypointWithLogs} {
 		if !strings.Contains(image, "@sha256:") {
-			log.Fatalf("starting the injector: %q is no image with a digest, but -copier-image and -entrypoint-image each need one; install them with ko apply -f config/webhook, which fills them in", image)
+			log.Fatalf("starting the injector: %q is no image with a digest, but each of the flags that end with -image needs one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
 	err := run(ctx, kubeconfig,

@@ -43,7 +43,11 @@ const WebhookName = "pods.entrypointer.dev"
 const answerMargin = 500 * time.Millisecond
 
 // Images are those that bring the entrypoint into a pod, pinned by digest.
-type Images struct{ Copier, Entrypoint string }
+type Images struct {
+	Copier, Entrypoint string
+	// For pods with containers whose output goes to the log service.
+	CopierWithLogs, EntrypointWithLogs string
+}
 
 // NewAdmissionController returns a constructor of the pod webhook.
 func NewAdmissionController(images Images) func(context.Context, configmap.Watcher) *controller.Impl {
@@ -69,6 +73,7 @@ func NewAdmissionController(images Images) func(context.Context, configmap.Watch
 			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
 			metrics: metrics,
 			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
+			logs:    followLogService(ctx, client, logger),
 			namespaces: namespaces{
 				cached: namespaceinformer.Get(ctx).Lister(),
 				client: client,
@@ -97,6 +102,7 @@ type wrapper struct {
 	lookups *lookups
 	metrics *metrics
 	events  *events
+	logs    *logService
 
 	namespaces namespaces
 }
@@ -176,6 +182,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,
 		Lookup:          lookuper,
+		Logs:            w.logs.forPods(w.images),
 		Policy:          current.Policy,
 		Defaults:        []pod.Defaults{pod.NamespaceDefaults(namespace.Name, namespace.Annotations), current.Defaults},
 	}

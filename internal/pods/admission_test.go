@@ -44,11 +44,12 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 	recorder := record.NewFakeRecorder(10)
 	watcher := &configmap.ManualWatcher{}
 	w := &wrapper{
-		images:  Images{Copier: "copier", Entrypoint: "entrypoint"},
+		images:  Images{Copier: "copier", Entrypoint: "entrypoint", CopierWithLogs: "copier-with-logs", EntrypointWithLogs: "entrypoint-with-logs"},
 		config:  config.NewStore(logtesting.TestLogger(t), watcher),
 		lookups: &lookups{metrics: metrics, lookuper: answer},
 		metrics: metrics,
 		events:  &events{recorder},
+		logs:    &logService{},
 		namespaces: namespaces{
 			cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
 			client: fake.NewClientset(
