@@ -1,0 +1,178 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// logsNamespace is a namespace whose pods send their output, and a token of
+// somebody who may read it.
+func logsNamespace(t *testing.T, mode string) (namespace, token string) {
+	t.Helper()
+	namespace = newNamespace(t, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": mode}).Name
+	return namespace, reader(t, namespace, "may", true)
+}
+
+// A storedLog is a stream that the service has of a container.
+type storedLog struct{ ID, Name, Container, Start string }
+
+// stored are the streams of a pod, once each of these containers has sent the ends
+// of both.
+func (c *logClient) stored(token, namespace, podName string, containers ...string) map[string]string {
+	c.t.Helper()
+	texts := map[string]string{}
+	eventually(c.t, 30*time.Second, "the logs of pod "+podName, func() error {
+		clear(texts)
+		status, answer, err := c.try(http.MethodGet, fmt.Sprintf("/logs?namespace=%s&pod=%s", namespace, podName), token, "")
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("%d: %s: %w", status, answer, err)
+		}
+		var list struct{ Logs []storedLog }
+		if err := json.Unmarshal([]byte(answer), &list); err != nil {
+			return err
+		}
+		for _, log := range list.Logs {
+			status, answer := c.do(http.MethodGet, "/logs/"+log.ID, token, "")
+			require.Equal(c.t, http.StatusOK, status, answer)
+			if !strings.Contains(answer, `"complete":true`) {
+				return fmt.Errorf("%s of container %s isn't complete: %s", log.Name, log.Container, answer)
+			}
+			texts[log.Container+" "+log.Name] += c.text("/logs/"+log.ID, token)
+		}
+		for _, container := range containers {
+			if _, there := texts[container+" stdout"]; !there {
+				return fmt.Errorf("there is none of container %s among %v", container, list.Logs)
+			}
+		}
+		return nil
+	})
+	return texts
+}
+
+func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
+	t.Parallel()
+	service := logService(t)
+	namespace, token := logsNamespace(t, "stream")
+	_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": "correct-horse", "key": "battery-staple"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	p := askingPod("prints", busybox(t, "main", "sh", "-c", `echo "the password is $PASSWORD"; cat /secret/key >&2; cat /entrypointer/token/token; exit 4`))
+	p.Spec.Volumes = []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}}}
+	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "s", MountPath: "/secret"}}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "password"}}}}
+	// The kubelet gives to the user of the pod what nobody else may read.
+	user := int64(1000)
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &user}
+	createPod(t, namespace, p)
+	done := waitUntilDone(t, namespace, "prints")
+	require.Equal(t, int32(4), done.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+	require.Empty(t, logs(t, namespace, "prints", "main"), "the cluster's log has none of it")
+	deletePod(t, namespace, "prints")
+
+	texts := service.stored(token, namespace, "prints", "main")
+	first, rest, _ := strings.Cut(texts["main stdout"], "\n")
+	require.Equal(t, "the password is *************", first)
+	require.NotEmpty(t, rest)
+	require.Empty(t, strings.Trim(rest, "*"), "the token by which it writes")
+	require.Equal(t, "**************", texts["main stderr"])
+}
+
+func TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem(t *testing.T) {
+	t.Parallel()
+	service := logService(t)
+	namespace, token := logsNamespace(t, "tee")
+	const lines = `i=0; while [ $i -lt 500 ]; do echo "line $i of $0"; i=$((i+1)); done; echo done >&2`
+	run := &pipelinev1.TaskRun{ObjectMeta: metav1.ObjectMeta{Name: "prints"}, Spec: pipelinev1.TaskRunSpec{TaskSpec: &pipelinev1.TaskSpec{Steps: []pipelinev1.Step{
+		{Name: "first", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "first"}},
+		{Name: "quiet", Image: image(t, "busybox:1.37"), Command: []string{"true"}},
+		{Name: "last", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "last"}},
+	}}}}
+	ran, p := runTask(t, namespace, run)
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	requireWrapped(t, p, stepContainers(p)...)
+	require.NoError(t, cluster.Tekton.TektonV1().TaskRuns(namespace).Delete(t.Context(), "prints", metav1.DeleteOptions{}))
+
+	texts := service.stored(token, namespace, p.Name, "step-first", "step-last")
+	for _, step := range []string{"first", "last"} {
+		require.Equal(t, 500, strings.Count(texts["step-"+step+" stdout"], " of "+step+"\n"))
+		require.Equal(t, "done\n", texts["step-"+step+" stderr"])
+	}
+	for _, step := range ran.Steps {
+		// Two streams became one there, in whatever order they came.
+		require.Equal(t, sorted(step.Log), sorted(texts[step.Container+" stdout"]+texts[step.Container+" stderr"]), step.Name)
+	}
+}
+
+func TestAKnativeServicesLogsAreThereWhenItHasScaledToZero(t *testing.T) {
+	t.Parallel()
+	logService := logService(t)
+	namespace, token := logsNamespace(t, "stream")
+	service := helloService(t, namespace, func(template *servingv1.RevisionTemplateSpec) {
+		template.Annotations = map[string]string{"autoscaling.knative.dev/window": "6s"}
+	})
+	waitForAnswer(t, service)
+	p := servingPod(t, service)
+	eventually(t, patience, "the pod to be gone", func() error {
+		_, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	})
+	texts := logService.stored(token, namespace, p.Name, "user-container")
+	require.Contains(t, texts["user-container stderr"]+texts["user-container stdout"], "stopped in order", "what it printed last")
+}
+
+// What the container printed is stored or marked as dropped, all of it and nothing
+// twice, whatever the service did meanwhile.
+func TestAnOutageOfTheLogServiceUnderLoadIsAccountedFor(t *testing.T) {
+	namespace, token := logsNamespace(t, "stream")
+	const pods, lines = 4, 20000
+	for i := range pods {
+		// 100 lines each 20 ms or so: less than the ring holds in the first seconds of an outage.
+		script := `i=0; while [ $i -lt ` + strconv.Itoa(lines) + ` ]; do printf 'line %08d\n' $i; i=$((i+1)); [ $((i%100)) = 0 ] && sleep 0.05; done`
+		createPod(t, namespace, askingPod(fmt.Sprint("prints-", i), busybox(t, "main", "sh", "-c", script)))
+	}
+	for i := range pods {
+		waitForPhase(t, namespace, fmt.Sprint("prints-", i), corev1.PodRunning, corev1.PodSucceeded)
+	}
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 0))
+	t.Cleanup(func() { _ = cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 1) })
+	time.Sleep(5 * time.Second)
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 1))
+	service := logService(t)
+	for i := range pods {
+		name := fmt.Sprint("prints-", i)
+		done := waitUntilDone(t, namespace, name)
+		require.Zero(t, done.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+		text := service.stored(token, namespace, name, "main")["main stdout"]
+		var want strings.Builder
+		for line := range lines {
+			fmt.Fprintf(&want, "line %08d\n", line)
+		}
+		require.Equal(t, want.Len(), len(text), name)
+		require.Equal(t, want.String(), text, name)
+	}
+}
