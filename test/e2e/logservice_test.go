@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -195,12 +196,21 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 	before, err := cluster.LogEndpoint(t.Context())
 	require.NoError(t, err)
 
+	former, err := cluster.LogServicePod(t.Context())
+	require.NoError(t, err)
+
 	// What says where it is comes back with the next replica.
 	require.NoError(t, cluster.Kube.CoreV1().ConfigMaps(endpoint.Namespace).Delete(t.Context(), endpoint.ConfigMap, metav1.DeleteOptions{}))
 	restart := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"e2e.entrypointer.dev/restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
 	_, err = cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Patch(t.Context(), kit.LogService, types.StrategicMergePatchType, restart, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, kit.LogService))
+	eventually(t, patience, "another replica", func() error {
+		pod, err := cluster.LogServicePod(t.Context())
+		if err == nil && pod.UID == former.UID {
+			err = errors.New("the former one is there")
+		}
+		return err
+	})
 	eventually(t, 10*time.Second, "the ConfigMap", func() error {
 		after, err := cluster.LogEndpoint(t.Context())
 		if err == nil && after != before {

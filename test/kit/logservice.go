@@ -34,6 +34,28 @@ func (c *Cluster) LogEndpoint(ctx context.Context) (endpoint.Endpoint, error) {
 	return endpoint.FromConfigMap(configMap.Data)
 }
 
+// LogServicePod waits until the log service has one pod, which is ready. During a
+// rollout, the Deployment's status may speak of a pod that is going.
+func (c *Cluster) LogServicePod(ctx context.Context) (pod *corev1.Pod, err error) {
+	err = Eventually(ctx, patience, "the log service's one pod to be ready", func(ctx context.Context) error {
+		list, err := c.Kube.CoreV1().Pods(endpoint.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + LogService})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("there are %d", len(list.Items))
+		}
+		pod = &list.Items[0]
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %q is %q", pod.Name, pod.Status.Phase)
+	})
+	return pod, err
+}
+
 // forwarding is the line of kubectl port-forward that says where it listens.
 var forwarding = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:\d+) -> \d+`)
 
@@ -51,7 +73,11 @@ func (c *Cluster) LogClient(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, err := forward(ctx, endpoint.Namespace, "service/"+LogService, ":443")
+	pod, err := c.LogServicePod(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local, err := forward(ctx, endpoint.Namespace, "pod/"+pod.Name, ":8443")
 	if err != nil {
 		return nil, err
 	}
