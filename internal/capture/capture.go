@@ -59,8 +59,7 @@ func (c *Capture) Flags() []supervisor.Flag {
 own output goes (stream), or to both (tee).`, Set: c.setMode},
 		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service at the end, 10s by default.`, Set: c.setFlush},
 		c.shippers("logs-to", "URL", "The log service."),
-		c.shippers("logs-ca", "sha256:HEX", `The SHA-256 of the public key of the CA that has signed its certificate.
-May be repeated.`),
+		c.shippers("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the CA that has signed its certificate."),
 		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
 		c.shippers("logs-container", "NAME", "What the log service calls this container."),
 		c.shippers("mask-env", "NAME", `Write asterisks over the value of this variable. May be repeated.`),

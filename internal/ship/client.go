@@ -15,10 +15,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
 // What the service can answer that asks for something else than to try again.
@@ -48,19 +49,23 @@ type client struct {
 }
 
 func newClient(o *options) (*client, error) {
-	address, err := url.Parse(strings.TrimSuffix(o.address, "/"))
-	if err != nil || address.Host == "" || address.Scheme != "https" {
-		return nil, fmt.Errorf("-logs-to=%.200s: no address of a log service: use one such as https://logs.example:443", o.address)
+	service, err := endpoint.New(o.address, o.authority)
+	if err != nil {
+		return nil, err
+	}
+	trusting, err := service.TLS()
+	if err != nil {
+		return nil, err
 	}
 	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
 	return &client{
-		address: address.String(), token: o.token, container: o.container, start: o.start, packer: packer,
+		address: service.Address, token: o.token, container: o.container, start: o.start, packer: packer,
 		http: &http.Client{
 			Timeout: requestTimeout,
 			Transport: &http.Transport{
 				// No proxy: those of the environment are the command's.
 				DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-				TLSClientConfig:     trusting(address.Hostname(), o.authorities),
+				TLSClientConfig:     trusting,
 				TLSHandshakeTimeout: dialTimeout,
 				MaxIdleConns:        1,
 				IdleConnTimeout:     time.Minute,

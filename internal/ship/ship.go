@@ -36,9 +36,8 @@ const (
 
 // options are the shipper's flags.
 type options struct {
-	address, token, container, start string
-	authorities                      list
-	secrets                          secretSources
+	address, authority, token, container, start string
+	secrets                                     secretSources
 }
 
 // list is a flag that may be repeated.
@@ -58,7 +57,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.token, "logs-token", "", "")
 	flags.StringVar(&o.container, "logs-container", "", "")
 	flags.StringVar(&o.start, "start", "", "")
-	flags.Var(&o.authorities, "logs-ca", "")
+	flags.StringVar(&o.authority, "logs-ca", "", "")
 	flags.Var((*list)(&o.secrets.variables), "mask-env", "")
 	flags.Var((*list)(&o.secrets.paths), "mask-files", "")
 	return &o, flags.Parse(args[1:])

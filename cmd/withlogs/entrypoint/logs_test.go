@@ -152,7 +152,7 @@ func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
 	s.pin = "sha256:" + strings.Repeat("0", 64)
 	got := s.run(s.command("-logs-flush=1s", "--", "echo", "hello"))
 	require.Zero(t, got.code)
-	require.Contains(t, got.stderr, "the server's certificate is of another CA than sha256:000")
+	require.Contains(t, got.stderr, "isn't in the chain that it sends")
 	require.Zero(t, came.Load(), "neither the token nor the log")
 }
 
@@ -181,7 +181,7 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	got := s.run(cmd)
 	require.Zero(t, got.code, got.stderr)
 	count := <-killed
-	require.Positive(t, count)
+	require.GreaterOrEqual(t, count, 3)
 	var want strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&want, "line %d\n", i)
@@ -189,13 +189,17 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"), "after %d were killed", count)
 }
 
-// shippers are the children of an entrypoint that send.
+// shippers are the children of an entrypoint that send, whichever of its threads
+// has started them.
 func shippers(pid int) (pids []int) {
-	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, name := range strings.Fields(string(list)) {
-		argv, _ := os.ReadFile(filepath.Join("/proc", name, "cmdline"))
-		if child, err := strconv.Atoi(name); err == nil && bytes.HasPrefix(argv, []byte("entrypointer-shipper\x00")) {
-			pids = append(pids, child)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range lists {
+		list, _ := os.ReadFile(path)
+		for _, name := range strings.Fields(string(list)) {
+			argv, _ := os.ReadFile(filepath.Join("/proc", name, "cmdline"))
+			if child, err := strconv.Atoi(name); err == nil && bytes.HasPrefix(argv, []byte("entrypointer-shipper\x00")) {
+				pids = append(pids, child)
+			}
 		}
 	}
 	return pids

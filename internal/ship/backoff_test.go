@@ -1,0 +1,70 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRetryAfterIsSecondsOrADateAndNeverTooLong(t *testing.T) {
+	now := time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"0":                             0,
+		"7":                             7 * time.Second,
+		"60":                            time.Minute,
+		"31536000":                      time.Minute,
+		"99999999999999999999999999":    time.Minute,
+		"-5":                            0,
+		"1.5":                           0,
+		"soon":                          0,
+		"Sun, 22 Nov 2026 20:00:30 GMT": 30 * time.Second,
+		"Sun, 22 Nov 2026 19:00:00 GMT": 0,
+		"Mon, 22 Nov 2027 20:00:00 GMT": time.Minute,
+	} {
+		require.Equal(t, want, retryAfter(value, now), value)
+	}
+}
+
+func TestPausesDoubleUnlessTheServiceAsksForOne(t *testing.T) {
+	var b backoff
+	within := func(want time.Duration, err error) {
+		t.Helper()
+		got := b.after(err)
+		require.GreaterOrEqual(t, got, want)
+		require.LessOrEqual(t, got, want+want/4)
+	}
+	failed := errors.New("connection refused")
+	for _, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second} {
+		within(want, failed)
+	}
+	within(3*time.Second, fmt.Errorf("sending: %w", &again{after: 3 * time.Second}))
+	b.reset()
+	within(250*time.Millisecond, failed)
+}
+
+func TestWhatTheServiceAnswersDecidesWhatIsDoneNext(t *testing.T) {
+	for code, want := range map[int]error{
+		http.StatusOK: nil, http.StatusAccepted: nil,
+		http.StatusNotFound:   errNoStream,
+		http.StatusBadRequest: errRefused, http.StatusConflict: errRefused, http.StatusRequestEntityTooLarge: errRefused,
+		http.StatusUnauthorized: &again{}, http.StatusForbidden: &again{}, http.StatusRequestTimeout: &again{}, http.StatusTooManyRequests: &again{},
+		http.StatusFound: &again{}, http.StatusInternalServerError: &again{}, http.StatusServiceUnavailable: &again{},
+	} {
+		err := (&client{}).judge(&http.Response{StatusCode: code, Status: fmt.Sprint(code)}, []byte("why"))
+		if _, again := errors.AsType[*again](want); again {
+			require.ErrorAs(t, err, &want)
+			continue
+		}
+		require.ErrorIs(t, err, want)
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/mask"
+)
+
+// masked is what a text becomes.
+func masked(s *secrets, text string) string {
+	stream := s.masker.Stream(mask.State{})
+	passed := string(stream.Write([]byte(text)))
+	return passed + string(stream.End())
+}
+
+// volume is a directory as the kubelet makes one of a Secret, and a function that
+// changes it as the kubelet does.
+func volume(t *testing.T) (directory string, change func(version string, files map[string]string)) {
+	t.Helper()
+	directory = t.TempDir()
+	return directory, func(version string, files map[string]string) {
+		require.NoError(t, os.Mkdir(filepath.Join(directory, version), 0o755))
+		for name, content := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(directory, version, name), []byte(content), 0o600))
+			_ = os.Symlink("..data/"+name, filepath.Join(directory, name))
+		}
+		require.NoError(t, os.Symlink(version, filepath.Join(directory, "..tmp")))
+		require.NoError(t, os.Rename(filepath.Join(directory, "..tmp"), filepath.Join(directory, "..data")))
+	}
+}
+
+func TestSecretsAreReadFromVariablesFilesAndDirectories(t *testing.T) {
+	directory, change := volume(t)
+	change("..1", map[string]string{"user": "somebody", "password": "open sesame"})
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte("battery staple"), 0o600))
+	s := &secrets{
+		sources: secretSources{variables: []string{"TOKEN", "UNSET"}, paths: []string{directory, file, "/no/such/file"}},
+		environ: []string{"TOKEN=correct horse", "PLAIN=nothing secret"},
+	}
+	require.True(t, s.read())
+	require.Equal(t, "******** *********** ************** ************* nothing secret", masked(s, "somebody open sesame battery staple correct horse nothing secret"))
+	require.False(t, s.read(), "nothing is new")
+}
+
+func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
+	directory, change := volume(t)
+	change("..1", map[string]string{"password": "open sesame"})
+	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	require.True(t, s.read())
+	s.looked = time.Time{}
+	require.False(t, s.renew(), "it is what it was")
+	change("..2", map[string]string{"password": "open barley"})
+	require.False(t, s.renew(), "it was looked at a moment ago")
+	s.looked = time.Time{}
+	require.True(t, s.renew())
+	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
+}
+
+func TestWhatIsNoFileIsNoSecretAndHoldsNobodyUp(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	s := &secrets{sources: secretSources{paths: []string{pipe, "/dev/zero", "/proc/self/mem"}}}
+	require.True(t, s.read())
+	require.Equal(t, "all of it", masked(s, "all of it"))
+}
