@@ -5,8 +5,6 @@
 
 package ring
 
-import "sync/atomic"
-
 // A Reader is the shipper's side.
 type Reader struct{ *Ring }
 
@@ -18,13 +16,13 @@ func (r *Ring) Reader() *Reader { return &Reader{r} }
 // first that is.
 func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 	h := &r.streams[s]
-	written := atomic.LoadInt64(&h.written)
+	written := h.written.Load()
 	for n < len(into) && from+int64(n) < written {
 		slots := r.slots(s, from+int64(n))
 		n += copy(into[n:min(int64(len(into)), written-from)], slots)
 	}
 	barrier()
-	if floor = atomic.LoadInt64(&h.floor); floor > from {
+	if floor = h.floor.Load(); floor > from {
 		return 0, floor
 	}
 	return n, from
@@ -32,49 +30,49 @@ func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 
 // Written is how many bytes of a stream there were until now, and whether that is all.
 func (r *Reader) Written(s Stream) (written int64, ended bool) {
-	ended = atomic.LoadUint32(&r.streams[s].ended) != 0
-	return atomic.LoadInt64(&r.streams[s].written), ended
+	ended = r.streams[s].ended.Load() != 0
+	return r.streams[s].written.Load(), ended
 }
 
 // Progress is what was noted last.
 func (r *Reader) Progress(s Stream) Progress { return r.streams[s].progress() }
 
-func (h *streamHeader) progress() Progress { return h.done[atomic.LoadUint32(&h.which)&1] }
+func (h *streamHeader) progress() Progress { return h.done[h.which.Load()&1] }
 
 // Note keeps how far the reader has come: all of it or nothing, if it dies meanwhile.
 func (r *Reader) Note(s Stream, p Progress) {
 	h := &r.streams[s]
-	next := 1 - atomic.LoadUint32(&h.which)&1
+	next := 1 - h.which.Load()&1
 	h.done[next] = p
 	barrier()
-	atomic.StoreUint32(&h.which, next)
+	h.which.Store(next)
 }
 
 // Close says that the service knows the end of a stream.
-func (r *Reader) Close(s Stream) { atomic.StoreUint32(&r.streams[s].closed, 1) }
+func (r *Reader) Close(s Stream) { r.streams[s].closed.Store(1) }
 
 // Closed reports whether that was said.
-func (r *Reader) Closed(s Stream) bool { return atomic.LoadUint32(&r.streams[s].closed) != 0 }
+func (r *Reader) Closed(s Stream) bool { return r.streams[s].closed.Load() != 0 }
 
 // WakeAt says how many bytes of a stream there have to be for the reader to be woken.
-func (r *Reader) WakeAt(s Stream, written int64) { atomic.StoreInt64(&r.streams[s].wakeAt, written) }
+func (r *Reader) WakeAt(s Stream, written int64) { r.streams[s].wakeAt.Store(written) }
 
 // Sleep announces that the reader will wait to be woken. It looks once more after
 // that, or what came just before is found late.
 func (r *Reader) Sleep() {
-	atomic.StoreUint32(&r.sleeping, 1)
+	r.sleeping.Store(1)
 	barrier()
 }
 
 // Awake takes that back.
-func (r *Reader) Awake() { atomic.StoreUint32(&r.sleeping, 0) }
+func (r *Reader) Awake() { r.sleeping.Store(0) }
 
 // SetFailure says what the reader can't do, "" if it can. At most some thousand bytes
 // are kept.
 func (r *Reader) SetFailure(text string) {
-	atomic.StoreUint32(&r.length, 0)
+	r.length.Store(0)
 	barrier()
 	n := copy(r.failure[:], text)
 	barrier()
-	atomic.StoreUint32(&r.length, uint32(n)) //nolint:gosec // it is at most maxFailure
+	r.length.Store(uint32(n)) //nolint:gosec // it is at most maxFailure
 }

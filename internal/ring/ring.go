@@ -54,9 +54,9 @@ const (
 // header begins the memory.
 type header struct {
 	version  uint64
-	sleeping uint32 // the reader waits to be woken
+	sleeping atomic.Uint32 // the reader waits to be woken
 	_        uint32
-	length   uint32 // of failure, in bytes
+	length   atomic.Uint32 // of failure, in bytes
 	failure  [maxFailure]byte
 	streams  [len(Streams)]streamHeader
 }
@@ -66,12 +66,12 @@ const maxFailure = 1020
 
 // streamHeader has what is known of a stream. Offsets count from its first byte.
 type streamHeader struct {
-	written int64 // of the writer: the offset of the next byte
-	floor   int64 // of the writer: the offset of the first byte that is still there
-	ended   uint32
-	closed  uint32 // of the reader: the service knows the end
-	wakeAt  int64  // of the reader: how much is to be written until it is woken
-	which   uint32 // of the reader: the progress that counts
+	written atomic.Int64 // of the writer: the offset of the next byte
+	floor   atomic.Int64 // of the writer: the offset of the first byte that is still there
+	ended   atomic.Uint32
+	closed  atomic.Uint32 // of the reader: the service knows the end
+	wakeAt  atomic.Int64  // of the reader: how much is to be written until it is woken
+	which   atomic.Uint32 // of the reader: the progress that counts
 	_       uint32
 	done    [2]Progress // of the reader
 	reserve [64]byte    // so that the streams don't share a cache line
@@ -148,6 +148,6 @@ func (r *Ring) slots(s Stream, from int64) []byte {
 
 // barrier has what comes before it in the program come before in memory as well:
 // of atomic loads and stores alone, a plain access can get to the other side.
-func barrier() { atomic.AddUint32(&fence, 1) }
+func barrier() { fence.Add(1) }
 
-var fence uint32
+var fence atomic.Uint32

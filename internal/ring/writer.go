@@ -5,11 +5,7 @@
 
 package ring
 
-import (
-	"sync/atomic"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // A Writer is the supervisor's side.
 type Writer struct {
@@ -60,14 +56,14 @@ func (w *Writer) Write(s Stream, data []byte) {
 // makeRoom gives up the bytes in whose place others come.
 func (w *Writer) makeRoom(s Stream, count int) {
 	if floor := w.at[s] + int64(count) - Capacity; floor > 0 {
-		atomic.StoreInt64(&w.streams[s].floor, floor)
+		w.streams[s].floor.Store(floor)
 		barrier()
 	}
 }
 
 func (w *Writer) advance(s Stream, count int) {
 	w.at[s] += int64(count)
-	atomic.StoreInt64(&w.streams[s].written, w.at[s])
+	w.streams[s].written.Store(w.at[s])
 }
 
 // Written is how many bytes of a stream there were until now.
@@ -81,18 +77,18 @@ func (w *Writer) Last(s Stream, from int64, most int) []byte {
 }
 
 // End says that no more comes of a stream.
-func (w *Writer) End(s Stream) { atomic.StoreUint32(&w.streams[s].ended, 1) }
+func (w *Writer) End(s Stream) { w.streams[s].ended.Store(1) }
 
 // ReaderWaits reports whether the reader has to be woken now, and takes for granted
 // that it will be.
 func (w *Writer) ReaderWaits() bool {
-	if atomic.LoadUint32(&w.sleeping) == 0 {
+	if w.sleeping.Load() == 0 {
 		return false
 	}
 	for _, s := range Streams {
 		h := &w.streams[s]
-		if w.at[s] >= atomic.LoadInt64(&h.wakeAt) || atomic.LoadUint32(&h.ended) != 0 {
-			return atomic.SwapUint32(&w.sleeping, 0) != 0
+		if w.at[s] >= h.wakeAt.Load() || h.ended.Load() != 0 {
+			return w.sleeping.Swap(0) != 0
 		}
 	}
 	return false
@@ -101,11 +97,11 @@ func (w *Writer) ReaderWaits() bool {
 // Done says how far the reader says that it has come, and whether the service knows
 // the end of the stream.
 func (w *Writer) Done(s Stream) (Progress, bool) {
-	return w.streams[s].progress(), atomic.LoadUint32(&w.streams[s].closed) != 0
+	return w.streams[s].progress(), w.streams[s].closed.Load() != 0
 }
 
 // Failure is what the reader has said last of what it can't do, "" if it can.
 func (w *Writer) Failure() string {
-	length := min(atomic.LoadUint32(&w.length), maxFailure)
+	length := min(w.length.Load(), maxFailure)
 	return string(w.failure[:length])
 }

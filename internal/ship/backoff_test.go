@@ -61,8 +61,9 @@ func TestWhatTheServiceAnswersDecidesWhatIsDoneNext(t *testing.T) {
 		http.StatusFound: &again{}, http.StatusInternalServerError: &again{}, http.StatusServiceUnavailable: &again{},
 	} {
 		err := (&client{}).judge(&http.Response{StatusCode: code, Status: fmt.Sprint(code)}, []byte("why"))
-		if _, again := errors.AsType[*again](want); again {
-			require.ErrorAs(t, err, &want)
+		if _, is := errors.AsType[*again](want); is {
+			var asked *again
+			require.ErrorAs(t, err, &asked)
 			continue
 		}
 		require.ErrorIs(t, err, want)

@@ -41,7 +41,7 @@ const (
 	logsFlag          = "-logs="
 	logsToFlag        = "-logs-to="
 	logsCAFlag        = "-logs-ca="
-	logsTokenFlag     = "-logs-token="
+	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="
 	logsFlushFlag     = "-logs-flush="
 	maskEnvFlag       = "-mask-env="

@@ -143,8 +143,15 @@ func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
 		grace *int64
 		want  string
 	}{
-		{nil, "10s"}, {seconds(3600), "10s"}, {seconds(12), "10s"}, {seconds(8), "6s"}, {seconds(4), "2s"},
-		{seconds(3), "1.5s"}, {seconds(1), "500ms"}, {seconds(0), "0s"}, {seconds(-5), "0s"},
+		{nil, "10s"},
+		{seconds(3600), "10s"},
+		{seconds(12), "10s"},
+		{seconds(8), "6s"},
+		{seconds(4), "2s"},
+		{seconds(3), "1.5s"},
+		{seconds(1), "500ms"},
+		{seconds(0), "0s"},
+		{seconds(-5), "0s"},
 	} {
 		p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
 		p.Spec.TerminationGracePeriodSeconds = test.grace

@@ -172,7 +172,7 @@ func TestAnOutageOfTheLogServiceUnderLoadIsAccountedFor(t *testing.T) {
 		for line := range lines {
 			fmt.Fprintf(&want, "line %08d\n", line)
 		}
-		require.Equal(t, want.Len(), len(text), name)
+		require.Len(t, text, want.Len(), name)
 		require.Equal(t, want.String(), text, name)
 	}
 }
