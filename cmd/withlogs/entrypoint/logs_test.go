@@ -159,6 +159,7 @@ func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
 func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	s := serve(t)
 	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
+	wait := s.start(cmd)
 	stop := make(chan struct{})
 	killed := make(chan int)
 	go func() {
@@ -178,7 +179,7 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 		}
 	}()
 	time.AfterFunc(6*time.Second, func() { close(stop) })
-	got := s.run(cmd)
+	got := wait()
 	require.Zero(t, got.code, got.stderr)
 	count := <-killed
 	require.GreaterOrEqual(t, count, 3)

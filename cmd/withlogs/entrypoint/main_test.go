@@ -185,14 +185,24 @@ type result struct {
 
 func (s *service) run(cmd *exec.Cmd) result {
 	s.t.Helper()
+	return s.start(cmd)()
+}
+
+// start starts a container, and returns what waits for its end.
+func (s *service) start(cmd *exec.Cmd) (wait func() result) {
+	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
-		require.NoError(s.t, err, stderr.String())
+	require.NoError(s.t, cmd.Start())
+	return func() result {
+		s.t.Helper()
+		err := cmd.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
+			require.NoError(s.t, err, stderr.String())
+		}
+		return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
 	}
-	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
 }
 
 // A stream is what the service has of one.
