@@ -4,12 +4,15 @@
 package pod
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // LogService is where the output of containers goes that say so by the option logs.
@@ -32,6 +35,11 @@ const (
 	TokenVolumeName = "entrypointer-token"
 	// TokenMountPath is where it is mounted in the containers that send.
 	TokenMountPath = "/entrypointer/token"
+	// secretPrefix begins the names of volumes with Secrets that a container has as
+	// its environment: the names of their keys are in no spec.
+	secretPrefix = "entrypointer-secret-"
+	// secretsMountPath has one directory for each of them.
+	secretsMountPath = "/entrypointer/secrets"
 	// tokenFile is the token's name there.
 	tokenFile = "token"
 	// tokenSeconds is how long a token is valid. The kubelet renews it before.
@@ -68,6 +76,9 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 			flags = append(flags, maskEnvFlag+escape(name))
 		}
 		flags = append(flags, maskFilesFlag+TokenMountPath+"/"+tokenFile)
+		for _, secret := range secretEnvironments(c) {
+			flags = append(flags, maskFilesFlag+secretsMountPath+"/"+escape(secret))
+		}
 		for _, path := range secretPaths(w.pod, c) {
 			flags = append(flags, maskFilesFlag+escape(path))
 		}
@@ -80,6 +91,8 @@ func (w *wrapping) whyNotSent(c corev1.Container) string {
 	switch {
 	case w.Logs == nil:
 		return "no log service is there: the operator installs it with ko apply -f config/logs"
+	case w.pod.Spec.ServiceAccountName == "":
+		return "its pod has no service account, whose token would say whose it is: API servers give it one (admission plugin ServiceAccount)"
 	case c.TTY:
 		return "it has a terminal (tty: true), which takes what the command prints"
 	}
@@ -141,25 +154,61 @@ func (i *Injector) entrypointImage(pod *corev1.Pod) string {
 	return i.EntrypointImage
 }
 
-// installToken gives a token to each container that sends.
-func (i *Injector) installToken(pod *corev1.Pod) error {
-	if i.Logs == nil || !anySends(pod) {
+// installLogs gives each container that sends a token, and the values to be masked.
+func (i *Injector) installLogs(pod *corev1.Pod) error {
+	if i.Logs == nil {
 		return nil
 	}
-	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == TokenVolumeName })
-	switch {
-	case at < 0:
-		pod.Spec.Volumes = append(pod.Spec.Volumes, i.tokenVolume())
-	case pod.Spec.Volumes[at].Projected == nil:
-		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", TokenVolumeName)
-	default:
-		pod.Spec.Volumes[at] = i.tokenVolume()
-	}
 	for index := range pod.Spec.Containers {
-		if err := mountToken(&pod.Spec.Containers[index]); err != nil {
-			return err
+		c := &pod.Spec.Containers[index]
+		if !sends(*c) {
+			continue
+		}
+		volumes := []corev1.Volume{i.tokenVolume()}
+		mounts := []corev1.VolumeMount{{Name: TokenVolumeName, MountPath: TokenMountPath, ReadOnly: true}}
+		for _, secret := range secretEnvironments(*c) {
+			v := secretVolume(secret)
+			volumes = append(volumes, v)
+			mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: secretsMountPath + "/" + secret, ReadOnly: true})
+		}
+		for at, v := range volumes {
+			if err := addVolume(pod, v); err != nil {
+				return err
+			}
+			if err := addMount(c, mounts[at]); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+// addVolume adds a volume of ours, or puts it right.
+func addVolume(pod *corev1.Pod, ours corev1.Volume) error {
+	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ours.Name })
+	switch {
+	case at < 0:
+		pod.Spec.Volumes = append(pod.Spec.Volumes, ours)
+	case (pod.Spec.Volumes[at].Projected == nil) != (ours.Projected == nil) || (pod.Spec.Volumes[at].Secret == nil) != (ours.Secret == nil):
+		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", ours.Name)
+	default:
+		pod.Spec.Volumes[at] = ours
+	}
+	return nil
+}
+
+// addMount adds a mount of ours, unless it is there.
+func addMount(c *corev1.Container, ours corev1.VolumeMount) error {
+	for _, m := range c.VolumeMounts {
+		if m.Name == ours.Name && m.MountPath == ours.MountPath {
+			return nil
+		}
+		if p := path.Clean("/" + m.MountPath); within(p, ours.MountPath) || within(ours.MountPath, p) {
+			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs (%s); mount it elsewhere",
+				c.Name, m.Name, m.MountPath, ours.Name, ours.MountPath)
+		}
+	}
+	c.VolumeMounts = append(c.VolumeMounts, ours)
 	return nil
 }
 
@@ -173,24 +222,29 @@ func (i *Injector) tokenVolume() corev1.Volume {
 	}}}
 }
 
-func mountToken(c *corev1.Container) error {
-	if !sends(*c) {
-		return nil
-	}
-	mounted := false
-	for _, m := range c.VolumeMounts {
-		ours := m.Name == TokenVolumeName && m.MountPath == TokenMountPath
-		mounted = mounted || ours
-		if p := path.Clean("/" + m.MountPath); !ours && (within(p, TokenMountPath) || within(TokenMountPath, p)) {
-			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs (%s); mount it elsewhere",
-				c.Name, m.Name, m.MountPath, TokenVolumeName, TokenMountPath)
+// secretVolume is of a Secret that a container has anyway. That it is missing is for
+// the environment to say.
+func secretVolume(secret string) corev1.Volume {
+	mode, optional := corev1.SecretVolumeSourceDefaultMode, true
+	sum := sha256.Sum256([]byte(secret))
+	return corev1.Volume{Name: secretPrefix + hex.EncodeToString(sum[:5]), VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: secret, DefaultMode: &mode, Optional: &optional,
+	}}}
+}
+
+// secretEnvironments are the names of the Secrets that a container has as its
+// environment. Those that no Secret has are for the API server to refuse.
+func secretEnvironments(c corev1.Container) (names []string) {
+	for _, source := range c.EnvFrom {
+		if source.SecretRef != nil && isObjectName(source.SecretRef.Name) && !slices.Contains(names, source.SecretRef.Name) {
+			names = append(names, source.SecretRef.Name)
 		}
 	}
-	if !mounted {
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: TokenVolumeName, MountPath: TokenMountPath, ReadOnly: true})
-	}
-	return nil
+	return names
 }
+
+// isObjectName says whether a name can be a Secret's. It becomes a part of a path.
+func isObjectName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // secretVariables are the variables of a container that have the values of Secrets.
 func secretVariables(c corev1.Container) (names []string) {
@@ -206,8 +260,8 @@ func secretVariables(c corev1.Container) (names []string) {
 func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
 	for _, mount := range c.VolumeMounts {
 		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
-		if at < 0 || mount.Name == TokenVolumeName {
-			continue // ours is masked already
+		if at < 0 || mount.Name == TokenVolumeName || strings.HasPrefix(mount.Name, secretPrefix) {
+			continue // ours are masked already
 		}
 		for _, p := range secretsOf(pod.Spec.Volumes[at]) {
 			if mount.SubPath == "" && mount.SubPathExpr == "" {

@@ -25,9 +25,16 @@ func withLogs() *pod.Injector {
 	return injector
 }
 
+// sending is a pod as API servers show it to webhooks: with a service account.
+func sending(containers ...corev1.Container) *corev1.Pod {
+	p := asking(containers...)
+	p.Spec.ServiceAccountName = "default"
+	return p
+}
+
 // withSecrets has a Secret in whatever way a container can have one.
 func withSecrets() *corev1.Pod {
-	p := asking(running("main", "serve"), running("quiet", "run"))
+	p := sending(running("main", "serve"), running("quiet", "run"))
 	fromSecret := func(name string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}
 	}
@@ -47,6 +54,10 @@ func withSecrets() *corev1.Pod {
 	}
 	c := &p.Spec.Containers[0]
 	c.Env = []corev1.EnvVar{{Name: "PLAIN", Value: "x"}, fromSecret("PASSWORD"), fromSecret("$(ODD)")}
+	from := func(name string) corev1.EnvFromSource {
+		return corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+	}
+	c.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{}}, from("whole.env"), from("whole.env"), from("../not-a-name")}
 	for _, v := range p.Spec.Volumes {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
@@ -82,8 +93,9 @@ func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
 		pod      *corev1.Pod
 		says     string
 	}{
-		"there is no service": {newInjector(nil), asking(running("main", "serve")), `the output of container "main" isn't sent to the log service: no log service is there`},
-		"it has a terminal":   {withLogs(), asking(terminal), `the output of container "main" isn't sent to the log service: it has a terminal`},
+		"there is no service":       {newInjector(nil), sending(running("main", "serve")), `the output of container "main" isn't sent to the log service: no log service is there`},
+		"it has a terminal":         {withLogs(), sending(terminal), `the output of container "main" isn't sent to the log service: it has a terminal`},
+		"it has no service account": {withLogs(), asking(running("main", "serve")), `its pod has no service account`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain := inject(t, newInjector(nil), test.pod.DeepCopy()).Pod.Spec
@@ -98,7 +110,7 @@ func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
 func TestLogsOfANamespaceAreForAllThatSayNothing(t *testing.T) {
 	injector := withLogs()
 	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/logs": "tee"})}
-	p := annotated(asking(running("a", "x"), running("b", "y"), running("c", "z")), "logs.entrypointer.dev/b", "off", "mode.entrypointer.dev/c", "exec")
+	p := annotated(sending(running("a", "x"), running("b", "y"), running("c", "z")), "logs.entrypointer.dev/b", "off", "mode.entrypointer.dev/c", "exec")
 	result := inject(t, injector, p)
 	has := func(at int, flag string) bool { return slices.Contains(result.Pod.Spec.Containers[at].Args, flag) }
 	require.True(t, has(0, "-logs=tee"))
@@ -107,30 +119,34 @@ func TestLogsOfANamespaceAreForAllThatSayNothing(t *testing.T) {
 }
 
 func TestLogsWithoutAParentToSendThemAreRefused(t *testing.T) {
-	p := annotated(asking(running("a", "x")), "entrypointer.dev/logs", "stream", "entrypointer.dev/mode", "exec")
+	p := annotated(sending(running("a", "x")), "entrypointer.dev/logs", "stream", "entrypointer.dev/mode", "exec")
 	_, err := withLogs().Inject(t.Context(), "tenant", p)
 	require.ErrorContains(t, err, "annotation entrypointer.dev/logs: it contradicts annotation entrypointer.dev/mode: exec")
-	_, err = withLogs().Inject(t.Context(), "tenant", annotated(asking(running("a", "x")), "entrypointer.dev/logs", "on"))
+	_, err = withLogs().Inject(t.Context(), "tenant", annotated(sending(running("a", "x")), "entrypointer.dev/logs", "on"))
 	require.ErrorContains(t, err, `"on" is wrong; it can be "off", "stream" or "tee"`)
 }
 
 func TestWhatIsInTheWayOfTheTokenIsRefused(t *testing.T) {
 	mounting := func(at string) *corev1.Pod {
-		p := asking(running("main", "serve"))
+		p := sending(running("main", "serve"))
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: at}}
 		return p
 	}
-	other := asking(running("main", "serve"))
+	other := sending(running("main", "serve"))
 	other.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	for _, p := range []*corev1.Pod{mounting("/entrypointer/token"), mounting("/entrypointer/token/token"), mounting("entrypointer/x/../token"), other} {
 		_, err := withLogs().Inject(t.Context(), "tenant", annotated(p, "entrypointer.dev/logs", "stream"))
 		require.ErrorContains(t, err, pod.TokenVolumeName)
 	}
+	secret := mounting("/entrypointer/secrets")
+	secret.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
+	_, err := withLogs().Inject(t.Context(), "tenant", annotated(secret, "entrypointer.dev/logs", "stream"))
+	require.ErrorContains(t, err, `where volume "entrypointer-secret-`)
 }
 
 func TestATokenForSomebodyElseIsReplaced(t *testing.T) {
-	p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
+	p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
 	want := inject(t, withLogs(), p).Pod
 	forged := p.DeepCopy()
 	forged.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
@@ -153,7 +169,7 @@ func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
 		{seconds(0), "0s"},
 		{seconds(-5), "0s"},
 	} {
-		p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
+		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
 		p.Spec.TerminationGracePeriodSeconds = test.grace
 		require.Contains(t, inject(t, withLogs(), p).Pod.Spec.Containers[0].Args, "-logs-flush="+test.want)
 	}
@@ -162,7 +178,7 @@ func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
 func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
 	injector := withLogs()
 	injector.Policy.ImageVolume = true
-	p := asking(running("main", "serve"))
+	p := sending(running("main", "serve"))
 	image := func() string { return inject(t, injector, p).Pod.Spec.Volumes[0].Image.Reference }
 	require.Equal(t, injector.EntrypointImage, image())
 	annotated(p, "entrypointer.dev/logs", "stream")

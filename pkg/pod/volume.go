@@ -29,7 +29,7 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installVolume(pod); err != nil {
 		return err
 	}
-	if err := w.installToken(pod); err != nil {
+	if err := w.installLogs(pod); err != nil {
 		return err
 	}
 	w.alignMounts(pod)

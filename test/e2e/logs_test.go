@@ -75,13 +75,14 @@ func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
 	service := logService(t)
 	namespace, token := logsNamespace(t, "stream")
 	_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": "correct-horse", "key": "battery-staple"},
+		ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": "correct-horse", "key": "battery-staple", "WHOLE": "open-sesame"},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	p := askingPod("prints", busybox(t, "main", "sh", "-c", `echo "the password is $PASSWORD"; cat /secret/key >&2; cat /entrypointer/token/token; exit 4`))
+	p := askingPod("prints", busybox(t, "main", "sh", "-c", `echo "the password is $PASSWORD, and $WHOLE"; cat /secret/key >&2; cat /entrypointer/token/token; exit 4`))
 	p.Spec.Volumes = []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}}}
 	p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "s", MountPath: "/secret"}}
 	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "password"}}}}
+	p.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
 	// The kubelet gives to the user of the pod what nobody else may read.
 	user := int64(1000)
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user, FSGroup: &user}
@@ -93,7 +94,7 @@ func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
 
 	texts := service.stored(token, namespace, "prints", "main")
 	first, rest, _ := strings.Cut(texts["main stdout"], "\n")
-	require.Equal(t, "the password is *************", first)
+	require.Equal(t, "the password is *************, and ***********", first)
 	require.NotEmpty(t, rest)
 	require.Empty(t, strings.Trim(rest, "*"), "the token by which it writes")
 	require.Equal(t, "**************", texts["main stderr"])

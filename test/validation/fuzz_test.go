@@ -6,11 +6,14 @@ package validation
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // Whatever a pod looks like that Kubernetes admits: it admits it wrapped, or
@@ -50,12 +53,20 @@ func admitBoth(t *testing.T, data []byte) *corev1.Pod {
 	t.Helper()
 	choose := &chooser{data: data}
 	sent, limits := choose.pod(), choose.limitRange()
+	sent.Spec.ServiceAccountName = "default" // as admission gives each pod one
 	plain, err := cluster{limitRange: limits}.create(t, sent)
 	if err != nil {
 		return nil // not Kubernetes' idea of a pod
 	}
 	webhook := newWebhook(ordinary)
 	webhook.Policy.ImageVolume = choose.rarely(4)
+	if choose.rarely(2) {
+		webhook.Logs = &pod.LogService{
+			Address: "https://logs.example.test", CA: "sha256:" + strings.Repeat("a", 64), Audience: "logs",
+			CopierImage: webhook.CopierImage, EntrypointImage: webhook.EntrypointImage,
+		}
+		webhook.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/logs": "stream"})}
+	}
 	wrapped, err := cluster{webhook: webhook, limitRange: limits}.create(t, sent)
 	if isRefusal(err) {
 		return nil

@@ -276,7 +276,7 @@ func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
 	s := serve(t)
 	asks := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{
 			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD"},
 			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
 		}}},
