@@ -164,11 +164,13 @@ const rounds = 16
 func (c *Capture) Take() time.Duration {
 	pause := supervisor.Forever
 	for _, p := range c.pipes {
-		if p.take(c.ring, rounds) {
-			pause = 0
-		}
+		pause = min(pause, p.take(c.ring, rounds))
 	}
-	return min(pause, c.shipper.care(c.ring))
+	pause = min(pause, c.shipper.care(c.ring))
+	if all, _ := c.Delivered(); all {
+		return 0 // which is news for whoever waits for the end
+	}
+	return pause
 }
 
 // Say implements supervisor.Output.
@@ -177,18 +179,15 @@ func (c *Capture) Say(line []byte) { c.ring.Write(ring.Stderr, line) }
 // End implements supervisor.Output.
 func (c *Capture) End() {
 	for _, p := range c.pipes {
-		// Of a process that goes on printing, what the pipe can hold.
-		p.take(c.ring, 1)
-		p.ended = true
-		c.ring.End(p.stream)
+		p.finish(c.ring)
 	}
-	c.shipper.care(c.ring)
+	c.Take()
 }
 
 // Delivered implements supervisor.Output.
 func (c *Capture) Delivered() (bool, time.Duration) {
-	for _, p := range c.pipes {
-		if p.teed < c.ring.Written(p.stream) && p.tee >= 0 {
+	for _, p := range c.pipes { // none has ended before End
+		if !p.ended || p.behind(c.ring) > 0 {
 			return false, c.flush
 		}
 	}
@@ -197,6 +196,11 @@ func (c *Capture) Delivered() (bool, time.Duration) {
 
 // Close implements supervisor.Output.
 func (c *Capture) Close() string {
+	for _, p := range c.pipes {
+		for p.tee = -1; !p.ended; { // whoever reads there has had its time
+			p.take(c.ring, rounds)
+		}
+	}
 	c.restore()
 	var missing []string
 	for _, s := range ring.Streams {

@@ -7,6 +7,7 @@ package capture
 
 import (
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +25,11 @@ type pipe struct {
 	before int // where it went before
 	tee    int // where it goes as well, -1 if nowhere
 	teed   int64
-	ended  bool
+	pace   pace
+
+	ending bool  // the command has ended
+	end    int64 // the offset up to which it has printed then
+	ended  bool  // all of that is in the ring
 }
 
 // openPipe puts a pipe in the place of a stream. Our own descriptor is the pipe as
@@ -80,27 +85,44 @@ func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
 	if behind > 0 {
 		fds = append(fds, unix.PollFd{Fd: int32(p.tee), Events: unix.POLLOUT}) //nolint:gosec // descriptors are ints of C
 	}
-	if behind < ahead && !p.ended {
+	if behind < ahead && !p.ended && !p.pace.rests(time.Now()) {
 		fds = append(fds, unix.PollFd{Fd: int32(p.read), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
 	}
 	return fds
 }
 
-// take moves what there is, and reports whether there may be more.
-func (p *pipe) take(w *ring.Writer, rounds int) (more bool) {
+// take moves what there is, and returns when there may be more: supervisor.Forever if
+// a descriptor tells.
+func (p *pipe) take(w *ring.Writer, rounds int) time.Duration {
+	began, before := time.Now(), w.Written(p.stream)
+	defer p.pass(w)
+	if left := p.pace.left(began); left > 0 {
+		return left
+	}
 	for range rounds {
 		p.pass(w)
 		if p.ended || p.behind(w) >= ahead {
-			return false
+			return supervisor.Forever
 		}
 		n, err := w.ReadFrom(p.stream, p.read)
-		if err != nil || n == 0 {
-			p.pass(w)
-			return false
+		nothing := err != nil || n == 0
+		if p.ending && (nothing || w.Written(p.stream) >= p.end) {
+			p.ended = true
+			w.End(p.stream)
+			return supervisor.Forever
+		}
+		if nothing {
+			return p.pace.after(began, w.Written(p.stream)-before)
 		}
 	}
-	p.pass(w)
-	return true
+	return 0
+}
+
+// finish has take end with what the pipe holds now: a process that goes on printing
+// holds nobody up.
+func (p *pipe) finish(w *ring.Writer) {
+	held, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
+	p.ending, p.end, p.pace = true, w.Written(p.stream)+int64(held), pace{}
 }
 
 // pass writes to where the stream went before, as long as that doesn't wait. When
@@ -112,6 +134,10 @@ func (p *pipe) pass(w *ring.Writer) {
 		}
 		fds := []unix.PollFd{{Fd: int32(p.tee), Events: unix.POLLOUT}} //nolint:gosec // descriptors are ints of C
 		if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
+			return
+		}
+		if fds[0].Revents&unix.POLLERR != 0 {
+			p.tee = -1 // before the kernel sends us a SIGPIPE, which would be passed on
 			return
 		}
 		n, err := unix.Write(p.tee, w.Last(p.stream, p.teed, atOnce))

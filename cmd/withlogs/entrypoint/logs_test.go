@@ -50,6 +50,54 @@ func TestATeeHasBoth(t *testing.T) {
 	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
 }
 
+// Slow is who reads the container's own output, such as a container runtime on a
+// busy disk.
+func TestATeeToSomebodySlowHasAllAndSoHasTheService(t *testing.T) {
+	s := serve(t)
+	cmd := s.command("-logs=tee", "--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' 'x'")
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	cmd.Stdout = write
+	require.NoError(t, cmd.Start())
+	require.NoError(t, write.Close())
+	total := 0
+	for buffer := make([]byte, 20_000); ; time.Sleep(10 * time.Millisecond) {
+		n, err := read.Read(buffer)
+		if total += n; err != nil {
+			break
+		}
+	}
+	require.NoError(t, cmd.Wait())
+	require.Equal(t, 1_000_000, total)
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Len(t, have.data, 1_000_000)
+	require.Zero(t, have.dropped+have.missing, "the command waits for its reader, as it would without us")
+}
+
+func TestATeeToNobodyEndsInTime(t *testing.T) {
+	s := serve(t)
+	for name, closed := range map[string]bool{"that reads no more": false, "that is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			cmd := s.command("-logs=tee", "-logs-flush=1s", "--", "sh", "-c", "head -c 100000 /dev/zero; exit 5")
+			read, write, err := os.Pipe()
+			require.NoError(t, err)
+			defer read.Close()
+			cmd.Stdout = write
+			began := time.Now()
+			require.NoError(t, cmd.Start())
+			require.NoError(t, write.Close())
+			if closed {
+				require.NoError(t, read.Close())
+			}
+			_ = cmd.Wait()
+			require.Equal(t, 5, cmd.ProcessState.ExitCode())
+			require.Less(t, time.Since(began), 5*time.Second)
+		})
+	}
+}
+
 func TestNothingIsMadeForACommandThatPrintsNothing(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "true"))
