@@ -31,6 +31,10 @@ const (
 	modeTee    = "tee"
 )
 
+// maxFailure is how much of an explanation is in the status, in bytes, of which a
+// termination message has 4096.
+const maxFailure = 400
+
 // defaultFlush is how long the end waits for the log service.
 const defaultFlush = 10 * time.Second
 
@@ -38,12 +42,12 @@ const defaultFlush = 10 * time.Second
 type Capture struct {
 	mode    string        // "" is not to
 	flush   time.Duration // how long the end may be held up
+	grace   time.Duration // from SIGTERM to SIGKILL, 0 if that isn't known
 	options []string      // the shipper's
 
 	ring    *ring.Writer
 	pipes   [len(ring.Streams)]*pipe
 	shipper *shipper
-	real    int    // stderr as it was
 	told    string // the failure that was told
 }
 
@@ -57,7 +61,9 @@ func (c *Capture) Flags() []supervisor.Flag {
 	return []supervisor.Flag{
 		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send what the command prints to the log service, and not to where our
 own output goes (stream), or to both (tee).`, Set: c.setMode},
-		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service at the end, 10s by default.`, Set: c.setFlush},
+		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service at the end, 10s by default.`, Set: setDuration(&c.flush)},
+		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period: after a SIGTERM, don't wait into its last two
+seconds.`, Set: setDuration(&c.grace)},
 		c.shippers("logs-to", "URL", "The log service."),
 		c.shippers("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the CA that has signed its certificate."),
 		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
@@ -87,12 +93,15 @@ func (c *Capture) setMode(value string) string {
 	return ""
 }
 
-func (c *Capture) setFlush(value string) string {
-	var err error
-	if c.flush, err = time.ParseDuration(value); err != nil || c.flush < 0 {
-		return "no duration: use one such as 10s"
+func setDuration(into *time.Duration) func(string) string {
+	return func(value string) string {
+		d, err := time.ParseDuration(value)
+		if err != nil || d < 0 {
+			return "no duration: use one such as 10s"
+		}
+		*into = d
+		return ""
 	}
-	return ""
 }
 
 // Asked implements supervisor.Output.
@@ -107,39 +116,49 @@ func (c *Capture) Open(start supervisor.Starter) error {
 	}
 	memory, fd, err := ring.Create()
 	if err != nil {
-		return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
+		return uncaptured(err)
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return errors.New("sending logs: eventfd: " + err.Error())
+		_ = unix.Close(fd)
+		return uncaptured(errors.New("eventfd: " + err.Error()))
 	}
-	c.ring = memory.Writer()
 	for _, s := range ring.Streams {
 		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
-			c.restore()
-			return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
+			for _, open := range c.pipes[:s] {
+				open.close()
+			}
+			_, _ = unix.Close(fd), unix.Close(wake)
+			return uncaptured(err)
 		}
 	}
-	c.real = c.pipes[ring.Stderr].before
-	nothing, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	nothing, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		nothing = wake // what matters is that it isn't the command's stdin
+		nothing = wake // what matters is that it is neither the command's stdin nor its log
 	}
+	c.ring = memory.Writer()
 	// Of two lives of a container, the later one sorts behind the other.
 	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
 	c.shipper = &shipper{start: start, options: c.options, wake: wake}
-	for _, fd := range []int{nothing, c.real, c.real, fd, wake} {
+	for _, fd := range []int{nothing, nothing, nothing, fd, wake} {
 		c.shipper.files = append(c.shipper.files, uintptr(fd))
 	}
 	return nil
 }
 
+func uncaptured(err error) error {
+	return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
+}
+
+// Files implements supervisor.Output.
+func (c *Capture) Files() (stdout, stderr uintptr) {
+	return uintptr(c.pipes[ring.Stdout].write), uintptr(c.pipes[ring.Stderr].write)
+}
+
 // restore has our descriptors lead to where they led before.
 func (c *Capture) restore() {
 	for _, p := range c.pipes {
-		if p != nil {
-			p.restore()
-		}
+		p.restore()
 	}
 }
 
@@ -167,7 +186,7 @@ func (c *Capture) Take() time.Duration {
 		pause = min(pause, p.take(c.ring, rounds))
 	}
 	pause = min(pause, c.shipper.care(c.ring))
-	if all, _ := c.Delivered(); all {
+	if c.Delivered() {
 		return 0 // which is news for whoever waits for the end
 	}
 	return pause
@@ -185,38 +204,53 @@ func (c *Capture) End() {
 }
 
 // Delivered implements supervisor.Output.
-func (c *Capture) Delivered() (bool, time.Duration) {
+func (c *Capture) Delivered() bool {
 	for _, p := range c.pipes { // none has ended before End
 		if !p.ended || p.behind(c.ring) > 0 {
-			return false, c.flush
+			return false
 		}
 	}
-	return c.shipper.done(c.ring), c.flush
+	return c.shipper.done(c.ring)
 }
+
+// Patience implements supervisor.Output.
+func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) { return c.flush, c.grace }
 
 // Close implements supervisor.Output.
 func (c *Capture) Close() string {
+	var missing []string
 	for _, p := range c.pipes {
+		if lacks := p.untold + p.behind(c.ring); lacks > 0 {
+			missing = append(missing, "the cluster's log lacks "+strconv.FormatInt(lacks, 10)+" bytes of "+p.stream.Name())
+		}
 		for p.tee = -1; !p.ended; { // whoever reads there has had its time
 			p.take(c.ring, rounds)
 		}
 	}
 	c.restore()
-	var missing []string
+	if missing = append(missing, c.unsent()...); missing == nil {
+		return ""
+	}
+	return "sending logs: " + strings.Join(missing, "; ")
+}
+
+// unsent says what the log service lacks, if that is something.
+func (c *Capture) unsent() []string {
+	if c.shipper.done(c.ring) {
+		return nil
+	}
+	var streams []string
 	for _, s := range ring.Streams {
 		written := c.ring.Written(s)
-		if done, closed := c.ring.Done(s); !closed && c.shipper.wanted {
-			missing = append(missing, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
+		if done, closed := c.ring.Done(s); !closed {
+			streams = append(streams, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
 		}
-	}
-	if missing == nil {
-		return ""
 	}
 	why := c.shipper.failure(c.ring)
 	if why == "" {
 		why = "it has taken no more within " + c.flush.String()
 	}
-	return "sending logs: the log service lacks " + strings.Join(missing, " and ") + ", and their end: " + why
+	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
 
 // News implements supervisor.Output.
@@ -242,7 +276,7 @@ func (c *Capture) Status() string {
 		b.WriteString("}")
 	}
 	if failure := c.shipper.failure(c.ring); failure != "" {
-		b.WriteString(`,"failure":` + supervisor.QuoteJSON(failure))
+		b.WriteString(`,"failure":` + supervisor.QuoteJSON(failure[:min(len(failure), maxFailure)]))
 	}
 	b.WriteString("}")
 	return b.String()

@@ -7,6 +7,7 @@ package capture
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +23,11 @@ func fileOf(s ring.Stream) int { return int(s) + 1 }
 type pipe struct {
 	stream ring.Stream
 	read   int // our end
+	write  int // the command's
 	before int // where it went before
 	tee    int // where it goes as well, -1 if nowhere
 	teed   int64
+	untold int64 // how many bytes couldn't go there
 	pace   pace
 
 	ending bool  // the command has ended
@@ -41,26 +44,44 @@ func openPipe(s ring.Stream, tee bool) (*pipe, error) {
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		_ = unix.Close(before)
 		return nil, errors.New("making a pipe for " + s.Name() + ": " + err.Error())
 	}
-	// Somebody else may read it, by /proc, between our look and our read.
-	_ = unix.SetNonblock(ends[0], true)
-	// A program that gives up root may open its own /dev/stdout after that.
-	_ = unix.Fchmod(ends[1], 0o622)
-	if err := unix.Dup3(ends[1], fileOf(s), 0); err != nil {
-		return nil, errors.New("making a pipe of " + s.Name() + ": " + err.Error())
-	}
-	_ = unix.Close(ends[1])
-	p := &pipe{stream: s, read: ends[0], before: before, tee: -1}
+	p := &pipe{stream: s, read: ends[0], write: ends[1], before: before, tee: -1}
 	if tee {
 		p.tee = before
+	}
+	// Somebody else may read it, by /proc, between our look and our read.
+	_ = unix.SetNonblock(p.read, true)
+	// A program that gives up root may open its own /dev/stdout after that.
+	_ = unix.Fchmod(p.write, 0o622)
+	if err := unix.Dup3(ownEnd(p.write), fileOf(s), 0); err != nil {
+		p.close()
+		return nil, errors.New("making a pipe of " + s.Name() + ": " + err.Error())
 	}
 	return p, nil
 }
 
+// ownEnd is the end of a pipe to write to that is for ourselves. It doesn't wait: what
+// Go's runtime prints, if the environment asks for that (GODEBUG), goes to a pipe that
+// nobody but us empties.
+func ownEnd(write int) int {
+	own, err := unix.Open("/proc/self/fd/"+strconv.Itoa(write), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return write // no /proc
+	}
+	return own
+}
+
 // restore has our descriptor lead to where it led before.
-func (p *pipe) restore() {
-	_ = unix.Dup3(p.before, fileOf(p.stream), 0)
+func (p *pipe) restore() { _ = unix.Dup3(p.before, fileOf(p.stream), 0) }
+
+// close undoes openPipe.
+func (p *pipe) close() {
+	p.restore()
+	for _, fd := range []int{p.read, p.write, p.before} {
+		_ = unix.Close(fd)
+	}
 }
 
 const (
@@ -130,7 +151,8 @@ func (p *pipe) finish(w *ring.Writer) {
 func (p *pipe) pass(w *ring.Writer) {
 	for p.behind(w) > 0 {
 		if p.behind(w) > ring.Capacity {
-			p.teed = w.Written(p.stream) - ring.Capacity
+			gone := p.behind(w) - ring.Capacity
+			p.teed, p.untold = p.teed+gone, p.untold+gone
 		}
 		fds := []unix.PollFd{{Fd: int32(p.tee), Events: unix.POLLOUT}} //nolint:gosec // descriptors are ints of C
 		if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
@@ -140,13 +162,17 @@ func (p *pipe) pass(w *ring.Writer) {
 			p.tee = -1 // before the kernel sends us a SIGPIPE, which would be passed on
 			return
 		}
-		n, err := unix.Write(p.tee, w.Last(p.stream, p.teed, atOnce))
+		data := w.Last(p.stream, p.teed, atOnce)
+		n, err := unix.Write(p.tee, data)
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN:
 			return
-		case err != nil:
+		case err == unix.EPIPE:
 			supervisor.Disown(err)
 			p.tee = -1
+		case err != nil: // such as a disk that is full, for now
+			supervisor.Disown(err)
+			p.teed, p.untold = p.teed+int64(len(data)), p.untold+int64(len(data))
 		default:
 			p.teed += int64(n)
 		}

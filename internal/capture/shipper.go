@@ -113,8 +113,8 @@ func (s *shipper) done(w *ring.Writer) bool { return !s.wanted || closed(w) }
 
 // failure is why nothing is sent at the moment, "" if nothing is wrong.
 func (s *shipper) failure(w *ring.Writer) string {
-	if s.ended == nil && s.wanted && !closed(w) {
-		return s.problem
+	if said := w.Failure(); said != "" || s.ended != nil || !s.wanted || closed(w) {
+		return said
 	}
-	return w.Failure()
+	return s.problem
 }

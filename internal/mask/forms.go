@@ -5,6 +5,7 @@ package mask
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -21,10 +22,39 @@ const shortestLine = 8
 // are masked, in bytes: each form takes memory.
 const longest = 16 << 10
 
+// budget is how long the forms of all secrets are together, in bytes, before only the
+// plain ones are masked of the longest: each byte takes 24 of memory.
+const budget = 256 << 10
+
+// Words are the forms of all secrets. Where they would be too long together, the
+// longest secrets, of which few programs print another form, have only their plain ones.
+func Words(secrets [][]byte) (words [][]byte) {
+	secrets = slices.Clone(secrets)
+	slices.SortFunc(secrets, func(a, b []byte) int { return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b)) })
+	total := 0
+	for _, secret := range secrets {
+		forms := Forms(secret)
+		if length := lengthOf(forms); total+length <= budget {
+			total += length
+		} else {
+			forms = plainForms(secret)
+		}
+		words = append(words, forms...)
+	}
+	return words
+}
+
+func lengthOf(words [][]byte) (length int) {
+	for _, word := range words {
+		length += len(word)
+	}
+	return length
+}
+
 // Forms are the ways in which programs print a secret: as it is, without the space
 // around it, line by line; each of them escaped for URLs and in JSON; and the whole
 // in base64, also in the midst of something longer. Of a secret of more than 16 KiB,
-// they are the plain ones.
+// they are the plain ones; of one that is no text, those and base64.
 //
 // Not among them: hexadecimal, base64 in lines, encryption, and whatever else a
 // program can compute of a secret.
@@ -32,7 +62,7 @@ func Forms(secret []byte) [][]byte {
 	var forms forms
 	for _, plain := range plainForms(secret) {
 		forms.add(plain)
-		if len(secret) > longest {
+		if len(secret) > longest || !utf8.Valid(secret) {
 			continue
 		}
 		for _, escaped := range append(inURLs(string(plain)), inJSON(string(plain))...) {

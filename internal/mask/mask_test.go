@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -299,4 +300,27 @@ func BenchmarkMasking(b *testing.B) {
 	for b.Loop() {
 		s.Write(log)
 	}
+}
+
+func TestManyLongSecretsTakeNoMoreMemoryThanTheyAreLong(t *testing.T) {
+	var secrets [][]byte
+	plain := 0
+	for i := range 20 {
+		secret := make([]byte, 4096)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(secret) // never fails
+		secrets = append(secrets, secret)
+		plain += len(secret)
+	}
+	secrets = append(secrets, []byte("short & sweet"))
+	words := Words(secrets)
+	require.LessOrEqual(t, lengthOf(words), budget+2*plain, "plain ones are there with the space around them, and without")
+	stream := New(words).Stream(State{})
+	masked := stream.Write(slices.Concat(secrets[19], []byte(" short%20%26%20sweet")))
+	require.NotContains(t, string(masked)+string(stream.End()), "short")
+	require.Empty(t, strings.Trim(string(masked[:4096]), "*"))
+}
+
+func TestWhatIsNoTextHasNoFormsOfText(t *testing.T) {
+	binary := bytes.Repeat([]byte{0xff, 0x00, 0x81}, 1000)
+	require.Less(t, lengthOf(Forms(binary)), 12*len(binary))
 }

@@ -22,7 +22,7 @@ func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 		n += copy(into[n:min(int64(len(into)), written-from)], slots)
 	}
 	barrier()
-	if floor = h.floor.Load(); floor > from {
+	if floor = min(h.floor.Load(), written); floor > from {
 		return 0, floor
 	}
 	return n, from

@@ -133,13 +133,14 @@ func TestAReaderThatIsOvertakenNeverGetsBytesOfAnotherPlace(t *testing.T) {
 func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	w, r, fd := open(t)
 	require.Equal(t, Progress{}, r.Progress(Stdout))
+	w.Write(Stdout, []byte("ab"))
 	for at := range int64(3) {
-		r.Note(Stdout, Progress{At: at, MaskedUntil: at + 1, AfterGap: 1, Dropped: 3})
+		r.Note(Stdout, Progress{At: at, MaskedUntil: at + 1, AfterGap: 1, Dropped: at})
 	}
 	next, err := Open(fd)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(next.memory)) }()
-	want := Progress{At: 2, MaskedUntil: 3, AfterGap: 1, Dropped: 3}
+	want := Progress{At: 2, MaskedUntil: 3, AfterGap: 1, Dropped: 2}
 	require.Equal(t, want, next.Reader().Progress(Stdout))
 	require.Equal(t, Progress{}, next.Reader().Progress(Stderr))
 	done, closed := w.Done(Stdout)
@@ -148,7 +149,45 @@ func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	r.Close(Stdout)
 	require.True(t, next.Reader().Closed(Stdout))
 	_, closed = w.Done(Stdout)
+	require.False(t, closed, "it has not ended")
+	w.End(Stdout)
+	_, closed = w.Done(Stdout)
 	require.True(t, closed)
+}
+
+func TestTheWriterBelievesNoProgressThatCannotBe(t *testing.T) {
+	w, r, _ := open(t)
+	w.Write(Stdout, []byte("0123456789"))
+	w.End(Stdout)
+	r.Close(Stdout)
+	for _, test := range []struct{ said, want Progress }{
+		{Progress{At: -5, Dropped: -7}, Progress{}},
+		{Progress{At: 1 << 62, Dropped: 1 << 61}, Progress{At: 10, Dropped: 10}},
+		{Progress{At: 4, Dropped: 5}, Progress{At: 4, Dropped: 4}},
+	} {
+		r.Note(Stdout, test.said)
+		got, closed := w.Done(Stdout)
+		require.Equal(t, test.want, got)
+		require.Equal(t, got.At == 10, closed, "not before all is there")
+	}
+}
+
+func TestPacketsAreReadWhole(t *testing.T) {
+	w, r, _ := open(t)
+	var ends [2]int
+	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_DIRECT))
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	for at := int64(0); at < 2*Capacity; at += 1000 { // which doesn't divide the capacity
+		_, err := unix.Write(ends[1], pattern(at, 1000))
+		require.NoError(t, err)
+		n, err := w.ReadFrom(Stdout, ends[0])
+		require.NoError(t, err)
+		require.Equal(t, 1000, n)
+		into := make([]byte, 2000)
+		n, _ = r.Read(Stdout, at, into)
+		require.Equal(t, pattern(at, 1000), into[:n])
+	}
 }
 
 func TestAFailureIsTold(t *testing.T) {

@@ -10,8 +10,9 @@ import "golang.org/x/sys/unix"
 // A Writer is the supervisor's side.
 type Writer struct {
 	*Ring
-	// What was written, which nobody else can change.
-	at [len(Streams)]int64
+	// What was written, and what has ended, which nobody else can change.
+	at    [len(Streams)]int64
+	ended [len(Streams)]bool
 }
 
 // Writer returns the writer of memory that was just created.
@@ -28,10 +29,9 @@ func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
 	if err != nil || available == 0 {
 		return 0, err
 	}
-	slots := w.slots(s, w.at[s])
-	slots = slots[:min(available, len(slots), maxRead)]
-	w.makeRoom(s, len(slots))
-	n, err := unix.Read(pipe, slots)
+	available = min(available, maxRead)
+	w.makeRoom(s, available)
+	n, err := unix.Readv(pipe, w.pieces(s, available))
 	if err == unix.EAGAIN { // somebody else has read it
 		return 0, nil
 	}
@@ -40,6 +40,16 @@ func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
 	}
 	w.advance(s, n)
 	return n, nil
+}
+
+// pieces are where the next bytes of a stream go. All at once, because a pipe may be
+// one of packets (O_DIRECT), of which the kernel throws away what isn't read.
+func (w *Writer) pieces(s Stream, count int) [][]byte {
+	first := w.slots(s, w.at[s])
+	if count <= len(first) {
+		return [][]byte{first[:count]}
+	}
+	return [][]byte{first, w.slots(s, 0)[:count-len(first)]}
 }
 
 // Write adds bytes of ours.
@@ -77,7 +87,10 @@ func (w *Writer) Last(s Stream, from int64, most int) []byte {
 }
 
 // End says that no more comes of a stream.
-func (w *Writer) End(s Stream) { w.streams[s].ended.Store(1) }
+func (w *Writer) End(s Stream) {
+	w.ended[s] = true
+	w.streams[s].ended.Store(1)
+}
 
 // ReaderWaits reports whether the reader has to be woken now, and takes for granted
 // that it will be.
@@ -87,17 +100,20 @@ func (w *Writer) ReaderWaits() bool {
 	}
 	for _, s := range Streams {
 		h := &w.streams[s]
-		if w.at[s] >= h.wakeAt.Load() || h.ended.Load() != 0 {
+		if w.at[s] >= h.wakeAt.Load() || w.ended[s] {
 			return w.sleeping.Swap(0) != 0
 		}
 	}
 	return false
 }
 
-// Done says how far the reader says that it has come, and whether the service knows
-// the end of the stream.
-func (w *Writer) Done(s Stream) (Progress, bool) {
-	return w.streams[s].progress(), w.streams[s].closed.Load() != 0
+// Done says how far the reader says that it has come, as far as that can be, and
+// whether the service knows the end of the stream.
+func (w *Writer) Done(s Stream) (p Progress, closed bool) {
+	p = w.streams[s].progress()
+	p.At = min(max(p.At, 0), w.at[s])
+	p.Dropped = min(max(p.Dropped, 0), p.At)
+	return p, w.ended[s] && p.At == w.at[s] && w.streams[s].closed.Load() != 0
 }
 
 // Failure is what the reader has said last of what it can't do, "" if it can.

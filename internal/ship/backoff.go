@@ -18,6 +18,8 @@ const (
 	// Between tries, pauses double from the shortest to the longest.
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 10 * time.Second
+	// lastPause is the longest pause when nothing more will come.
+	lastPause = time.Second
 	// longestAsked is the longest pause that the service can ask for.
 	longestAsked = time.Minute
 )

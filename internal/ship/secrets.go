@@ -6,10 +6,12 @@
 package ship
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/mask"
@@ -18,8 +20,10 @@ import (
 const (
 	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
 	maxSecret = 1 << 20
-	// maxFiles is how many files of a directory are read.
+	// maxFiles is how many files of a directory are read, those counted that are
+	// directories, and maxDepth how deep they may be.
 	maxFiles = 1000
+	maxDepth = 8
 	// renewal is how often files are looked at.
 	renewal = time.Second
 )
@@ -55,11 +59,11 @@ func (s *secrets) read() bool {
 		}
 	}
 	if more {
-		var forms [][]byte
+		values := make([][]byte, 0, len(s.known))
 		for value := range s.known {
-			forms = append(forms, mask.Forms([]byte(value))...)
+			values = append(values, []byte(value))
 		}
-		s.masker = mask.New(forms)
+		s.masker = mask.New(mask.Words(values))
 	}
 	return more
 }
@@ -73,19 +77,21 @@ func (s *secrets) renew() bool {
 	return s.stampNow() != s.stamp && s.read()
 }
 
-// stampNow changes when files do: the kubelet puts another link in the place of
-// the one before, and others write to the file.
+// stampNow changes when files do: the kubelet has links lead to other files, and
+// others write to the file, or put another one in its place.
 func (s *secrets) stampNow() string {
-	var stamp strings.Builder
+	var stamp []byte
 	for _, path := range s.sources.paths {
-		for _, name := range []string{path, filepath.Join(path, "..data")} {
-			if info, err := os.Lstat(name); err == nil {
-				stamp.WriteString(info.ModTime().Format(time.RFC3339Nano))
+		for _, name := range filesIn(path) {
+			if info, err := os.Stat(name); err == nil {
+				stamp = fmt.Appendf(stamp, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
+				if stat, is := info.Sys().(*syscall.Stat_t); is {
+					stamp = fmt.Appendf(stamp, "%d ", stat.Ino)
+				}
 			}
-			stamp.WriteByte(',')
 		}
 	}
-	return stamp.String()
+	return string(stamp)
 }
 
 func (s *secrets) values() (values []string) {
@@ -107,18 +113,27 @@ func (s *secrets) values() (values []string) {
 	return values
 }
 
-// filesIn are the files of a directory, or the file itself.
+// filesIn are the files of a directory and of those in it, or the file itself.
 func filesIn(path string) (names []string) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return []string{path}
-	}
-	for _, entry := range entries[:min(len(entries), maxFiles)] {
-		// The kubelet's own, of which the others are links.
-		if !strings.HasPrefix(entry.Name(), "..") {
-			names = append(names, filepath.Join(path, entry.Name()))
+	left := maxFiles
+	var add func(path string, depth int)
+	add = func(path string, depth int) {
+		if left--; left < 0 {
+			return
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			names = append(names, path)
+			return
+		}
+		for _, entry := range entries {
+			// The kubelet's own begin with two dots. Others are links to what is in them.
+			if depth > 0 && !strings.HasPrefix(entry.Name(), "..") {
+				add(filepath.Join(path, entry.Name()), depth-1)
+			}
 		}
 	}
+	add(path, maxDepth)
 	return names
 }
 

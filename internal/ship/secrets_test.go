@@ -68,6 +68,36 @@ func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
 }
 
+func TestASecretThatIsNamedByItsFileIsReadAgain(t *testing.T) {
+	directory, change := volume(t)
+	change("..1", map[string]string{"token": "the first token"})
+	plain := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(plain, "key"), []byte("the first key"), 0o600))
+	s := &secrets{sources: secretSources{paths: []string{filepath.Join(directory, "token"), plain}}}
+	require.True(t, s.read())
+	for _, step := range []func(){
+		func() { change("..2", map[string]string{"token": "another token"}) },
+		func() { require.NoError(t, os.WriteFile(filepath.Join(plain, "key"), []byte("another key"), 0o600)) },
+	} {
+		step()
+		s.looked = time.Time{}
+		require.True(t, s.renew())
+	}
+	require.Equal(t, "*************** ************* ************* ***********", masked(s, "the first token another token the first key another key"))
+}
+
+func TestSecretsInDirectoriesOfAVolumeAreRead(t *testing.T) {
+	directory := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(directory, "..1", "certs", "deep"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(directory, "..1", "certs", "deep", "key"), []byte("open sesame"), 0o600))
+	require.NoError(t, os.Symlink("..1", filepath.Join(directory, "..data")))
+	require.NoError(t, os.Symlink("..data/certs", filepath.Join(directory, "certs")))
+	require.NoError(t, os.Symlink(".", filepath.Join(directory, "itself"))) // for ever
+	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	require.True(t, s.read())
+	require.Equal(t, "***********", masked(s, "open sesame"))
+}
+
 func TestWhatIsNoFileIsNoSecretAndHoldsNobodyUp(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))

@@ -44,8 +44,12 @@ type sender struct {
 	lost    int64 // how much was marked before
 	ended   bool
 
-	hasSent  bool
 	complete bool
+
+	backoff backoff
+	next    time.Time // not to try before
+	failing bool
+	hurried bool // tried at once when it was known that nothing more will come
 }
 
 func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
@@ -56,13 +60,14 @@ func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *s
 	}
 }
 
-// takeUp begins where the last progress was noted.
+// takeUp begins where the last progress was noted: what was masked since, with other
+// secrets, isn't sent.
 func (s *sender) takeUp() {
 	p := s.ring.Progress(s.stream)
 	at := max(p.At, 0)
 	s.masked = s.masker.Stream(mask.State{At: at, MaskedUntil: p.MaskedUntil, AfterGap: p.AfterGap != 0})
 	s.using = s.masker
-	s.read, s.from = at, at
+	s.read, s.from, s.out, s.dropped, s.ended = at, at, s.out[:0], 0, false
 }
 
 // advance does what is to be done next, and returns how long there is nothing more
@@ -71,8 +76,11 @@ func (s *sender) advance(now time.Time) (time.Duration, error) {
 	if s.complete {
 		return forever, nil
 	}
-	if s.masked == nil || s.using != s.masker && s.isClean() {
+	if s.masked == nil || s.using != s.masker {
 		s.takeUp()
+	}
+	if left := s.next.Sub(now); left > 0 {
+		return left, nil
 	}
 	s.fill(now)
 	switch {
@@ -87,13 +95,20 @@ func (s *sender) advance(now time.Time) (time.Duration, error) {
 	return 0, s.send()
 }
 
-// isClean reports whether all that was read and isn't held back is sent.
-func (s *sender) isClean() bool { return len(s.out) == 0 && s.dropped == 0 && !s.ended }
+// failed has the sender try again later.
+func (s *sender) failed(err error, now time.Time) {
+	s.failing = true
+	pause := s.backoff.after(err)
+	if _, asked := errors.AsType[*again](err); s.ended && !asked {
+		pause = min(pause, lastPause) // the container waits for it
+	}
+	s.next = now.Add(pause)
+}
 
 // wakeAt is how much has to be printed for this sender to have something to do
 // before the time is up.
-func (s *sender) wakeAt() int64 {
-	if s.complete {
+func (s *sender) wakeAt(now time.Time) int64 {
+	if s.complete || s.ended || s.next.After(now) {
 		return 1 << 62
 	}
 	if len(s.out) > 0 {
@@ -147,7 +162,8 @@ func (s *sender) send() error {
 	if err != nil {
 		return err
 	}
-	s.hasSent = true
+	s.failing = false
+	s.backoff.reset()
 	if s.complete = s.ended; s.complete {
 		s.ring.Close(s.stream)
 	}

@@ -16,12 +16,15 @@
 package ship
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -76,7 +79,7 @@ func Main(args []string) int {
 	}
 	leaveMemoryToOthers()
 	if err := run(o, memory.Reader()); err != nil {
-		fmt.Fprintf(os.Stderr, "entrypointer: sending logs: %v\n", err)
+		memory.Reader().SetFailure(printable(err.Error()))
 		return 1
 	}
 	return 0
@@ -116,7 +119,6 @@ type shipper struct {
 	client  *client
 	secrets *secrets
 	senders []*sender
-	backoff backoff
 }
 
 func (s *shipper) complete() bool {
@@ -142,20 +144,43 @@ func (s *shipper) renewSecrets() {
 func (s *shipper) send() time.Duration {
 	pause := forever
 	for _, sender := range s.senders {
-		wait, err := sender.advance(time.Now())
+		now := time.Now()
+		wait, err := sender.advance(now)
 		if err != nil {
-			s.ring.SetFailure(err.Error())
-			time.Sleep(s.backoff.after(err)) // what is asked of one is meant for all
-			return 0
-		}
-		if sender.hasSent {
-			sender.hasSent = false
-			s.backoff.reset()
-			s.ring.SetFailure("")
+			sender.failed(err, now)
+			s.heed(err, now)
+			s.ring.SetFailure(printable(err.Error()))
+			wait = time.Until(sender.next)
 		}
 		pause = min(pause, wait)
 	}
+	if !slices.ContainsFunc(s.senders, func(sender *sender) bool { return sender.failing }) {
+		s.ring.SetFailure("")
+	}
 	return pause
+}
+
+// heed has all senders wait as long as the service has asked one of them to.
+func (s *shipper) heed(err error, now time.Time) {
+	asked, is := errors.AsType[*again](err)
+	if !is || asked.after == 0 {
+		return
+	}
+	for _, sender := range s.senders {
+		if until := now.Add(asked.after); sender.next.Before(until) {
+			sender.next = until
+		}
+	}
+}
+
+// printable is a text of one line: what a service answers may be anything.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // forever is the pause of one who has nothing to do until it is woken.
@@ -164,18 +189,31 @@ const forever = time.Hour
 // wait returns when the time is up, or when the supervisor has woken us.
 func (s *shipper) wait(pause time.Duration) {
 	for _, sender := range s.senders {
-		s.ring.WakeAt(sender.stream, sender.wakeAt())
+		s.ring.WakeAt(sender.stream, sender.wakeAt(time.Now()))
 	}
 	s.ring.Sleep()
 	defer s.ring.Awake()
-	for _, sender := range s.senders {
-		if written, ended := s.ring.Written(sender.stream); written >= sender.wakeAt() || ended && !sender.complete {
-			return
-		}
+	if s.hasNews() {
+		return
 	}
 	fds := []unix.PollFd{{Fd: wakeFD, Events: unix.POLLIN}}
 	if n, _ := unix.Poll(fds, int(max(pause.Milliseconds(), 1))); n > 0 {
 		var count [8]byte
 		_, _ = unix.Read(wakeFD, count[:])
 	}
+	s.hasNews()
+}
+
+// hasNews reports whether there is something to do that there wasn't before. That
+// nothing more will come of a stream is: what is left is tried at once then.
+func (s *shipper) hasNews() (news bool) {
+	for _, sender := range s.senders {
+		written, ended := s.ring.Written(sender.stream)
+		if ended && !sender.hurried {
+			sender.hurried, sender.next = true, time.Time{}
+			news = true
+		}
+		news = news || written >= sender.wakeAt(time.Now())
+	}
+	return news
 }

@@ -54,7 +54,7 @@ func (s *supervision) hold(argv, env []string, shared bool) error {
 	turn := s.waiter.Look()
 	if turn == await.Waiting {
 		s.killsBefore = s.countOOMKills()
-		p, err := s.start(argv, env, inherited, childAttr(terminal{}))
+		p, err := s.start(argv, env, s.stdio(0), childAttr(terminal{}))
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (s *supervision) runHooks(env []string) error {
 }
 
 func (s *supervision) runHook(argv, env []string, null int) *failure {
-	hook, err := s.start(argv, env, []uintptr{uintptr(null), 1, 2}, childAttr(terminal{}))
+	hook, err := s.start(argv, env, s.stdio(uintptr(null)), childAttr(terminal{}))
 	if err != nil {
 		return asFailure(err)
 	}

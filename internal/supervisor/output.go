@@ -25,6 +25,8 @@ type Output interface {
 	// Open puts other descriptors in the place of 1 and 2. Without, the command
 	// prints to where we did; the error says why.
 	Open(start Starter) error
+	// Files are the command's stdout and stderr.
+	Files() (stdout, stderr uintptr)
 	// Poll adds the descriptors that Take wants to be called for.
 	Poll(fds []unix.PollFd) []unix.PollFd
 	// Take does what there is to do without waiting, and returns when to be called
@@ -34,9 +36,11 @@ type Output interface {
 	Say(line []byte)
 	// End is called when the command has ended. What comes after it isn't taken.
 	End()
-	// Delivered reports whether all that was taken has come to where it goes, and
-	// how long after the end to wait for that.
-	Delivered() (all bool, patience time.Duration)
+	// Delivered reports whether all that was taken has come to where it goes.
+	Delivered() bool
+	// Patience is how long to wait for that after the end, and how much time there is
+	// for all of it after a SIGTERM, 0 if that isn't known.
+	Patience() (afterEnd, afterTerm time.Duration)
 	// Close is called last. It returns what wasn't delivered, and why, or "".
 	Close() string
 	// News reports whether Status says another thing than the last time.
@@ -113,6 +117,7 @@ func (s *supervision) sleep(pause time.Duration) {
 		sleep(pause, nil)
 		return
 	}
+	s.noteTerm()
 	pause = min(pause, s.output.Take())
 	if s.phase != "" && s.output.News() {
 		s.report(s.phase)
@@ -120,18 +125,42 @@ func (s *supervision) sleep(pause time.Duration) {
 	sleep(pause, s.output.Poll(nil))
 }
 
+// stdio are the first descriptors of what we start in the container.
+func (s *supervision) stdio(stdin uintptr) []uintptr {
+	stdout, stderr := uintptr(1), uintptr(2)
+	if s.output != nil {
+		stdout, stderr = s.output.Files()
+	}
+	return []uintptr{stdin, stdout, stderr}
+}
+
+// noteTerm takes note of when we were first told to end.
+func (s *supervision) noteTerm() {
+	if s.termCame.IsZero() && hasCome(syscall.SIGTERM) {
+		s.termCame = time.Now()
+	}
+}
+
+// killMargin is how long before the kubelet kills us we end.
+const killMargin = 2 * time.Second
+
 // deliver waits until what the command has printed is where it goes, as long as the
-// output has patience.
+// output has patience, and as the pod's grace period lets us.
 func (s *supervision) deliver() {
 	if s.output == nil {
 		return
 	}
 	s.output.End()
-	began := time.Now()
+	afterEnd, afterTerm := s.output.Patience()
+	deadline := time.Now().Add(afterEnd)
 	_ = s.until(func() time.Duration {
-		all, patience := s.output.Delivered()
-		left := patience - time.Since(began)
-		if all || left <= 0 {
+		s.noteTerm()
+		last := deadline
+		if kill := s.termCame.Add(afterTerm - killMargin); !s.termCame.IsZero() && afterTerm > 0 && kill.Before(last) {
+			last = kill
+		}
+		left := time.Until(last)
+		if s.output.Delivered() || left <= 0 {
 			return done
 		}
 		return left

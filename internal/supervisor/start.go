@@ -19,13 +19,9 @@ import (
 // containerd and Docker put into a container that has none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// inherited are our stdin, stdout and stderr. Descriptors from 3 on need no
-// mention: the kernel hands on what is not close-on-exec, and all that the Go
-// runtime and this package open is.
-var inherited = []uintptr{0, 1, 2}
-
 // start runs argv as a child, with these descriptors as its first, and returns
-// its process ID. ForkExec also undoes what the runtime has done to the process:
+// its process ID. Those from 3 on need no mention: the kernel hands on what is not
+// close-on-exec, and all that the Go runtime and this package open is. ForkExec also undoes what the runtime has done to the process:
 // the raised limit of open files, and the signal mask.
 func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid int, err error) {
 	err = search(argv[0], env, func(path string) error {

@@ -63,6 +63,7 @@ type supervision struct {
 	publisher
 	waiter     *await.Waiter
 	output     Output     // nil if it goes where ours does
+	termCame   time.Time  // the first SIGTERM, if there is an output
 	children   []*process // that we have started
 	held       held
 	passedOver bool     // its turn won't come; the command knows, and only says so
@@ -139,7 +140,7 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	if command == nil {
 		s.killsBefore = s.countOOMKills()
 		var err error
-		if command, err = s.start(argv, env, inherited, childAttr(s.term)); err != nil {
+		if command, err = s.start(argv, env, s.stdio(0), childAttr(s.term)); err != nil {
 			s.started = time.Time{}
 			return nil, err
 		}

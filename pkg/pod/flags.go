@@ -44,6 +44,7 @@ const (
 	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="
 	logsFlushFlag     = "-logs-flush="
+	logsGraceFlag     = "-logs-grace="
 	maskEnvFlag       = "-mask-env="
 	maskFilesFlag     = "-mask-files="
 )

@@ -6,6 +6,7 @@ package pod
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 	return func() []string {
 		flags := []string{
 			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
-			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(),
+			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(), logsGraceFlag + grace(w.pod).String(),
 		}
 		for _, name := range secretVariables(c) {
 			flags = append(flags, maskEnvFlag+escape(name))
@@ -99,14 +100,19 @@ func (w *wrapping) whyNotSent(c corev1.Container) string {
 	return ""
 }
 
+// grace is the time from SIGTERM to SIGKILL.
+func grace(pod *corev1.Pod) time.Duration {
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if said := pod.Spec.TerminationGracePeriodSeconds; said != nil {
+		seconds = min(max(*said, 0), math.MaxInt32)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
 // flush is how long the end may wait: what is left of the pod's grace period has
 // to do for the kubelet as well.
 func flush(pod *corev1.Pod) time.Duration {
-	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	if said := pod.Spec.TerminationGracePeriodSeconds; said != nil {
-		grace = min(max(*said, 0), int64(longestFlush/time.Second)+2)
-	}
-	whole := time.Duration(grace) * time.Second
+	whole := grace(pod)
 	return min(max(whole-2*time.Second, whole/2), longestFlush)
 }
 

@@ -163,7 +163,7 @@ func TestAServiceThatIsDownDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
 		}, "429 Too Many Requests: come again"},
 		{"never answers", "", neverAnswer, "it has taken no more within 1s"},
 		{"isn't there", "-logs-to=https://127.0.0.1:1", nil, "connection refused"},
-		{"is nowhere", "-logs-to=nowhere", nil, "the shipper has ended, with exit code 1"},
+		{"is nowhere", "-logs-to=nowhere", nil, `"nowhere" isn't https:// and a host`},
 		{"knows no such pod", "-logs-token=/dev/null", nil, "401 Unauthorized"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
 
 func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	s := serve(t)
-	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 3000 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
+	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 1500 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
 	wait := s.start(cmd)
 	stop := make(chan struct{})
 	killed := make(chan int)
@@ -232,7 +232,7 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	count := <-killed
 	require.GreaterOrEqual(t, count, 3)
 	var want strings.Builder
-	for i := range 3000 {
+	for i := range 1500 {
 		fmt.Fprintf(&want, "line %d\n", i)
 	}
 	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"), "after %d were killed", count)

@@ -1,0 +1,145 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// unavailable answers 503 until a time.
+func unavailable(until time.Time) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		if time.Now().After(until) {
+			return false
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+}
+
+// A command's last words may fill what is left of the ring, and its pipe, which it may
+// have made larger. Where the supervisor gets no processor, it finds them all there.
+func TestTheLastWordsOfACommandThatIsKilledAreThere(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3, which makes pipes larger")
+	}
+	s := serve(t)
+	got := s.run(s.command("--", python, "-c", `
+import fcntl, os, signal, time
+fcntl.fcntl(1, 1031, 1 << 20) # F_SETPIPE_SZ
+os.write(1, b"x" * ((1 << 20) - 1000))
+time.sleep(0.5) # until that is in the ring
+os.kill(os.getppid(), signal.SIGSTOP)
+os.write(1, b"y" * 600000)
+os.system("(sleep 0.3; kill -CONT %d) &" % os.getppid())
+os.kill(os.getpid(), signal.SIGKILL)
+`))
+	require.Equal(t, 128+int(syscall.SIGKILL), got.code)
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Len(t, have.data, (1<<20)-1000+600000)
+	require.Equal(t, have.dropped, int64(bytes.Count(have.data, []byte{0})))
+	require.Zero(t, have.missing)
+	require.Equal(t, 600000, bytes.Count(have.data, []byte("y")))
+}
+
+// The runtime of Go prints what the environment asks for to descriptor 2.
+func TestWhatGoPrintsByTheTenantsWishHoldsNobodyUp(t *testing.T) {
+	s := serve(t)
+	cmd := s.command("-logs-flush=1s", "--", "sh", "-c", "timeout 3 yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >&2; exit 7")
+	cmd.Env = append(os.Environ(), "GODEBUG=schedtrace=10,gctrace=1")
+	got := s.run(cmd)
+	require.Equal(t, 7, got.code)
+	require.Less(t, got.took, 10*time.Second)
+}
+
+func TestTheEndOfTheFlushIsBeforeTheKubeletsPatienceEnds(t *testing.T) {
+	s := serve(t)
+	s.meet(unavailable(time.Now().Add(time.Hour)))
+	cmd := s.command("-logs-flush=10s", "-logs-grace=4s", "--", "sh", "-c", "echo started; trap 'sleep 1; exit 0' TERM; while true; do sleep 0.05; done")
+	wait := s.start(cmd)
+	time.Sleep(500 * time.Millisecond)
+	told := time.Now()
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, wait().code)
+	require.Less(t, time.Since(told), 3500*time.Millisecond)
+	require.Greater(t, time.Since(told), 1900*time.Millisecond, "it waits for the service for a second")
+}
+
+func TestAServiceThatIsBackDuringTheFlushGetsAll(t *testing.T) {
+	s := serve(t)
+	// The pause between tries is eight seconds by then.
+	s.meet(unavailable(time.Now().Add(9 * time.Second)))
+	got := s.run(s.command("-logs-flush=4s", "--", "sh", "-c", "echo first; sleep 9; echo last"))
+	require.Zero(t, got.code)
+	require.Empty(t, got.stderr)
+	require.Equal(t, stream{data: []byte("first\nlast\n"), complete: true}, s.stream("stdout"))
+}
+
+func TestWhatIsRefusedOfOneStreamKeepsTheOtherFromNothing(t *testing.T) {
+	s := serve(t)
+	var asked atomic.Int64
+	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/logs" || asked.Add(1)%2 == 0 {
+			return false
+		}
+		w.WriteHeader(http.StatusBadRequest) // to one of the two that makes a stream
+		return true
+	})
+	got := s.run(s.command("-logs-flush=3s", "--", "sh", "-c", "echo out; echo err >&2"))
+	require.Zero(t, got.code)
+	require.True(t, s.id("stdout") != "" || s.id("stderr") != "")
+}
+
+func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
+	s := serve(t)
+	s.meet(unavailable(time.Now().Add(4 * time.Second)))
+	secret := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
+	got := s.run(s.command("-mask-files="+secret, "--", "sh", "-c",
+		"echo open sesame; sleep 1; printf 'open barley' > "+secret+"; sleep 1.5; echo open barley; sleep 3"))
+	require.Zero(t, got.code)
+	require.Equal(t, "***********\n***********\n", string(s.stream("stdout").data))
+}
+
+// The command has our rights, so it can write into the ring.
+func TestACommandThatScribblesIntoTheRingHarmsOnlyItsLog(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3, which scribbles")
+	}
+	for name, value := range map[string]string{"ones": "0x01", "all bits": "0xff", "zeros": "0x00"} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			got := s.run(s.command("-logs-flush=2s", "--", python, "-c", strings.ReplaceAll(`
+import os, sys, time
+sys.stdout.write("before\n"); sys.stdout.flush(); time.sleep(0.6)
+for fd in os.listdir("/proc/%d/fd" % os.getppid()):
+    path = "/proc/%d/fd/%s" % (os.getppid(), fd)
+    if "entrypointer-logs" in os.readlink(path):
+        ring = os.open(path, os.O_RDWR)
+        os.pwrite(ring, bytes([VALUE]) * 4000, 8)
+        try: os.ftruncate(ring, 0); sys.exit(9)
+        except PermissionError: pass
+time.sleep(0.6); sys.stdout.write("after\n"); sys.exit(5)
+`, "VALUE", value)))
+			require.Equal(t, 5, got.code, got.stderr)
+			require.Less(t, got.took, 10*time.Second)
+		})
+	}
+}
