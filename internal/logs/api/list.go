@@ -21,12 +21,12 @@ type listed struct {
 }
 
 // list answers GET /logs.
-func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
-	user, err := s.reader(r)
+func (s reading) list(w http.ResponseWriter, r *http.Request) error {
+	user, err := s.user(r)
 	if err != nil {
 		return err
 	}
-	namespace, pod := r.URL.Query().Get("namespace"), r.URL.Query().Get("pod")
+	namespace, pod := namespaceOf(r), r.URL.Query().Get("pod")
 	if err := streams.CheckPod(namespace, pod); err != nil {
 		return err
 	}
