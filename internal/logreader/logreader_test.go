@@ -176,6 +176,32 @@ func TestContainersComeInTheOrderOfTheirStartsEachWithItsName(t *testing.T) {
 	require.Equal(t, "\x1b[36m[pod/p/a] \x1b[0msecond\n", text)
 }
 
+func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for i, pod := range []string{"build-pod", "test-pod", "other"} {
+		source := streams.Source{Namespace: "tenant", Pod: pod, PodUID: pod, Container: "step-run", Start: fmt.Sprint(i), Name: "stdout"}
+		if pod != "other" {
+			source.Labels = map[string]string{"tekton.dev/pipelineRun": "release", "serving.knative.dev/service": "hello", "tekton.dev/taskRun": "release-" + pod}
+		}
+		id, err := c.store.Create(t.Context(), source)
+		require.NoError(t, err)
+		require.NoError(t, c.store.Write(t.Context(), id, 0, []byte("of "+pod+"\n")))
+	}
+	for target, want := range map[string]string{
+		"pipelinerun/release":       "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n",
+		"ksvc/hello":                "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n",
+		"tr/release-build-pod":      "of build-pod\n",
+		"TaskRun/release-build-pod": "of build-pod\n",
+	} {
+		text, err := c.printed(target, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, text, target)
+	}
+	_, err := c.printed("revision/hello", nil)
+	require.ErrorContains(t, err, "no logs of revision/hello")
+}
+
 func TestTheLastLinesAreFoundFromTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

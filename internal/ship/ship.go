@@ -38,6 +38,7 @@ const (
 type options struct {
 	address, token, container, start string
 	authorities                      list
+	labels                           labels
 	secrets                          secretSources
 }
 
@@ -51,6 +52,23 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
+// labels is a flag that may be repeated, with KEY=VALUE.
+type labels map[string]string
+
+func (l *labels) String() string { return fmt.Sprint(map[string]string(*l)) }
+
+func (l *labels) Set(s string) error {
+	key, value, both := strings.Cut(s, "=")
+	if !both {
+		return fmt.Errorf("%.100q isn't KEY=VALUE", s)
+	}
+	if *l == nil {
+		*l = labels{}
+	}
+	(*l)[key] = value
+	return nil
+}
+
 func parse(args []string) (*options, error) {
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -58,6 +76,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.token, "logs-token", "", "")
 	flags.StringVar(&o.container, "logs-container", "", "")
 	flags.StringVar(&o.start, "start", "", "")
+	flags.Var(&o.labels, "logs-label", "")
 	flags.Var(&o.authorities, "logs-ca", "")
 	flags.Var((*list)(&o.secrets.variables), "mask-env", "")
 	flags.Var((*list)(&o.secrets.paths), "mask-files", "")

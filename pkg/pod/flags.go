@@ -43,6 +43,7 @@ const (
 	logsCAFlag        = "-logs-ca="
 	logsTokenFlag     = "-logs-token="
 	logsContainerFlag = "-logs-container="
+	logsLabelFlag     = "-logs-label="
 	logsFlushFlag     = "-logs-flush="
 	maskEnvFlag       = "-mask-env="
 	maskFilesFlag     = "-mask-files="

@@ -270,7 +270,10 @@ func TestTheCommandNeverWaitsForTheService(t *testing.T) {
 func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
 	s := serve(t)
 	asks := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"},
+			Labels:      map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a", "app": "web"},
+		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD"},
 			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
@@ -296,6 +299,7 @@ func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
 		"-mode=exec":      `parsing "-mode=exec": not together with -logs`,
 		"-logs=everyone":  `parsing "-logs=everyone": use stream or tee`,
 		"-logs-flush=now": `parsing "-logs-flush=now": no duration`,
+		"-logs-label=":    `parsing "-logs-label=": it needs a value`,
 		"-mask-env=":      `parsing "-mask-env=": it needs a value`,
 	} {
 		got := s.run(s.command(flag, "--", "true"))

@@ -47,7 +47,8 @@ type Authenticator interface {
 	Writer(ctx context.Context, token string) (Pod, error)
 	// Reader is whose token this is, or ErrUnauthenticated.
 	Reader(ctx context.Context, token string) (User, error)
-	// MayRead returns nil if somebody may read the logs of a pod, or ErrForbidden.
+	// MayRead returns nil if somebody may read the logs of a pod, or of all pods of
+	// the namespace if the pod is "", or ErrForbidden.
 	MayRead(ctx context.Context, user User, namespace, pod string) error
 }
 
@@ -196,7 +197,7 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
-	case errors.Is(err, streams.ErrNoPod):
+	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
