@@ -63,7 +63,7 @@ func logsCommand() *cobra.Command {
 	flags.StringVar(&s.stream, "stream", "", "print stdout or stderr only")
 	flags.BoolVarP(&s.follow, "follow", "f", false, "go on with what comes")
 	flags.IntVar(&s.tail, "tail", -1, "begin with so many of the last lines of each stream; -1 is all")
-	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default where there are several)")
+	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default where there are several, and with -f for all but pods)")
 	flags.StringVar(&s.color, "color", "auto", "give each container a color: auto (on a terminal), always or never")
 	config.AddFlags(flags)
 	return command

@@ -35,6 +35,9 @@ type following struct {
 }
 
 func newFollowing(c *Client, o Options) *following {
+	if o.Printer.Prefix == nil && o.Target.kind.label != "" {
+		o.Printer.Prefix = new(true) // others may come, and lines shouldn't change
+	}
 	return &following{Client: c, Options: o, lookAgain: lookAgain, unended: unended, known: map[string]bool{}, failed: make(chan error, 1)}
 }
 
@@ -53,7 +56,9 @@ func (f *following) run(ctx context.Context) error {
 		if err != nil && (len(f.known) == 0 || isFinal(err)) {
 			return err
 		}
-		tail = -1 // what comes later is new
+		if err == nil {
+			tail = -1 // what comes later is new
+		}
 		if finished && err == nil && f.ended() {
 			return f.last()
 		}

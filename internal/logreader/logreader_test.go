@@ -198,8 +198,23 @@ func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, text, target)
 	}
+	followsFor(t, c, "revision/none", time.Second, "")
+	followsFor(t, c, "ksvc/hello", time.Second, "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n")
 	_, err := c.printed("revision/hello", nil)
 	require.ErrorContains(t, err, "no logs of revision/hello")
+}
+
+// followsFor follows what has no end, until it is interrupted.
+func followsFor(t *testing.T, c *cluster, target string, while time.Duration, want string) {
+	t.Helper()
+	parsed, err := ParseTarget(target)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	out := &safeBuffer{}
+	err = c.client.Print(ctx, Options{Target: parsed, Follow: true, Tail: -1, Printer: NewPrinter(out), Warnings: io.Discard})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(out.String(), "\n"))
 }
 
 func TestTheLastLinesAreFoundFromTheEnd(t *testing.T) {

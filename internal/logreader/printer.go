@@ -22,7 +22,7 @@ const noColor = "\x1b[0m"
 // but those longer than 64 KiB.
 type Printer struct {
 	// Prefix says whether each line begins with its pod and container; nil is where
-	// there are several.
+	// there are several, or where others may come.
 	Prefix *bool
 	// Color gives each container its own.
 	Color bool
