@@ -246,8 +246,7 @@ func TestTheLastLinesAreFoundFromTheEnd(t *testing.T) {
 	} {
 		text, err := c.printed(test.pod, func(o *Options) { o.Tail = test.lines })
 		require.NoError(t, err)
-		require.Equal(t, len(test.want), len(text), "%s %d", test.pod, test.lines)
-		require.Equal(t, test.want, text)
+		require.Equal(t, test.want, text, "%s %d", test.pod, test.lines)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -306,4 +307,23 @@ func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
 		require.Equal(t, 125, got.code)
 		require.Contains(t, got.stderr, says)
 	}
+}
+
+func TestTheLogServiceKnowsTheLabelsThatTheWebhookPassesOn(t *testing.T) {
+	asks := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"}, Labels: map[string]string{"app": "web"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
+	}
+	var want []string
+	for _, key := range streams.LabelKeys {
+		asks.Labels[key] = "x"
+		want = append(want, "-logs-label="+key+"=x")
+	}
+	injector := &pod.Injector{CopierImage: "copier", Logs: &pod.LogService{Address: "https://logs", CA: "sha256:0", Audience: "logs", CopierImage: "copier-with-logs"}}
+	injected, err := injector.Inject(t.Context(), "tenant", asks)
+	require.NoError(t, err)
+	got := slices.DeleteFunc(injected.Pod.Spec.Containers[0].Args, func(arg string) bool { return !strings.HasPrefix(arg, "-logs-label=") })
+	require.Equal(t, want, got)
 }
