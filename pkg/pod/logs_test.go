@@ -171,6 +171,7 @@ func TestWhatAPodBelongsToGoesAlongWithItsLogs(t *testing.T) {
 	} {
 		p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
 		p.Labels = map[string]string{label: "x"}
+		p.Spec.ServiceAccountName = "default"
 		args := inject(t, withLogs(), p).Pod.Spec.Containers[0].Args
 		require.Equal(t, known, slices.Contains(args, "-logs-label="+label+"=x"), label)
 	}

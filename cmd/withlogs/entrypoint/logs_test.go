@@ -314,7 +314,7 @@ func TestTheLogServiceKnowsTheLabelsThatTheWebhookPassesOn(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"}, Labels: map[string]string{"app": "web"},
 		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
+		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
 	}
 	var want []string
 	for _, key := range streams.LabelKeys {
