@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -26,7 +27,7 @@ func shipped(t *testing.T) map[string]unstructured.Unstructured {
 	t.Helper()
 	paths, err := filepath.Glob("../../config/logs/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, paths, 5)
+	require.Len(t, paths, 7)
 	objects := map[string]unstructured.Unstructured{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -52,7 +53,7 @@ func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
 	objects := shipped(t)
 	for name, o := range objects {
 		require.Equal(t, "entrypointer", o.GetLabels()["app.kubernetes.io/part-of"], name)
-		if namespace := o.GetNamespace(); namespace != "" {
+		if namespace := o.GetNamespace(); namespace != "" && name != "RoleBinding/entrypointer-logs" {
 			require.Equal(t, endpoint.Namespace, namespace, name)
 		}
 	}
@@ -85,6 +86,16 @@ func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
 			}
 		}
 	}
+	require.Equal(t, metav1.NamespaceSystem, object[rbacv1.RoleBinding](t, objects, "RoleBinding/entrypointer-logs").Namespace, "where the Role is")
+	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{apiServices.Group}, Resources: []string{apiServices.Resource}, ResourceNames: []string{apiService}, Verbs: []string{"get", "patch"}}},
+		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-logs-apiservice").Rules)
+	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{endpoint.Group}, Resources: []string{"logs", "logs/data", "logs/log"}, Verbs: []string{"get", "list"}}},
+		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-log-asking").Rules)
+	require.Contains(t, objects, "APIService/"+apiService)
+	spec := objects["APIService/"+apiService].Object["spec"].(map[string]any)
+	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(443)}, spec["service"])
+	require.Equal(t, []any{endpoint.Group, endpoint.Version}, []any{spec["group"], spec["version"]})
+	require.NotContains(t, spec, "caBundle", "which applying it again would take away")
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{endpoint.ConfigMap}, Verbs: []string{"get"}}},
 		object[rbacv1.Role](t, objects, "Role/log-service-readers").Rules)
 }

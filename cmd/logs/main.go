@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -60,11 +61,16 @@ func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settin
 		return fmt.Errorf("finding the cluster: %w; outside of one, set -kubeconfig", err)
 	}
 	config.QPS, config.Burst = questionsPerSecond, questionsAtOnce
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "entrypointer-logs"))
+	config = rest.AddUserAgent(config, "entrypointer-logs")
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a Kubernetes client: %w", err)
 	}
-	return run(ctx, logger, client, s)
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	return run(ctx, logger, clients{client, untyped.Resource(apiServices)}, s)
 }
 
 func clusterConfig(kubeconfig string) (*rest.Config, error) {

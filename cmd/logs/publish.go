@@ -13,27 +13,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
 const (
-	// repairedAfter is how long the ConfigMap is wrong if somebody changes it.
+	// repairedAfter is how long an object is wrong if somebody changes it.
 	repairedAfter = time.Minute
 	// publishLimit is what the API server may take for it.
 	publishLimit = 10 * time.Second
 )
 
-// publish leaves the endpoint where others look for it, until ctx is done. That
-// fails while the API server is away, which is no reason to stop serving.
-func publish(ctx context.Context, logger *slog.Logger, maps corev1client.ConfigMapInterface, e endpoint.Endpoint) error {
+// publish leaves something where others look for it, until ctx is done. That fails
+// while the API server is away, which is no reason to stop serving.
+func publish(ctx context.Context, logger *slog.Logger, failure string, write func(context.Context) error) error {
 	tick := time.NewTicker(repairedAfter)
 	defer tick.Stop()
 	for {
-		if err := write(ctx, maps, e); err != nil && ctx.Err() == nil {
-			logger.Error("Failed to say where the log service is", "error", err)
+		if err := write(ctx); err != nil && ctx.Err() == nil {
+			logger.Error(failure, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -62,6 +64,26 @@ func write(ctx context.Context, maps corev1client.ConfigMapInterface, e endpoint
 	}
 	if err != nil {
 		return fmt.Errorf("applying ConfigMap %q: %w", endpoint.ConfigMap, err)
+	}
+	return nil
+}
+
+// apiServices are what the API server knows those by to whom it passes requests on.
+var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+
+// apiService is the log service's.
+const apiService = endpoint.Version + "." + endpoint.Group
+
+// trust tells the API server the CA of the log service.
+func trust(ctx context.Context, services dynamic.ResourceInterface, ca []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, publishLimit)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"caBundle": ca}})
+	if err != nil {
+		return fmt.Errorf("encoding a CA: %w", err)
+	}
+	if _, err := services.Patch(ctx, apiService, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "entrypointer"}); err != nil {
+		return fmt.Errorf("setting the CA of APIService %q: %w; without it, kubectl entrypointer logs reads nothing: ko apply -f config/logs", apiService, err)
 	}
 	return nil
 }

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/authority"
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
@@ -29,8 +32,14 @@ type settings struct{ directory, listen, probes string }
 // the last answers take (lastAnswers), and some.
 const predecessor = 30 * time.Second
 
+// clients talk to the API server.
+type clients struct {
+	kubernetes.Interface
+	apiServices dynamic.ResourceInterface
+}
+
 // run serves until ctx is done.
-func run(ctx context.Context, logger *slog.Logger, client kubernetes.Interface, s settings) (err error) {
+func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	lock, err := storage.LockDirectory(ctx, s.directory, predecessor)
 	if err != nil {
 		return err
@@ -50,7 +59,7 @@ func run(ctx context.Context, logger *slog.Logger, client kubernetes.Interface, 
 		return err
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
-	service := api.New(store, identity.New(client), logger)
+	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -62,8 +71,17 @@ func run(ctx context.Context, logger *slog.Logger, client kubernetes.Interface, 
 	}
 	logger.Info("Serving logs", "listen", listener.Addr().String(), "directory", s.directory, "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveLogs(ctx, logger, listener, service, ca) })
+	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
 	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca)) })
-	group.Go(func() error { return publish(ctx, logger, client.CoreV1().ConfigMaps(endpoint.Namespace), address) })
+	group.Go(func() error {
+		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
+		return publish(ctx, logger, "Failed to say where the log service is", func(ctx context.Context) error { return write(ctx, maps, address) })
+	})
+	group.Go(func() error {
+		return publish(ctx, logger, "Failed to tell the API server how to know the log service", func(ctx context.Context) error {
+			return trust(ctx, client.apiServices, ca.PEM())
+		})
+	})
+	group.Go(func() error { return front.Keep(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
 	return group.Wait()
 }

@@ -25,7 +25,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -56,6 +58,14 @@ func cluster() *fake.Clientset {
 		return true, review, nil
 	})
 	return client
+}
+
+// withAPIService has the cluster's other client too.
+func withAPIService(client *fake.Clientset) clients {
+	service := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiService},
+	}}
+	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices)}
 }
 
 // A service is one that runs in this process.
@@ -103,7 +113,7 @@ func runs(t *testing.T, directory string) *service {
 	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &safeBuffer{}}
 	kube := cluster()
 	go func() {
-		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), kube, settings{directory, s.address, s.probes})
+		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory, s.address, s.probes})
 	}()
 	require.Eventually(t, func() bool {
 		configMap, err := kube.CoreV1().ConfigMaps(endpoint.Namespace).Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
@@ -248,7 +258,7 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := run(t.Context(), slog.New(slog.DiscardHandler), test.client, test.settings)
+			err := run(t.Context(), slog.New(slog.DiscardHandler), withAPIService(test.client), test.settings)
 			require.ErrorContains(t, err, test.says)
 		})
 	}
@@ -264,7 +274,7 @@ func TestADirectoryThatIsInUseIsLeftAlone(t *testing.T) {
 	defer func() { require.NoError(t, lock.Release()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = run(ctx, slog.New(slog.DiscardHandler), cluster(), settings{directory, "127.0.0.1:0", "127.0.0.1:0"})
+	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory, "127.0.0.1:0", "127.0.0.1:0"})
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its predecessor")
 	_, err = os.Stat(filepath.Join(directory, "key"))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -312,7 +322,9 @@ func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- publish(ctx, slog.New(slog.NewJSONHandler(logs, nil)), client.CoreV1().ConfigMaps(endpoint.Namespace), endpoint.Endpoint{})
+		ended <- publish(ctx, slog.New(slog.NewJSONHandler(logs, nil)), "Failed", func(ctx context.Context) error {
+			return write(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace), endpoint.Endpoint{})
+		})
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "connection refused") }, 5*time.Second, 10*time.Millisecond)
 	require.Contains(t, logs.String(), `applying ConfigMap \"log-service\"`)

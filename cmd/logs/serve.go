@@ -42,10 +42,14 @@ const (
 
 // serveLogs serves until ctx is done and all requests are answered. Those who
 // follow are cut, and come again to the successor.
-func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, service *api.Server, ca *authority.Authority) error {
+func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, service *api.Server, front api.FrontProxy, ca *authority.Authority) error {
+	mux := http.NewServeMux()
+	mux.Handle("/", service.Handler())
+	mux.Handle("/apis/", service.Aggregated(front))
 	server := &http.Server{
-		Handler:           service.Handler(),
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate},
+		Handler: mux,
+		// The API server has a certificate, which front verifies. Pods have none.
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,

@@ -68,6 +68,7 @@ seconds.`, Set: setDuration(&c.grace)},
 		c.shippers("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the CA that has signed its certificate."),
 		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
 		c.shippers("logs-container", "NAME", "What the log service calls this container."),
+		c.shippers("logs-label", "KEY=VALUE", "A label of the pod by which what it prints is found. May be repeated."),
 		c.shippers("mask-env", "NAME", `Write asterisks over the value of this variable. May be repeated.`),
 		c.shippers("mask-files", "PATH", `Write asterisks over the content of this file, or of the files in this
 directory. May be repeated.`),

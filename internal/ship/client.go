@@ -42,6 +42,7 @@ const (
 // A client sends requests to the log service, one at a time.
 type client struct {
 	address, token, container, start string
+	labels                           labels
 
 	http   *http.Client
 	packer *gzip.Writer
@@ -59,7 +60,7 @@ func newClient(o *options) (*client, error) {
 	}
 	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
 	return &client{
-		address: service.Address, token: o.token, container: o.container, start: o.start, packer: packer,
+		address: service.Address, token: o.token, container: o.container, start: o.start, labels: o.labels, packer: packer,
 		http: &http.Client{
 			Timeout: requestTimeout,
 			Transport: &http.Transport{
@@ -78,7 +79,11 @@ func newClient(o *options) (*client, error) {
 
 // create makes a stream, or finds it, and returns its ID.
 func (c *client) create(name string) (id string, err error) {
-	body, err := json.Marshal(map[string]string{"name": name, "container": c.container, "start": c.start})
+	declaration := map[string]any{"name": name, "container": c.container, "start": c.start}
+	if len(c.labels) > 0 {
+		declaration["labels"] = c.labels
+	}
+	body, err := json.Marshal(declaration)
 	if err != nil {
 		return "", err
 	}

@@ -40,6 +40,7 @@ const (
 // options are the shipper's flags.
 type options struct {
 	address, authority, token, container, start string
+	labels                                      labels
 	secrets                                     secretSources
 }
 
@@ -53,6 +54,23 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
+// labels is a flag that may be repeated, with KEY=VALUE.
+type labels map[string]string
+
+func (l *labels) String() string { return fmt.Sprint(map[string]string(*l)) }
+
+func (l *labels) Set(s string) error {
+	key, value, both := strings.Cut(s, "=")
+	if !both {
+		return fmt.Errorf("%.100q isn't KEY=VALUE", s)
+	}
+	if *l == nil {
+		*l = labels{}
+	}
+	(*l)[key] = value
+	return nil
+}
+
 func parse(args []string) (*options, error) {
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -61,6 +79,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.container, "logs-container", "", "")
 	flags.StringVar(&o.start, "start", "", "")
 	flags.StringVar(&o.authority, "logs-ca", "", "")
+	flags.Var(&o.labels, "logs-label", "")
 	flags.Var((*list)(&o.secrets.variables), "mask-env", "")
 	flags.Var((*list)(&o.secrets.paths), "mask-files", "")
 	return &o, flags.Parse(args[1:])

@@ -43,6 +43,7 @@ const (
 	logsCAFlag        = "-logs-ca="
 	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="
+	logsLabelFlag     = "-logs-label="
 	logsFlushFlag     = "-logs-flush="
 	logsGraceFlag     = "-logs-grace="
 	maskEnvFlag       = "-mask-env="

@@ -50,6 +50,13 @@ const (
 // longestFlush is how long the end of a container waits for the log service.
 const longestFlush = 10 * time.Second
 
+// logLabels are those by which the log service finds what a pod has printed, when
+// the pod itself is gone.
+var logLabels = []string{
+	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
+	"serving.knative.dev/service", "serving.knative.dev/revision",
+}
+
 func logsFlags(value string, c target) ([]string, error) {
 	switch {
 	case value == "off":
@@ -72,6 +79,11 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 		flags := []string{
 			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
 			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(), logsGraceFlag + grace(w.pod).String(),
+		}
+		for _, key := range logLabels {
+			if value := w.pod.Labels[key]; value != "" {
+				flags = append(flags, logsLabelFlag+escape(key+"="+value))
+			}
 		}
 		for _, name := range secretVariables(c) {
 			flags = append(flags, maskEnvFlag+escape(name))

@@ -66,7 +66,9 @@ func withSecrets() *corev1.Pod {
 }
 
 func TestAContainerThatSendsGetsATokenAndNamesOfItsSecrets(t *testing.T) {
-	result := inject(t, withLogs(), annotated(withSecrets(), "logs.entrypointer.dev/main", "stream"))
+	asking := annotated(withSecrets(), "logs.entrypointer.dev/main", "stream")
+	asking.Labels = map[string]string{"tekton.dev/pipelineTask": "build", "tekton.dev/pipelineRun": "release", "tekton.dev/memberOf": "tasks", "tekton.dev/taskRun": ""}
+	result := inject(t, withLogs(), asking)
 	require.Empty(t, result.Warnings)
 	requireGolden(t, "logs", result.Pod)
 
@@ -183,4 +185,17 @@ func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
 	require.Equal(t, injector.EntrypointImage, image())
 	annotated(p, "entrypointer.dev/logs", "stream")
 	require.Equal(t, injector.Logs.EntrypointImage, image())
+}
+
+func TestWhatAPodBelongsToGoesAlongWithItsLogs(t *testing.T) {
+	for label, known := range map[string]bool{
+		"tekton.dev/taskRun": true, "tekton.dev/pipelineRun": true, "tekton.dev/pipelineTask": true,
+		"serving.knative.dev/service": true, "serving.knative.dev/revision": true, "app": false,
+	} {
+		p := annotated(asking(running("main", "serve")), "entrypointer.dev/logs", "stream")
+		p.Labels = map[string]string{label: "x"}
+		p.Spec.ServiceAccountName = "default"
+		args := inject(t, withLogs(), p).Pod.Spec.Containers[0].Args
+		require.Equal(t, known, slices.Contains(args, "-logs-label="+label+"=x"), label)
+	}
 }

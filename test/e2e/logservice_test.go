@@ -242,6 +242,8 @@ func TestTheLogServiceMayDoNoMoreThanItHasTo(t *testing.T) {
 			require.NotContains(t, lines, "secrets")
 			require.NotContains(t, lines, "configmaps")
 		}
+		require.Contains(t, lines, "apiservices.apiregistration.k8s.io [] [v1alpha1.logs.entrypointer.dev] [get patch]")
+		require.Equal(t, 1, strings.Count(lines, "apiservices"))
 		require.NotContains(t, lines, "pods")
 	}
 }

@@ -25,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -323,7 +324,10 @@ func TestTheCommandNeverWaitsForTheService(t *testing.T) {
 func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
 	s := serve(t)
 	asks := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "tee"},
+			Labels:      map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a", "app": "web"},
+		},
 		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{
 			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD"},
 			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
@@ -349,10 +353,30 @@ func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
 		"-mode=exec":      `parsing "-mode=exec": not together with -logs`,
 		"-logs=everyone":  `parsing "-logs=everyone": use stream or tee`,
 		"-logs-flush=now": `parsing "-logs-flush=now": no duration`,
+		"-logs-label=":    `parsing "-logs-label=": it needs a value`,
 		"-mask-env=":      `parsing "-mask-env=": it needs a value`,
 	} {
 		got := s.run(s.command(flag, "--", "true"))
 		require.Equal(t, 125, got.code)
 		require.Contains(t, got.stderr, says)
 	}
+}
+
+func TestTheLogServiceKnowsTheLabelsThatTheWebhookPassesOn(t *testing.T) {
+	asks := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"}, Labels: map[string]string{"app": "web"},
+		},
+		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
+	}
+	var want []string
+	for _, key := range streams.LabelKeys {
+		asks.Labels[key] = "x"
+		want = append(want, "-logs-label="+key+"=x")
+	}
+	injector := &pod.Injector{CopierImage: "copier", Logs: &pod.LogService{Address: "https://logs", CA: "sha256:0", Audience: "logs", CopierImage: "copier-with-logs"}}
+	injected, err := injector.Inject(t.Context(), "tenant", asks)
+	require.NoError(t, err)
+	got := slices.DeleteFunc(injected.Pod.Spec.Containers[0].Args, func(arg string) bool { return !strings.HasPrefix(arg, "-logs-label=") })
+	require.Equal(t, want, got)
 }

@@ -170,7 +170,7 @@ func (s *service) meet(between func(w http.ResponseWriter, r *http.Request) (don
 
 // command is the entrypoint, with these flags and the command behind --.
 func (s *service) command(args ...string) *exec.Cmd {
-	flags := []string{"-logs=stream", "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main"}
+	flags := []string{"-logs=stream", "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main", "-logs-label=tekton.dev/taskRun=build", "-logs-label=tekton.dev/pipelineRun=a"}
 	cmd := exec.CommandContext(s.t.Context(), entrypoint, append(flags, args...)...)
 	cmd.WaitDelay = deadline
 	return cmd
@@ -245,6 +245,7 @@ func (s *service) id(name string) (found string) {
 		require.NoError(s.t, err)
 		require.Equal(s.t, "main", source.Container)
 		require.NotEmpty(s.t, source.Start)
+		require.Equal(s.t, map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a"}, source.Labels)
 		if source.Name == name {
 			require.Empty(s.t, found, "there are two streams %s", name)
 			found = id

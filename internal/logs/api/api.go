@@ -47,7 +47,8 @@ type Authenticator interface {
 	Writer(ctx context.Context, token string) (Pod, error)
 	// Reader is whose token this is, or ErrUnauthenticated.
 	Reader(ctx context.Context, token string) (User, error)
-	// MayRead returns nil if somebody may read the logs of a pod, or ErrForbidden.
+	// MayRead returns nil if somebody may read the logs of a pod, or of all pods of
+	// the namespace if the pod is "", or ErrForbidden.
 	MayRead(ctx context.Context, user User, namespace, pod string) error
 }
 
@@ -110,9 +111,10 @@ func (s *Server) CutFollowers() { s.cutOnce.Do(func() { close(s.cut) }) }
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /logs", s.answering(s.create))
-	mux.Handle("GET /logs", s.answering(s.list))
-	mux.Handle("GET /logs/{id}", s.answering(s.state))
-	mux.Handle("GET /logs/{id}/data", s.answering(s.read))
+	reads := reading{s, s.tokenUser}
+	mux.Handle("GET /logs", s.answering(reads.list))
+	mux.Handle("GET /logs/{id}", s.answering(reads.state))
+	mux.Handle("GET /logs/{id}/data", s.answering(reads.read))
 	mux.Handle("POST /logs/{id}/data", s.answering(s.appendData))
 	mux.Handle("PATCH /logs/{id}/data", s.answering(s.patchData))
 	mux.Handle("POST /logs/{id}/markers", s.answering(s.mark))
@@ -137,8 +139,16 @@ func busy() error {
 	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
 }
 
+// A handler answers a request, unless it returns an error.
+type handler func(http.ResponseWriter, *http.Request) error
+
 // answering turns an error into an answer.
-func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error) http.Handler {
+func (s *Server) answering(handle handler) http.Handler {
+	return s.answeringBy(func(p *problem) any { return map[string]string{"error": p.text} }, handle)
+}
+
+// answeringBy does that by a document that is made of it.
+func (s *Server) answeringBy(document func(*problem) any, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.limitTime(w, r)
 		if err == nil {
@@ -157,7 +167,7 @@ func (s *Server) answering(handle func(http.ResponseWriter, *http.Request) error
 		if p.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		answer(w, p.status, map[string]string{"error": p.text})
+		answer(w, p.status, document(p))
 	})
 }
 
@@ -187,10 +197,12 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
-	case errors.Is(err, streams.ErrNoPod):
+	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
+	case errors.Is(err, ErrNotProxy):
+		return &problem{status: http.StatusUnauthorized, text: ErrNotProxy.Error()}
 	case errors.Is(err, ErrForbidden):
 		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
 	default: // which may have paths of the storage, and words of the API server
@@ -241,24 +253,11 @@ func (s *Server) writable(r *http.Request) (id string, pod Pod, err error) {
 	return id, pod, err
 }
 
-// reader is who sends a request.
-func (s *Server) reader(r *http.Request) (User, error) {
+// tokenUser is whose token a request has.
+func (s *Server) tokenUser(r *http.Request) (User, error) {
 	token, err := token(r)
 	if err != nil {
 		return User{}, err
 	}
 	return s.who.Reader(r.Context(), token)
-}
-
-// readable is the stream of a request, if its client may read it.
-func (s *Server) readable(r *http.Request) (id string, source streams.Source, err error) {
-	user, err := s.reader(r)
-	if err != nil {
-		return "", source, err
-	}
-	id = r.PathValue("id")
-	if source, err = s.sources.of(r.Context(), id); err != nil {
-		return "", source, err
-	}
-	return id, source, s.who.MayRead(r.Context(), user, source.Namespace, source.Pod)
 }

@@ -134,3 +134,40 @@ func TestAServerThatStopsCutsThoseWhoFollow(t *testing.T) {
 	require.Equal(t, "hello", s.text(path), "others are answered")
 	s.accepted(http.MethodPatch, path+"/data", " you", "Content-Range", "bytes 5-8/*")
 }
+
+func TestTheStreamsOfALabelAreListedForWhoMayReadAllOfTheNamespace(t *testing.T) {
+	s := serve(t, 2)
+	made := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout","labels":{"tekton.dev/taskRun":"build","tekton.dev/pipelineTask":"compile"}}`)
+	require.Equal(t, http.StatusOK, made.status, made.body)
+	require.Equal(t, http.StatusOK, s.do(http.MethodPost, "/logs", "token-of-b", `{"name":"stdout"}`).status)
+	const ofBuild = "/logs?namespace=tenant&label=tekton.dev/taskRun=build"
+	got := s.do(http.MethodGet, ofBuild, "token-of-user-tenant", "")
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	require.Contains(t, got.body, `"pod":"a"`)
+	require.Contains(t, got.body, `"labels":{"tekton.dev/pipelineTask":"compile","tekton.dev/taskRun":"build"}`)
+	require.NotContains(t, got.body, `"pod":"b"`)
+	require.Equal(t, got.body, s.aggregated(&proxy{}, "/namespaces/tenant/logs?label=tekton.dev/taskRun=build", "tenant").body)
+	require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, ofBuild, "token-of-user-stranger", "").status)
+	s.who.onlyPod = "a"
+	require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, ofBuild, "token-of-user-tenant", "").status, "who may read one pod's")
+	require.Equal(t, http.StatusOK, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
+	s.who.onlyPod = ""
+
+	for query, says := range map[string]string{
+		"namespace=tenant&label=app=web":                    "use one of tekton.dev/taskRun",
+		"namespace=tenant&label=tekton.dev/taskRun":         "it is empty",
+		"namespace=tenant&label=":                           "use one of",
+		"namespace=..&label=tekton.dev/taskRun=x":           "that is no name",
+		"namespace=tenant&label=tekton.dev/taskRun=x&pod=a": "pod or label, not both",
+		"namespace=tenant&label=tekton.dev/taskRun=..%2f..": "that is no label",
+	} {
+		got := s.do(http.MethodGet, "/logs?"+query, "token-of-user-tenant", "")
+		require.Equal(t, http.StatusBadRequest, got.status, query)
+		require.Contains(t, got.body, says, query)
+	}
+	for _, labels := range []string{`{"app":"web"}`, `{"tekton.dev/taskRun":"../x"}`, `{"tekton.dev/taskRun":""}`} {
+		got := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout","labels":`+labels+`}`)
+		require.Equal(t, http.StatusBadRequest, got.status, labels)
+		require.Contains(t, got.body, "that is no label by which logs are found")
+	}
+}

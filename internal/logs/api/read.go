@@ -21,7 +21,7 @@ import (
 const events = "text/event-stream"
 
 // state answers GET /logs/{id}.
-func (s *Server) state(w http.ResponseWriter, r *http.Request) error {
+func (s reading) state(w http.ResponseWriter, r *http.Request) error {
 	id, source, err := s.readable(r)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func written(ranges streams.Ranges) []string {
 
 // read answers GET /logs/{id}/data: what there is, and with ?follow=true what
 // comes, until the stream is complete.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
+func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 	id, _, err := s.readable(r)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) error {
 		out.begin()
 		return nil
 	}
-	c := &copying{Server: s, out: out, connection: http.NewResponseController(w)}
+	c := &copying{Server: s.Server, out: out, connection: http.NewResponseController(w)}
 	return c.run(r.Context(), s.streams.Reader(id, from), follow)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// maxSources is how many sources are remembered, of some 300 bytes each.
+// maxSources is how many sources are remembered, of some 300 bytes each, and its labels.
 const maxSources = 20_000
 
 // sources remembers where streams come from, which never changes.

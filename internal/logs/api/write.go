@@ -27,6 +27,8 @@ type declaration struct {
 	Name      string `json:"name"`
 	Container string `json:"container"`
 	Start     string `json:"start"`
+	// Labels are those of the pod by which the stream is found.
+	Labels map[string]string `json:"labels"`
 }
 
 // create answers POST /logs.
@@ -48,7 +50,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	id, err := s.streams.Create(r.Context(), streams.Source{
-		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name,
+		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"sync"
@@ -99,6 +100,11 @@ func parse(secret *corev1.Secret, now time.Time) (*x509.Certificate, crypto.Sign
 
 // Pin is how clients know the CA.
 func (a *Authority) Pin() string { return endpoint.Pin(a.certificate) }
+
+// PEM is the CA's certificate, for clients that keep it whole.
+func (a *Authority) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
 
 // GetCertificate is that of a tls.Config. The chain has the CA, too: clients know no
 // more than its digest.

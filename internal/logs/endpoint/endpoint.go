@@ -23,6 +23,11 @@ const (
 	// Audience is whom a token has to be for that writes logs. Of no other use, it is
 	// none to whoever steals one.
 	Audience = "entrypointer-logs"
+	// Group is that of the API by which people read: the API server passes on what is
+	// asked of it there.
+	Group = "logs.entrypointer.dev"
+	// Version is the API's.
+	Version = "v1alpha1"
 )
 
 // The keys of the ConfigMap.

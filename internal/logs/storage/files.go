@@ -167,26 +167,48 @@ func (f *Files) Read(ctx context.Context, key string) ([]byte, error) {
 }
 
 // List implements Bucket.
-func (f *Files) List(ctx context.Context, directory string) ([]Object, error) {
-	if err := ctx.Err(); err != nil {
+func (f *Files) List(ctx context.Context, directory string) (objects []Object, err error) {
+	err = f.Each(ctx, directory, func(o Object) bool {
+		objects = append(objects, o)
+		return true
+	})
+	if err != nil {
 		return nil, err
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Each implements Bucket.
+func (f *Files) Each(ctx context.Context, directory string, each func(Object) bool) error {
+	if err := f.each(ctx, directory, each); err != nil {
+		return fmt.Errorf("listing %q: %w", directory, err)
+	}
+	return nil
+}
+
+// atOnce is how many entries of a directory are held at a time.
+const atOnce = 1024
+
+func (f *Files) each(ctx context.Context, directory string, each func(Object) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	d, err := f.root.Open(directory)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing %q: %w", directory, err)
+		return err
 	}
 	defer d.Close()
-	var objects []Object
 	for {
-		entries, err := d.ReadDir(1024)
+		entries, err := d.ReadDir(atOnce)
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
-		if err != nil {
-			return nil, fmt.Errorf("listing %q: %w", directory, err)
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
 		}
 		for _, entry := range entries {
 			info, err := entry.Info()
@@ -194,13 +216,13 @@ func (f *Files) List(ctx context.Context, directory string) ([]Object, error) {
 				continue // it has just been deleted, or is a directory
 			}
 			if err != nil {
-				return nil, fmt.Errorf("listing %q: %w", directory, err)
+				return err
 			}
-			objects = append(objects, Object{Name: info.Name(), Size: info.Size(), Written: info.ModTime()})
+			if !each(Object{Name: info.Name(), Size: info.Size(), Written: info.ModTime()}) {
+				return nil
+			}
 		}
 	}
-	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
-	return objects, nil
 }
 
 // Delete implements Bucket.

@@ -38,6 +38,9 @@ type Bucket interface {
 	// List returns the objects whose keys are the directory's and one name more,
 	// in the order of their names. A directory without objects is empty.
 	List(ctx context.Context, directory string) ([]Object, error)
+	// Each passes on the same objects, in no order, until each returns false. It
+	// holds no more than some of them at a time.
+	Each(ctx context.Context, directory string, each func(Object) bool) error
 	// Delete removes an object. One that isn't there is no error.
 	Delete(ctx context.Context, key string) error
 }

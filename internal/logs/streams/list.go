@@ -19,6 +19,9 @@ import (
 // MaxListed is how many streams of a pod are listed: those that were made last.
 const MaxListed = 1000
 
+// maxLooked is how many objects are looked at to find those: a second's worth.
+const maxLooked = 100_000
+
 // ErrNoPod says that no pod can have these names.
 var ErrNoPod = errors.New("that is no name of a namespace and a pod")
 
@@ -26,6 +29,14 @@ var ErrNoPod = errors.New("that is no name of a namespace and a pod")
 type Listed struct {
 	ID string
 	Source
+}
+
+// CheckNamespace returns ErrNoPod unless a namespace can have this name.
+func CheckNamespace(namespace string) error {
+	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+		return fmt.Errorf("namespace %.100q: %w: %s", namespace, ErrNoPod, strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 // CheckPod returns ErrNoPod unless a namespace and a pod can have these names.
@@ -53,27 +64,75 @@ func (s *Store) List(ctx context.Context, namespace, pod string) (list []Listed,
 	if err != nil {
 		return nil, false, fmt.Errorf("listing streams: %w", err)
 	}
-	objects, err := s.bucket.List(ctx, directory)
-	if err != nil {
+	if list, more, err = s.list(ctx, directory, nil); err != nil {
 		return nil, false, fmt.Errorf("listing the streams of pod %q in namespace %q: %w", pod, namespace, err)
 	}
-	if more = len(objects) > MaxListed; more {
-		slices.SortStableFunc(objects, func(a, b storage.Object) int { return b.Written.Compare(a.Written) })
-		objects = objects[:MaxListed]
+	return list, more, nil
+}
+
+// ListLabel returns those of all pods that had a label.
+func (s *Store) ListLabel(ctx context.Context, namespace, key, value string) (list []Listed, more bool, err error) {
+	directory, err := labelDirectory(namespace, key, value)
+	if err != nil {
+		return nil, false, fmt.Errorf("listing streams: %w", err)
 	}
-	for _, o := range objects {
+	// What a stream was made with counts, and not what its pod says later.
+	has := func(source Source) bool { return source.Labels[key] == value }
+	if list, more, err = s.list(ctx, directory, has); err != nil {
+		return nil, false, fmt.Errorf("listing the streams of label %s=%s in namespace %q: %w", key, value, namespace, err)
+	}
+	return list, more, nil
+}
+
+// list returns the streams whose IDs are in a directory, and which a condition
+// holds for, if there is one.
+func (s *Store) list(ctx context.Context, directory string, condition func(Source) bool) (list []Listed, more bool, err error) {
+	made, more, err := s.lastMade(ctx, directory)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, o := range made {
 		source, err := s.Source(ctx, o.Name)
 		if errors.Is(err, ErrNoStream) {
 			continue // it has just been deleted
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("listing the streams of pod %q in namespace %q: %w", pod, namespace, err)
+			return nil, false, err
 		}
-		list = append(list, Listed{ID: o.Name, Source: source})
+		if condition == nil || condition(source) {
+			list = append(list, Listed{ID: o.Name, Source: source})
+		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int {
 		return cmp.Or(strings.Compare(a.Start, b.Start), strings.Compare(a.Container, b.Container),
 			strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 	return list, more, nil
+}
+
+// lastMade are the objects of a directory that were made last, so that a directory
+// of any size takes no more memory, nor much time. Of one that has more than are
+// looked at, they are the last of some.
+func (s *Store) lastMade(ctx context.Context, directory string) (made []storage.Object, more bool, err error) {
+	looked := 0
+	err = s.bucket.Each(ctx, directory, func(o storage.Object) bool {
+		looked++
+		made = append(made, o)
+		if len(made) == 2*MaxListed {
+			made = newest(made)
+		}
+		return looked < maxLooked
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return newest(made), looked > MaxListed, nil
+}
+
+// newest keeps as many as are listed.
+func newest(objects []storage.Object) []storage.Object {
+	slices.SortFunc(objects, func(a, b storage.Object) int {
+		return cmp.Or(b.Written.Compare(a.Written), strings.Compare(a.Name, b.Name))
+	})
+	return objects[:min(len(objects), MaxListed)]
 }

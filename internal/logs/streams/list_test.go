@@ -82,12 +82,14 @@ type crowd struct {
 	objects int
 }
 
-// List implements storage.Bucket.
-func (c crowd) List(_ context.Context, directory string) (objects []storage.Object, err error) {
+// Each implements storage.Bucket.
+func (c crowd) Each(_ context.Context, directory string, each func(storage.Object) bool) error {
 	for i := range c.objects {
-		objects = append(objects, storage.Object{Name: fmt.Sprintf("%032x", i), Written: time.Unix(int64(i%7), 0)})
+		if !each(storage.Object{Name: fmt.Sprintf("%032x", i), Written: time.Unix(int64(i%7), 0)}) {
+			break
+		}
 	}
-	return objects, nil
+	return nil
 }
 
 // Read implements storage.Bucket.
@@ -96,7 +98,7 @@ func (c crowd) Read(_ context.Context, key string) ([]byte, error) {
 }
 
 func TestAListIsNotLongerThanItMayBe(t *testing.T) {
-	for objects, more := range map[int]bool{MaxListed: false, MaxListed + 1: true, 7 * MaxListed: true} {
+	for objects, more := range map[int]bool{MaxListed: false, MaxListed + 1: true, 7 * MaxListed: true, maxLooked + 1: true, 1e6: true} {
 		list, got, err := (&Store{bucket: crowd{objects: objects}}).List(t.Context(), "tenant", "pod")
 		require.NoError(t, err)
 		require.Equal(t, more, got)
@@ -141,12 +143,12 @@ func (f failing) Read(ctx context.Context, key string) ([]byte, error) {
 	return f.Bucket.Read(ctx, key)
 }
 
-// List implements storage.Bucket.
-func (f failing) List(ctx context.Context, directory string) ([]storage.Object, error) {
+// Each implements storage.Bucket.
+func (f failing) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
 	if f.list != "" && strings.HasPrefix(directory, f.list) {
-		return nil, errBroken
+		return errBroken
 	}
-	return f.Bucket.List(ctx, directory)
+	return f.Bucket.Each(ctx, directory, each)
 }
 
 func TestWhatCannotBeListedIsSaid(t *testing.T) {

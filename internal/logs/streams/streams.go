@@ -15,7 +15,8 @@
 // Offsets and lengths are hexadecimal, in bytes before compression. An object
 // that comes again has the same name, so a request can be repeated. Objects may
 // come in any order; what overlaps is settled when they are read (layout.go).
-// An empty object pods/<namespace>/<pod>/<id> leads to each (list.go).
+// An empty object pods/<namespace>/<pod>/<id> leads to each, and one
+// labels/<namespace>/<key>/<value>/<id> for each of its labels (list.go).
 package streams
 
 import (
@@ -49,6 +50,9 @@ type Source struct {
 	Container string `json:"container,omitempty"`
 	Start     string `json:"start,omitempty"`
 	Name      string `json:"name"` // such as stdout
+	// Labels say what the pod belongs to. They are no part of what makes this stream
+	// another one: of several requests for it, those of the first count.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // A Store has streams.
@@ -113,6 +117,9 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 	if err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
+	if err := checkLabels(source.Labels); err != nil {
+		return "", fmt.Errorf("creating a stream: %w", err)
+	}
 	meta, err := json.Marshal(source)
 	if err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
@@ -124,6 +131,15 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 	// Its pod isn't told the ID before, so each stream that has a byte is listed.
 	if err := s.create(ctx, listed+id, nil); err != nil {
 		return "", fmt.Errorf("listing a new stream: %w", err)
+	}
+	for key, value := range source.Labels {
+		listed, err := labelDirectory(source.Namespace, key, value)
+		if err == nil {
+			err = s.create(ctx, listed+id, nil)
+		}
+		if err != nil {
+			return "", fmt.Errorf("listing a new stream by label %s: %w", key, err)
+		}
 	}
 	return id, nil
 }

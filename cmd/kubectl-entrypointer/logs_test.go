@@ -1,0 +1,78 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// kubeconfig leads to what stands for an API server, and to a namespace.
+func kubeconfig(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q}}],
+		"contexts":[{"name":"c","context":{"cluster":"c","namespace":"tenant"}}]}`, server.URL), 0o600))
+	return path
+}
+
+func runs(args ...string) (stdout string, err error) {
+	command := logsCommand()
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&bytes.Buffer{})
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(args)
+	err = command.Execute()
+	return out.String(), err
+}
+
+func TestLogsAreThoseOfTheNamespaceThatKubectlHas(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	const logs = "GET /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
+	mux.HandleFunc(logs, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("label") == "tekton.dev/taskRun=build" {
+			_, _ = fmt.Fprint(w, `{"logs":[{"id":"1","name":"stdout","pod":"build-pod","container":"step-a","start":"1"}],"more":true}`)
+		}
+	})
+	mux.HandleFunc(logs+"/1/log", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, "event: data\nid: 3\ndata: {\"from\":0,\"to\":3,\"data\":\"aGkK\"}\n\nevent: end\ndata: {}\n\n")
+	})
+	config := kubeconfig(t, mux)
+	for flag, want := range map[string]string{
+		"--color=auto": "hi\n", "--color=never": "hi\n", "--prefix": "[pod/build-pod/step-a] hi\n", "--color=always": "\x1b[36mhi\x1b[0m\n",
+	} {
+		out, err := runs("--kubeconfig", config, "taskrun/build", flag)
+		require.NoError(t, err)
+		require.Equal(t, want, out, flag)
+	}
+	_, err := runs("--kubeconfig", config, "-n", "other", "taskrun/build")
+	require.ErrorContains(t, err, "ko apply -f config/logs")
+}
+
+func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		"use stdout or stderr":                  {"p", "--stream", "stdin"},
+		"use auto, always or never":             {"p", "--color", "red"},
+		"use pod/NAME":                          {"secret/p"},
+		"accepts 1 arg(s), received 0":          {},
+		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
+		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},
+	} {
+		_, err := runs(args...)
+		require.ErrorContains(t, err, says)
+	}
+}

@@ -1,0 +1,349 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logreader
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// everybody is the API server's part: all may read what is in namespace tenant.
+type everybody struct{ api.Authenticator }
+
+// User implements api.FrontProxy.
+func (everybody) User(*http.Request) (api.User, error) { return api.User{Name: "jane"}, nil }
+
+// MayRead implements api.Authenticator.
+func (everybody) MayRead(_ context.Context, _ api.User, namespace, _ string) error {
+	if namespace != "tenant" {
+		return api.ErrForbidden
+	}
+	return nil
+}
+
+// A cluster has a log service behind what stands for an API server.
+type cluster struct {
+	t      *testing.T
+	store  *streams.Store
+	client *Client
+
+	mu    sync.Mutex
+	phase string // of all pods
+	cuts  int    // so many answers are cut after their first bytes
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	files, err := storage.OpenFiles(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	store, err := streams.Open(t.Context(), files)
+	require.NoError(t, err)
+	c := &cluster{t: t, store: store, phase: "Running"}
+	service := api.New(store, everybody{}, slog.New(slog.DiscardHandler)).Aggregated(everybody{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		phase, cut := c.phase, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
+		if cut {
+			c.cuts--
+		}
+		c.mu.Unlock()
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/v1/"):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","status":{"phase":%q}}`, phase)
+		case cut:
+			service.ServeHTTP(&cutting{w}, r)
+		default:
+			service.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c.client = clientOf(t, server.URL)
+	return c
+}
+
+func clientOf(t *testing.T, address string) *Client {
+	t.Helper()
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{
+		Host: address, QPS: 1000, Burst: 1000, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
+	})
+	require.NoError(t, err)
+	return &Client{REST: client, Namespace: "tenant"}
+}
+
+// cutting breaks the connection after an event.
+type cutting struct{ http.ResponseWriter }
+
+// Write implements io.Writer.
+func (c *cutting) Write(p []byte) (int, error) {
+	_, _ = c.ResponseWriter.Write(p)
+	_ = http.NewResponseController(c.ResponseWriter).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *cutting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *cluster) ends(phase string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase = phase
+}
+
+// A container prints to a stream.
+func (c *cluster) stream(pod, container, start, name string, texts ...string) (id string) {
+	c.t.Helper()
+	id, err := c.store.Create(c.t.Context(), streams.Source{Namespace: "tenant", Pod: pod, PodUID: "uid-" + pod, Container: container, Start: start, Name: name})
+	require.NoError(c.t, err)
+	var at int64
+	for _, text := range texts {
+		require.NoError(c.t, c.store.Write(c.t.Context(), id, at, []byte(text)))
+		at += int64(len(text))
+	}
+	return id
+}
+
+func (c *cluster) end(id string, total int64) {
+	c.t.Helper()
+	require.NoError(c.t, c.store.End(c.t.Context(), id, total))
+}
+
+// printed is what is printed of a pod, or another target.
+func (c *cluster) printed(target string, change func(*Options)) (string, error) {
+	c.t.Helper()
+	parsed, err := ParseTarget(target)
+	require.NoError(c.t, err)
+	var out bytes.Buffer
+	o := Options{Target: parsed, Tail: -1, Printer: NewPrinter(&out), Warnings: io.Discard}
+	if change != nil {
+		change(&o)
+	}
+	err = c.client.Print(c.t.Context(), o)
+	return out.String(), err
+}
+
+func TestAContainersStreamsArePrintedAsTheyAre(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.stream("p", "main", "1", "stdout", "one\ntwo\nthr", "ee")
+	text, err := c.printed("p", nil)
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree", text)
+
+	c.stream("p", "main", "1", "stderr", "oh\n")
+	text, err = c.printed("pod/p", nil)
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\noh\n", text, "stdout comes first")
+	text, err = c.printed("po/p", func(o *Options) { o.Stream = "stderr" })
+	require.NoError(t, err)
+	require.Equal(t, "oh\n", text)
+	_, err = c.printed("p", func(o *Options) { o.Container = "other" })
+	require.ErrorContains(t, err, `no logs of container "other" of pod/p`)
+}
+
+func TestContainersComeInTheOrderOfTheirStartsEachWithItsName(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.stream("p", "a", "2", "stdout", "second\n")
+	c.stream("p", "b", "1", "stdout", "first\nand")
+	text, err := c.printed("p", nil)
+	require.NoError(t, err)
+	require.Equal(t, "[pod/p/b] first\n[pod/p/b] and\n[pod/p/a] second\n", text)
+	text, err = c.printed("p", func(o *Options) { o.Printer.Prefix, o.Printer.Color = new(false), true })
+	require.NoError(t, err)
+	require.Equal(t, "\x1b[36mfirst\x1b[0m\n\x1b[36mand\x1b[0m\n\x1b[33msecond\x1b[0m\n", text)
+	text, err = c.printed("p", func(o *Options) { o.Printer.Color, o.Container = true, "a"; o.Printer.Prefix = new(true) })
+	require.NoError(t, err)
+	require.Equal(t, "\x1b[36m[pod/p/a] \x1b[0msecond\n", text)
+}
+
+func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for i, pod := range []string{"build-pod", "test-pod", "other"} {
+		source := streams.Source{Namespace: "tenant", Pod: pod, PodUID: pod, Container: "step-run", Start: fmt.Sprint(i), Name: "stdout"}
+		if pod != "other" {
+			source.Labels = map[string]string{"tekton.dev/pipelineRun": "release", "serving.knative.dev/service": "hello", "tekton.dev/taskRun": "release-" + pod}
+		}
+		id, err := c.store.Create(t.Context(), source)
+		require.NoError(t, err)
+		require.NoError(t, c.store.Write(t.Context(), id, 0, []byte("of "+pod+"\n")))
+	}
+	for target, want := range map[string]string{
+		"pipelinerun/release":       "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n",
+		"ksvc/hello":                "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n",
+		"tr/release-build-pod":      "of build-pod\n",
+		"TaskRun/release-build-pod": "of build-pod\n",
+	} {
+		text, err := c.printed(target, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, text, target)
+	}
+	followsFor(t, c, "revision/none", time.Second, "")
+	followsFor(t, c, "ksvc/hello", time.Second, "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n")
+	_, err := c.printed("revision/hello", nil)
+	require.ErrorContains(t, err, "no logs of revision/hello")
+}
+
+// followsFor follows what has no end, until it is interrupted.
+func followsFor(t *testing.T, c *cluster, target string, while time.Duration, want string) {
+	t.Helper()
+	parsed, err := ParseTarget(target)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), while)
+	defer cancel()
+	out := &safeBuffer{}
+	err = c.client.Print(ctx, Options{Target: parsed, Follow: true, Tail: -1, Printer: NewPrinter(out), Warnings: io.Discard})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(out.String(), "\n"))
+}
+
+func TestTheLastLinesAreFoundFromTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.stream("short", "main", "1", "stdout", "one\ntwo\nthree\n")
+	c.stream("cut", "main", "1", "stdout", "one\ntwo\nthree")
+	var parts []string
+	for i := range 10 {
+		parts = append(parts, strings.Repeat(fmt.Sprintf("line %d of many\n", i), 2000))
+	}
+	c.stream("long", "main", "1", "stdout", parts...)
+	for _, test := range []struct {
+		pod   string
+		lines int
+		want  string
+	}{
+		{"short", 0, ""},
+		{"short", 1, "three\n"},
+		{"short", 2, "two\nthree\n"},
+		{"short", 3, "one\ntwo\nthree\n"},
+		{"short", 9, "one\ntwo\nthree\n"},
+		{"cut", 1, "three"},
+		{"cut", 2, "two\nthree"},
+		{"cut", 3, "one\ntwo\nthree"},
+		{"long", 2, strings.Repeat("line 9 of many\n", 2)},
+		{"long", 15000, strings.Join(parts, "")[len(strings.Join(parts, ""))*1/4:]},
+		{"long", 99999, strings.Join(parts, "")},
+	} {
+		text, err := c.printed(test.pod, func(o *Options) { o.Tail = test.lines })
+		require.NoError(t, err)
+		require.Equal(t, test.want, text, "%s %d", test.pod, test.lines)
+	}
+}
+
+func TestWhatWasDroppedIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id := c.stream("p", "main", "1", "stdout", "one\n")
+	require.NoError(t, c.store.Drop(t.Context(), id, streams.Range{From: 4, To: 10}))
+	require.NoError(t, c.store.Write(t.Context(), id, 10, []byte("two\n")))
+	text, err := c.printed("p", nil)
+	require.NoError(t, err)
+	require.Equal(t, "one\n\n[entrypointer: 6 bytes were dropped]\ntwo\n", text)
+}
+
+func TestACutConnectionCostsNoByteAndRepeatsNone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id := c.stream("p", "main", "1", "stdout", "one\n", "two\n", "three\n")
+	c.cuts = 2
+	text, err := c.printed("p", nil)
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\n", text)
+	c.end(id, 14)
+	c.ends("Succeeded")
+	c.cuts = 2
+	text, err = c.printed("p", func(o *Options) { o.Follow = true })
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\n", text)
+}
+
+func TestWhoFollowsSeesNewContainersAndTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	target, err := ParseTarget("p")
+	require.NoError(t, err)
+	var warnings bytes.Buffer
+	out := &safeBuffer{}
+	f := newFollowing(c.client, Options{Target: target, Tail: 1, Printer: NewPrinter(out), Warnings: &warnings})
+	f.lookAgain, f.unended = 20*time.Millisecond, time.Second
+	ended := make(chan error, 1)
+	go func() { ended <- f.run(t.Context()) }()
+	time.Sleep(50 * time.Millisecond) // there is nothing yet
+	id := c.stream("p", "main", "1", "stdout", "one\n")
+	require.Eventually(t, func() bool { return out.String() == "one\n" }, 5*time.Second, 10*time.Millisecond)
+	c.stream("p", "killed", "2", "stdout", "two\n")
+	require.Eventually(t, func() bool { return out.String() == "one\n[pod/p/killed] two\n" }, 5*time.Second, 10*time.Millisecond)
+	c.end(id, 4)
+	select {
+	case err := <-ended:
+		t.Fatal("the pod runs", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	c.ends("Failed")
+	require.NoError(t, <-ended)
+	require.Equal(t, "The end of stdout of container \"killed\" of pod \"p\" isn't known: pod/p is over, and has sent no more.\n", warnings.String())
+}
+
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func TestWhatIsWrongIsSaidWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	_, err := c.printed("p", nil)
+	require.ErrorContains(t, err, `the log service has no logs of pod/p in namespace "tenant"`)
+	c.ends("Succeeded")
+	_, err = c.printed("p", func(o *Options) { o.Follow = true })
+	require.ErrorContains(t, err, "annotation entrypointer.dev/logs")
+
+	c.client.Namespace = "other"
+	_, err = c.printed("p", nil)
+	require.ErrorContains(t, err, "you need the right to get pods/log of this pod")
+
+	none := httptest.NewServer(http.NotFoundHandler())
+	defer none.Close()
+	c.client = clientOf(t, none.URL)
+	for _, follow := range []bool{false, true} {
+		_, err = c.printed("p", func(o *Options) { o.Follow = follow })
+		require.ErrorContains(t, err, "ko apply -f config/logs")
+	}
+	for _, target := range []string{"", "pod/", "/p", "secret/p", "pod/p/q"} {
+		_, err := ParseTarget(target)
+		require.ErrorContains(t, err, "use pod/NAME, taskrun/NAME", target)
+	}
+}

@@ -1,0 +1,101 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A proxy believes its test's header.
+type proxy struct{ err error }
+
+// User implements FrontProxy.
+func (p *proxy) User(r *http.Request) (User, error) {
+	return User{Name: r.Header.Get("Proxied-User")}, p.err
+}
+
+// aggregated asks as the API server does, in somebody's name.
+func (s *service) aggregated(front *proxy, path, user string, headers ...string) received {
+	s.t.Helper()
+	server := httptest.NewServer(s.servers[0].Aggregated(front))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, server.URL+"/apis/logs.entrypointer.dev/v1alpha1"+path, nil)
+	require.NoError(s.t, err)
+	r.Header.Set("Proxied-User", user)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := server.Client().Do(r)
+	require.NoError(s.t, err)
+	defer response.Body.Close()
+	all, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return received{response.StatusCode, response.Header, string(all)}
+}
+
+func TestThroughTheAPIServerTheSameIsRead(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/5")
+	const tenant = "/namespaces/tenant"
+	for aggregated, own := range map[string]string{
+		"/logs?pod=a": ofA, path: path, path + "/data": path + "/data", path + "/data?from=2": path + "/data?from=2",
+		path + "/log?follow=true": path + "/data",
+	} {
+		got := s.aggregated(&proxy{}, tenant+aggregated, "tenant")
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.Equal(t, s.do(http.MethodGet, own, "token-of-user-tenant", "").body, got.body, aggregated)
+	}
+	require.Contains(t, s.aggregated(&proxy{}, tenant+path+"/log", "tenant", "Accept", events, "Last-Event-ID", "1").body, "event: end\n")
+}
+
+func TestThroughTheAPIServerOnlyThoseReadWhoMay(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	for _, test := range []struct {
+		path, user string
+		front      error
+		status     int
+		says       string
+	}{
+		{"/namespaces/tenant/logs?pod=a", "stranger", nil, http.StatusForbidden, `"reason":"Forbidden"`},
+		{"/namespaces/tenant" + path, "stranger", nil, http.StatusForbidden, `"kind":"Status"`},
+		{"/namespaces/tenant" + path + "/log", "stranger", nil, http.StatusForbidden, ErrForbidden.Error()},
+		{"/namespaces/stranger" + path, "stranger", nil, http.StatusNotFound, `"reason":"NotFound"`},
+		{"/namespaces/stranger" + path + "/data", "tenant", nil, http.StatusNotFound, "no such stream"},
+		{"/namespaces/tenant/logs?pod=a&namespace=stranger", "stranger", nil, http.StatusForbidden, "the path's namespace counts"},
+		{"/namespaces/tenant/logs", "tenant", nil, http.StatusBadRequest, "that is no name"},
+		{"/namespaces/tenant/logs?pod=a", "tenant", ErrNotProxy, http.StatusUnauthorized, "only the API server may ask"},
+		{"/namespaces/tenant" + path + "/log", "tenant", ErrNotProxy, http.StatusUnauthorized, `"code":401`},
+		{"/namespaces/tenant/logs?pod=a", "tenant", errors.New("unknown yet"), http.StatusServiceUnavailable, `"reason":"ServiceUnavailable"`},
+	} {
+		got := s.aggregated(&proxy{test.front}, test.path, test.user)
+		require.Equal(t, test.status, got.status, "%s: %s", test.path, got.body)
+		if !strings.Contains(test.says, "counts") {
+			require.Contains(t, got.body, test.says)
+		}
+	}
+	got := s.aggregated(&proxy{ErrNotProxy}, "/namespaces/tenant/logs?pod=a", "", "Authorization", "Bearer token-of-user-tenant")
+	require.Equal(t, http.StatusUnauthorized, got.status, "a token opens the service's own paths alone")
+}
+
+func TestKubernetesClientsDiscoverWhatThereIs(t *testing.T) {
+	s := serve(t, 1)
+	for _, path := range []string{"", "/"} {
+		got := s.aggregated(&proxy{ErrNotProxy}, path, "")
+		require.Equal(t, http.StatusOK, got.status)
+		require.JSONEq(t, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"logs.entrypointer.dev/v1alpha1","resources":[
+			{"name":"logs","singularName":"log","namespaced":true,"kind":"Log","verbs":["get"]},
+			{"name":"logs/data","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]},
+			{"name":"logs/log","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]}]}`, got.body)
+	}
+	require.Equal(t, http.StatusNotFound, s.aggregated(&proxy{}, "/namespaces/tenant/pods", "tenant").status)
+}

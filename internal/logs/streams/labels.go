@@ -1,0 +1,64 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// MaxLabels is how many labels a stream has at most.
+const MaxLabels = 8
+
+// LabelKeys are the labels of pods by which their streams are found.
+var LabelKeys = []string{
+	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
+	"serving.knative.dev/service", "serving.knative.dev/revision",
+}
+
+// ErrNoLabel says that streams have no such label.
+var ErrNoLabel = errors.New("that is no label by which logs are found")
+
+// CheckLabel returns ErrNoLabel unless a stream can have a label.
+func CheckLabel(key, value string) error {
+	if !slices.Contains(LabelKeys, key) {
+		return fmt.Errorf("label %.100q: %w: use one of %s", key, ErrNoLabel, strings.Join(LabelKeys, ", "))
+	}
+	wrong := validation.IsValidLabelValue(value)
+	if value == "" {
+		wrong = []string{"it is empty"}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("label %s with value %.100q: %w: %s", key, value, ErrNoLabel, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// checkLabels returns ErrNoLabel unless a stream can have them.
+func checkLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return fmt.Errorf("%d labels, of %d at most: %w", len(labels), MaxLabels, ErrNoLabel)
+	}
+	for key, value := range labels {
+		if err := CheckLabel(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// labelDirectory has an empty object for each stream of a label, which is its ID.
+func labelDirectory(namespace, key, value string) (string, error) {
+	if err := CheckNamespace(namespace); err != nil {
+		return "", err
+	}
+	if err := CheckLabel(key, value); err != nil {
+		return "", err
+	}
+	return "labels/" + namespace + "/" + strings.ReplaceAll(key, "/", "~") + "/" + value + "/", nil
+}

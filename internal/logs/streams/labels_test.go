@@ -1,0 +1,110 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// labeled is a stream of a pod with labels, which are KEY=VALUE.
+func labeled(pod string, labels ...string) Source {
+	source := Source{Namespace: "tenant", Pod: pod, PodUID: "uid-" + pod, Name: "stdout", Labels: map[string]string{}}
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		source.Labels[key] = value
+	}
+	return source
+}
+
+func TestStreamsAreFoundByWhatTheirPodsBelongTo(t *testing.T) {
+	directory := t.TempDir()
+	one, another := replica(t, directory), replica(t, directory)
+	ids := map[string]string{}
+	for _, source := range []Source{
+		labeled("a", "tekton.dev/taskRun=build", "tekton.dev/pipelineRun=release"),
+		labeled("b", "tekton.dev/taskRun=test", "tekton.dev/pipelineRun=release"),
+		labeled("c", "tekton.dev/taskRun=build.2"),
+		labeled("d"),
+	} {
+		for range 2 {
+			id, err := one.Create(t.Context(), source)
+			require.NoError(t, err)
+			ids[source.Pod] = id
+		}
+	}
+	for label, want := range map[string]string{
+		"tekton.dev/taskRun=build": "a", "tekton.dev/pipelineRun=release": "a b", "tekton.dev/taskRun=build.2": "c",
+		"tekton.dev/taskRun=release": "", "serving.knative.dev/service=build": "",
+	} {
+		key, value, _ := strings.Cut(label, "=")
+		list, more, err := another.ListLabel(t.Context(), "tenant", key, value)
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Len(t, list, len(strings.Fields(want)), label)
+		for _, l := range list {
+			require.Contains(t, want, l.Pod, label)
+			require.Equal(t, ids[l.Pod], l.ID)
+			require.Equal(t, value, l.Labels[key])
+		}
+		list, _, err = another.ListLabel(t.Context(), "tenant-2", key, value)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	}
+}
+
+func TestLabelsAreNoPartOfWhatAStreamIs(t *testing.T) {
+	s := replica(t, t.TempDir())
+	plain, err := s.Create(t.Context(), labeled("a", "tekton.dev/taskRun=build"))
+	require.NoError(t, err)
+	later, err := s.Create(t.Context(), labeled("a", "tekton.dev/taskRun=test"))
+	require.NoError(t, err)
+	require.Equal(t, plain, later)
+	list, _, err := s.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "test")
+	require.NoError(t, err)
+	require.Empty(t, list, "a pod's stream stays where it was made")
+	list, _, err = s.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "build")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+}
+
+func TestWhatIsNoLabelIsNoKey(t *testing.T) {
+	s := replica(t, t.TempDir())
+	for _, label := range []string{
+		"tekton.dev/taskRun=", "tekton.dev/taskRun=..", "tekton.dev/taskRun=a/b", "tekton.dev/taskRun=-a", "tekton.dev/taskRun=a\n",
+		"tekton.dev/taskRun=" + strings.Repeat("x", 64), "app=web", "=x", "../key=x", "tekton.dev/taskrun=x",
+	} {
+		_, err := s.Create(t.Context(), labeled("a", label))
+		require.ErrorIs(t, err, ErrNoLabel, "%q", label)
+		key, value, _ := strings.Cut(label, "=")
+		_, _, err = s.ListLabel(t.Context(), "tenant", key, value)
+		require.ErrorIs(t, err, ErrNoLabel, "%q", label)
+	}
+	_, _, err := s.ListLabel(t.Context(), "../other", "tekton.dev/taskRun", "a")
+	require.ErrorIs(t, err, ErrNoPod)
+	many := labeled("a")
+	for i := range MaxLabels + 1 {
+		many.Labels[strings.Repeat("x", i+1)] = "x"
+	}
+	_, err = s.Create(t.Context(), many)
+	require.ErrorContains(t, err, "9 labels, of 8 at most")
+}
+
+func TestALabelThatCannotBeListedIsSaid(t *testing.T) {
+	good := replica(t, t.TempDir())
+	source := labeled("a", "tekton.dev/taskRun=build")
+	_, err := (&Store{bucket: failing{Bucket: good.bucket, create: "labels/"}, key: good.key}).Create(t.Context(), source)
+	require.ErrorIs(t, err, errBroken)
+	require.ErrorContains(t, err, "listing a new stream by label tekton.dev/taskRun")
+	_, _, err = (&Store{bucket: failing{Bucket: good.bucket, list: "labels/"}, key: good.key}).ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "build")
+	require.ErrorIs(t, err, errBroken)
+	require.ErrorContains(t, err, `listing the streams of label tekton.dev/taskRun=build in namespace "tenant"`)
+	_, err = good.Create(t.Context(), source) // the client comes again
+	require.NoError(t, err)
+	list, _, err := good.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "build")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+}
