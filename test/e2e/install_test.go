@@ -162,8 +162,8 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	requireRunsAsWritten(t, later)
 	release()
 	eventually(t, time.Minute, "nothing of ours to be left in the namespaces that opted in", func() error {
-		others := partOfUs // the log service stays
-		others.FieldSelector = "metadata.namespace!=" + endpoint.Namespace
+		others := partOfUs // the log service stays, with its right to know the API server
+		others.FieldSelector = "metadata.namespace!=" + endpoint.Namespace + ",metadata.namespace!=" + metav1.NamespaceSystem
 		bindings, err := cluster.Kube.RbacV1().RoleBindings(metav1.NamespaceAll).List(t.Context(), others)
 		if err == nil && len(bindings.Items) > 0 {
 			return fmt.Errorf("RoleBinding %q is in namespace %q", bindings.Items[0].Name, bindings.Items[0].Namespace)
