@@ -107,6 +107,7 @@ func TestANamespaceThatIsStuckLeavesNoWebhookThatBlocksPods(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, waitUntilGone(ctx))
 	}
+	t.Cleanup(release) // or a failure leaves a namespace that no later run can use
 	requireUninstalledBy(t, release, "kubectl", "delete", "namespace", kit.SystemNamespace, "--wait=false")
 }
 
