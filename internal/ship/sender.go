@@ -99,7 +99,7 @@ func (s *sender) advance(now time.Time) (time.Duration, error) {
 func (s *sender) failed(err error, now time.Time) {
 	s.failing = true
 	pause := s.backoff.after(err)
-	if _, asked := errors.AsType[*again](err); s.ended && !asked {
+	if asked, is := errors.AsType[*again](err); s.ended && (!is || asked.after == 0) {
 		pause = min(pause, lastPause) // the container waits for it
 	}
 	s.next = now.Add(pause)

@@ -84,7 +84,7 @@ func TestTheEndOfTheFlushIsBeforeTheKubeletsPatienceEnds(t *testing.T) {
 func TestAServiceThatIsBackDuringTheFlushGetsAll(t *testing.T) {
 	s := serve(t)
 	// The pause between tries is eight seconds by then.
-	s.meet(unavailable(time.Now().Add(9 * time.Second)))
+	s.meet(unavailable(time.Now().Add(10500 * time.Millisecond)))
 	got := s.run(s.command("-logs-flush=4s", "--", "sh", "-c", "echo first; sleep 9; echo last"))
 	require.Zero(t, got.code)
 	require.Empty(t, got.stderr)
