@@ -55,6 +55,7 @@ unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer || \
 		echo "the entrypoint is not compared with $$peer" >&2; done
+	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes what no shell can
 	CGO_ENABLED=1 go test -race -vet=off ./...
 	cd test/cluster && go test -vet=off . ./internal/...
 	cd test/validation && go test -vet=off .

@@ -22,7 +22,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -195,13 +194,7 @@ func readsAService(t *testing.T, kubectl plugin) {
 	})
 	waitForAnswer(t, service)
 	p := servingPod(t, service)
-	eventually(t, patience, "the pod to be gone", func() error {
-		_, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there: %w", err)
-	})
+	waitUntilPodIsGone(t, namespace, p.Name)
 	for _, kubeconfig := range []string{"", withToken(t, token)} {
 		kubectl.reads(t, kubeconfig, "stopped in order", "-n", namespace, "ksvc/"+service.Name)
 		kubectl.reads(t, kubeconfig, "stopped in order", "-n", namespace, "revision/"+p.Labels["serving.knative.dev/revision"])

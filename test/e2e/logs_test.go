@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
@@ -135,13 +134,7 @@ func TestAKnativeServicesLogsAreThereWhenItHasScaledToZero(t *testing.T) {
 	})
 	waitForAnswer(t, service)
 	p := servingPod(t, service)
-	eventually(t, patience, "the pod to be gone", func() error {
-		_, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there: %w", err)
-	})
+	waitUntilPodIsGone(t, namespace, p.Name)
 	texts := logService.stored(token, namespace, p.Name, "user-container")
 	require.Contains(t, texts["user-container stderr"]+texts["user-container stdout"], "stopped in order", "what it printed last")
 }

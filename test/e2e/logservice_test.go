@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -172,13 +171,7 @@ func TestAPodsLogsAreWrittenByItAndReadByWhoMay(t *testing.T) {
 	unused := tokenOf(t, namespace, "default", endpoint.Audience, prints) // the service knows nothing of it yet
 	now := int64(0)
 	require.NoError(t, cluster.Kube.CoreV1().Pods(namespace).Delete(t.Context(), "prints", metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	eventually(t, patience, "the pod to be gone", func() error {
-		_, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), "prints", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there: %w", err)
-	})
+	waitUntilPodIsGone(t, namespace, "prints")
 	status, answer := service.patch(path, unused, "x", "bytes 0-0/*")
 	require.Equal(t, http.StatusUnauthorized, status, answer)
 	require.Equal(t, "hello world\n", service.text(path, may))

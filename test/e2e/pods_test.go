@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -94,6 +95,17 @@ func waitUntilDone(t *testing.T, namespace, name string) *corev1.Pod {
 func waitUntilRunning(t *testing.T, namespace, name string) *corev1.Pod {
 	t.Helper()
 	return waitForPhase(t, namespace, name, corev1.PodRunning)
+}
+
+func waitUntilPodIsGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	eventually(t, patience, fmt.Sprintf("pod %q in namespace %q to be gone", name, namespace), func() error {
+		_, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	})
 }
 
 func containerStates(p *corev1.Pod) string {
