@@ -181,7 +181,21 @@ func (f *Files) List(ctx context.Context, directory string) (objects []Object, e
 
 // Each implements Bucket.
 func (f *Files) Each(ctx context.Context, directory string, each func(Object) bool) error {
-	if err := f.each(ctx, directory, each); err != nil {
+	return f.entries(ctx, directory, func(info fs.FileInfo) bool {
+		return !info.Mode().IsRegular() || each(Object{Name: info.Name(), Size: info.Size(), Written: info.ModTime()})
+	})
+}
+
+// Directories implements Bucket. One that is empty may be among them.
+func (f *Files) Directories(ctx context.Context, directory string, each func(name string) bool) error {
+	return f.entries(ctx, directory, func(info fs.FileInfo) bool {
+		return !info.IsDir() || each(info.Name())
+	})
+}
+
+// entries passes on what is in a directory, if there is one.
+func (f *Files) entries(ctx context.Context, directory string, each func(fs.FileInfo) bool) error {
+	if err := f.eachEntry(ctx, directory, each); err != nil {
 		return fmt.Errorf("listing %q: %w", directory, err)
 	}
 	return nil
@@ -190,7 +204,7 @@ func (f *Files) Each(ctx context.Context, directory string, each func(Object) bo
 // atOnce is how many entries of a directory are held at a time.
 const atOnce = 1024
 
-func (f *Files) each(ctx context.Context, directory string, each func(Object) bool) error {
+func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.FileInfo) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -212,13 +226,13 @@ func (f *Files) each(ctx context.Context, directory string, each func(Object) bo
 		}
 		for _, entry := range entries {
 			info, err := entry.Info()
-			if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-				continue // it has just been deleted, or is a directory
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it has just been deleted
 			}
 			if err != nil {
 				return err
 			}
-			if !each(Object{Name: info.Name(), Size: info.Size(), Written: info.ModTime()}) {
+			if !each(info) {
 				return nil
 			}
 		}

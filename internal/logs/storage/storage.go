@@ -41,6 +41,9 @@ type Bucket interface {
 	// Each passes on the same objects, in no order, until each returns false. It
 	// holds no more than some of them at a time.
 	Each(ctx context.Context, directory string, each func(Object) bool) error
+	// Directories passes on the names of the directories below one that have
+	// something, in no order, until each returns false.
+	Directories(ctx context.Context, directory string, each func(name string) bool) error
 	// Delete removes an object. One that isn't there is no error.
 	Delete(ctx context.Context, key string) error
 }

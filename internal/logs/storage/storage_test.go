@@ -61,6 +61,21 @@ func TestAListingHasTheObjectsOfOneDirectory(t *testing.T) {
 	require.Empty(t, names(t, f, "a/c"))
 }
 
+func TestTheDirectoriesBelowOneAreFound(t *testing.T) {
+	f := files(t)
+	for _, key := range []string{"a/1", "a/b/1", "a/b/2", "a/c/d/1", "e/1"} {
+		require.NoError(t, f.Create(t.Context(), key, nil))
+	}
+	for directory, want := range map[string][]string{"a": {"b", "c"}, "a/c": {"d"}, "e": nil, "no": nil} {
+		var found []string
+		require.NoError(t, f.Directories(t.Context(), directory, func(name string) bool {
+			found = append(found, name)
+			return true
+		}))
+		require.ElementsMatch(t, want, found, directory)
+	}
+}
+
 func TestWhatIsNotThereCanBeDeleted(t *testing.T) {
 	f := files(t)
 	_, err := f.Read(t.Context(), "a/1")
