@@ -43,6 +43,10 @@ var keys = map[string]key{
 		read:     choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
 		restrict: func(c *Config, _ string) { c.Policy.ForbidOptOut = true },
 	},
+	"unsent-logs": {
+		read:     choice("admit", "refuse", func(c *Config) *bool { return &c.Policy.RefuseUnsentLogs }),
+		restrict: func(c *Config, _ string) { c.Policy.RefuseUnsentLogs = true },
+	},
 	"pod-owners":         {read: setOwners},
 	"pod-options":        {read: setPodOptions, restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} }},
 	"proxy-containers":   {read: setProxies},

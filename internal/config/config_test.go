@@ -84,6 +84,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		"lookup-timeout":            "250ms",
 		"failed-lookup":             "admit",
 		"pod-opt-out":               "forbidden",
+		"unsent-logs":               "refuse",
 		"pod-owners":                "Tekton,Knative",
 		"pod-options":               "mode, pause",
 		"proxy-containers":          "",
@@ -99,7 +100,7 @@ func TestEachKeyIsRead(t *testing.T) {
 	require.Equal(t, &config.Config{
 		LookupTimeout: 250 * time.Millisecond,
 		Policy: pod.Policy{
-			ImageVolume: true, ForbidOptOut: true, WaiveFailedLookups: true,
+			ImageVolume: true, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
 			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, PodOptions: []string{"mode", "pause"},
 		},
 		Lookup: lookup.Options{
@@ -138,6 +139,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
 		{"delivery", "sidecar", `key "delivery": "sidecar" is neither "init-container" nor "image-volume"`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
+		{"unsent-logs", "forbidden", `key "unsent-logs": "forbidden" is neither "admit" nor "refuse"`},
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
 		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of [Tekton Knative Annotation]`},
 		{"proxy-containers", "istio_proxy", `key "proxy-containers": "istio_proxy" is no name of a container`},
@@ -219,6 +221,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 		{"static-images", "app: {}", false, nil},
 		{"defaults", "timeout: 1x", false, nil},
 		{"pod-opt-out", "no", true, func(c *config.Config) { c.Policy.ForbidOptOut = true }},
+		{"unsent-logs", "no", true, func(c *config.Config) { c.Policy.RefuseUnsentLogs = true }},
 		{"pod-options", "mode, modes", true, func(c *config.Config) { c.Policy.PodOptions = []string{} }},
 		{"private-addresses", "no", true, func(c *config.Config) { c.Lookup.ForbidPrivateAddresses = true }},
 		{"allowed-registries", "https://docker.io", true, func(c *config.Config) { c.Lookup.Allowed.Namespaces = nobody }},

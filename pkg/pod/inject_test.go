@@ -415,7 +415,7 @@ func TestThePageListsEveryOutcome(t *testing.T) {
 	require.NoError(t, err)
 	for _, outcome := range []pod.Outcome{
 		pod.Injected, pod.PartlyInjected, pod.AlreadyInjected, pod.NotOurs, pod.NothingToWrap, pod.NotSelected, pod.OptedOut, pod.Windows,
-		pod.MirrorPod, pod.LookupWaived, pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed, pod.InternalError,
+		pod.MirrorPod, pod.LookupWaived, pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed, pod.LogsNotSent, pod.InternalError,
 	} {
 		require.Contains(t, string(page), "| `"+string(outcome)+"` |")
 	}

@@ -128,16 +128,20 @@ func flush(pod *corev1.Pod) time.Duration {
 	return min(max(whole-2*time.Second, whole/2), longestFlush)
 }
 
-// unsent warns of a container that asks for its output to be sent if it isn't.
-func (w *wrapping) unsent(c corev1.Container) []string {
+// unsent warns of a container that asks for its output to be sent if it isn't, or
+// refuses its pod, as the operator has it.
+func (w *wrapping) unsent(c corev1.Container) (warnings []string, err error) {
 	if sends(c) {
-		return nil
+		return nil, nil
 	}
 	settings, err := w.settings(w.pod, w.owner, c.Name)
 	if err != nil || !slices.ContainsFunc(settings, func(s setting) bool { return s.Name == "logs" && s.value != "off" }) {
-		return nil
+		return nil, nil
 	}
-	return []string{warning("the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}
+	if w.Policy.RefuseUnsentLogs {
+		return nil, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator lets no pod run whose output isn't sent; set annotation entrypointer.dev/logs: off, if it may be unsent", c.Name, w.whyNotSent(c))
+	}
+	return []string{warning("the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
 }
 
 // sends says whether a wrapped container sends its output.

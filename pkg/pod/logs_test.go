@@ -109,6 +109,48 @@ func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
 	}
 }
 
+func TestTheOperatorMayRefusePodsWhoseLogsCannotBeSent(t *testing.T) {
+	terminal := running("main", "serve")
+	terminal.TTY = true
+	withService, without := withLogs(), newInjector(nil)
+	withService.Policy.RefuseUnsentLogs, without.Policy.RefuseUnsentLogs = true, true
+	for name, test := range map[string]struct {
+		injector *pod.Injector
+		pod      *corev1.Pod
+		logs     string
+		says     string // "" admits it
+	}{
+		"there is no service":   {without, sending(running("main", "serve")), "stream", "no log service is there: the operator installs it"},
+		"it has a terminal":     {withService, sending(terminal), "tee", "it has a terminal (tty: true)"},
+		"it is sent":            {withService, sending(running("main", "serve")), "stream", ""},
+		"it may stay unsent":    {without, sending(running("main", "serve")), "off", ""},
+		"nobody asked for that": {without, sending(running("main", "serve")), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.logs != "" {
+				annotated(test.pod, "entrypointer.dev/logs", test.logs)
+			}
+			result, err := test.injector.Inject(t.Context(), "tenant", test.pod)
+			if test.says == "" {
+				require.NoError(t, err)
+				require.Empty(t, result.Warnings)
+				return
+			}
+			var refusal *pod.Refusal
+			require.ErrorAs(t, err, &refusal)
+			require.Equal(t, pod.LogsNotSent, refusal.Outcome)
+			require.ErrorContains(t, err, `sending the output of container "main" to the log service: `+test.says)
+			require.ErrorContains(t, err, "set annotation entrypointer.dev/logs: off")
+
+			// The same of one that was wrapped when that was no reason.
+			relaxed := *test.injector
+			relaxed.Policy.RefuseUnsentLogs = false
+			_, err = test.injector.Inject(t.Context(), "tenant", inject(t, &relaxed, test.pod).Pod)
+			require.ErrorAs(t, err, &refusal)
+		})
+	}
+}
+
 func TestLogsOfANamespaceAreForAllThatSayNothing(t *testing.T) {
 	injector := withLogs()
 	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/logs": "tee"})}

@@ -111,9 +111,13 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 			return Result{}, err
 		}
 		wrapped = append(wrapped, index)
+		unsent, err := w.unsent(*c)
+		if err != nil {
+			return Result{}, err
+		}
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
-			w.warnings = slices.Concat(w.warnings, afterAll(w.pod, c.Name), w.unsent(*c))
+			w.warnings = slices.Concat(w.warnings, afterAll(w.pod, c.Name), unsent)
 		}
 	}
 	if len(wrapped) == 0 {

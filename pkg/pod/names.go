@@ -68,6 +68,7 @@ const (
 	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container is where ours belongs
 	NoCommand         Outcome = "NoCommand"         // neither the container nor its image says what to run
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
+	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator lets no such pod run
 	UnknownCaller     Outcome = "UnknownCaller"     // whoever asks doesn't show an API server's certificate
 	InternalError     Outcome = "InternalError"     // a defect of ours
 )

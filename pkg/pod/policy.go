@@ -23,6 +23,9 @@ type Policy struct {
 	PodOptions []string
 	// ForbidOptOut wraps pods even if their own annotation says "false".
 	ForbidOptOut bool
+	// RefuseUnsentLogs refuses pods that ask for their output to be sent to the log
+	// service if that can't be. Otherwise they run without, and are warned.
+	RefuseUnsentLogs bool
 	// WaiveFailedLookups leaves a container whose image can't be looked up
 	// unwrapped, with a warning. Otherwise its pod is refused.
 	WaiveFailedLookups bool

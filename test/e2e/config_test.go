@@ -145,6 +145,7 @@ func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 	}{
 		{"failed-lookup", "ignore", []string{`key "failed-lookup"`, `"ignore"`, `"refuse"`, `"admit"`}},
 		{"lookup-timeout", "1m", []string{`key "lookup-timeout"`, `"1m"`, "100ms", "3s"}},
+		{"unsent-logs", "no", []string{`key "unsent-logs"`, `"no"`, `"admit"`, `"refuse"`}},
 		{"pod-opt-out", "no", []string{`key "pod-opt-out"`, `"no"`, `"allowed"`, `"forbidden"`}},
 		{"lookup-timout", "1s", []string{`key "lookup-timout"`, "unknown", "lookup-timeout"}},
 		{"allowed-registries", "https://registry.example", []string{`key "allowed-registries"`, `"https://registry.example" is no registry`}},
