@@ -99,6 +99,30 @@ func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
 	})
 }
 
+func TestTheOperatorMayRefusePodsWhoseLogsCanNotBeSent(t *testing.T) {
+	namespace := optedInNamespace(t)
+	terminal := busybox(t, "main", "true")
+	terminal.TTY = true
+	p := askingPod("unsent", terminal)
+	p.Annotations["entrypointer.dev/logs"] = "stream"
+	seen, err := wouldBecome(t, namespace, p)
+	require.NoError(t, err, "by default")
+	requireWrapped(t, seen, "main")
+	configureForNow(t, "unsent-logs", "refuse")
+	eventually(t, time.Minute, "the injector to refuse it", func() error {
+		_, err := wouldBecome(t, namespace, p)
+		if err == nil {
+			return errors.New("it would be admitted")
+		}
+		require.ErrorContains(t, err, `sending the output of container "main" to the log service: it has a terminal`)
+		return nil
+	})
+	p.Spec.Containers[0].TTY = false
+	seen, err = wouldBecome(t, namespace, p)
+	require.NoError(t, err)
+	requireWrapped(t, seen, "main")
+}
+
 func TestTheOperatorSaysWhichRegistriesMayBeAsked(t *testing.T) {
 	namespace, other := optedInNamespace(t), optedInNamespace(t)
 	p := askingPod("restricted", busybox(t, "main"))
