@@ -43,7 +43,7 @@ help:
 
 .PHONY: demo
 demo: deploy
-	@$(in-cluster) go run ./test/demo
+	@$(in-cluster) go run ./test/demo $(ARGS)
 
 .PHONY: test
 test: lint unit e2e equality-sample
