@@ -32,8 +32,9 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make bench   what admission, the hand-off and the supervisor cost, into the README'
+	@echo 'make bench   what admission, the hand-off, logs and the supervisor cost, into the README'
 	@echo 'make bench-handoff     the second of them alone'
+	@echo 'make bench-logs        the third alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
 	@echo 'make equality  Tekton'\''s own examples with, without, and with logs; ARGS=-update writes the table in README.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
@@ -87,10 +88,15 @@ equality-sample: equality
 bench: bench-supervisor deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
+	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-handoff
 bench-handoff: deploy
 	@$(in-cluster) go run ./test/bench/handoff -update
+
+.PHONY: bench-logs
+bench-logs: deploy
+	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-supervisor
 bench-supervisor:
