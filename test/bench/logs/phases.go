@@ -11,12 +11,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/test/kit"
@@ -113,37 +114,40 @@ func (b *bench) visibility(ctx context.Context, f *figures) error {
 	if err != nil {
 		return err
 	}
-	var group sync.WaitGroup
-	var plainErr, ownErr error
-	group.Go(func() {
-		stream, err := b.cluster.FollowLogs(ctx, b.plain, plain, "", true)
-		if plainErr = err; err != nil {
-			return
-		}
-		defer func() { _ = stream.Close() }()
-		f.plainSeen, plainErr = arrivals(stream)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		f.plainSeen, err = follow(exec.CommandContext(ctx, "kubectl", "logs", "-n", b.plain, plain, "-f"))
+		return err
 	})
-	group.Go(func() {
-		command := plugin.Logs(ctx, "-n", b.own, own, "-f")
-		out, err := command.StdoutPipe()
-		if ownErr = err; err != nil {
-			return
-		}
-		if ownErr = command.Start(); ownErr != nil {
-			return
-		}
-		f.ownSeen, ownErr = arrivals(out)
-		if err := command.Wait(); ownErr == nil {
-			ownErr = err
-		}
+	group.Go(func() (err error) {
+		f.ownSeen, err = follow(plugin.Logs(ctx, "-n", b.own, own, "-f"))
+		return err
 	})
-	group.Wait()
-	for _, err := range []error{plainErr, ownErr} {
-		if err != nil {
-			return err
-		}
+	return group.Wait()
+}
+
+// follow runs a command that prints lines until they end.
+func follow(command *exec.Cmd) ([]time.Duration, error) {
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("running %q: %w", command.Args, err)
+	}
+	took, err := arrivals(out)
+	if err != nil {
+		_ = command.Process.Kill()
+	}
+	if ended := command.Wait(); err == nil && ended != nil {
+		err = fmt.Errorf("%w: %s", ended, stderr.String())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("running %q: %w", command.Args, err)
+	}
+	return took, nil
 }
 
 // arrivals tells how long lines took to be read that say when they were written. What
