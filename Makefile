@@ -32,10 +32,11 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make bench   what admission, the hand-off and the supervisor cost, into the README'
+	@echo 'make bench   what admission, the hand-off, logs and the supervisor cost, into the README'
 	@echo 'make bench-handoff     the second of them alone'
+	@echo 'make bench-logs        the third alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
-	@echo 'make equality  Tekton'\''s own examples with and without; ARGS=-update writes the table in README.md'
+	@echo 'make equality  Tekton'\''s own examples with, without, and with logs; ARGS=-update writes the table in README.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
@@ -43,7 +44,7 @@ help:
 
 .PHONY: demo
 demo: deploy
-	@$(in-cluster) go run ./test/demo
+	@$(in-cluster) go run ./test/demo $(ARGS)
 
 .PHONY: test
 test: lint unit e2e equality-sample
@@ -75,11 +76,11 @@ e2e: deploy fixtures
 
 .PHONY: equality
 equality: deploy fixtures
-	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 60m ./test/equality $(ARGS)
+	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 90m ./test/equality $(ARGS)
 
-# Of the quarter of an hour that the whole takes, a quarter: another one for each commit.
+# A quarter of the examples, half of them with logs: other ones for each commit.
 .PHONY: equality-sample
-equality-sample: ARGS := -v -parts 4
+equality-sample: ARGS := -v -parts 4 -logs one
 equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
@@ -87,10 +88,15 @@ equality-sample: equality
 bench: bench-supervisor deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
+	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-handoff
 bench-handoff: deploy
 	@$(in-cluster) go run ./test/bench/handoff -update
+
+.PHONY: bench-logs
+bench-logs: deploy
+	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-supervisor
 bench-supervisor:

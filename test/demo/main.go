@@ -14,6 +14,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -33,8 +34,10 @@ const (
 )
 
 func main() {
+	update := flag.Bool("update", false, "write the logs that are read into the README")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := demo(ctx, newTerminal(os.Stdout))
+	err := demo(ctx, newTerminal(os.Stdout), *update)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
@@ -42,7 +45,7 @@ func main() {
 	}
 }
 
-func demo(ctx context.Context, out *terminal) error {
+func demo(ctx context.Context, out *terminal, update bool) error {
 	cluster, err := kit.Connect()
 	if err != nil {
 		return err
@@ -62,17 +65,22 @@ func demo(ctx context.Context, out *terminal) error {
 	if err := out.during("Images are built, what an earlier demo left is gone", func() error { return prepare(ctx, cluster) }); err != nil {
 		return err
 	}
-	results, err := runAll(ctx, cluster, out)
+	results, readings, err := runAll(ctx, cluster, out)
 	if err != nil {
 		return err
 	}
 	claimed, failed := show(out, results)
+	more, moreFailed := showLogs(out, readings)
+	claimed, failed = claimed+more, failed+moreFailed
 	showHowToLookAround(ctx, cluster, out)
 	if failed > 0 {
 		return fmt.Errorf("%d of %d claims don't hold: see the lines with %s", failed, claimed, cross)
 	}
 	out.heading(fmt.Sprintf("All %d claims hold.", claimed), "")
-	return nil
+	if !update {
+		return nil
+	}
+	return kit.ReplaceIn(kit.README, "demo-logs", console(readings))
 }
 
 func makeNamespaces(ctx context.Context, cluster *kit.Cluster) error {
@@ -96,8 +104,12 @@ func makeNamespaces(ctx context.Context, cluster *kit.Cluster) error {
 
 // prepare removes the examples that an earlier demo left, so that it all happens anew.
 func prepare(ctx context.Context, cluster *kit.Cluster) error {
+	files := []string{logsExample}
 	for _, e := range examples {
-		objects, err := kit.Example(ctx, e.file)
+		files = append(files, e.file)
+	}
+	for _, file := range files {
+		objects, err := kit.Example(ctx, file)
 		if err != nil {
 			return err
 		}

@@ -47,9 +47,9 @@ type result struct {
 	plain, wrapped run
 }
 
-// runAll runs all the examples in both namespaces at once.
-func runAll(ctx context.Context, cluster *kit.Cluster, out *terminal) ([]result, error) {
-	results := make([]result, len(examples))
+// runAll runs all the examples in both namespaces at once, and meanwhile reads logs.
+func runAll(ctx context.Context, cluster *kit.Cluster, out *terminal) (results []result, readings []*reading, err error) {
+	results = make([]result, len(examples))
 	pending := newPending(out)
 	defer pending.stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -70,7 +70,13 @@ func runAll(ctx context.Context, cluster *kit.Cluster, out *terminal) ([]result,
 			})
 		}
 	}
-	return results, group.Wait()
+	group.Go(func() (err error) {
+		defer pending.add("Logs of what is gone from " + optedIn)(&err)
+		readings, err = readLogs(ctx, cluster)
+		return err
+	})
+	err = group.Wait()
+	return results, readings, err
 }
 
 // pending tells what is done, and now and then what isn't.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -62,4 +63,30 @@ func TestALongCommandLosesItsMiddle(t *testing.T) {
 func TestColourIsForScreensOnly(t *testing.T) {
 	require.Equal(t, "text", (&terminal{}).paint(red, "text"))
 	require.Equal(t, "\x1b[31mtext\x1b[0m", (&terminal{colour: true}).paint(red, "text"))
+}
+
+func TestAClaimAboutALogThatDoesNotHoldIsCountedAndShown(t *testing.T) {
+	for what, spoil := range map[string]func(*reading){
+		"":                               func(*reading) {},
+		"the pods are gone":              func(r *reading) { r.left = 1 },
+		"the cluster's logs had nothing": func(r *reading) { r.elsewhere = "uploaded\n" },
+		"each line is there":             func(r *reading) { r.text = strings.TrimSuffix(r.text, "[pod/logs-pod/step-upload] uploaded\n") },
+		"the secret isn't": func(r *reading) {
+			r.text = strings.ReplaceAll(r.text, "YWRtaW46****", "YWRtaW46****"+base64.StdEncoding.EncodeToString([]byte(secret)))
+		},
+	} {
+		r := newReadings("logs")[0]
+		r.text = strings.Join(r.expected, "\n") + "\n"
+		spoil(r)
+		var shown strings.Builder
+		claimed, failed := showLogs(&terminal{to: &shown, width: 80}, []*reading{r})
+		require.Equal(t, 4, claimed)
+		require.Contains(t, shown.String(), "$ kubectl entrypointer logs -n demo taskrun/logs\n")
+		if what == "" {
+			require.Zero(t, failed, shown.String())
+			continue
+		}
+		require.Equal(t, 1, failed, shown.String())
+		require.Contains(t, shown.String(), cross+" "+what+", but it is not so: ")
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,24 +28,23 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// A plugin is kubectl with cmd/kubectl-entrypointer on its path.
-type plugin struct{ directory string }
+// A plugin is kubectl with that of this checkout.
+type plugin struct{ kit.Plugin }
 
 func newPlugin(t *testing.T) plugin {
 	t.Helper()
-	p := plugin{t.TempDir()}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.directory, "../../cmd/kubectl-entrypointer").CombinedOutput()
-	require.NoError(t, err, string(out))
-	return p
+	p, err := kit.BuildPlugin(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	return plugin{p}
 }
 
 // command is kubectl entrypointer logs with the credentials of a kubeconfig, or
 // those of the tests, which are the administrator's client certificate.
 func (p plugin) command(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, "kubectl", append([]string{"entrypointer", "logs"}, args...)...)
-	command.Env = append(os.Environ(), "PATH="+p.directory+":"+os.Getenv("PATH"))
+	command := p.Logs(ctx, args...)
 	if kubeconfig != "" {
 		command.Env = append(command.Env, "KUBECONFIG="+kubeconfig)
 	}
@@ -94,6 +92,8 @@ func TestLogsAreReadThroughTheAPIServer(t *testing.T) {
 		"of a pod that runs":     followsAPod,
 		"of a run of tasks":      readsRuns,
 		"of a Knative Service":   readsAService,
+		"of a former Deployment": readsADeployment,
+		"of the example":         readsTheExample,
 		"by nobody who may not":  refusesWhoMayNot,
 		"by no other front door": refusesForgedHeaders,
 	} {

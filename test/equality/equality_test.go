@@ -161,7 +161,7 @@ func TestAnOutcomeSaysWhatThePipelineRunSays(t *testing.T) {
 
 func TestADifferenceIsOneUnlessTheExampleDiffersFromItself(t *testing.T) {
 	plain, wrapped := outcome("no", "10:00", 1), outcome("no", "10:01", 2)
-	c := Comparison{Plain: []Outcome{plain}, Wrapped: []Outcome{wrapped}}
+	c := Comparison{Plain: []Outcome{plain}, Ways: []Way{Wrapped}, Wrapped: []Outcome{wrapped}}
 	require.Equal(t, []string{"run/results/date", "run/steps/0/exitCode"}, c.Differs())
 	require.Empty(t, c.Varies())
 
@@ -172,15 +172,43 @@ func TestADifferenceIsOneUnlessTheExampleDiffersFromItself(t *testing.T) {
 	require.Equal(t, `run/results/date: "\"10:00\"" or "\"10:02\"" unwrapped, "\"10:01\"" wrapped`, c.Explain("run/results/date"))
 	require.Equal(t, `run/other: missing unwrapped, missing wrapped`, c.Explain("run/other"))
 
-	c = Comparison{Plain: []Outcome{plain}, Wrapped: []Outcome{plain}}
+	c = Comparison{Plain: []Outcome{plain}, Ways: []Way{Wrapped}, Wrapped: []Outcome{plain}}
 	require.Empty(t, c.Differs())
 	delete(wrapped, "run/reason")
 	c.Wrapped = []Outcome{wrapped}
 	require.Contains(t, c.Differs(), "run/reason", "what is missing differs")
 }
 
+func TestADifferenceNamesTheWayInWhichItIsSeen(t *testing.T) {
+	same, other := outcome("no", "10:00", 1), outcome("no", "10:00", 2)
+	c := Comparison{Plain: []Outcome{same}, Ways: []Way{Wrapped, Tee}, Wrapped: []Outcome{same, other}}
+	require.Equal(t, []string{"run/steps/0/exitCode"}, c.Differs())
+	require.Equal(t, `run/steps/0/exitCode: "1" unwrapped, "1" wrapped, "2" wrapped with logs`, c.Explain("run/steps/0/exitCode"))
+	c.Wrapped[0] = other
+	require.Equal(t, `run/steps/0/exitCode: "1" unwrapped, "2" wrapped`, c.Explain("run/steps/0/exitCode"))
+	c = Comparison{Plain: []Outcome{same}, Ways: []Way{Tee}, Wrapped: []Outcome{other}}
+	require.Equal(t, `run/steps/0/exitCode: "1" unwrapped, "2" wrapped with logs`, c.Explain("run/steps/0/exitCode"))
+}
+
+func TestATimeoutIsSeenInEachWay(t *testing.T) {
+	done, late := Outcome{"reason": "Succeeded"}, Outcome{"reason": "TaskRunTimeout"}
+	for name, test := range map[string]struct {
+		plain   Outcome
+		wrapped []Outcome
+		want    bool
+	}{
+		"nowhere":          {done, []Outcome{done, done}, false},
+		"in one":           {done, []Outcome{done, late}, true},
+		"unwrapped only":   {late, []Outcome{done, done}, false},
+		"without us, also": {late, []Outcome{late, late}, false},
+	} {
+		c := Comparison{Plain: []Outcome{test.plain}, Ways: []Way{Wrapped, Tee}, Wrapped: test.wrapped}
+		require.Equal(t, test.want, c.TimedOut("reason"), name)
+	}
+}
+
 func TestALongValueIsShortened(t *testing.T) {
-	c := Comparison{Plain: []Outcome{{"a": strings.Repeat("x", 3000)}}, Wrapped: []Outcome{{}}}
+	c := Comparison{Ways: []Way{Wrapped}, Plain: []Outcome{{"a": strings.Repeat("x", 3000)}}, Wrapped: []Outcome{{}}}
 	require.Equal(t, `a: "`+strings.Repeat("x", 100)+`... (3000 bytes)" unwrapped, missing wrapped`, c.Explain("a"))
 }
 
@@ -208,7 +236,7 @@ func TestTheReportCountsEveryExampleOnce(t *testing.T) {
 		{Example: "pipelineruns/c", Skipped: &Skipped{ForeignImage, "golang"}},
 	}}
 	summary := report.Summary()
-	require.Contains(t, summary, "| examples | 3 | 1 |\n| ran both ways | 3 | 0 |\n| **equal** | 1 | 0 |\n| **different**, explained below | 1 | 0 |\n| **different**, unexplained | 1 | 0 |\n")
+	require.Contains(t, summary, "| examples | 3 | 1 |\n| ran in all three | 3 | 0 |\n| **equal** | 1 | 0 |\n| **different**, explained below | 1 | 0 |\n| **different**, unexplained | 1 | 0 |\n")
 	require.Contains(t, summary, "| didn't run, because it uses an image of a kind that there is none of here | 0 | 1 |\n")
 	require.NotContains(t, summary, string(Resolver))
 	require.Contains(t, summary, "\n- taskruns/b: unexplained. b/exitCode: 1, not 2\n- taskruns/d: "+string(SharedMessages)+"\n")
@@ -223,17 +251,4 @@ func TestTheReportCountsEveryExampleOnce(t *testing.T) {
 			require.False(t, other.agrees(details), "%s as %+v", finding.Example, other)
 		}
 	}
-}
-
-func TestACommitChoosesAPart(t *testing.T) {
-	chosen := map[int]bool{}
-	for _, end := range "0123456789abcdef" {
-		commit := strings.Repeat("5", 39) + string(end)
-		part := partOf(commit, 4)
-		require.Equal(t, part, partOf(commit, 4))
-		chosen[part] = true
-	}
-	require.Equal(t, map[int]bool{0: true, 1: true, 2: true, 3: true}, chosen)
-	require.Zero(t, partOf("", 4), "without a commit")
-	require.Zero(t, partOf(strings.Repeat("5", 40), 1))
 }

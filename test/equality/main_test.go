@@ -25,7 +25,7 @@ import (
 	"github.com/entrypointer/entrypointer/test/page"
 )
 
-// atOnce is how many examples run at once, each of them both ways, unless
+// atOnce is how many examples run at once, each of them in all ways, unless
 // -parallel says otherwise. More only make each other wait on two processors.
 const atOnce = "4"
 
@@ -33,6 +33,7 @@ var (
 	update = flag.Bool("update", false, "write what was found to README.md and docs/equality.md")
 	parts  = flag.Int("parts", 1, "run only one of so many parts of the examples")
 	part   = flag.Int("part", -1, "which of them, from 0 on; if it isn't said, the commit chooses")
+	logs   = flag.String("logs", both, "run the examples with logs and without (both), or half of them with and half without (one): then each part has two halves, and counts twice")
 	resume = flag.String("resume", "", "a file that keeps what is found, so that a run that was ended can go on")
 )
 
@@ -74,7 +75,11 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 	chosen := choose(t)
 	report := Report{Version: version, Images: kinds, Findings: earlier(t)}
 	var mu sync.Mutex
-	var late []Example // by the clock: their timeouts are seconds, in which many others start
+	type lateExample struct {
+		Example
+		ways []Way
+	}
+	var late []lateExample // by the clock: their timeouts are seconds, in which many others start
 	found := func(t *testing.T, finding Finding) {
 		t.Helper()
 		mu.Lock()
@@ -86,30 +91,31 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 	}
 	t.Run("examples", func(t *testing.T) {
 		for i, example := range examples {
-			if i%*parts != chosen || slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Example == example.Name }) {
+			ways := chosen.of(i)
+			if len(ways) == 0 || slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Example == example.Name }) {
 				continue
 			}
 			t.Run(example.Name, func(t *testing.T) {
 				t.Parallel()
-				finding, isLate := examine(t, example, false)
+				finding, isLate := examine(t, example, ways, false)
 				if !isLate {
 					found(t, finding)
 					return
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				late = append(late, example)
+				late = append(late, lateExample{example, ways})
 			})
 		}
 	})
 	for _, example := range late {
 		t.Run("alone/"+example.Name, func(t *testing.T) {
-			finding, _ := examine(t, example, true)
+			finding, _ := examine(t, example.Example, example.ways, true)
 			found(t, finding)
 		})
 	}
 	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Example, b.Example) })
-	if len(report.Findings) < len(examples) {
+	if len(report.Findings) < len(examples) || *logs != both {
 		t.Logf("%d of %d examples were looked at", len(report.Findings), len(examples))
 		comparePage(t, report)
 		return
@@ -118,11 +124,13 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 	publish(t, report)
 }
 
-// choose tells which part of the examples to run. With each commit it is
-// another one, so that after a while all of them have run.
-func choose(t *testing.T) int {
+// choose tells what to run. With each commit it is another share, so that after a
+// while all of them have run.
+func choose(t *testing.T) share {
 	t.Helper()
 	require.Positive(t, *parts, "-parts")
+	require.Contains(t, []string{both, one}, *logs, "-logs")
+	all := shares(*parts, *logs)
 	chosen, by := *part, "-part"
 	if chosen < 0 {
 		commit, err := kit.Run(t.Context(), "git", "rev-parse", "HEAD")
@@ -130,13 +138,13 @@ func choose(t *testing.T) int {
 			t.Logf("no commit chooses a part: %v", err)
 		}
 		by = "commit " + strings.TrimSpace(string(commit))
-		chosen = partOf(strings.TrimSpace(string(commit)), *parts)
+		chosen = shareOf(strings.TrimSpace(string(commit)), all)
 	}
-	require.Less(t, chosen, *parts, "-part")
-	if *parts > 1 {
-		t.Logf("part %d of 0 to %d, chosen by %s; ARGS='-parts %d -part %[1]d' runs it again", chosen, *parts-1, by, *parts)
+	require.Less(t, chosen, all, "-part")
+	if all > 1 {
+		t.Logf("part %d of 0 to %d, chosen by %s; ARGS='-parts %d -logs %s -part %[1]d' runs it again", chosen, all-1, by, *parts, *logs)
 	}
-	return chosen
+	return share{*parts, chosen, *logs}
 }
 
 // comparePage sees whether docs/equality.md says of each example what was found.

@@ -111,7 +111,9 @@ func (o Outcome) set(path string, value any) {
 
 // Comparison has what became of an example in each of its runs.
 type Comparison struct {
-	Plain, Wrapped []Outcome
+	Plain   []Outcome
+	Ways    []Way
+	Wrapped []Outcome // in each of these ways
 }
 
 // Varies are the fields in which not even the plain runs agree: dates, random
@@ -148,9 +150,25 @@ func agree(outcomes []Outcome, field, want string) bool {
 	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o[field] != want })
 }
 
-// Explain shows a field as it was unwrapped, and as it was wrapped.
+// TimedOut tells whether a field differs in that Tekton ended something for its timeout
+// in a namespace that opted in only.
+func (c Comparison) TimedOut(field string) bool {
+	return slices.ContainsFunc(c.Wrapped, func(o Outcome) bool {
+		return strings.HasSuffix(o[field], "Timeout") && !agree(c.Plain, field, o[field])
+	})
+}
+
+// Explain shows a field as it was unwrapped, and as it was wrapped: in each way, if
+// that makes a difference.
 func (c Comparison) Explain(field string) string {
-	return fmt.Sprintf("%s: %s unwrapped, %s wrapped", field, values(c.Plain, field), values(c.Wrapped, field))
+	text := fmt.Sprintf("%s: %s unwrapped", field, values(c.Plain, field))
+	if len(c.Ways) > 1 && agree(c.Wrapped, field, c.Wrapped[0][field]) {
+		return text + fmt.Sprintf(", %s wrapped", values(c.Wrapped, field))
+	}
+	for i, way := range c.Ways {
+		text += fmt.Sprintf(", %s %s", values(c.Wrapped[i:i+1], field), way)
+	}
+	return text
 }
 
 // values are those of a field, each once.

@@ -6,7 +6,6 @@ package equality
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -47,13 +46,13 @@ type Report struct {
 // Summary is the table in the README.
 func (r Report) Summary() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Every example of Tekton %s runs in a namespace that opted in and in one that didn't. "+
+	fmt.Fprintf(&text, "Every example of Tekton %s runs in a namespace that didn't opt in, in one that did, and in one that also sends its logs (`logs: tee`). "+
 		"Success or failure, reasons, messages, results, artifacts, exit codes, step states, retries, skipped tasks: all must be the same. "+
 		"[docs/equality.md](docs/equality.md) has the rules, and each example.\n\n", r.Version)
 	fmt.Fprintln(&text, "| | TaskRuns | PipelineRuns |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: |")
 	r.row(&text, "examples", func(Finding) bool { return true })
-	r.row(&text, "ran both ways", func(f Finding) bool { return f.Skipped == nil })
+	r.row(&text, "ran in all three", func(f Finding) bool { return f.Skipped == nil })
 	r.row(&text, "**equal**", Finding.equal)
 	r.row(&text, "**different**, explained below", func(f Finding) bool { return f.different() && f.Why != "" })
 	r.row(&text, "**different**, unexplained", func(f Finding) bool { return f.different() && f.Why == "" })
@@ -90,7 +89,7 @@ func (r Report) count(directory string, is func(Finding) bool) (n int) {
 
 const explanation = `# Wrapped or not, nobody can tell
 
-This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that opted in and, at the same time, in one that didn't.
+This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that opted in, in one that also sends its logs to the log service (` + "`entrypointer.dev/logs: tee`" + `) and, at the same time, in one that did neither.
 
 **What is changed in an example.** A reference to an image is replaced by the image here of the same kind, without tag and digest; its kind is the last element of its repository's path. There are: %s. (` + "`nop`" + ` is Tekton's own.) ` + "`generateName`" + ` becomes a name, so that the same things have the same names, and namespaces are left out. Nothing else.
 
@@ -98,7 +97,7 @@ This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that
 
 **What may differ.** Nothing, but for fields in which the example doesn't agree with itself: if anything differs, the example runs unwrapped again, twice at most, and a field in which not even the unwrapped runs agree (a date, a random number, a volume's generated name) is not compared. It is named below. A difference in any other field fails the test, unless its cause is seen and known: the table says which.
 
-**That it was wrapped** is looked at in each pod of a namespace that opted in: every step runs under the entrypoint, no sidecar does; and in each pod of the other one, that nothing of ours is there.
+**That it was wrapped** is looked at in each pod of a namespace that opted in: every step runs under the entrypoint, no sidecar does, and either all of these send their logs or none; and in each pod of the one that didn't, that nothing of ours is there.
 
 Volumes: where the cluster has no storage class, the test makes the volumes that are claimed.
 `
@@ -108,7 +107,7 @@ func (r Report) Details() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, explanation, r.Version, "`"+strings.Join(r.Images, "`, `")+"`")
 	fmt.Fprintln(&text, "\n## What ran")
-	fmt.Fprintln(&text, "\n| example | unwrapped | wrapped | varies by itself |")
+	fmt.Fprintln(&text, "\n| example | unwrapped | wrapped, with logs and without | varies by itself |")
 	fmt.Fprintln(&text, "| --- | --- | --- | --- |")
 	for _, f := range r.Findings {
 		if f.Skipped == nil {
@@ -153,16 +152,6 @@ func (f Finding) agrees(page string) bool {
 		}
 	}
 	return false
-}
-
-// partOf is the one of so many parts that a commit chooses, by the end of its
-// hash; without a commit it is the first.
-func partOf(commit string, parts int) int {
-	number, err := strconv.ParseInt(commit[max(len(commit)-7, 0):], 16, 0)
-	if err != nil {
-		return 0
-	}
-	return int(number) % parts
 }
 
 // cell is text in a cell of a table.

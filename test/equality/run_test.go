@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
@@ -37,59 +36,59 @@ const (
 	tries = 3
 )
 
-// examine runs an example both ways, side by side. It is late if it differs by one of
-// its timeouts, and others ran beside it.
-func examine(t *testing.T, example Example, alone bool) (_ Finding, late bool) {
+// examine runs an example unwrapped and in these ways, side by side. It is late if it
+// differs by one of its timeouts, and others ran beside it.
+func examine(t *testing.T, example Example, ways []Way, alone bool) (_ Finding, late bool) {
 	t.Helper()
 	finding := Finding{Example: example.Name, Skipped: example.Skipped}
 	if example.Skipped != nil {
 		return finding, false
 	}
-	var plain, wrapped Outcome
-	var plainCut, wrappedCut []string
-	var refusal string
+	var plain *result
+	wrapped := make([]*result, len(ways))
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		plain, plainCut, err = unwrapped(t.Context(), example)
-		if refused, ok := errors.AsType[*refusedError](err); ok {
-			refusal = refused.Error()
-			return nil
-		}
+		plain, err = unwrapped(t.Context(), example)
 		return err
 	})
-	group.Go(func() (err error) {
-		wrapped, wrappedCut, err = optedIn(t.Context(), example)
-		if _, ok := errors.AsType[*refusedError](err); ok {
-			return nil
-		}
-		return err
-	})
+	for i, way := range ways {
+		group.Go(func() (err error) {
+			wrapped[i], err = in(t.Context(), way.annotations(), way.right, example)
+			return err
+		})
+	}
 	require.NoError(t, group.Wait())
-	require.Equal(t, plain == nil, wrapped == nil, "Tekton refuses both or none: %s", refusal)
-	if plain == nil {
-		finding.Skipped = &Skipped{Refused, refusal}
+	for i, way := range ways {
+		require.Equal(t, plain.refusal == "", wrapped[i].refusal == "", "Tekton refuses all or none: unwrapped %q, %s %q", plain.refusal, way, wrapped[i].refusal)
+	}
+	if plain.refusal != "" {
+		finding.Skipped = &Skipped{Refused, plain.refusal}
 		return finding, false
 	}
 
-	comparison := Comparison{Plain: []Outcome{plain}, Wrapped: []Outcome{wrapped}}
+	comparison := Comparison{Plain: []Outcome{plain.fields}, Ways: ways}
+	for _, o := range wrapped {
+		comparison.Wrapped = append(comparison.Wrapped, o.fields)
+	}
 	for len(comparison.Plain) < tries && len(comparison.Differs()) > 0 {
-		again, _, err := unwrapped(t.Context(), example)
+		again, err := unwrapped(t.Context(), example)
 		require.NoError(t, err)
-		comparison.Plain = append(comparison.Plain, again)
+		comparison.Plain = append(comparison.Plain, again.fields)
 	}
 	finding.Varies = comparison.Varies()
 	for _, field := range comparison.Differs() {
 		finding.Differs = append(finding.Differs, comparison.Explain(field))
+		late = late || comparison.TimedOut(field)
 	}
 	var verdicts []string
 	for _, run := range example.Runs {
-		verdicts = append(verdicts, plain.Verdict(run.GetName()))
+		verdicts = append(verdicts, plain.fields.Verdict(run.GetName()))
 	}
 	finding.Verdict = strings.Join(verdicts, ", ")
-	if len(finding.Differs) > 0 && slices.ContainsFunc(wrappedCut, func(message string) bool { return !slices.Contains(plainCut, message) }) {
+	if len(finding.Differs) > 0 && !slices.ContainsFunc(wrapped, func(o *result) bool { return !o.cutMoreThan(plain) }) {
 		finding.Why = SharedMessages
 	}
-	if late = !alone && slices.ContainsFunc(finding.Differs, timedOut); late {
+	if late && !alone {
 		t.Logf("it is to run again, alone, for it was late:\n%s", strings.Join(finding.Differs, "\n"))
 		return finding, true
 	}
@@ -99,50 +98,51 @@ func examine(t *testing.T, example Example, alone bool) (_ Finding, late bool) {
 	return finding, false
 }
 
-// timedOut reports whether a difference is that Tekton ended something for its timeout
-// in the namespace that opted in only.
-func timedOut(difference string) bool { return strings.HasSuffix(difference, `Timeout" wrapped`) }
+// A result is what became of an example in one namespace.
+type result struct {
+	fields  Outcome
+	cut     []string // termination messages
+	refusal string   // Tekton's, if it didn't run
+}
 
-// refusedError is the error of an object that Tekton doesn't accept.
-type refusedError struct{ error }
+// cutMoreThan tells whether a message was cut that wasn't in another run.
+func (o *result) cutMoreThan(other *result) bool {
+	return slices.ContainsFunc(o.cut, func(message string) bool { return !slices.Contains(other.cut, message) })
+}
 
-func unwrapped(ctx context.Context, example Example) (_ Outcome, cut []string, _ error) {
+func unwrapped(ctx context.Context, example Example) (*result, error) {
 	return in(ctx, nil, kit.Untouched, example)
 }
 
-func optedIn(ctx context.Context, example Example) (_ Outcome, cut []string, _ error) {
-	return in(ctx, map[string]string{pod.InjectAnnotation: "true"}, kit.StepsWrapped, example)
-}
-
-// in runs an example in a namespace of its own, and tells what became of it, and
-// which termination messages were cut. Each of its TaskRuns' pods must be right.
-func in(ctx context.Context, annotations map[string]string, right func(*corev1.Pod) error, example Example) (_ Outcome, cut []string, _ error) {
+// in runs an example in a namespace of its own, and tells what became of it. Each of
+// its TaskRuns' pods must be right.
+func in(ctx context.Context, annotations map[string]string, right func(*corev1.Pod) error, example Example) (*result, error) {
 	namespace, err := newNamespace(ctx, annotations)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer deleteNamespace(ctx, namespace)
 	if err := create(ctx, namespace, slices.Concat(example.Needs, example.Runs)); err != nil {
 		if apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			err = &refusedError{errors.New(strings.ReplaceAll(err.Error(), namespace, "NAMESPACE"))}
+			return &result{refusal: strings.ReplaceAll(err.Error(), namespace, "NAMESPACE")}, nil
 		}
-		return nil, nil, err
+		return nil, err
 	}
 	watch := watch{namespace: namespace, pods: map[string]*corev1.Pod{}, volumes: map[string]bool{}}
 	if err := watch.until(ctx, example.Runs); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	outcome := Outcome{}
-	if err := watch.tell(ctx, outcome, example.Runs); err != nil {
-		return nil, nil, err
+	seen := &result{fields: Outcome{}}
+	if err := watch.tell(ctx, seen.fields, example.Runs); err != nil {
+		return nil, err
 	}
 	for _, p := range watch.pods {
 		if err := right(p); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		cut = append(cut, CutMessages(p)...)
+		seen.cut = append(seen.cut, CutMessages(p)...)
 	}
-	return outcome, cut, nil
+	return seen, nil
 }
 
 // create creates copies: what is created is changed by the server.

@@ -116,10 +116,8 @@ func (c *Cluster) Create(ctx context.Context, namespace string, objects ...*unst
 // are gone. Their pods get no time to stop: the namespace is one of ours.
 func (c *Cluster) Delete(ctx context.Context, namespace string, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
-		foreground := metav1.DeletePropagationForeground
-		err := c.resource(namespace, object).Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &foreground})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting %s %q in namespace %q: %w", object.GetKind(), object.GetName(), namespace, err)
+		if err := c.Remove(ctx, namespace, object); err != nil {
+			return err
 		}
 	}
 	for _, object := range objects {
@@ -137,6 +135,17 @@ func (c *Cluster) Delete(ctx context.Context, namespace string, objects ...*unst
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Remove deletes an object, if it is there, and leaves its pods the time that they
+// have. It is gone when they are.
+func (c *Cluster) Remove(ctx context.Context, namespace string, object *unstructured.Unstructured) error {
+	foreground := metav1.DeletePropagationForeground
+	err := c.resource(namespace, object).Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &foreground})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s %q in namespace %q: %w", object.GetKind(), object.GetName(), namespace, err)
 	}
 	return nil
 }

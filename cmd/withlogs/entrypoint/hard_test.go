@@ -117,6 +117,48 @@ func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
 	require.Equal(t, "***********\n***********\n", string(s.stream("stdout").data))
 }
 
+// The kubelet puts another token there by a link that it exchanges. Of the former, the
+// service wants to know nothing more.
+func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {
+	s := serve(t)
+	volume := t.TempDir()
+	provide := func(token string) {
+		require.NoError(t, os.Mkdir(filepath.Join(volume, ".."+token), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(volume, ".."+token, "token"), []byte(token), 0o600))
+		require.NoError(t, os.Symlink(".."+token, filepath.Join(volume, "..data_tmp")))
+		require.NoError(t, os.Rename(filepath.Join(volume, "..data_tmp"), filepath.Join(volume, "..data")))
+	}
+	provide("former")
+	s.token = filepath.Join(volume, "token")
+	require.NoError(t, os.Symlink("..data/token", s.token))
+	var expired atomic.Bool
+	var refused, latter atomic.Int64
+	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
+		switch token := r.Header.Get("Authorization"); {
+		case token == "Bearer latter":
+			latter.Add(1)
+		case token != "Bearer former" || expired.Load():
+			refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+		r.Header.Set("Authorization", "Bearer "+podToken)
+		return false
+	})
+	said := t.TempDir()
+	wait := s.start(s.command("--", "sh", "-c", `echo first; until [ -e `+said+`/second ]; do sleep 0.05; done
+		echo second; until [ -e `+said+`/third ]; do sleep 0.05; done; echo third; exit 3`))
+	require.Eventually(t, func() bool { return s.id("stdout") != "" && string(s.stream("stdout").data) == "first\n" }, deadline, 50*time.Millisecond)
+	expired.Store(true)
+	require.NoError(t, os.WriteFile(filepath.Join(said, "second"), nil, 0o600))
+	require.Eventually(t, func() bool { return refused.Load() > 0 }, deadline, 50*time.Millisecond)
+	provide("latter")
+	require.NoError(t, os.WriteFile(filepath.Join(said, "third"), nil, 0o600))
+	require.Equal(t, 3, wait().code)
+	require.Equal(t, stream{data: []byte("first\nsecond\nthird\n"), complete: true}, s.stream("stdout"))
+	require.Positive(t, latter.Load())
+}
+
 // The command has our rights, so it can write into the ring.
 func TestACommandThatScribblesIntoTheRingHarmsOnlyItsLog(t *testing.T) {
 	python, err := exec.LookPath("python3")
