@@ -46,7 +46,7 @@ type Capture struct {
 	options []string      // the shipper's
 
 	ring    *ring.Writer
-	pipes   [len(ring.Streams)]*pipe
+	pipes   [len(ring.Printed)]*pipe
 	shipper *shipper
 	told    string // the failure that was told
 }
@@ -110,7 +110,7 @@ func (c *Capture) Asked() bool { return c.mode != "" }
 
 // Open implements supervisor.Output.
 func (c *Capture) Open(start supervisor.Starter) error {
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		if isTerminal(fileOf(s)) {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
 		}
@@ -124,7 +124,7 @@ func (c *Capture) Open(start supervisor.Starter) error {
 		_ = unix.Close(fd)
 		return uncaptured(errors.New("eventfd: " + err.Error()))
 	}
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
 			for _, open := range c.pipes[:s] {
 				open.close()
@@ -201,6 +201,7 @@ func (c *Capture) End() {
 	for _, p := range c.pipes {
 		p.finish(c.ring)
 	}
+	c.ring.End(ring.Events)
 	c.Take()
 }
 
@@ -241,7 +242,7 @@ func (c *Capture) unsent() []string {
 		return nil
 	}
 	var streams []string
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		written := c.ring.Written(s)
 		if done, closed := c.ring.Done(s); !closed {
 			streams = append(streams, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
@@ -267,7 +268,7 @@ func (c *Capture) News() bool {
 func (c *Capture) Status() string {
 	var b strings.Builder
 	b.WriteString(`{"mode":"` + c.mode + `"`)
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		done, closed := c.ring.Done(s)
 		b.WriteString(`,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10) +
 			`,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))

@@ -45,7 +45,7 @@ type shipper struct {
 // care starts the shipper if there is something to do for it, wakes it, and returns
 // when to be called again.
 func (s *shipper) care(w *ring.Writer) time.Duration {
-	for _, stream := range ring.Streams {
+	for _, stream := range ring.Printed {
 		s.wanted = s.wanted || w.Written(stream) > 0
 	}
 	if s.ended != nil {

@@ -108,7 +108,7 @@ func Cut(marks []Mark, from, to int64) []Mark {
 	// The last mark that isn't behind the first byte says when that came.
 	first := max(sort.Search(len(marks), func(i int) bool { return marks[i].At > from })-1, 0)
 	end := sort.Search(len(marks), func(i int) bool { return marks[i].At >= to })
-	if first >= end {
+	if first >= end || from >= to {
 		return nil
 	}
 	cut := append([]Mark(nil), marks[first:end]...)

@@ -129,6 +129,8 @@ func TestMarksAreCutWithTheirBytes(t *testing.T) {
 		{50, 60, []Mark{{50, 3}}},
 		{5, 15, []Mark{{5, 1}}},
 		{5, 10, nil},
+		{20, 20, nil},
+		{40, 30, nil},
 	} {
 		require.Equal(t, test.want, Cut(marks, test.from, test.to), "%d to %d", test.from, test.to)
 	}
