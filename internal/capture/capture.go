@@ -35,6 +35,9 @@ const (
 // termination message has 4096.
 const maxFailure = 400
 
+// eventsFlush is how long the end of a command that has printed nothing waits at most.
+const eventsFlush = time.Second
+
 // defaultFlush is how long the end waits for the log service.
 const defaultFlush = 10 * time.Second
 
@@ -49,6 +52,7 @@ type Capture struct {
 	pipes   [len(ring.Printed)]*pipe
 	shipper *shipper
 	told    string // the failure that was told
+	events  events
 }
 
 var _ supervisor.Output = (*Capture)(nil)
@@ -201,7 +205,6 @@ func (c *Capture) End() {
 	for _, p := range c.pipes {
 		p.finish(c.ring)
 	}
-	c.ring.End(ring.Events)
 	c.Take()
 }
 
@@ -216,7 +219,12 @@ func (c *Capture) Delivered() bool {
 }
 
 // Patience implements supervisor.Output.
-func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) { return c.flush, c.grace }
+func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) {
+	if !printed(c.ring) {
+		return min(c.flush, eventsFlush), c.grace
+	}
+	return c.flush, c.grace
+}
 
 // Close implements supervisor.Output.
 func (c *Capture) Close() string {
@@ -249,8 +257,11 @@ func (c *Capture) unsent() []string {
 		}
 	}
 	why := c.shipper.failure(c.ring)
-	if why == "" {
-		why = "it has taken no more within " + c.flush.String()
+	if patience, _ := c.Patience(); why == "" {
+		why = "it has taken no more within " + patience.String()
+	}
+	if !printed(c.ring) || streams == nil {
+		return []string{"the log service lacks what happened to the container: " + why}
 	}
 	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
@@ -258,6 +269,7 @@ func (c *Capture) unsent() []string {
 // News implements supervisor.Output.
 func (c *Capture) News() bool {
 	if failure := c.shipper.failure(c.ring); failure != c.told {
+		c.tellSending(failure)
 		c.told = failure
 		return true
 	}
