@@ -5,11 +5,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,17 +46,26 @@ func TestLogsAreThoseOfTheNamespaceThatKubectlHas(t *testing.T) {
 	const logs = "GET /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
 	mux.HandleFunc(logs, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("label") == "tekton.dev/taskRun=build" {
-			_, _ = fmt.Fprint(w, `{"logs":[{"id":"1","name":"stdout","pod":"build-pod","container":"step-a","start":"1"}],"more":true}`)
+			_, _ = fmt.Fprint(w, `{"logs":[{"id":"1","name":"stdout","pod":"build-pod","container":"step-a","start":"1"},{"id":"2","name":"events","pod":"build-pod","container":"step-a","start":"1"}],"more":true}`)
 		}
 	})
 	mux.HandleFunc(logs+"/1/log", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, "event: data\nid: 3\ndata: {\"from\":0,\"to\":3,\"data\":\"aGkK\"}\n\nevent: end\ndata: {}\n\n")
+		_, _ = fmt.Fprint(w, "event: data\nid: 3\ndata: {\"from\":0,\"to\":3,\"data\":\"aGkK\",\"times\":[[0,1795000000007]]}\n\nevent: end\ndata: {}\n\n")
 	})
+	mux.HandleFunc(logs+"/2/log", func(w http.ResponseWriter, _ *http.Request) {
+		const event = `{"time":"2026-11-18T05:46:40.007Z","event":"exited","exitCode":1}` + "\n"
+		_, _ = fmt.Fprintf(w, "event: data\nid: 3\ndata: {\"from\":0,\"to\":%d,\"data\":%q,\"times\":[[0,1795000000007]]}\n\nevent: end\ndata: {}\n\n", len(event), base64.StdEncoding.EncodeToString([]byte(event)))
+	})
+	for _, id := range []string{"/1", "/2"} {
+		mux.HandleFunc(logs+id, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"stored":["0-2"]}`) })
+	}
 	config := kubeconfig(t, mux)
 	for flag, want := range map[string]string{
 		"--color=auto": "hi\n", "--color=never": "hi\n", "--prefix": "[pod/build-pod/step-a] hi\n", "--color=always": "\x1b[36mhi\x1b[0m\n",
+		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
+		"--events": "2026-11-18T11:06:40.007Z exited exitCode=1\n", "--events --output=json": `{"time":"2026-11-18T05:46:40.007Z","event":"exited","exitCode":1}` + "\n",
 	} {
-		out, err := runs("--kubeconfig", config, "taskrun/build", flag)
+		out, err := runs(append([]string{"--kubeconfig", config, "taskrun/build"}, strings.Fields(flag)...)...)
 		require.NoError(t, err)
 		require.Equal(t, want, out, flag)
 	}
@@ -65,6 +76,12 @@ func TestLogsAreThoseOfTheNamespaceThatKubectlHas(t *testing.T) {
 func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
+		"isn't negative":                        {"p", "--since=-1s"},
+		"use one of them":                       {"p", "--since=1s", "--since-time=2026-11-18T05:46:40Z"},
+		"use a time such as":                    {"p", "--since-time=yesterday"},
+		"use json, with --events":               {"p", "--output=json"},
+		`--output is "yaml"`:                    {"p", "--events", "-o", "yaml"},
+		"a stream of their own":                 {"p", "--events", "--stream=stdout"},
 		"use stdout or stderr":                  {"p", "--stream", "stdin"},
 		"use auto, always or never":             {"p", "--color", "red"},
 		"use pod/NAME":                          {"secret/p"},

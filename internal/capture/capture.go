@@ -35,6 +35,9 @@ const (
 // termination message has 4096.
 const maxFailure = 400
 
+// eventsFlush is how long the end of a command that has printed nothing waits at most.
+const eventsFlush = time.Second
+
 // defaultFlush is how long the end waits for the log service.
 const defaultFlush = 10 * time.Second
 
@@ -46,9 +49,10 @@ type Capture struct {
 	options []string      // the shipper's
 
 	ring    *ring.Writer
-	pipes   [len(ring.Streams)]*pipe
+	pipes   [len(ring.Printed)]*pipe
 	shipper *shipper
 	told    string // the failure that was told
+	events  events
 }
 
 var _ supervisor.Output = (*Capture)(nil)
@@ -110,7 +114,7 @@ func (c *Capture) Asked() bool { return c.mode != "" }
 
 // Open implements supervisor.Output.
 func (c *Capture) Open(start supervisor.Starter) error {
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		if isTerminal(fileOf(s)) {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
 		}
@@ -124,7 +128,7 @@ func (c *Capture) Open(start supervisor.Starter) error {
 		_ = unix.Close(fd)
 		return uncaptured(errors.New("eventfd: " + err.Error()))
 	}
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
 			for _, open := range c.pipes[:s] {
 				open.close()
@@ -215,7 +219,12 @@ func (c *Capture) Delivered() bool {
 }
 
 // Patience implements supervisor.Output.
-func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) { return c.flush, c.grace }
+func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) {
+	if !printed(c.ring) {
+		return min(c.flush, eventsFlush), c.grace
+	}
+	return c.flush, c.grace
+}
 
 // Close implements supervisor.Output.
 func (c *Capture) Close() string {
@@ -241,15 +250,18 @@ func (c *Capture) unsent() []string {
 		return nil
 	}
 	var streams []string
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		written := c.ring.Written(s)
 		if done, closed := c.ring.Done(s); !closed {
 			streams = append(streams, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
 		}
 	}
 	why := c.shipper.failure(c.ring)
-	if why == "" {
-		why = "it has taken no more within " + c.flush.String()
+	if patience, _ := c.Patience(); why == "" {
+		why = "it has taken no more within " + patience.String()
+	}
+	if !printed(c.ring) || streams == nil {
+		return []string{"the log service lacks what happened to the container: " + why}
 	}
 	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
@@ -257,6 +269,7 @@ func (c *Capture) unsent() []string {
 // News implements supervisor.Output.
 func (c *Capture) News() bool {
 	if failure := c.shipper.failure(c.ring); failure != c.told {
+		c.tellSending(failure)
 		c.told = failure
 		return true
 	}
@@ -267,7 +280,7 @@ func (c *Capture) News() bool {
 func (c *Capture) Status() string {
 	var b strings.Builder
 	b.WriteString(`{"mode":"` + c.mode + `"`)
-	for _, s := range ring.Streams {
+	for _, s := range ring.Printed {
 		done, closed := c.ring.Done(s)
 		b.WriteString(`,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10) +
 			`,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))

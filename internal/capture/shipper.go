@@ -45,9 +45,7 @@ type shipper struct {
 // care starts the shipper if there is something to do for it, wakes it, and returns
 // when to be called again.
 func (s *shipper) care(w *ring.Writer) time.Duration {
-	for _, stream := range ring.Streams {
-		s.wanted = s.wanted || w.Written(stream) > 0
-	}
+	s.wanted = s.wanted || printed(w)
 	if s.ended != nil {
 		if ended, code := s.ended(); ended {
 			s.hasEnded(code)
@@ -96,6 +94,11 @@ func (s *shipper) environment() []string {
 		name, _, _ := strings.Cut(kv, "=")
 		return !slices.Contains(s.options, "-mask-env="+name)
 	})
+}
+
+// printed reports whether the command has printed something.
+func printed(w *ring.Writer) bool {
+	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool { return w.Written(s) > 0 })
 }
 
 // closed reports whether the log service knows the ends of all streams.

@@ -14,15 +14,26 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
-// A Stream is what a container has printed to stdout or stderr in one of its lives.
+// A Stream is what a container has printed to stdout or stderr in one of its lives, or
+// what happened to it.
 type Stream struct {
 	ID, Name, Pod, PodUID, Container, Start string
+}
+
+// began is when that life began, in Unix milliseconds, 0 if its sender didn't say so.
+func (s Stream) began() int64 {
+	start, err := time.Parse(time.RFC3339Nano, s.Start)
+	if err != nil {
+		return 0
+	}
+	return start.UnixMilli()
 }
 
 // A Client asks the API server for the logs of a namespace.
@@ -79,19 +90,19 @@ func (c *Client) end(ctx context.Context, id string) (end int64, err error) {
 type part struct {
 	From, To int64  // offsets in bytes; To is behind the last
 	Data     []byte // nil for what was dropped, or never came
-	dropped  bool
+	// Times are offsets with the Unix times, in milliseconds, at which the data from
+	// there on came.
+	Times   [][2]int64
+	dropped bool
 }
 
-// text is what people see of it.
-func (p part) text() []byte {
-	switch {
-	case p.Data != nil:
-		return p.Data
-	case p.dropped:
-		return fmt.Appendf(nil, "\n[entrypointer: %d bytes were dropped]\n", p.To-p.From)
-	default:
-		return fmt.Appendf(nil, "\n[entrypointer: %d bytes never came]\n", p.To-p.From)
+// instead is the line that people see of what isn't there.
+func (p part) instead() []byte {
+	what := "never came"
+	if p.dropped {
+		what = "were dropped"
 	}
+	return fmt.Appendf(nil, "[entrypointer: %d bytes %s]\n", p.To-p.From, what)
 }
 
 // read passes on the parts of a stream from an offset on, and says whether it is

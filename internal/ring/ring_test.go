@@ -206,6 +206,7 @@ func TestASleepingReaderIsWokenOnceThereIsWhatItWaitsFor(t *testing.T) {
 	require.False(t, w.ReaderWaits())
 	r.WakeAt(Stdout, 3)
 	r.WakeAt(Stderr, 1)
+	r.WakeAt(Events, 1)
 	r.Sleep()
 	require.False(t, w.ReaderWaits())
 	w.Write(Stdout, []byte("ab"))

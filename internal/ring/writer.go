@@ -5,18 +5,25 @@
 
 package ring
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // A Writer is the supervisor's side.
 type Writer struct {
 	*Ring
 	// What was written, and what has ended, which nobody else can change.
-	at    [len(Streams)]int64
-	ended [len(Streams)]bool
+	at     [len(Streams)]int64
+	ended  [len(Streams)]bool
+	marked [len(Streams)]int64 // how many marks there were
+	now    int64               // the time of the last of them, in Unix milliseconds
+	clock  func() time.Time
 }
 
 // Writer returns the writer of memory that was just created.
-func (r *Ring) Writer() *Writer { return &Writer{Ring: r} }
+func (r *Ring) Writer() *Writer { return &Writer{Ring: r, clock: time.Now} }
 
 // maxRead is how much is read at a time, in bytes: what a pipe holds.
 const maxRead = 64 << 10
@@ -65,13 +72,16 @@ func (w *Writer) Write(s Stream, data []byte) {
 
 // makeRoom gives up the bytes in whose place others come.
 func (w *Writer) makeRoom(s Stream, count int) {
-	if floor := w.at[s] + int64(count) - Capacity; floor > 0 {
+	if floor := w.at[s] + int64(count) - s.capacity(); floor > 0 {
 		w.streams[s].floor.Store(floor)
 		barrier()
 	}
 }
 
 func (w *Writer) advance(s Stream, count int) {
+	if count > 0 {
+		w.mark(s)
+	}
 	w.at[s] += int64(count)
 	w.streams[s].written.Store(w.at[s])
 }
@@ -80,7 +90,7 @@ func (w *Writer) advance(s Stream, count int) {
 func (w *Writer) Written(s Stream) int64 { return w.at[s] }
 
 // Last returns the bytes of a stream from an offset on, most at most, all of which
-// must still be there: not more than Capacity before the end.
+// must still be there: not more than the ring keeps before the end.
 func (w *Writer) Last(s Stream, from int64, most int) []byte {
 	slots := w.slots(s, from)
 	return slots[:min(int64(len(slots)), w.at[s]-from, int64(most))]

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // What the service can answer that asks for something else than to try again.
@@ -100,9 +101,9 @@ func (c *client) create(name string) (id string, err error) {
 	return made.ID, nil
 }
 
-// patch stores bytes at an offset.
-func (c *client) patch(id string, from int64, data []byte) error {
-	r := request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream", body: data}
+// patch stores bytes at an offset, and says when they came.
+func (c *client) patch(id string, from int64, data []byte, marks []times.Mark) error {
+	r := request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream", body: data, extra: times.Encode(from, marks)}
 	r.contentRange = fmt.Sprintf("bytes %d-%d/*", from, from+int64(len(data))-1)
 	return c.send(r)
 }
@@ -126,6 +127,7 @@ func (c *client) send(r request) error {
 type request struct {
 	method, path, contentType, contentRange string
 	body                                    []byte
+	extra                                   []byte // of the header of the body's gzip member
 }
 
 // do sends a request once, and returns the beginning of the answer.
@@ -152,7 +154,7 @@ func (c *client) do(r request) (answer []byte, err error) {
 }
 
 func (c *client) request(r request) (*http.Request, error) {
-	body, encoding := c.pack(r.body)
+	body, encoding := c.pack(r.body, r.extra)
 	sent, err := http.NewRequestWithContext(context.Background(), r.method, c.address+r.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -171,13 +173,14 @@ func (c *client) request(r request) (*http.Request, error) {
 	return sent, nil
 }
 
-// pack compresses a body, if that is worth it.
-func (c *client) pack(body []byte) (packed []byte, encoding string) {
-	if len(body) < worthIt {
+// pack compresses a body, if that is worth it, or says more.
+func (c *client) pack(body, extra []byte) (packed []byte, encoding string) {
+	if len(body) < worthIt && extra == nil {
 		return body, ""
 	}
 	c.packed.Reset()
 	c.packer.Reset(&c.packed)
+	c.packer.Extra = extra
 	_, _ = c.packer.Write(body) // into memory
 	_ = c.packer.Close()
 	return c.packed.Bytes(), "gzip"

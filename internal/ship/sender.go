@@ -7,6 +7,7 @@ package ship
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/mask"
@@ -44,7 +45,8 @@ type sender struct {
 	lost    int64 // how much was marked before
 	ended   bool
 
-	complete bool
+	evenEmpty bool // the service is told of the stream also if it has nothing
+	complete  bool
 
 	backoff backoff
 	next    time.Time // not to try before
@@ -55,9 +57,19 @@ type sender struct {
 func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
 	p := r.Progress(stream)
 	return &sender{
-		ring: r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
+		evenEmpty: stream != ring.Events && anyPrinted(r),
+		ring:      r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
 		lost: max(p.Dropped, 0), complete: r.Closed(stream),
 	}
+}
+
+// anyPrinted reports whether the command has printed something. Of one that hasn't,
+// the service knows the events alone.
+func anyPrinted(r *ring.Reader) bool {
+	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool {
+		written, _ := r.Written(s)
+		return written > 0
+	})
 }
 
 // takeUp begins where the last progress was noted: what was masked since, with other
@@ -148,6 +160,10 @@ func (s *sender) add(masked []byte, now time.Time) {
 
 // send sends all that is ready, and notes it.
 func (s *sender) send() error {
+	if s.ended && s.read == 0 && !s.evenEmpty {
+		s.finish()
+		return nil
+	}
 	if s.id == "" {
 		id, err := s.client.create(s.stream.Name())
 		if err != nil {
@@ -164,17 +180,23 @@ func (s *sender) send() error {
 	}
 	s.failing = false
 	s.backoff.reset()
-	if s.complete = s.ended; s.complete {
-		s.ring.Close(s.stream)
+	if s.ended {
+		s.finish()
 	}
 	return nil
+}
+
+// finish says that nothing is left to do.
+func (s *sender) finish() {
+	s.complete = true
+	s.ring.Close(s.stream)
 }
 
 func (s *sender) sendReady() error {
 	at, lost := s.from, s.lost
 	for rest := s.out; len(rest) > 0; {
 		part := rest[:min(len(rest), batch)]
-		err := s.client.patch(s.id, at, part)
+		err := s.client.patch(s.id, at, part, s.ring.Marks(s.stream, at, at+int64(len(part))))
 		if errors.Is(err, errRefused) {
 			// It won't be taken another time either.
 			err = s.client.drop(s.id, at, int64(len(part)))

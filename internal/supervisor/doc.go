@@ -25,7 +25,7 @@
 // What else it can do is off until asked for: wait for files before the start
 // (package await), edit the environment (env.go), run hooks (hooks.go), pause
 // (pause.go), end what takes too long (limit.go), call codes a success, and
-// tell what became of it (status.go), also from within the container
+// tell what became of it (status.go, events.go), also from within the container
 // (control.go). It happens in this order:
 //
 //	wait -> environment -> hooks -> pause -> command -> post file -> pause -> status

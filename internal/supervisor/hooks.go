@@ -45,6 +45,7 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	if err != nil {
 		return asFailure(err)
 	}
+	s.event(EventHookStarted, argv[0], hook.pid)
 	limit := newLimit(hook, s.opts.hookTimeout, s.opts.gracePeriod)
 	told := false
 	err = s.until(func() time.Duration {
@@ -58,6 +59,9 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 		}
 		return pause
 	})
+	if hook.ended {
+		s.event(EventHookEnded, "", int(hook.status))
+	}
 	name := strconv.Quote(argv[0])
 	switch {
 	case err != nil:

@@ -39,6 +39,7 @@ func (s *supervision) until(look look) error {
 		if err := s.reap(); err != nil {
 			return err
 		}
+		s.tellSignals()
 		s.tellRefused()
 		pause := look()
 		if pause == done {

@@ -34,6 +34,8 @@ type Output interface {
 	Take() (pause time.Duration)
 	// Say prints a line of ours, as if the command had.
 	Say(line []byte)
+	// Event keeps what happened.
+	Event(e Event, text string, number int)
 	// End is called when the command has ended. What comes after it isn't taken.
 	End()
 	// Delivered reports whether all that was taken has come to where it goes.
@@ -151,6 +153,7 @@ func (s *supervision) deliver() {
 		return
 	}
 	s.output.End()
+	s.event(EventFinished, string(s.reason), s.exitCode)
 	afterEnd, afterTerm := s.output.Patience()
 	deadline := time.Now().Add(afterEnd)
 	_ = s.until(func() time.Duration {

@@ -23,6 +23,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	s.paused = place
 	defer func() { s.paused = "" }()
 	s.report(phasePaused)
+	s.event(EventPaused, place, 0)
 	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container goes on`)
 	err := s.until(func() time.Duration {
 		end = askedToEnd()
@@ -37,6 +38,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	if err != nil {
 		say(err.Error())
 	}
+	s.event(EventContinued, "", 0)
 	return end
 }
 

@@ -29,14 +29,18 @@ var (
 	child    int64                  // process ID, 0 while there is none
 )
 
-// seen is 1 for each signal that has come, forwarded or not.
-var seen [lastSignal + 1]uint32
+// seen is 1 for each signal that has come, forwarded or not, and wasn't told of. What
+// was told of is in came.
+var (
+	seen [lastSignal + 1]uint32
+	came [lastSignal + 1]bool
+)
 
 // refused has the error for each signal that the child could not be sent, 0 if
 // there is none that wasn't told.
 var refused [lastSignal + 1]uint32
 
-func hasCome(sig syscall.Signal) bool { return atomic.LoadUint32(&seen[sig]) > 0 }
+func hasCome(sig syscall.Signal) bool { return came[sig] || atomic.LoadUint32(&seen[sig]) > 0 }
 
 // forwardTo makes pid the process to forward signals to, those included that
 // came before.

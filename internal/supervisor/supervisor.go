@@ -104,8 +104,13 @@ func (s *supervision) supervise(argv, env []string) error {
 		return err
 	}
 	limit := newLimit(command, s.opts.timeout, s.opts.gracePeriod)
+	told := false
 	err = s.until(func() time.Duration {
 		pause := limit.act()
+		if limit.reached && !told {
+			told = true
+			s.event(EventTimeout, "", 0)
+		}
 		if command.ended || limit.refused != nil {
 			return done
 		}
@@ -148,6 +153,7 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	if command.ended {
 		return command, nil // while it was held: its ID may be another process's
 	}
+	s.event(EventStarted, argv[0], command.pid)
 	forwardSignals(command.pid)
 	if s.held.process != nil {
 		s.continueHeld()
@@ -167,6 +173,10 @@ func (s *supervision) conclude(end syscall.WaitStatus) {
 	// Or, as a shell tells of a process of its own, by the exit code.
 	if s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL) {
 		s.reason = reasonOOMKilled
+	}
+	s.event(EventExited, "", int(end))
+	if s.oomKills > 0 {
+		s.event(EventOOMKilled, "", s.oomKills)
 	}
 	if s.opts.successes.Contains(s.command) {
 		s.exitCode = 0

@@ -32,7 +32,7 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	}
 	switch {
 	case s.holds(shared, late):
-		s.report(phaseWaiting)
+		s.reportWaiting()
 		err = s.hold(argv, env, shared)
 	case !shared:
 		err = s.awaitTurn()
@@ -94,7 +94,7 @@ func (s *supervision) awaitTurn() error {
 	if len(s.opts.wait.All) == 0 {
 		return nil
 	}
-	s.report(phaseWaiting)
+	s.reportWaiting()
 	var turn await.State
 	err := s.until(func() time.Duration {
 		if turn = s.waiter.Look(); turn != await.Waiting {
@@ -108,12 +108,20 @@ func (s *supervision) awaitTurn() error {
 	return s.hasTurned(turn)
 }
 
+func (s *supervision) reportWaiting() {
+	s.report(phaseWaiting)
+	for _, file := range s.opts.wait.All {
+		s.event(EventWaiting, file.Path, 0)
+	}
+}
+
 // hasTurned takes note of how the waiting ended. If the files can't be looked at,
 // a command with nothing of ours before it is started all the same: it looks for
 // them itself, and knows better what to do about it. With a hook, or the like, the
 // command must not run without that.
 func (s *supervision) hasTurned(turn await.State) error {
 	s.passedOver = turn == await.Aborted
+	s.event(EventWaited, "", int(turn))
 	if turn != await.Unknown {
 		return nil
 	}

@@ -99,12 +99,25 @@ func TestATeeToNobodyEndsInTime(t *testing.T) {
 	}
 }
 
-func TestNothingIsMadeForACommandThatPrintsNothing(t *testing.T) {
+func TestOfACommandThatPrintsNothingTheServiceHasTheEventsAlone(t *testing.T) {
 	s := serve(t)
-	got := s.run(s.command("--", "true"))
+	var requests atomic.Int64
+	s.meet(func(http.ResponseWriter, *http.Request) bool {
+		requests.Add(1)
+		return false
+	})
+	cmd := s.command("--", "sleep", "0.5")
+	wait := s.start(cmd)
+	time.Sleep(300 * time.Millisecond)
+	require.Empty(t, shippers(cmd.Process.Pid), "events alone need no second process yet")
+	got := wait()
 	require.Zero(t, got.code)
+	require.Empty(t, got.stdout+got.stderr)
 	require.Empty(t, s.id("stdout"))
 	require.Empty(t, s.id("stderr"))
+	require.Equal(t, []string{"started", "exited", "finished"}, s.kinds())
+	require.True(t, s.stream("events").complete)
+	require.EqualValues(t, 3, requests.Load())
 	require.Less(t, got.took, 2*time.Second)
 }
 

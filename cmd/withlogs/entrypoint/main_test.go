@@ -36,6 +36,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // The tests start the entrypoint as the process that it is, with the log service in
@@ -220,18 +221,39 @@ func (s *service) stream(name string) stream {
 	state, err := s.store.State(s.t.Context(), id)
 	require.NoError(s.t, err)
 	got := stream{complete: state.Complete, dropped: state.Dropped.Len(), missing: state.Missing.Len()}
-	reader := s.store.Reader(id, 0)
-	for {
-		part, err := reader.Next(s.t.Context())
-		if errors.Is(err, io.EOF) || errors.Is(err, streams.ErrNotYet) {
-			return got
-		}
-		require.NoError(s.t, err)
+	for _, part := range s.parts(name) {
 		if part.Data == nil {
 			part.Data = make([]byte, part.Len())
 		}
 		got.data = append(got.data, part.Data...)
 	}
+	return got
+}
+
+// parts are those of a stream that the container has made.
+func (s *service) parts(name string) (all []streams.Part) {
+	s.t.Helper()
+	reader := s.store.Reader(s.id(name), 0)
+	for {
+		part, err := reader.Next(s.t.Context())
+		if errors.Is(err, io.EOF) || errors.Is(err, streams.ErrNotYet) {
+			return all
+		}
+		require.NoError(s.t, err)
+		all = append(all, part)
+	}
+}
+
+// came says when a byte of a stream came.
+func (s *service) came(name string, at int64) time.Time {
+	s.t.Helper()
+	for _, part := range s.parts(name) {
+		if marks := times.Cut(part.Times, at, part.To); at >= part.From && len(marks) > 0 {
+			return time.UnixMilli(marks[0].Time)
+		}
+	}
+	require.Fail(s.t, "it never came", "byte %d of %s", at, name)
+	return time.Time{}
 }
 
 // id is that of a stream, "" if it wasn't made.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // everybody is who there is. The API server's part is none of this package's.
@@ -162,8 +163,15 @@ func (s *service) text(path string) string {
 
 func zipped(t *testing.T, text string) string {
 	t.Helper()
+	return zippedWith(t, nil, text)
+}
+
+// zippedWith has an extra field in its header.
+func zippedWith(t *testing.T, extra []byte, text string) string {
+	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
+	w.Extra = extra
 	_, err := w.Write([]byte(text))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
@@ -449,21 +457,53 @@ func TestAStreamIsFollowedAtAnyReplica(t *testing.T) {
 func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
 	s := serve(t, 2)
 	path := s.stream("stdout")
-	s.accepted(http.MethodPatch, path+"/data", "ab", "Content-Range", "bytes 0-1/*")
+	s.accepted(http.MethodPatch, path+"/data", zippedWith(t, times.Encode(0, []times.Mark{{At: 0, Time: 1000}, {At: 1, Time: 1005}}), "ab"), "Content-Range", "bytes 0-1/*", "Content-Encoding", "gzip")
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 2-4/*","markers":["dropped"]}`)
-	s.accepted(http.MethodPatch, path+"/data", "f", "Content-Range", "bytes 6-6/7")
+	s.accepted(http.MethodPatch, path+"/data", zippedWith(t, times.Encode(6, []times.Mark{{At: 6, Time: 2000}}), "f"), "Content-Range", "bytes 6-6/7", "Content-Encoding", "gzip")
 	s.age(time.Minute)
 	want := []string{
-		"event: data\nid: 2\ndata: {\"data\":\"YWI=\",\"from\":0,\"to\":2}\n\n",
+		"event: data\nid: 2\ndata: {\"data\":\"YWI=\",\"from\":0,\"times\":[[0,1000],[1,1005]],\"to\":2}\n\n",
 		"event: dropped\nid: 5\ndata: {\"from\":2,\"to\":5}\n\n",
 		"event: missing\nid: 6\ndata: {\"from\":5,\"to\":6}\n\n",
-		"event: data\nid: 7\ndata: {\"data\":\"Zg==\",\"from\":6,\"to\":7}\n\n",
+		"event: data\nid: 7\ndata: {\"data\":\"Zg==\",\"from\":6,\"times\":[[6,2000]],\"to\":7}\n\n",
 		"event: end\ndata: {}\n\n",
 	}
 	for i, last := range []string{"", "2", "5", "6", "7"} {
 		got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", events, "Last-Event-ID", last)
 		require.Equal(t, events, got.header.Get("Content-Type"))
 		require.Equal(t, strings.Join(want[i:], ""), got.body)
+	}
+}
+
+// Times cost no byte, whatever is sent for them.
+func TestOfBytesWithoutTimesItIsKnownWhenTheyWereStored(t *testing.T) {
+	s := serve(t, 1)
+	for name, body := range map[string]string{
+		"no compression": "hello", "no field": zipped(t, "hello"), "another's field": zippedWith(t, []byte("zz\x01\x00a"), "hello"),
+		"garbage": zippedWith(t, bytes.Repeat([]byte("ep\xff\xff"), 1<<14-1), "hello"), "a mark behind the last byte": zippedWith(t, times.Encode(0, []times.Mark{{Time: 1}, {At: 5, Time: 2}}), "hello"),
+		"of the second member": zipped(t, "hel") + zippedWith(t, times.Encode(3, []times.Mark{{At: 3, Time: 1}}), "lo"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := s.stream(name)
+			headers := []string{"Content-Range", "bytes 0-4/*", "Content-Encoding", "gzip"}
+			if body == "hello" {
+				headers = headers[:2]
+			}
+			before := time.Now().Add(-time.Second).UnixMilli() // as fine as the storage's clock
+			s.accepted(http.MethodPatch, path+"/data", body, headers...)
+			got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", events)
+			_, document, _ := strings.Cut(got.body, "data: {")
+			var event struct {
+				Data  []byte
+				Times [][2]int64
+			}
+			require.NoError(t, json.Unmarshal([]byte("{"+document), &event), got.body)
+			require.Equal(t, "hello", string(event.Data))
+			require.Len(t, event.Times, 1)
+			require.Zero(t, event.Times[0][0])
+			require.GreaterOrEqual(t, event.Times[0][1], before)
+			require.LessOrEqual(t, event.Times[0][1], time.Now().Add(time.Second).UnixMilli())
+		})
 	}
 }
 

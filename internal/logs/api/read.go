@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // events is the media type of a stream as server-sent events.
@@ -262,11 +263,21 @@ func (e *eventStream) part(p streams.Part) error {
 	data := map[string]any{"from": p.From, "to": p.To}
 	switch {
 	case p.Data != nil:
-		kind, data["data"] = "data", base64.StdEncoding.EncodeToString(p.Data)
+		kind, data["data"], data["times"] = "data", base64.StdEncoding.EncodeToString(p.Data), pairs(p.Times)
 	case p.Dropped:
 		kind = dropped
 	}
 	return e.event(kind, p.To, data)
+}
+
+// pairs are offsets with the Unix times, in milliseconds, at which bytes from there on
+// came.
+func pairs(marks []times.Mark) [][2]int64 {
+	list := make([][2]int64, 0, len(marks))
+	for _, m := range marks {
+		list = append(list, [2]int64{m.At, m.Time})
+	}
+	return list
 }
 
 func (e *eventStream) alive() (told bool, err error) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 const (
@@ -77,13 +78,13 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data, release, err := s.body(w, r, pod, maxAppend)
+	sent, release, err := s.body(w, r, pod, maxAppend)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if len(data) > 0 {
-		if _, err := s.streams.Append(r.Context(), id, data); err != nil {
+	if len(sent.data) > 0 {
+		if _, err := s.streams.Append(r.Context(), id, sent.data); err != nil {
 			return err
 		}
 	}
@@ -104,15 +105,15 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if at.Len() > streams.MaxWrite {
 		return refused(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, but at most %d are taken at a time: send them in parts", at.Len(), streams.MaxWrite))
 	}
-	data, release, err := s.body(w, r, pod, at.Len())
+	sent, release, err := s.body(w, r, pod, at.Len())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if int64(len(data)) != at.Len() {
-		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(data), at.Len()))
+	if int64(len(sent.data)) != at.Len() {
+		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(sent.data), at.Len()))
 	}
-	if err := s.streams.Write(r.Context(), id, at.From, data); err != nil {
+	if err := s.streams.Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
 	return s.accept(w, r, id, at)
@@ -129,50 +130,58 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at co
 	return nil
 }
 
+// A body is what a pod sends of a stream.
+type body struct {
+	data []byte
+	// extra is of the header of the first gzip member, and may say when the bytes came.
+	extra []byte
+}
+
 // body reads the bytes that a pod sends, and takes room for them until they are
 // released. A body of more than most bytes is refused before the rest is read.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (data []byte, release func(), err error) {
+func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
-		return nil, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
+		return sent, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
 	}
 	bytes := max(most, leastBytes)
 	if !s.room.take(pod.UID, bytes) {
-		return nil, nil, busy()
+		return sent, nil, busy()
 	}
 	release = func() { s.room.giveBack(pod.UID, bytes) }
-	if data, err = readBody(w, r, most); err != nil {
+	if sent, err = readBody(w, r, most); err != nil {
 		release()
-		return nil, nil, err
+		return sent, nil, err
 	}
-	return data, release, nil
+	return sent, release, nil
 }
 
 // readBody unpacks a body of most bytes at most.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+func readBody(w http.ResponseWriter, r *http.Request, most int64) (sent body, err error) {
 	var from io.Reader
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
 	case "", "identity":
 		from = http.MaxBytesReader(w, r.Body, most)
 	case "gzip":
 		// Whoever compresses has at least not made it longer, but for what gzip adds.
-		unpacked, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, most+most/100+1024))
+		unpacked, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, most+most/100+1024+times.MaxExtra))
 		if err != nil {
-			return nil, badBody(err)
+			return sent, badBody(err)
 		}
-		from = unpacked
+		from, sent.extra = unpacked, unpacked.Extra
 	default:
-		return nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %.100q, but only gzip and identity are known", encoding))
+		return sent, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %.100q, but only gzip and identity are known", encoding))
 	}
 	// It becomes as long as what there is, not as what the client says.
 	var all bytes.Buffer
 	n, err := io.Copy(&all, io.LimitReader(from, most+1))
 	if err != nil {
-		return nil, badBody(err)
+		return sent, badBody(err)
 	}
 	if n > most {
-		return nil, &http.MaxBytesError{Limit: most}
+		return sent, &http.MaxBytesError{Limit: most}
 	}
-	return all.Bytes(), nil
+	sent.data = all.Bytes()
+	return sent, nil
 }
 
 func badBody(err error) error {

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // patience is how long readers wait for bytes before some that are there: they
@@ -27,6 +29,9 @@ type Part struct {
 	Data []byte
 	// Dropped are those of which their sender said so.
 	Dropped bool
+	// Times say when the data came, the first mark at its first byte. If the sender
+	// didn't say, it is when they were stored.
+	Times []times.Mark
 }
 
 // A Reader reads a stream from an offset on. It may be read from another replica
@@ -39,6 +44,7 @@ type Reader struct {
 	looked time.Time // when the layout was made
 	object Range     // what was read last
 	data   []byte    // what is in it
+	times  []times.Mark
 	now    func() time.Time
 }
 
@@ -91,33 +97,38 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
 	part := Part{Range: Range{r.at, p.To}}
 	if r.object != p.object {
-		data, err := r.store.read(ctx, r.id, p.object)
+		data, marks, err := r.store.read(ctx, r.id, p.object)
 		if err != nil {
 			return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
 		}
-		r.object, r.data = p.object, data
+		if marks == nil {
+			marks = []times.Mark{{At: p.object.From, Time: p.written.UnixMilli()}}
+		}
+		r.object, r.data, r.times = p.object, data, marks
 	}
 	part.Data = r.data[r.at-p.object.From : p.To-p.object.From]
+	part.Times = times.Cut(r.times, part.From, part.To)
 	return part, nil
 }
 
-// read returns what an object has.
-func (s *Store) read(ctx context.Context, id string, object Range) ([]byte, error) {
+// read returns what an object has, and when it came, if that is known.
+func (s *Store) read(ctx context.Context, id string, object Range) ([]byte, []times.Mark, error) {
 	member, err := s.bucket.Read(ctx, directory(id)+"data/"+span(object))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(member))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	marks := times.Decode(unpacked.Extra, object.From, object.To)
 	data := make([]byte, object.Len())
 	if _, err := io.ReadFull(unpacked, data); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Only then is its checksum looked at.
 	if n, err := unpacked.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, errors.Join(errors.New("the object has more than its name says"), err)
+		return nil, nil, errors.Join(errors.New("the object has more than its name says"), err)
 	}
-	return data, nil
+	return data, marks, nil
 }

@@ -7,7 +7,7 @@
 // A stream is a directory of objects:
 //
 //	meta                     whose it is
-//	data/<from>-<len>        bytes, as a gzip member
+//	data/<from>-<len>        bytes, as a gzip member that says when they came (package times)
 //	drop/<from>-<len>        bytes that will never come
 //	claim/<from>             length of what is appended there by a client that knows no offset
 //	end                      its length, when it is complete

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
 // MaxWrite is how many bytes can be written at a time.
@@ -33,9 +34,9 @@ func parseSpan(name string) (r Range, ok bool) {
 	return r, err1 == nil && err2 == nil && first >= 0 && r.To > first && span(r) == name
 }
 
-// Write stores bytes at an offset, durably. To write them again changes nothing;
-// what was written before at these offsets stays.
-func (s *Store) Write(ctx context.Context, id string, from int64, data []byte) error {
+// Write stores bytes at an offset, durably, and when they came, if that is known. To
+// write them again changes nothing; what was written before at these offsets stays.
+func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, marks ...times.Mark) error {
 	r := Range{from, from + int64(len(data))}
 	if r.Len() == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte) e
 	if r.Len() > MaxWrite {
 		return fmt.Errorf("writing %d bytes of stream %q: at most %d are written at a time", r.Len(), id, MaxWrite)
 	}
-	err := s.write(ctx, id, r, data)
+	err := s.write(ctx, id, r, data, marks)
 	if err == nil || errors.Is(err, storage.ErrExists) {
 		err = s.checkEnd(ctx, id, r.To)
 	}
@@ -60,11 +61,12 @@ var compressors = sync.Pool{New: func() any {
 }}
 
 // write returns storage.ErrExists if there is an object of the range.
-func (s *Store) write(ctx context.Context, id string, r Range, data []byte) error {
+func (s *Store) write(ctx context.Context, id string, r Range, data []byte, marks []times.Mark) error {
 	var member bytes.Buffer
 	w := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(w)
 	w.Reset(&member)
+	w.Extra = times.Encode(r.From, marks)
 	if _, err := w.Write(data); err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func (s *Store) claim(ctx context.Context, id string, length int64) (at int64, e
 func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (rest []byte, err error) {
 	for len(data) > 0 {
 		n := min(len(data), MaxWrite)
-		if err := s.write(ctx, id, Range{at, at + int64(n)}, data[:n]); err != nil {
+		if err := s.write(ctx, id, Range{at, at + int64(n)}, data[:n], nil); err != nil {
 			return data, err
 		}
 		at, data = at+int64(n), data[n:]

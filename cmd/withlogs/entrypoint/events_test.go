@@ -1,0 +1,183 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An event is one of a container.
+type event map[string]any
+
+func (s *service) events() (all []event) {
+	s.t.Helper()
+	for text := range bytes.Lines(s.stream("events").data) {
+		var e event
+		require.NoError(s.t, json.Unmarshal(text, &e), "%q", text)
+		all = append(all, e)
+	}
+	return all
+}
+
+func (s *service) kinds() (all []string) {
+	s.t.Helper()
+	for _, e := range s.events() {
+		all = append(all, e["event"].(string))
+	}
+	return all
+}
+
+// documented are the events in the table of docs/logs.md, and what is said of each.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/logs.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## Events\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|.*\\|([^|]*)\\|$").FindAllStringSubmatch(section, -1)
+	kinds := map[string][]string{}
+	for _, row := range rows {
+		if row[1] == "event" {
+			continue
+		}
+		fields := []string{"time", "event"}
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[2], -1) {
+			fields = append(fields, name[1])
+		}
+		kinds[row[1]] = fields
+	}
+	require.NotEmpty(t, kinds)
+	return kinds
+}
+
+// Which a container can't be made to have here: package capture tests it.
+const noneHere = "oomKilled"
+
+func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
+	table := documented(t)
+	seen := map[string]bool{noneHere: true}
+	look := func(t *testing.T, s *service, want ...string) []event {
+		t.Helper()
+		all := s.events()
+		require.Equal(t, want, s.kinds())
+		last := time.Time{}
+		for _, e := range all {
+			kind := e["event"].(string)
+			seen[kind] = true
+			for name := range e {
+				require.Contains(t, table[kind], name, kind)
+			}
+			at, err := time.Parse(time.RFC3339Nano, e["time"].(string))
+			require.NoError(t, err)
+			require.False(t, at.Before(last))
+			last = at
+		}
+		require.True(t, s.stream("events").complete)
+		return all
+	}
+
+	t.Run("a step that waits, with a hook and a pause, and is told to end", func(t *testing.T) {
+		s := serve(t)
+		file := filepath.Join(t.TempDir(), "turn")
+		cmd := s.command("-wait-file="+file, "-before-start=true", "-before-start-arg=secret", "-pause=before-start", "--",
+			"sh", "-c", "trap 'exit 3' TERM; echo up; while true; do sleep 0.05; done")
+		wait := s.start(cmd)
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+		require.Eventually(t, func() bool { return s.id("stdout") != "" && len(s.parts("stdout")) > 0 }, deadline, 20*time.Millisecond)
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.Equal(t, 3, wait().code)
+		all := look(t, s, "waiting", "waited", "hookStarted", "hookEnded", "paused", "signal", "continued", "started", "signal", "exited", "finished")
+		require.Equal(t, file, all[0]["file"])
+		require.Equal(t, "met", all[1]["outcome"])
+		require.GreaterOrEqual(t, all[1]["milliseconds"], 150.0)
+		require.Equal(t, "true", all[2]["argv0"])
+		require.Equal(t, "before-start", all[4]["at"])
+		require.Equal(t, "SIGCONT", all[5]["signal"])
+		require.NotContains(t, all[5], "pid", "the command isn't started")
+		require.Equal(t, "SIGTERM", all[8]["signal"])
+		require.Equal(t, all[7]["pid"], all[8]["pid"])
+		require.EqualValues(t, 3, all[9]["exitCode"])
+		require.EqualValues(t, 3, all[10]["exitCode"])
+		require.EqualValues(t, 3, all[10]["logs"].(map[string]any)["stdout"].(map[string]any)["printed"])
+		require.NotContains(t, string(s.stream("events").data), "secret")
+	})
+	t.Run("a command that takes too long, and can't be sent for a while", func(t *testing.T) {
+		s := serve(t)
+		s.meet(unavailable(time.Now().Add(time.Second)))
+		got := s.run(s.command("-timeout=2500ms", "--", "sh", "-c", "while true; do echo up; sleep 0.1; done"))
+		require.Equal(t, 124, got.code)
+		all := look(t, s, "started", "sendingFailed", "sendingResumed", "timeout", "exited", "finished")
+		require.Contains(t, all[1]["failure"], "503 Service Unavailable")
+		require.Equal(t, "SIGTERM", all[4]["signal"])
+		require.EqualValues(t, 128+15, all[4]["exitCode"])
+		require.Equal(t, "Timeout", all[5]["reason"])
+	})
+	t.Run("a command that can't be started", func(t *testing.T) {
+		s := serve(t)
+		require.Equal(t, 127, s.run(s.command("--", "no-such-command", "secret")).code)
+		all := look(t, s, "finished")
+		require.Equal(t, "StartFailure", all[0]["reason"])
+	})
+	for kind := range table {
+		require.True(t, seen[kind], "%s didn't occur", kind)
+	}
+	require.Len(t, seen, len(table))
+}
+
+func TestEventsAreMasked(t *testing.T) {
+	s := serve(t)
+	directory := filepath.Join(t.TempDir(), "correct-horse")
+	require.NoError(t, os.Mkdir(directory, 0o755))
+	script := filepath.Join(directory, "run")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho up\n"), 0o755))
+	cmd := s.command("-mask-env=PASSWORD", "--", script)
+	cmd.Env = append(os.Environ(), "PASSWORD=correct-horse")
+	require.Zero(t, s.run(cmd).code)
+	require.Equal(t, strings.Replace(script, "correct-horse", "*************", 1), s.events()[0]["argv0"])
+}
+
+// A storm of signals neither pushes other events out nor costs much.
+func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
+	s := serve(t)
+	cmd := s.command("--", "sh", "-c", "trap '' USR1; echo up; sleep 1.5")
+	wait := s.start(cmd)
+	time.Sleep(300 * time.Millisecond)
+	for range 400 {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGUSR1))
+		time.Sleep(time.Millisecond)
+	}
+	require.Zero(t, wait().code)
+	kinds := s.kinds()
+	require.Equal(t, "started", kinds[0])
+	require.Equal(t, []string{"exited", "finished"}, kinds[len(kinds)-2:])
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind != "signal" })
+	require.LessOrEqual(t, len(kinds), 100)
+	require.Greater(t, len(kinds), 10)
+}
+
+func TestACommandThatPrintsNothingIsNotHeldUpByAServiceThatIsDown(t *testing.T) {
+	s := serve(t)
+	s.meet(neverAnswer)
+	got := s.run(s.command("--", "sh", "-c", "exit 3"))
+	require.Equal(t, 3, got.code)
+	require.Less(t, got.took, 4*time.Second)
+	require.Equal(t, "entrypointer: sending logs: the log service lacks what happened to the container: it has taken no more within 1s\n", got.stderr)
+}

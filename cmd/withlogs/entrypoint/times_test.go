@@ -1,0 +1,60 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireBetween is as fine as marks are, which are of milliseconds.
+func requireBetween(t *testing.T, from, came, to time.Time) {
+	t.Helper()
+	require.False(t, came.Before(from.Truncate(time.Millisecond)), "%v is before %v", came, from)
+	require.False(t, came.After(to), "%v is after %v", came, to)
+}
+
+func TestWhenLinesCameIsKnownOfBothStreams(t *testing.T) {
+	s := serve(t)
+	began := time.Now()
+	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; sleep 0.1; echo four >&2"))
+	require.Zero(t, got.code)
+	last := began
+	for _, line := range []struct {
+		stream string
+		at     int64
+	}{{"stdout", 0}, {"stderr", 0}, {"stdout", 4}, {"stderr", 4}} {
+		came := s.came(line.stream, line.at)
+		requireBetween(t, last, came, time.Now())
+		last = came.Add(50 * time.Millisecond)
+	}
+}
+
+func TestWhenBytesCameIsKnownAlsoIfTheyWereHeldBackOrCouldNotBeSent(t *testing.T) {
+	s := serve(t)
+	s.meet(unavailable(time.Now().Add(3 * time.Second)))
+	began := time.Now()
+	cmd := s.command("-mask-env=TOKEN", "--", "sh", "-c", "printf 'tok'; sleep 1; echo en-of-mine; sleep 1; echo end")
+	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine")
+	got := s.run(cmd)
+	require.Zero(t, got.code)
+	require.Equal(t, strings.Repeat("*", 13)+"\nend\n", string(s.stream("stdout").data))
+	first, second, third := s.came("stdout", 2), s.came("stdout", 3), s.came("stdout", 14)
+	requireBetween(t, began, first, began.Add(2*time.Second))
+	requireBetween(t, first.Add(900*time.Millisecond), second, began.Add(3*time.Second))
+	requireBetween(t, second.Add(900*time.Millisecond), third, time.Now())
+}
+
+func TestWhenBytesCameIsKnownOfASecondOfALongStream(t *testing.T) {
+	s := serve(t)
+	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 1; head -c 300000 /dev/zero"))
+	require.Zero(t, got.code)
+	require.GreaterOrEqual(t, s.came("stdout", 600_000).Sub(s.came("stdout", 599_999)), 900*time.Millisecond)
+}
