@@ -20,6 +20,7 @@ import (
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/internal/logs/api/apitest"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
@@ -49,7 +50,7 @@ func withServers(m *testing.M) (status int, err error) {
 	defer stop()
 	listening := httptest.NewUnstartedServer(nil)
 	addresses["gs"] = listening.Listener.Addr().String()
-	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, StorageRoot: filepath.Join(directory, "gcs"), PublicHost: addresses["gs"]})
+	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{NoListener: true, PublicHost: addresses["gs"]})
 	if err != nil {
 		return 0, fmt.Errorf("making a server of Google Cloud Storage: %w", err)
 	}
@@ -137,6 +138,15 @@ func TestObjectStoresAreBuckets(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			location := use(t, kind, addresses[kind])
 			storagetest.Run(t, func(t *testing.T) storagetest.Place { return place(t, location) })
+		})
+	}
+}
+
+func TestReplicasAreAsOneOnObjectStores(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			location := use(t, kind, addresses[kind])
+			apitest.Run(t, func(t *testing.T) storagetest.Place { return place(t, location) })
 		})
 	}
 }

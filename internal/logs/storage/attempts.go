@@ -14,7 +14,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 	"gocloud.dev/gcerrors"
 	"google.golang.org/api/googleapi"
 )
@@ -54,34 +54,47 @@ func isFinal(err error) bool {
 	if errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound) {
 		return true
 	}
-	switch gcerrors.Code(err) {
+	switch code(err) {
 	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.Unimplemented:
-		return !isUnreachable(err)
+		return true
 	default:
 		return false
 	}
 }
 
-func isUnreachable(err error) bool {
+// code says what kind of error it is. The library also says NotFound where Google
+// forbids something, where Azure's name can't be looked up, where there is no bucket,
+// and where S3 says anything with a 301 in it, such as in the ID of the request. Taken
+// for an object that isn't there, a stream would begin anew.
+func code(err error) gcerrors.ErrorCode {
+	var s3 smithy.APIError
+	var google *googleapi.Error
+	var azure *azcore.ResponseError
 	var name *net.DNSError
-	return errors.As(err, &name)
+	said := gcerrors.Code(err)
+	switch {
+	case errors.As(err, &s3):
+		return codeOfS3(s3.ErrorCode())
+	case errors.As(err, &google) && google.Code == http.StatusForbidden:
+		return gcerrors.PermissionDenied
+	case errors.As(err, &azure) && said == gcerrors.NotFound && !bloberror.HasCode(err, bloberror.BlobNotFound):
+		return gcerrors.Unknown
+	case errors.As(err, &name):
+		return gcerrors.Unknown
+	default:
+		return said
+	}
 }
 
-// isAbsent says whether the store knows that there is no such object. The library
-// also says NotFound where Google forbids something, where Azure's name can't be looked
-// up, and where there is no bucket: taken for that, a stream would begin anew.
-func isAbsent(err error) bool {
-	if gcerrors.Code(err) != gcerrors.NotFound || isUnreachable(err) {
-		return false
+func codeOfS3(said string) gcerrors.ErrorCode {
+	switch said {
+	case "NoSuchKey", "NotFound":
+		return gcerrors.NotFound
+	case "PreconditionFailed":
+		return gcerrors.FailedPrecondition
+	case "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch":
+		return gcerrors.PermissionDenied
+	default:
+		return gcerrors.Unknown
 	}
-	var google *googleapi.Error
-	if errors.As(err, &google) {
-		return google.Code == http.StatusNotFound
-	}
-	var azure *azcore.ResponseError
-	if errors.As(err, &azure) {
-		return bloberror.HasCode(err, bloberror.BlobNotFound)
-	}
-	var bucket *types.NoSuchBucket
-	return !errors.As(err, &bucket)
 }

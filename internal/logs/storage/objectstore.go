@@ -74,7 +74,7 @@ func (o *ObjectStore) Create(ctx context.Context, key string, content []byte) er
 		err := o.bucket.Upload(ctx, key, bytes.NewReader(content), &blob.WriterOptions{
 			IfNotExist: true, ContentType: "application/octet-stream", BufferSize: o.buffer, Metadata: map[string]string{writer: me},
 		})
-		if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		if code(err) == gcerrors.FailedPrecondition {
 			err = o.unlessMine(ctx, key, me)
 		}
 		return err
@@ -90,7 +90,7 @@ func (o *ObjectStore) Create(ctx context.Context, key string, content []byte) er
 func (o *ObjectStore) unlessMine(ctx context.Context, key, me string) error {
 	attributes, err := o.bucket.Attributes(ctx, key)
 	switch {
-	case isAbsent(err): // it has just been deleted
+	case code(err) == gcerrors.NotFound: // it has just been deleted
 		return ErrExists
 	case err != nil:
 		return err
@@ -103,7 +103,7 @@ func (o *ObjectStore) unlessMine(ctx context.Context, key, me string) error {
 // Read implements Bucket.
 func (o *ObjectStore) Read(ctx context.Context, key string) (content []byte, err error) {
 	err = attempt(ctx, func(ctx context.Context) (err error) {
-		if content, err = o.bucket.ReadAll(ctx, key); isAbsent(err) {
+		if content, err = o.bucket.ReadAll(ctx, key); code(err) == gcerrors.NotFound {
 			err = ErrNotFound
 		}
 		return err
@@ -173,7 +173,7 @@ func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*
 func (o *ObjectStore) Delete(ctx context.Context, key string) error {
 	err := attempt(ctx, func(ctx context.Context) error {
 		err := o.bucket.Delete(ctx, key)
-		if isAbsent(err) {
+		if code(err) == gcerrors.NotFound {
 			err = nil
 		}
 		return err
