@@ -60,6 +60,7 @@ unit:
 	CGO_ENABLED=1 go test -race -vet=off ./...
 	cd test/cluster && go test -vet=off . ./internal/...
 	cd test/validation && go test -vet=off .
+	cd test/stores && go test -vet=off .
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the
 # supervisor, the tests that start processes are in cmd/entrypoint, and don't count.

@@ -8,7 +8,7 @@ include hack/tools.mk
 
 # Modules that are linted. test/cluster/programs compiles Kubernetes and more,
 # for two short files: formatting and headers are enough there.
-MODULES := . test/cluster test/validation
+MODULES := . test/cluster test/validation test/stores test/stores/versitygw
 
 # Architectures on which the binaries for the pods must at least compile: one
 # with assembly of its own, and one without.

@@ -37,7 +37,8 @@ const questionsPerSecond, questionsAtOnce = 200, 400
 
 func main() {
 	var s settings
-	flag.StringVar(&s.directory, "directory", "", "where the logs are kept, on a file system with hard links (required)")
+	flag.StringVar(&s.directory, "directory", "", "where the logs are kept, on a file system with hard links; or say -bucket")
+	flag.StringVar(&s.bucket, "bucket", "", "where the logs are kept by any number of replicas: s3://NAME?region=REGION, gs://NAME or azblob://NAME; or say -directory")
 	flag.StringVar(&s.listen, "listen", ":8443", "address to serve on, over TLS")
 	flag.StringVar(&s.probes, "probes", ":8080", "address to answer probes on: /healthz and /readyz")
 	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig, outside of a cluster")
@@ -53,8 +54,8 @@ func main() {
 }
 
 func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settings) error {
-	if s.directory == "" || flag.NArg() > 0 {
-		return errors.New("starting the log service: say where the logs are kept by -directory, and nothing that is no flag")
+	if (s.directory == "") == (s.bucket == "") || flag.NArg() > 0 {
+		return errors.New("starting the log service: say where the logs are kept by either -directory or -bucket, and nothing that is no flag")
 	}
 	config, err := clusterConfig(kubeconfig)
 	if err != nil {

@@ -4,12 +4,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,16 +21,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
 // settings are what the command line says.
-type settings struct{ directory, listen, probes string }
-
-// predecessor is how long one that stops may still have the directory: as long as
-// the last answers take (lastAnswers), and some.
-const predecessor = 30 * time.Second
+type settings struct{ directory, listen, probes, bucket string }
 
 // clients talk to the API server.
 type clients struct {
@@ -40,17 +35,12 @@ type clients struct {
 
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
-	lock, err := storage.LockDirectory(ctx, s.directory, predecessor)
+	bucket, closeBucket, err := openBucket(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
-	files, err := storage.OpenFiles(s.directory)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, files.Close()) }()
-	store, err := streams.Open(ctx, files)
+	defer func() { err = errors.Join(err, closeBucket()) }()
+	store, err := streams.Open(ctx, bucket)
 	if err != nil {
 		return err
 	}
@@ -69,7 +59,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close()))
 	}
-	logger.Info("Serving logs", "listen", listener.Addr().String(), "directory", s.directory, "address", address.Address, "ca", address.CA)
+	logger.Info("Serving logs", "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
 	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca)) })

@@ -113,7 +113,7 @@ func runs(t *testing.T, directory string) *service {
 	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &safeBuffer{}}
 	kube := cluster()
 	go func() {
-		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory, s.address, s.probes})
+		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, probes: s.probes})
 	}()
 	require.Eventually(t, func() bool {
 		configMap, err := kube.CoreV1().ConfigMaps(endpoint.Namespace).Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
@@ -250,11 +250,12 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 		settings settings
 		says     string
 	}{
-		"no directory":       {cluster(), settings{"/none", "127.0.0.1:0", "127.0.0.1:0"}, "locking the directory of the logs"},
-		"a key that is cut":  {cluster(), settings{badKey, "127.0.0.1:0", "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
-		"no API server":      {broken, settings{t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"}, "looking for the CA of the log service"},
-		"a port that is had": {cluster(), settings{t.TempDir(), busy.Addr().String(), "127.0.0.1:0"}, "listening for logs"},
-		"a probes' port":     {cluster(), settings{t.TempDir(), "127.0.0.1:0", busy.Addr().String()}, "listening for probes"},
+		"no directory":       {cluster(), settings{directory: "/none", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "locking the directory of the logs"},
+		"a key that is cut":  {cluster(), settings{directory: badKey, listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
+		"no such bucket":     {cluster(), settings{bucket: "logs", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "opening the bucket of the logs"},
+		"no API server":      {broken, settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "looking for the CA of the log service"},
+		"a port that is had": {cluster(), settings{directory: t.TempDir(), listen: busy.Addr().String(), probes: "127.0.0.1:0"}, "listening for logs"},
+		"a probes' port":     {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: busy.Addr().String()}, "listening for probes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +263,9 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 		})
 	}
-	require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "", settings{}), "say where the logs are kept by -directory")
+	for _, s := range []settings{{}, {directory: "/logs", bucket: "s3://logs"}} {
+		require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "", s), "say where the logs are kept by either -directory or -bucket")
+	}
 	require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "/none", settings{directory: "/none"}), "set -kubeconfig")
 }
 
@@ -274,7 +277,7 @@ func TestADirectoryThatIsInUseIsLeftAlone(t *testing.T) {
 	defer func() { require.NoError(t, lock.Release()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory, "127.0.0.1:0", "127.0.0.1:0"})
+	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory: directory, listen: "127.0.0.1:0", probes: "127.0.0.1:0"})
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its predecessor")
 	_, err = os.Stat(filepath.Join(directory, "key"))
 	require.ErrorIs(t, err, os.ErrNotExist)

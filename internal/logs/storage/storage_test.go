@@ -4,19 +4,13 @@
 package storage
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 )
 
 func files(t *testing.T) *Files {
@@ -37,87 +31,10 @@ func names(t *testing.T, bucket Bucket, directory string) (list []string) {
 	return list
 }
 
-func TestAnObjectIsWrittenOnce(t *testing.T) {
-	f, before := files(t), time.Now().Add(-time.Second)
-	require.NoError(t, f.Create(t.Context(), "a/b/c", []byte("first")))
-	require.ErrorIs(t, f.Create(t.Context(), "a/b/c", []byte("second")), ErrExists)
-	content, err := f.Read(t.Context(), "a/b/c")
-	require.NoError(t, err)
-	require.Equal(t, "first", string(content))
-	objects, err := f.List(t.Context(), "a/b")
-	require.NoError(t, err)
-	require.Len(t, objects, 1)
-	require.Equal(t, int64(len("first")), objects[0].Size)
-	require.WithinRange(t, objects[0].Written, before, time.Now().Add(time.Second))
-}
-
-func TestAListingHasTheObjectsOfOneDirectory(t *testing.T) {
+func TestAnObjectThatComesLateLeavesNothing(t *testing.T) {
 	f := files(t)
-	for _, key := range []string{"a/2", "a/10", "a/b/1", "ab", "a/1"} {
-		require.NoError(t, f.Create(t.Context(), key, nil))
-	}
-	require.Equal(t, []string{"1", "10", "2"}, names(t, f, "a"))
-	require.Equal(t, []string{"1"}, names(t, f, "a/b"))
-	require.Empty(t, names(t, f, "a/c"))
-}
-
-func TestTheDirectoriesBelowOneAreFound(t *testing.T) {
-	f := files(t)
-	for _, key := range []string{"a/1", "a/b/1", "a/b/2", "a/c/d/1", "e/1"} {
-		require.NoError(t, f.Create(t.Context(), key, nil))
-	}
-	for directory, want := range map[string][]string{"a": {"b", "c"}, "a/c": {"d"}, "e": nil, "no": nil} {
-		var found []string
-		require.NoError(t, f.Directories(t.Context(), directory, func(name string) bool {
-			found = append(found, name)
-			return true
-		}))
-		require.ElementsMatch(t, want, found, directory)
-	}
-}
-
-func TestWhatIsNotThereCanBeDeleted(t *testing.T) {
-	f := files(t)
-	_, err := f.Read(t.Context(), "a/1")
-	require.ErrorIs(t, err, ErrNotFound)
-	require.NoError(t, f.Delete(t.Context(), "a/1"))
-	require.NoError(t, f.Create(t.Context(), "a/1", nil))
-	require.NoError(t, f.Delete(t.Context(), "a/1"))
-	require.Empty(t, names(t, f, "a"))
-	require.NoError(t, f.Create(t.Context(), "a/1", nil))
-}
-
-// As replicas do that share a volume.
-func TestOfManyWritersOneWins(t *testing.T) {
-	directory := t.TempDir()
-	var won atomic.Int32
-	var group errgroup.Group
-	for i := range 8 {
-		f, err := OpenFiles(directory)
-		require.NoError(t, err)
-		defer f.Close()
-		group.Go(func() error {
-			for key := range 50 {
-				switch err := f.Create(context.Background(), fmt.Sprintf("deep/%d/er/%d", key%7, key), bytes.Repeat([]byte{byte(i)}, 5000)); {
-				case err == nil:
-					won.Add(1)
-				case !errors.Is(err, ErrExists):
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	require.NoError(t, group.Wait())
-	require.Equal(t, int32(50), won.Load())
-	f, err := OpenFiles(directory)
-	require.NoError(t, err)
-	defer f.Close()
-	for key := range 50 {
-		content, err := f.Read(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key))
-		require.NoError(t, err)
-		require.Equal(t, bytes.Repeat(content[:1], 5000), content)
-	}
+	require.NoError(t, f.Create(t.Context(), "a", []byte("first")))
+	require.ErrorIs(t, f.Create(t.Context(), "a", []byte("second")), ErrExists)
 	require.Empty(t, names(t, f, unfinished))
 }
 
@@ -135,13 +52,6 @@ func TestACrashLeavesNoObjectAndNothingForGood(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.Equal(t, []string{"young"}, names(t, f, unfinished), "another replica may be writing it")
-}
-
-func TestAKeyLeadsNowhereElse(t *testing.T) {
-	f := files(t)
-	for _, key := range []string{"../x", "a/../../x", "/x", "", "."} {
-		require.Error(t, f.Create(t.Context(), key, nil), key)
-	}
 }
 
 func TestAFullDiskLeavesNothing(t *testing.T) {

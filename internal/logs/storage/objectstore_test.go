@@ -1,0 +1,87 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gocloud.dev/blob"
+)
+
+// answering is a bucket of a server that says no more than this. What a server does
+// that is one is in test/stores.
+func answering(t *testing.T, answer http.HandlerFunc) *ObjectStore {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	bucket, err := blob.OpenBucket(t.Context(), "s3://logs?region=x&anonymous=true&use_path_style=true&endpoint="+server.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	return &ObjectStore{bucket: bucket}
+}
+
+func TestOnlyWhatTheStoreKnowsToBeAbsentIs(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status int
+		code   string
+		absent bool
+	}{
+		"no object":                    {http.StatusNotFound, "NoSuchKey", true},
+		"no bucket":                    {http.StatusNotFound, "NoSuchBucket", false},
+		"no right":                     {http.StatusForbidden, "AccessDenied", false},
+		"a request ID with a 301":      {http.StatusBadRequest, "InternalError", false},
+		"a bucket of another region's": {http.StatusMovedPermanently, "PermanentRedirect", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Amz-Request-Id", "67X301IATCBZ7LG7")
+				w.WriteHeader(test.status)
+				_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", test.code)
+			})
+			_, err := store.Read(t.Context(), "a")
+			if test.absent {
+				require.ErrorIs(t, err, ErrNotFound)
+			} else {
+				require.Error(t, err)
+				require.NotErrorIs(t, err, ErrNotFound)
+			}
+		})
+	}
+}
+
+func TestThatAnObjectExistsIsKnownWhateverTheRequestIsCalled(t *testing.T) {
+	t.Parallel()
+	store := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Amz-Request-Id", "67X301IATCBZ7LG7")
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_, _ = fmt.Fprint(w, "<Error><Code>PreconditionFailed</Code></Error>")
+			return
+		}
+		w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
+	})
+	require.ErrorIs(t, store.Create(t.Context(), "a", []byte("x")), ErrExists)
+}
+
+func TestABucketsURLSaysWhatKindItIs(t *testing.T) {
+	t.Parallel()
+	for location, says := range map[string]string{
+		"logs":         "use s3://NAME, gs://NAME or azblob://NAME",
+		"mem://logs":   "use s3://NAME, gs://NAME or azblob://NAME",
+		"s3://":        "use s3://NAME, gs://NAME or azblob://NAME",
+		"s3://a?b=c":   `unknown query parameter "b"`,
+		"s3://a b":     "invalid character",
+		"file:///logs": "use s3://NAME, gs://NAME or azblob://NAME",
+	} {
+		_, err := OpenObjectStore(t.Context(), location)
+		require.ErrorContains(t, err, "opening the bucket of the logs", location)
+		require.ErrorContains(t, err, says, location)
+	}
+}

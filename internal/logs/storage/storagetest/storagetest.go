@@ -1,0 +1,227 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storagetest tells whether a storage.Bucket is one.
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+// A Place is where nothing is yet. It opens a bucket there, for another replica each time.
+type Place func(t *testing.T) storage.Bucket
+
+// Run tests a kind of bucket, by places of it.
+func Run(t *testing.T, place func(t *testing.T) Place) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, Place){
+		"an object is written once":                    writtenOnce,
+		"an empty object is one":                       empty,
+		"a listing has the objects of one directory":   listing,
+		"a long listing has all":                       longListing,
+		"the directories below one are found":          directories,
+		"what isn't there can be deleted":              deletion,
+		"of many writers one wins":                     manyWriters,
+		"another replica sees at once what is written": otherReplica,
+		"a key leads nowhere else":                     keys,
+		"whoever has gone waits for nothing":           canceled,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, place(t)) })
+	}
+}
+
+func names(t *testing.T, bucket storage.Bucket, directory string) (list []string) {
+	t.Helper()
+	objects, err := bucket.List(t.Context(), directory)
+	require.NoError(t, err)
+	for _, o := range objects {
+		list = append(list, o.Name)
+	}
+	return list
+}
+
+func create(t *testing.T, bucket storage.Bucket, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		require.NoError(t, bucket.Create(t.Context(), key, []byte("content")))
+	}
+}
+
+// coarse is what a clock of a store may differ by from ours, which is the same
+// machine's, and its unit.
+const coarse = 2 * time.Second
+
+func writtenOnce(t *testing.T, place Place) {
+	bucket, before := place(t), time.Now()
+	require.NoError(t, bucket.Create(t.Context(), "a/b/c", []byte("first")))
+	require.ErrorIs(t, bucket.Create(t.Context(), "a/b/c", []byte("second")), storage.ErrExists)
+	require.ErrorIs(t, bucket.Create(t.Context(), "a/b/c", []byte("first")), storage.ErrExists)
+	content, err := bucket.Read(t.Context(), "a/b/c")
+	require.NoError(t, err)
+	require.Equal(t, "first", string(content))
+	objects, err := bucket.List(t.Context(), "a/b")
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	require.Equal(t, "c", objects[0].Name)
+	require.Equal(t, int64(len("first")), objects[0].Size)
+	require.WithinRange(t, objects[0].Written, before.Add(-coarse), time.Now().Add(coarse))
+}
+
+func empty(t *testing.T, place Place) {
+	bucket := place(t)
+	require.NoError(t, bucket.Create(t.Context(), "a/b", nil))
+	require.ErrorIs(t, bucket.Create(t.Context(), "a/b", nil), storage.ErrExists)
+	content, err := bucket.Read(t.Context(), "a/b")
+	require.NoError(t, err)
+	require.Empty(t, content)
+	require.Equal(t, []string{"b"}, names(t, bucket, "a"))
+}
+
+func listing(t *testing.T, place Place) {
+	bucket := place(t)
+	create(t, bucket, "a/2", "a/10", "a/b/1", "ab", "a/1", "a/~.-_Z")
+	require.Equal(t, []string{"1", "10", "2", "~.-_Z"}, names(t, bucket, "a"))
+	require.Equal(t, []string{"1", "10", "2", "~.-_Z"}, names(t, bucket, "a/"))
+	require.Equal(t, []string{"1"}, names(t, bucket, "a/b"))
+	require.Equal(t, []string{"ab"}, names(t, bucket, "."))
+	require.Empty(t, names(t, bucket, "a/c"))
+	seen := 0
+	require.NoError(t, bucket.Each(t.Context(), "a", func(storage.Object) bool {
+		seen++
+		return seen < 2
+	}))
+	require.Equal(t, 2, seen, "until it says that it has enough")
+}
+
+// many are more than a store lists at a time: 1,000 or 1,024.
+const many = 1100
+
+func longListing(t *testing.T, place Place) {
+	bucket := place(t)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range many {
+		group.Go(func() error {
+			return errors.Join(bucket.Create(t.Context(), fmt.Sprintf("a/%04d", i), nil), bucket.Create(t.Context(), fmt.Sprintf("b/%04d/x", i), nil))
+		})
+	}
+	require.NoError(t, group.Wait())
+	list := names(t, bucket, "a")
+	require.Len(t, list, many)
+	for i, name := range list {
+		require.Equal(t, fmt.Sprintf("%04d", i), name)
+	}
+	found := map[string]bool{}
+	require.NoError(t, bucket.Directories(t.Context(), "b", func(name string) bool {
+		found[name] = true
+		return true
+	}))
+	require.Len(t, found, many)
+}
+
+func directories(t *testing.T, place Place) {
+	bucket := place(t)
+	create(t, bucket, "a/1", "a/b/1", "a/b/2", "a/c/d/1", "e/1")
+	for directory, want := range map[string][]string{"a": {"b", "c"}, "a/c": {"d"}, "e": nil, "no": nil} {
+		var found []string
+		require.NoError(t, bucket.Directories(t.Context(), directory, func(name string) bool {
+			found = append(found, name)
+			return true
+		}))
+		require.ElementsMatch(t, want, found, directory)
+	}
+	seen := 0
+	require.NoError(t, bucket.Directories(t.Context(), "a", func(string) bool {
+		seen++
+		return false
+	}))
+	require.Equal(t, 1, seen, "until it says that it has enough")
+}
+
+func deletion(t *testing.T, place Place) {
+	bucket := place(t)
+	_, err := bucket.Read(t.Context(), "a/1")
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	require.NoError(t, bucket.Delete(t.Context(), "a/1"))
+	create(t, bucket, "a/1")
+	require.NoError(t, bucket.Delete(t.Context(), "a/1"))
+	_, err = bucket.Read(t.Context(), "a/1")
+	require.ErrorIs(t, err, storage.ErrNotFound)
+	require.Empty(t, names(t, bucket, "a"))
+	create(t, bucket, "a/1")
+}
+
+func manyWriters(t *testing.T, place Place) {
+	const writers, objects = 8, 30
+	var won [objects]atomic.Int32
+	var winner [objects]atomic.Int32
+	var group errgroup.Group
+	for i := range writers {
+		bucket := place(t)
+		group.Go(func() error {
+			for key := range objects {
+				err := bucket.Create(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key), bytes.Repeat([]byte{byte(i)}, 5000))
+				switch {
+				case err == nil:
+					won[key].Add(1)
+					winner[key].Store(int32(i))
+				case !errors.Is(err, storage.ErrExists):
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	bucket := place(t)
+	for key := range objects {
+		require.Equal(t, int32(1), won[key].Load(), "who wrote object %d", key)
+		content, err := bucket.Read(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key))
+		require.NoError(t, err)
+		require.Equal(t, bytes.Repeat([]byte{byte(winner[key].Load())}, 5000), content)
+	}
+}
+
+func otherReplica(t *testing.T, place Place) {
+	one, other := place(t), place(t)
+	for i := range 20 {
+		key := fmt.Sprintf("a/%02d", i)
+		create(t, one, key)
+		require.Len(t, names(t, other, "a"), i+1)
+		_, err := other.Read(t.Context(), key)
+		require.NoError(t, err)
+	}
+	require.NoError(t, one.Delete(t.Context(), "a/00"))
+	require.Len(t, names(t, other, "a"), 19)
+}
+
+func keys(t *testing.T, place Place) {
+	bucket := place(t)
+	for _, key := range []string{"../x", "a/../../x", "/x", "", "."} {
+		require.Error(t, bucket.Create(t.Context(), key, nil), key)
+	}
+}
+
+func canceled(t *testing.T, place Place) {
+	bucket := place(t)
+	create(t, bucket, "a/1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, bucket.Create(ctx, "a/2", nil), context.Canceled)
+	_, err := bucket.Read(ctx, "a/1")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = bucket.List(ctx, "a")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []string{"1"}, names(t, bucket, "a"))
+}
