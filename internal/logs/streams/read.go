@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
 // patience is how long readers wait for bytes before some that are there: they
@@ -39,11 +41,16 @@ type Reader struct {
 	looked time.Time // when the layout was made
 	object Range     // what was read last
 	data   []byte    // what is in it
+	joined *joined   // the one that was read last
 	now    func() time.Time
 }
 
 // fresh is how old a layout may be by which bytes are said not to have come.
 const fresh = time.Second
+
+// lookTries is how often a reader looks again where an object has gone: it is
+// deleted minutes after it was joined, and listed for one at most.
+const lookTries = 3
 
 // Reader begins at an offset of a stream that there is, in bytes.
 func (s *Store) Reader(id string, from int64) *Reader {
@@ -58,8 +65,9 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 		part, err = r.next(ctx)
 	}
 	notThere := err == nil && part.Data == nil && r.now().Sub(r.looked) > fresh
-	if errors.Is(err, ErrNotYet) || notThere {
-		r.looked = r.now()
+	// What was joined since is elsewhere.
+	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || notThere || errors.Is(err, storage.ErrNotFound) && tries < lookTries; tries++ {
+		notThere, r.looked = false, r.now()
 		if r.layout, err = r.store.layout(ctx, r.id); err == nil {
 			part, err = r.next(ctx)
 		}
@@ -89,24 +97,50 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 }
 
 func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
-	part := Part{Range: Range{r.at, p.To}}
-	if r.object != p.object {
-		data, err := r.store.read(ctx, r.id, p.object)
-		if err != nil {
-			return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
-		}
-		r.object, r.data = p.object, data
+	to, err := r.load(ctx, p)
+	part := Part{Range: Range{r.at, min(p.To, to)}}
+	if err != nil {
+		return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
 	}
-	part.Data = r.data[r.at-p.object.From : p.To-p.object.From]
+	part.Data = r.data[r.at-r.object.From : part.To-r.object.From]
 	return part, nil
 }
 
-// read returns what an object has.
-func (s *Store) read(ctx context.Context, id string, object Range) ([]byte, error) {
-	member, err := s.bucket.Read(ctx, directory(id)+"data/"+span(object))
-	if err != nil {
-		return nil, err
+// load has what was written at once there, of which a piece has the bytes up to an offset.
+func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
+	if !p.joined {
+		if r.object != p.object {
+			var content []byte
+			if content, err = r.store.bucket.Read(ctx, directory(r.id)+"data/"+span(p.object)); err == nil {
+				err = r.unpack(p.object, content)
+			}
+		}
+		return p.To, err
 	}
+	if r.joined == nil || r.joined.name != p.object {
+		if r.joined, err = r.store.joined(ctx, r.id, p.object); err != nil {
+			r.joined = nil
+			return 0, err
+		}
+	}
+	m := r.joined.holding(r.at)
+	if r.object != m.object || r.data == nil {
+		err = r.unpack(m.object, m.content)
+	}
+	return m.counts.To, err
+}
+
+func (r *Reader) unpack(object Range, member []byte) error {
+	r.object, r.data = Range{}, nil
+	data, err := unpack(object, member)
+	if err == nil {
+		r.object, r.data = object, data
+	}
+	return err
+}
+
+// unpack returns what a member has.
+func unpack(object Range, member []byte) ([]byte, error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(member))
 	if err != nil {
 		return nil, err
