@@ -51,6 +51,9 @@ func OpenFiles(directory string) (*Files, error) {
 	return f, nil
 }
 
+// linkTries is how often the directory of a new object may be removed meanwhile.
+const linkTries = 10
+
 // Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
@@ -87,7 +90,7 @@ func (f *Files) create(ctx context.Context, key string, content []byte) error {
 	if err := f.write(temporary, content); err != nil {
 		return errors.Join(err, f.Delete(ctx, temporary))
 	}
-	err := f.root.Link(temporary, key)
+	err := f.link(temporary, key)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		// Whoever has written the other may not be so far yet.
 		if failed := f.sync(path.Dir(key)); failed != nil {
@@ -98,6 +101,19 @@ func (f *Files) create(ctx context.Context, key string, content []byte) error {
 		err = ErrExists
 	}
 	return errors.Join(err, f.root.Remove(temporary))
+}
+
+// link gives a file its key. The directory may have been removed since it was made.
+func (f *Files) link(temporary, key string) (err error) {
+	for range linkTries {
+		if err = f.root.Link(temporary, key); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := f.makeDirectory(path.Dir(key)); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // write writes a new file to the disk.
@@ -239,10 +255,15 @@ func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.Fi
 	}
 }
 
-// Delete implements Bucket.
+// Delete implements Bucket. Directories that are empty then are removed too.
 func (f *Files) Delete(_ context.Context, key string) error {
 	if err := f.root.Remove(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting %q: %w", key, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for above := path.Dir(key); above != "." && above != unfinished && f.root.Remove(above) == nil; above = path.Dir(above) {
+		delete(f.durable, above)
 	}
 	return nil
 }

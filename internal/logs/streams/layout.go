@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ import (
 // A layout says which object has which bytes of a stream.
 //
 // Where objects overlap, the one that was written first counts; of those that
-// were written at once, as far as the storage can tell, the first by name. What
-// is stored isn't dropped, whatever comes later. So neither order nor repetition of
+// were written at once, as far as the storage can tell, the first by name. Once that
+// is settled, objects are joined (tidy.go), and what is joined counts. What is stored isn't dropped, whatever comes later. So neither order nor repetition of
 // the requests matters.
 type layout struct {
 	known    []piece     // in order, disjoint
@@ -34,8 +35,41 @@ type piece struct {
 	Range
 	object  Range // all that the object has
 	dropped bool
+	joined  bool
 	written time.Time
+	size    int64 // of the object as it is stored
 }
+
+// A view is of the objects of a stream.
+type view struct{ drops, data, joined []piece }
+
+const (
+	// settled is how long after it was written no object can appear that was written
+	// before, by the storage's clock: which is the first to have a byte doesn't change.
+	settled = 5 * time.Minute
+	// lookLimit is how long a look at a stream may take, and joinedFor how long what
+	// was joined stays: so whoever looks finds one or the other.
+	lookLimit, joinedFor = time.Minute, 5 * time.Minute
+)
+
+// look lists a stream.
+func (s *Store) look(ctx context.Context, id string) (v view, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, errors.New("listing a stream took too long"))
+	defer cancel()
+	// In this order: what was stored before it was dropped is found, and what was joined.
+	for _, listing := range []struct {
+		kind   string
+		pieces *[]piece
+	}{{"drop", &v.drops}, {"data", &v.data}, {"joined", &v.joined}} {
+		if *listing.pieces, err = s.pieces(ctx, id, listing.kind); err != nil {
+			return v, err
+		}
+	}
+	return v, context.Cause(ctx)
+}
+
+// stored are the pieces that count of what isn't dropped.
+func (v view) stored() []piece { return unless(firstOf(v.joined), firstOf(v.data)) }
 
 // layout looks at the objects that there are.
 func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
@@ -43,23 +77,18 @@ func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
 	if err := s.lookForEnd(ctx, id, l); err != nil {
 		return nil, fmt.Errorf("looking for the end of stream %q: %w", id, err)
 	}
-	// In this order: what was stored before it was dropped is found.
-	drops, err := s.pieces(ctx, id, "drop")
+	v, err := s.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.pieces(ctx, id, "data")
-	if err != nil {
-		return nil, err
-	}
-	for _, pieces := range [][]piece{drops, data} {
+	for _, pieces := range [][]piece{v.drops, v.data, v.joined} {
 		for i := range pieces {
 			if l.complete {
 				pieces[i].To = min(pieces[i].To, l.total)
 			}
 		}
 	}
-	l.known = unless(firstOf(data), union(drops))
+	l.known = unless(v.stored(), union(v.drops))
 	l.earliest = make([]time.Time, len(l.known)+1)
 	l.earliest[len(l.known)] = l.ended
 	for i, p := range slices.Backward(l.known) {
@@ -100,14 +129,21 @@ func (s *Store) pieces(ctx context.Context, id, kind string) ([]piece, error) {
 
 func pieceOf(o storage.Object, kind string) (piece, bool) {
 	r, ok := parseSpan(o.Name)
-	if !ok || kind == "data" && r.Len() > MaxWrite {
+	if !ok || kind == "data" && r.Len() > MaxWrite || kind == "joined" && r.Len() > MaxJoined {
 		return piece{}, false
 	}
-	return piece{Range: r, object: r, dropped: kind == "drop", written: o.Written}, true
+	p := piece{Range: r, object: r, dropped: kind == "drop", joined: kind == "joined", written: o.Written, size: o.Size}
+	if p.joined {
+		p.written = o.Written.Add(-settled) // what is in it is older
+	}
+	return p, true
 }
 
 // before says which of two pieces counts where they overlap.
 func (p piece) before(q piece) bool {
+	if p.joined && p.object.Len() != q.object.Len() {
+		return p.object.Len() > q.object.Len() // they have the same bytes, and this one stays
+	}
 	if !p.written.Equal(q.written) {
 		return p.written.Before(q.written)
 	}

@@ -44,3 +44,27 @@ func (rs Ranges) With(r Range) Ranges {
 	}
 	return slices.Replace(rs, from, to, r)
 }
+
+// have says whether all of r is in the ranges.
+func (rs Ranges) have(r Range) bool {
+	in := rs.holding(r.From)
+	return in.From <= r.From && r.To <= in.To
+}
+
+// holding is the range that has an offset, or an empty one.
+func (rs Ranges) holding(offset int64) Range {
+	i, found := slices.BinarySearchFunc(rs, offset, func(have Range, offset int64) int {
+		switch {
+		case have.To <= offset:
+			return -1
+		case have.From > offset:
+			return 1
+		default:
+			return 0
+		}
+	})
+	if !found {
+		return Range{}
+	}
+	return rs[i]
+}

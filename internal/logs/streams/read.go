@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
@@ -45,11 +46,16 @@ type Reader struct {
 	object Range     // what was read last
 	data   []byte    // what is in it
 	times  []times.Mark
+	joined *joined // the one that was read last
 	now    func() time.Time
 }
 
 // fresh is how old a layout may be by which bytes are said not to have come.
 const fresh = time.Second
+
+// lookTries is how often a reader looks again where an object has gone: it is
+// deleted minutes after it was joined, and listed for one at most.
+const lookTries = 3
 
 // Reader begins at an offset of a stream that there is, in bytes.
 func (s *Store) Reader(id string, from int64) *Reader {
@@ -64,8 +70,9 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 		part, err = r.next(ctx)
 	}
 	notThere := err == nil && part.Data == nil && r.now().Sub(r.looked) > fresh
-	if errors.Is(err, ErrNotYet) || notThere {
-		r.looked = r.now()
+	// What was joined since is elsewhere.
+	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || notThere || errors.Is(err, storage.ErrNotFound) && tries < lookTries; tries++ {
+		notThere, r.looked = false, r.now()
 		if r.layout, err = r.store.layout(ctx, r.id); err == nil {
 			part, err = r.next(ctx)
 		}
@@ -95,28 +102,56 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 }
 
 func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
-	part := Part{Range: Range{r.at, p.To}}
-	if r.object != p.object {
-		data, marks, err := r.store.read(ctx, r.id, p.object)
-		if err != nil {
-			return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
-		}
-		if marks == nil {
-			marks = []times.Mark{{At: p.object.From, Time: p.written.UnixMilli()}}
-		}
-		r.object, r.data, r.times = p.object, data, marks
+	to, err := r.load(ctx, p)
+	part := Part{Range: Range{r.at, min(p.To, to)}}
+	if err != nil {
+		return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
 	}
-	part.Data = r.data[r.at-p.object.From : p.To-p.object.From]
+	part.Data = r.data[r.at-r.object.From : part.To-r.object.From]
 	part.Times = times.Cut(r.times, part.From, part.To)
 	return part, nil
 }
 
-// read returns what an object has, and when it came, if that is known.
-func (s *Store) read(ctx context.Context, id string, object Range) ([]byte, []times.Mark, error) {
-	member, err := s.bucket.Read(ctx, directory(id)+"data/"+span(object))
-	if err != nil {
-		return nil, nil, err
+// load has what was written at once there, of which a piece has the bytes up to an offset.
+func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
+	if !p.joined {
+		if r.object != p.object {
+			var content []byte
+			if content, err = r.store.bucket.Read(ctx, directory(r.id)+"data/"+span(p.object)); err == nil {
+				err = r.unpack(p.object, p.written, content)
+			}
+		}
+		return p.To, err
 	}
+	if r.joined == nil || r.joined.name != p.object {
+		if r.joined, err = r.store.joined(ctx, r.id, p.object); err != nil {
+			r.joined = nil
+			return 0, err
+		}
+	}
+	m := r.joined.holding(r.at)
+	if r.object != m.object || r.data == nil {
+		err = r.unpack(m.object, m.written, m.content)
+	}
+	return m.counts.To, err
+}
+
+// unpack keeps what a member has. What says no time came when it was written.
+func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
+	r.object, r.data, r.times = Range{}, nil, nil
+	data, marks, err := unpack(object, member)
+	if err != nil {
+		return err
+	}
+	if marks == nil {
+		marks = []times.Mark{{At: object.From, Time: written.UnixMilli()}}
+	}
+	r.object, r.data, r.times = object, data, marks
+	return nil
+}
+
+// unpack returns what a member has, and when that came, if it says so.
+func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(member))
 	if err != nil {
 		return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
@@ -60,17 +61,22 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// write returns storage.ErrExists if there is an object of the range.
-func (s *Store) write(ctx context.Context, id string, r Range, data []byte, marks []times.Mark) error {
-	var member bytes.Buffer
+// compress appends a gzip member, with an extra field in its header if there is one.
+func compress(to *bytes.Buffer, data, extra []byte) error {
 	w := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(w)
-	w.Reset(&member)
-	w.Extra = times.Encode(r.From, marks)
+	w.Reset(to)
+	w.Extra = extra
 	if _, err := w.Write(data); err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil {
+	return w.Close()
+}
+
+// write returns storage.ErrExists if there is an object of the range.
+func (s *Store) write(ctx context.Context, id string, r Range, data []byte, marks []times.Mark) error {
+	var member bytes.Buffer
+	if err := compress(&member, data, times.Encode(r.From, marks)); err != nil {
 		return err
 	}
 	return s.bucket.Create(ctx, directory(id)+"data/"+span(r), member.Bytes())
@@ -101,7 +107,11 @@ func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64,
 	rest := data
 	for range appendTries {
 		var at int64
-		if at, err = s.claim(ctx, id, int64(len(rest))); err == nil {
+		began := time.Now()
+		if at, err = s.claim(ctx, id, int64(len(rest))); err == nil && time.Since(began) > lookLimit {
+			err = errors.New("claiming an offset took too long: claims are deleted after a while") // it may have been somebody's
+		}
+		if err == nil {
 			if len(rest) == len(data) {
 				from = at
 			}
@@ -149,7 +159,7 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 
 // furthest is the offset after all bytes that are known of.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
-	for _, kind := range []string{"data", "drop"} {
+	for _, kind := range []string{"data", "drop", "joined"} { // what is joined is in one of the first or in the last
 		pieces, err := s.pieces(ctx, id, kind)
 		if err != nil {
 			return 0, err

@@ -1,0 +1,499 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+// A memory is a bucket with a clock of its own.
+type memory struct {
+	objects map[string]stored
+	now     time.Time
+	calls   int
+}
+
+type stored struct {
+	content []byte
+	written time.Time
+}
+
+func newMemory() *memory {
+	return &memory{objects: map[string]stored{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+}
+
+// Create implements storage.Bucket.
+func (m *memory) Create(_ context.Context, key string, content []byte) error {
+	m.calls++
+	if _, exists := m.objects[key]; exists {
+		return storage.ErrExists
+	}
+	m.objects[key] = stored{bytes.Clone(content), m.now}
+	return nil
+}
+
+// Read implements storage.Bucket.
+func (m *memory) Read(_ context.Context, key string) ([]byte, error) {
+	m.calls++
+	o, exists := m.objects[key]
+	if !exists {
+		return nil, storage.ErrNotFound
+	}
+	return o.content, nil
+}
+
+// List implements storage.Bucket.
+func (m *memory) List(_ context.Context, directory string) (list []storage.Object, _ error) {
+	m.calls++
+	for key, o := range m.objects {
+		if path.Dir(key) == path.Clean(directory) {
+			list = append(list, storage.Object{Name: path.Base(key), Size: int64(len(o.content)), Written: o.written})
+		}
+	}
+	slices.SortFunc(list, func(a, b storage.Object) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Each implements storage.Bucket.
+func (m *memory) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	list, err := m.List(ctx, directory)
+	for _, o := range list {
+		if !each(o) {
+			break
+		}
+	}
+	return err
+}
+
+// Directories implements storage.Bucket.
+func (m *memory) Directories(_ context.Context, directory string, each func(string) bool) error {
+	m.calls++
+	names := map[string]bool{}
+	for key := range m.objects {
+		if rest, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below {
+			if name, _, deeper := strings.Cut(rest, "/"); deeper {
+				names[name] = true
+			}
+		}
+	}
+	for name := range names {
+		if !each(name) {
+			break
+		}
+	}
+	return nil
+}
+
+// Delete implements storage.Bucket.
+func (m *memory) Delete(_ context.Context, key string) error {
+	m.calls++
+	delete(m.objects, key)
+	return nil
+}
+
+// count is how many objects are below a directory.
+func (m *memory) count(directory string) (n int) {
+	for key := range m.objects {
+		if strings.HasPrefix(key, directory) {
+			n++
+		}
+	}
+	return n
+}
+
+func openMemory(t *testing.T) (*memory, *Store, string) {
+	t.Helper()
+	m := newMemory()
+	s, err := Open(t.Context(), m)
+	require.NoError(t, err)
+	return m, s, created(t, s)
+}
+
+// tidy goes on until there is nothing to do.
+func tidy(t *testing.T, m *memory, s *Store, id string) {
+	t.Helper()
+	for {
+		m.now = m.now.Add(2 * settled)
+		done, err := s.Tidy(t.Context(), id, m.now, 0)
+		require.NoError(t, err)
+		if done.Joined+done.Deleted == 0 {
+			require.Equal(t, done.Bytes, m.bytes(directory(id)), "what it takes is known without another look")
+			return
+		}
+	}
+}
+
+func (m *memory) bytes(below string) (sum int64) {
+	for key, o := range m.objects {
+		if strings.HasPrefix(key, below) {
+			sum += int64(len(o.content)) + ObjectOverhead
+		}
+	}
+	return sum
+}
+
+// textOf is all that a reader gets who waits for nothing.
+func textOf(t *testing.T, m *memory, s *Store, id string, from int64) (string, bool) {
+	t.Helper()
+	r := s.Reader(id, from)
+	r.now = func() time.Time { return m.now.Add(time.Hour) }
+	return drain(t, r)
+}
+
+func TestAStreamOfALineASecondStaysListable(t *testing.T) {
+	m, s, id := openMemory(t)
+	var want bytes.Buffer
+	most := 0
+	for second := range 3 * 3600 {
+		m.now = m.now.Add(time.Second)
+		line := fmt.Sprintf("%v one line of a log\n", m.now)
+		require.NoError(t, s.Write(t.Context(), id, int64(want.Len()), []byte(line)))
+		want.WriteString(line)
+		if second%300 == 0 {
+			_, err := s.Tidy(t.Context(), id, m.now, 0)
+			require.NoError(t, err)
+			most = max(most, m.count(directory(id)))
+		}
+	}
+	require.Less(t, most, 1300, "as many as come in the minutes for which they stay, and some")
+	text, _ := textOf(t, m, s, id, 0)
+	require.True(t, want.String() == text)
+	require.NoError(t, s.End(t.Context(), id, int64(want.Len())))
+	raw := m.bytes(directory(id))
+	tidy(t, m, s, id)
+	t.Logf("%d lines, %d bytes: %d objects of %d bytes, of %d", 3*3600, want.Len(), m.count(directory(id)), m.bytes(directory(id)), raw)
+	require.LessOrEqual(t, m.count(directory(id)), 8)
+	text, complete := textOf(t, m, s, id, 100)
+	require.True(t, want.String()[100:] == text)
+	require.True(t, complete)
+}
+
+func TestWhatComesAgainAfterItWasJoinedChangesNothing(t *testing.T) {
+	m, s, id := openMemory(t)
+	for i := range int64(20) {
+		require.NoError(t, s.Write(t.Context(), id, i, []byte("a")))
+	}
+	require.NoError(t, s.Drop(t.Context(), id, Range{20, 30}))
+	tidy(t, m, s, id)
+	require.Zero(t, m.count(directory(id)+"data"))
+	require.NoError(t, s.Write(t.Context(), id, 3, []byte("b")))
+	require.NoError(t, s.Write(t.Context(), id, 0, bytes.Repeat([]byte("c"), 25)))
+	require.NoError(t, s.Drop(t.Context(), id, Range{0, 30}))
+	for range 3 {
+		text, _ := textOf(t, m, s, id, 0)
+		require.Equal(t, strings.Repeat("a", 20)+"ccccc.....", text)
+		require.ErrorIs(t, s.End(t.Context(), id, 10), ErrConflict)
+		tidy(t, m, s, id)
+	}
+}
+
+func TestMarkersAndClaimsAreJoinedToo(t *testing.T) {
+	m, s, id := openMemory(t)
+	for i := range int64(100) {
+		require.NoError(t, s.Drop(t.Context(), id, Range{10 * i, 10*i + 12}))
+	}
+	for range 50 {
+		_, err := s.Append(t.Context(), id, []byte("appended"))
+		require.NoError(t, err)
+	}
+	tidy(t, m, s, id)
+	require.Equal(t, 1, m.count(directory(id)+"drop"))
+	require.Equal(t, 1, m.count(directory(id)+"claim"), "the next one is appended after it")
+	from, err := s.Append(t.Context(), id, []byte("x"))
+	require.NoError(t, err)
+	require.Equal(t, int64(1002+400), from)
+	require.NoError(t, s.End(t.Context(), id, 1403))
+	tidy(t, m, s, id)
+	require.Zero(t, m.count(directory(id)+"claim"))
+	text, complete := textOf(t, m, s, id, 0)
+	require.Equal(t, strings.Repeat(".", 1002)+strings.Repeat("appended", 50)+"x", text)
+	require.True(t, complete)
+}
+
+func TestAReaderHoldsNoMoreOfAJoinedObjectThanWasWrittenAtOnce(t *testing.T) {
+	m, s, id := openMemory(t)
+	for i := range int64(20) {
+		require.NoError(t, s.Write(t.Context(), id, i*MaxWrite, make([]byte, MaxWrite)))
+	}
+	tidy(t, m, s, id)
+	require.Less(t, m.count(directory(id)+"joined"), 4)
+	r := s.Reader(id, 0)
+	for {
+		part, err := r.Next(t.Context())
+		if errors.Is(err, ErrNotYet) {
+			break
+		}
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(part.Data), MaxWrite)
+	}
+	require.Equal(t, int64(20*MaxWrite), r.at)
+}
+
+// An interrupted bucket has others do things before each call, and fails.
+type interrupted struct {
+	storage.Bucket
+	before func(list bool) (killed bool)
+	after  func() (killed bool)
+}
+
+func (i *interrupted) run(list bool, call func() error) error {
+	if i.before(list) {
+		return errKilled
+	}
+	err := call()
+	if i.after() {
+		return errKilled
+	}
+	return err
+}
+
+// Create implements storage.Bucket.
+func (i *interrupted) Create(ctx context.Context, key string, content []byte) error {
+	return i.run(false, func() error { return i.Bucket.Create(ctx, key, content) })
+}
+
+// Read implements storage.Bucket.
+func (i *interrupted) Read(ctx context.Context, key string) (content []byte, err error) {
+	err = i.run(false, func() error { content, err = i.Bucket.Read(ctx, key); return err })
+	return content, err
+}
+
+// List implements storage.Bucket.
+func (i *interrupted) List(ctx context.Context, directory string) (list []storage.Object, err error) {
+	err = i.run(true, func() error { list, err = i.Bucket.List(ctx, directory); return err })
+	return list, err
+}
+
+// Delete implements storage.Bucket.
+func (i *interrupted) Delete(ctx context.Context, key string) error {
+	return i.run(false, func() error { return i.Bucket.Delete(ctx, key) })
+}
+
+// An oracle remembers each write. Nothing is ever joined or deleted there.
+type oracle struct {
+	data  []byte // what counts
+	have  []bool
+	drops []bool
+}
+
+func (o *oracle) write(from int64, data []byte) {
+	for i, b := range data {
+		if at := from + int64(i); !o.have[at] {
+			o.data[at], o.have[at] = b, true
+		}
+	}
+}
+
+// text is what readers get up to an offset.
+func (o *oracle) text(from, to int64) string {
+	var text strings.Builder
+	for at := from; at < to; at++ {
+		switch {
+		case o.have[at]:
+			text.WriteByte(o.data[at])
+		case o.drops[at]:
+			text.WriteByte('.')
+		default:
+			text.WriteByte('?')
+		}
+	}
+	return text.String()
+}
+
+// A world has replicas that do everything at once, by one thread: while one waits
+// for the storage, others go on.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	memory *memory
+	plain  *Store // that of readers and writers
+	id     string
+	oracle oracle
+	total  int64
+	reader *Reader // one that goes on
+	depth  int
+
+	following bool
+	frozen    bool // while somebody lists, no minute passes
+}
+
+// busy is a replica that others get ahead of, and that fails at one of so many calls.
+func (w *world) busy(failures int) *Store {
+	s := *w.plain
+	killed := func() bool { return failures > 0 && w.random.IntN(failures) == 0 }
+	s.bucket = &interrupted{w.memory, func(list bool) bool {
+		if w.depth < 3 && w.random.IntN(12) == 0 {
+			before := w.frozen
+			w.frozen = before || list
+			w.depth++
+			for range 1 + w.random.IntN(4) {
+				w.act()
+			}
+			w.depth--
+			w.frozen = before
+		}
+		return killed()
+	}, killed}
+	return &s
+}
+
+func (w *world) pass() {
+	w.memory.now = w.memory.now.Add(time.Second)
+	if !w.frozen {
+		w.memory.now = w.memory.now.Add(time.Duration(w.random.Int64N(int64(4 * time.Minute))))
+	}
+}
+
+func (w *world) act() {
+	w.pass()
+	from := w.random.Int64N(w.total)
+	to := min(w.total, from+1+w.random.Int64N(12))
+	switch w.random.IntN(10) {
+	case 0:
+		require.NoError(w.t, w.plain.Drop(w.t.Context(), w.id, Range{from, to}))
+		for at := from; at < to; at++ {
+			w.oracle.drops[at] = true
+		}
+	case 1, 2:
+		_, err := w.busy(150).Tidy(w.t.Context(), w.id, w.memory.now, 0)
+		if err != nil {
+			require.ErrorIs(w.t, err, errKilled)
+		}
+	case 3:
+		w.read(from)
+	case 4:
+		w.follow()
+	default:
+		data := make([]byte, to-from)
+		for i := range data {
+			data[i] = byte('a' + w.random.IntN(26))
+		}
+		key := directory(w.id) + "data/" + span(Range{from, to})
+		_, exists := w.memory.objects[key]
+		require.NoError(w.t, w.plain.Write(w.t.Context(), w.id, from, data))
+		if !exists {
+			w.oracle.write(from, data)
+		}
+	}
+}
+
+// read reads all while others go on. What was there before is found, and what is
+// found stays so.
+func (w *world) read(from int64) {
+	before := oracle{w.oracle.data, slices.Clone(w.oracle.have), slices.Clone(w.oracle.drops)}
+	r := w.busy(0).Reader(w.id, from)
+	r.now = w.reader.now
+	for {
+		part, err := r.Next(w.t.Context())
+		if errors.Is(err, ErrNotYet) || errors.Is(err, io.EOF) {
+			part.Range = Range{r.at, w.total}
+		} else {
+			require.NoError(w.t, err)
+		}
+		if part.Data != nil {
+			require.Equal(w.t, w.oracle.text(part.From, part.To), string(part.Data))
+			continue
+		}
+		for at := part.From; at < part.To; at++ {
+			require.False(w.t, before.have[at], "byte %d is there", at)
+			require.False(w.t, before.drops[at] && !part.Dropped, "byte %d was dropped", at)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// follow goes on by some parts, with what the reader knows from long ago.
+func (w *world) follow() {
+	if w.following {
+		return
+	}
+	w.following = true
+	defer func() { w.following = false }()
+	for range w.random.IntN(10) {
+		part, err := w.reader.Next(w.t.Context())
+		if errors.Is(err, ErrNotYet) || errors.Is(err, io.EOF) {
+			w.reader.at = w.random.Int64N(w.total)
+			return
+		}
+		require.NoError(w.t, err)
+		if part.Data != nil {
+			require.Equal(w.t, w.oracle.text(part.From, part.To), string(part.Data))
+		}
+	}
+}
+
+func runWorld(t *testing.T, seed uint64) {
+	m, s, id := openMemory(t)
+	random := rand.New(rand.NewPCG(seed, 1))
+	total := 50 + random.Int64N(400)
+	w := &world{t: t, random: random, memory: m, plain: s, id: id, total: total}
+	w.reader = w.busy(0).Reader(id, 0)
+	w.oracle = oracle{make([]byte, total), make([]bool, total), make([]bool, total)}
+	w.reader.now = func() time.Time { return m.now.Add(time.Hour) }
+	for range 400 {
+		w.act()
+	}
+	require.NoError(t, s.End(t.Context(), id, total))
+	w.read(0)
+	w.depth = 3 // nobody does anything any more
+	tidy(t, m, s, id)
+	w.read(0)
+	text, complete := textOf(t, m, s, id, 0)
+	require.Equal(t, w.oracle.text(0, total), text)
+	require.True(t, complete)
+	gaps := strings.Count(text, "?")
+	require.LessOrEqual(t, m.count(directory(id)+"data"), gaps+strings.Count(text, ".")+1, "what touches is joined")
+}
+
+func TestWhateverIsJoinedReadersSeeTheSame(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed) })
+	}
+}
+
+func FuzzJoining(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) { runWorld(t, seed) })
+}
+
+func TestADamagedJoinedObjectIsAnErrorAndNoPanic(t *testing.T) {
+	m, s, id := openMemory(t)
+	for i := range int64(20) {
+		require.NoError(t, s.Write(t.Context(), id, i, []byte("a")))
+	}
+	tidy(t, m, s, id)
+	key := directory(id) + "joined/" + span(Range{0, 20})
+	whole := m.objects[key].content
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		damaged := bytes.Clone(whole[:cmp.Or(random.IntN(len(whole)), len(whole))])
+		damaged[random.IntN(len(damaged))] ^= byte(1 + random.IntN(255))
+		m.objects[key] = stored{damaged, m.objects[key].written}
+		r := s.Reader(id, 0)
+		for {
+			part, err := r.Next(t.Context())
+			if err != nil {
+				break
+			}
+			require.Equal(t, strings.Repeat("a", int(part.Len())), string(part.Data))
+		}
+	}
+}
