@@ -64,3 +64,22 @@ func TestBytesWithoutTimesHaveThatOfTheStorage(t *testing.T) {
 	}
 	require.Empty(t, all[2], "nothing came")
 }
+
+func TestJoiningChangesNoTime(t *testing.T) {
+	m, s, id := openMemory(t)
+	require.NoError(t, s.Write(t.Context(), id, 4, []byte("ddeeff"), times.Mark{At: 4, Time: 40}, times.Mark{At: 6, Time: 50}))
+	m.now = m.now.Add(time.Minute)
+	require.NoError(t, s.Write(t.Context(), id, 0, []byte("aabbDDEEFFgg"), times.Mark{At: 0, Time: 10}, times.Mark{At: 5, Time: 41}, times.Mark{At: 11, Time: 70}))
+	require.NoError(t, s.Write(t.Context(), id, 12, []byte("hh"))) // without times
+	require.NoError(t, s.End(t.Context(), id, 14))
+	written := m.now.UnixMilli()
+	want, text := timesOf(t, s, id, 0)
+	require.Equal(t, "aabbddeeffgghh", text)
+	require.Equal(t, []times.Mark{{At: 12, Time: written}}, want[len(want)-1])
+
+	tidy(t, m, s, id)
+	require.Zero(t, m.count(directory(id)+"data"))
+	all, text := timesOf(t, s, id, 0)
+	require.Equal(t, "aabbddeeffgghh", text)
+	require.Equal(t, want, all)
+}
