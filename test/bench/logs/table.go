@@ -26,6 +26,7 @@ func render(f figures) string {
 	row("p99, while the service is away", "", micro(best(f.away, p99)), "left alone + 10 µs")
 	row("printed as fast as it goes, on one core", mbs(f.plainFlood), mbs(f.flood), mbs(500))
 	row("sent on one core, nothing dropped", "", sent(f.shipped), mbs(40))
+	row("sent on one core at most, while the rest is dropped", "", most(f.shipped), "")
 	row("from written to read by who follows, median", ms(kit.Percentile(f.plainSeen, 50)), ms(kit.Percentile(f.ownSeen, 50)), "600 ms")
 	row("p99", ms(kit.Percentile(f.plainSeen, 99)), ms(kit.Percentile(f.ownSeen, 99)), "2000 ms")
 	row("from the command's last write to the container's end, median", ms(kit.Percentile(f.plainEnds, 50)), ms(kit.Percentile(f.ownEnds, 50)), "left alone + 60 ms")
@@ -69,6 +70,23 @@ func sent(all []shipped) string {
 		}
 	}
 	return mbs(most)
+}
+
+// most is the highest rate at which bytes were stored.
+func most(all []shipped) string {
+	var most float64
+	for _, s := range all {
+		most = max(most, s.stored())
+	}
+	return mbs(most)
+}
+
+// stored is the rate at which bytes were, in MB/s.
+func (s shipped) stored() float64 {
+	if s.bytes == 0 {
+		return 0
+	}
+	return s.printed * float64(s.bytes-s.dropped) / float64(s.bytes)
 }
 
 // serviceCost is what a MB takes of the service's CPU time, on average, and the most

@@ -22,8 +22,8 @@ func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) 
 		plainSeen: []time.Duration{4e6}, ownSeen: []time.Duration{310e6}, plainEnds: []time.Duration{1e6}, ownEnds: []time.Duration{40e6},
 		plainFlood: 120, flood: 300, supervisor: kit.Usage{RSSAnon: 8e5, CPU: 1e6}, shipper: kit.Usage{RSS: 9e6, CPU: 3e6},
 		shipped: []shipped{
-			{asked: 10, printed: 10, bytes: 50e6, service: kit.Usage{CPU: time.Second, RSS: 40e6}},
-			{asked: 40, printed: 38, bytes: 60e6, dropped: 10e6, service: kit.Usage{CPU: time.Second, RSS: 50e6}},
+			{printed: 10, bytes: 50e6, service: kit.Usage{CPU: time.Second, RSS: 40e6}},
+			{printed: 38, bytes: 60e6, dropped: 10e6, service: kit.Usage{CPU: time.Second, RSS: 50e6}},
 		},
 		streams: []streaming{{streams: 10, times: []time.Duration{2e6}, failed: 1, usage: kit.Usage{CPU: 5e6, RSS: 20e6}}},
 	})
@@ -31,6 +31,7 @@ func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) 
 		"| write(2) of a line, 1,000 a second, median | 2.0 µs | 4.0 µs |  |",
 		"| p99 | 8.0 µs | 12.5 µs | left alone + 10 µs |",
 		"| sent on one core, nothing dropped |  | 10 MB/s | 40 MB/s |",
+		"| sent on one core at most, while the rest is dropped |  | 32 MB/s |  |",
 		"| from written to read by who follows, median | 4.0 ms | 310.0 ms | 600 ms |",
 		"| CPU time of both in a second, 100 lines |  | 4.0 ms |  |",
 		"| CPU time of the service for a MB |  | 20.0 ms | 16.7 ms |",

@@ -28,6 +28,9 @@ import (
 // terminationLog is where Kubernetes looks for a message.
 const terminationLog = "/dev/termination-log"
 
+// stamp is how many digits the time has.
+const stamp = 19
+
 // shortLine is how long a chunk can be that is a line, in bytes.
 const shortLine = 1 << 10
 
@@ -46,8 +49,8 @@ func main() {
 		log.Fatal("it wants NAME BYTES PER-SECOND DURATION")
 	}
 	size, err := strconv.Atoi(os.Args[2])
-	if err != nil || size < 1 {
-		log.Fatalf("%q bytes can't be written: give a number from 1 on", os.Args[2])
+	if err != nil || size < stamp+2 {
+		log.Fatalf("%q bytes can't be written: give a number from %d on", os.Args[2], stamp+2)
 	}
 	rate, err := strconv.ParseFloat(os.Args[3], 64)
 	if err != nil {
@@ -84,6 +87,7 @@ func run(size int, rate float64, duration time.Duration) (r report, err error) {
 		at := n * size % (1 << 20)
 		chunk := text[at : at+size]
 		copy(chunk, strconv.AppendInt(nil, time.Now().UnixNano(), 10))
+		chunk[stamp] = ' '
 		chunk[size-1] = '\n'
 		began := time.Now()
 		if err := write(chunk); err != nil {
