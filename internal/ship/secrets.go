@@ -24,8 +24,10 @@ const (
 	// directories, and maxDepth how deep they may be.
 	maxFiles = 1000
 	maxDepth = 8
-	// renewal is how often files are looked at.
-	renewal = time.Second
+	// Files are looked at before something is sent, but at most once in the longest
+	// pause, and for at most one part in share of the time.
+	longestUnlooked = time.Second
+	share           = 20
 )
 
 // secretSources is where secrets are.
@@ -43,7 +45,8 @@ type secrets struct {
 	masker *mask.Masker
 	known  map[string]bool
 	looked time.Time
-	stamp  string // of the files, when they were read
+	pause  time.Duration // until the next look
+	stamp  string        // of the files, when they were read
 }
 
 // read reads the secrets that there are, and reports whether some are new.
@@ -70,11 +73,14 @@ func (s *secrets) read() bool {
 
 // renew is read, if files have changed since the last time.
 func (s *secrets) renew() bool {
-	if len(s.sources.paths) == 0 || time.Since(s.looked) < renewal {
+	if len(s.sources.paths) == 0 || time.Since(s.looked) < s.pause {
 		return false
 	}
+	began := time.Now()
+	changed := s.stampNow() != s.stamp && s.read()
 	s.looked = time.Now()
-	return s.stampNow() != s.stamp && s.read()
+	s.pause = min(share*s.looked.Sub(began), longestUnlooked)
+	return changed
 }
 
 // stampNow changes when files do: the kubelet has links lead to other files, and

@@ -31,6 +31,7 @@ type sender struct {
 
 	id     string       // of the stream at the service, "" as long as it isn't made
 	masker *mask.Masker // for what comes
+	renew  func() bool  // puts another one there, if there are new secrets
 	masked *mask.Stream // nil when it is to be begun, or taken up with another masker
 	using  *mask.Masker // by masked
 	read   int64        // the offset in the ring of what comes next
@@ -54,11 +55,11 @@ type sender struct {
 	hurried bool // tried at once when it was known that nothing more will come
 }
 
-func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
+func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker, renew func() bool) *sender {
 	p := r.Progress(stream)
 	return &sender{
 		evenEmpty: stream != ring.Events && anyPrinted(r),
-		ring:      r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
+		ring:      r, stream: stream, client: c, masker: m, renew: renew, piece: make([]byte, piece),
 		lost: max(p.Dropped, 0), complete: r.Closed(stream),
 	}
 }
@@ -158,8 +159,12 @@ func (s *sender) add(masked []byte, now time.Time) {
 	s.out = append(s.out, masked...)
 }
 
-// send sends all that is ready, and notes it.
+// send sends all that is ready, and notes it; or nothing, if it is to be masked anew.
 func (s *sender) send() error {
+	// After it was read: a secret that is in a file is there before it is printed.
+	if s.renew() {
+		return nil
+	}
 	if s.ended && s.read == 0 && !s.evenEmpty {
 		s.finish()
 		return nil
