@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +21,9 @@ import (
 const (
 	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
 	maxSecret = 1 << 20
+	// maxKnown is how much is kept of secrets that were replaced, together with those
+	// that there are, in bytes.
+	maxKnown = 1 << 20
 	// maxFiles is how many files of a directory are read, those counted that are
 	// directories, and maxDepth how deep they may be.
 	maxFiles = 1000
@@ -36,14 +40,15 @@ type secretSources struct {
 	paths     []string // of files, and of directories of files
 }
 
-// secrets are what is masked. They only become more: what was a secret once may be
-// printed later.
+// secrets are what is masked, also what was a secret once: it may be printed later.
 type secrets struct {
 	sources secretSources
 	environ []string
 
 	masker *mask.Masker
 	known  map[string]bool
+	order  []string // they, as they came
+	size   int      // of all of them, in bytes
 	looked time.Time
 	pause  time.Duration // until the next look
 	stamp  string        // of the files, when they were read
@@ -56,11 +61,14 @@ func (s *secrets) read() bool {
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
-	for _, value := range s.values() {
+	now := s.values()
+	for _, value := range now {
 		if !s.known[value] {
 			s.known[value], more = true, true
+			s.order, s.size = append(s.order, value), s.size+len(value)
 		}
 	}
+	s.forget(now)
 	if more {
 		values := make([][]byte, 0, len(s.known))
 		for value := range s.known {
@@ -69,6 +77,26 @@ func (s *secrets) read() bool {
 		s.masker = mask.New(mask.Words(values))
 	}
 	return more
+}
+
+// forget leaves out former secrets, the oldest first, if there are too many: a file that
+// changes all the time isn't kept in all of its forms.
+func (s *secrets) forget(now []string) {
+	if s.size <= maxKnown {
+		return
+	}
+	current := map[string]bool{}
+	for _, value := range now {
+		current[value] = true
+	}
+	s.order = slices.DeleteFunc(s.order, func(value string) bool {
+		if s.size <= maxKnown || current[value] {
+			return false
+		}
+		s.size -= len(value)
+		delete(s.known, value)
+		return true
+	})
 }
 
 // renew is read, if files have changed since the last time.

@@ -6,8 +6,10 @@
 package ship
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +69,23 @@ func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	s.looked = time.Time{}
 	require.True(t, s.renew())
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
+}
+
+func TestOfAFileThatChangesAllTheTimeTheLastFormsAreKept(t *testing.T) {
+	directory := t.TempDir()
+	constant, changing := filepath.Join(directory, "constant"), filepath.Join(directory, "changing")
+	require.NoError(t, os.WriteFile(constant, []byte("open sesame"), 0o600))
+	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	for i := range 40 {
+		require.NoError(t, os.WriteFile(changing, []byte(strings.Repeat(fmt.Sprintf("%02d form ", i), 8<<10)), 0o600))
+		s.looked = time.Time{}
+		s.read()
+		require.LessOrEqual(t, s.size, maxKnown)
+	}
+	require.Len(t, s.order, len(s.known))
+	require.True(t, s.known["open sesame"], "it is there still")
+	require.True(t, s.known[strings.Repeat("38 form ", 8<<10)])
+	require.False(t, s.known[strings.Repeat("00 form ", 8<<10)])
 }
 
 func TestASecretThatIsNamedByItsFileIsReadAgain(t *testing.T) {

@@ -32,10 +32,12 @@ type sender struct {
 	id     string       // of the stream at the service, "" as long as it isn't made
 	masker *mask.Masker // for what comes
 	renew  func() bool  // puts another one there, if there are new secrets
-	masked *mask.Stream // nil when it is to be begun, or taken up with another masker
-	using  *mask.Masker // by masked
-	read   int64        // the offset in the ring of what comes next
-	piece  []byte
+	// renewed says that it has done so, and nothing was sent since.
+	renewed bool
+	masked  *mask.Stream // nil when it is to be begun, or taken up with another masker
+	using   *mask.Masker // by masked
+	read    int64        // the offset in the ring of what comes next
+	piece   []byte
 
 	// out is what is ready to be sent. It begins at from.
 	out   []byte
@@ -161,8 +163,10 @@ func (s *sender) add(masked []byte, now time.Time) {
 
 // send sends all that is ready, and notes it; or nothing, if it is to be masked anew.
 func (s *sender) send() error {
-	// After it was read: a secret that is in a file is there before it is printed.
-	if s.renew() {
+	// After it was read: a secret that is in a file is there before it is printed. Once,
+	// so that a file which changes all the time holds nothing up.
+	if !s.renewed && s.renew() {
+		s.renewed = true
 		return nil
 	}
 	if s.ended && s.read == 0 && !s.evenEmpty {
@@ -183,7 +187,7 @@ func (s *sender) send() error {
 	if err != nil {
 		return err
 	}
-	s.failing = false
+	s.failing, s.renewed = false, false
 	s.backoff.reset()
 	if s.ended {
 		s.finish()

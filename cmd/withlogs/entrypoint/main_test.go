@@ -283,6 +283,9 @@ func (s *service) idOf(container, name string) (found string) {
 	for _, path := range all {
 		id := filepath.Base(path)
 		source, err := s.store.Source(s.t.Context(), id)
+		if errors.Is(err, streams.ErrNoStream) {
+			continue // it is just being made
+		}
 		require.NoError(s.t, err)
 		require.NotEmpty(s.t, source.Start)
 		require.Equal(s.t, map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a"}, source.Labels)
