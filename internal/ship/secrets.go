@@ -28,10 +28,13 @@ const (
 	// directories, and maxDepth how deep they may be.
 	maxFiles = 1000
 	maxDepth = 8
-	// Files are looked at before something is sent, but at most once in the longest
-	// pause, and for at most one part in share of the time.
-	longestUnlooked = time.Second
-	share           = 20
+	// Files are looked at whenever something is about to be sent; where they are more
+	// than few, once in a while. When they have changed, which takes time, they are left
+	// alone for share times as long, though not for longer than changing.
+	few      = 100
+	while    = time.Second
+	share    = 10
+	changing = linger
 )
 
 // secretSources is where secrets are.
@@ -51,7 +54,8 @@ type secrets struct {
 	size   int      // of all of them, in bytes
 	looked time.Time
 	pause  time.Duration // until the next look
-	stamp  string        // of the files, when they were read
+	files  int           // how many there were then
+	stamp  string        // of them, when they were read
 }
 
 // read reads the secrets that there are, and reports whether some are new.
@@ -106,8 +110,13 @@ func (s *secrets) renew() bool {
 	}
 	began := time.Now()
 	changed := s.stampNow() != s.stamp && s.read()
-	s.looked = time.Now()
-	s.pause = min(share*s.looked.Sub(began), longestUnlooked)
+	s.looked, s.pause = time.Now(), 0
+	if changed {
+		s.pause = min(share*s.looked.Sub(began), changing)
+	}
+	if s.files > few {
+		s.pause = while
+	}
 	return changed
 }
 
@@ -115,8 +124,10 @@ func (s *secrets) renew() bool {
 // others write to the file, or put another one in its place.
 func (s *secrets) stampNow() string {
 	var stamp []byte
+	s.files = 0
 	for _, path := range s.sources.paths {
 		for _, name := range filesIn(path) {
+			s.files++
 			if info, err := os.Stat(name); err == nil {
 				stamp = fmt.Appendf(stamp, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
 				if stat, is := info.Sys().(*syscall.Stat_t); is {
