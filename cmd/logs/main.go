@@ -26,9 +26,9 @@ import (
 
 // serverNames are what pods may call the service by, that search some domains or none.
 var serverNames = []string{
-	"logs." + endpoint.Namespace + ".svc",
-	"logs." + endpoint.Namespace + ".svc.cluster.local",
-	"logs." + endpoint.Namespace,
+	serviceName + "." + endpoint.Namespace + ".svc",
+	serviceName + "." + endpoint.Namespace + ".svc.cluster.local",
+	serviceName + "." + endpoint.Namespace,
 }
 
 // Questions to the API server: each token is asked about once a minute. Its own

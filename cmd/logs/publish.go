@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -44,6 +45,23 @@ func publish(ctx context.Context, logger *slog.Logger, failure string, write fun
 		}
 	}
 }
+
+// writeWithIP is write, with the IP address that the Service has now. Without one, the
+// rest is written all the same.
+func writeWithIP(ctx context.Context, maps corev1client.ConfigMapInterface, services corev1client.ServiceInterface, e endpoint.Endpoint) error {
+	limited, cancel := context.WithTimeout(ctx, publishLimit)
+	defer cancel()
+	service, err := services.Get(limited, serviceName, metav1.GetOptions{})
+	if err != nil {
+		err = fmt.Errorf("looking for the IP address of Service %q: %w; pods whose DNS doesn't know the service's name can't send", serviceName, err)
+	} else if ip := service.Spec.ClusterIP; ip != corev1.ClusterIPNone {
+		e.IP = ip
+	}
+	return errors.Join(err, write(ctx, maps, e))
+}
+
+// serviceName is that of the Service before the log service.
+const serviceName = "logs"
 
 // write applies the ConfigMap, which changes nothing if it is as it should be, and
 // has its name in the URL, so that RBAC can confine even what is created.

@@ -65,7 +65,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca)) })
 	group.Go(func() error {
 		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
-		return publish(ctx, logger, "Failed to say where the log service is", func(ctx context.Context) error { return write(ctx, maps, address) })
+		return publish(ctx, logger, "Failed to say where the log service is", func(ctx context.Context) error {
+			return writeWithIP(ctx, maps, client.CoreV1().Services(endpoint.Namespace), address)
+		})
 	})
 	group.Go(func() error {
 		return publish(ctx, logger, "Failed to tell the API server how to know the log service", func(ctx context.Context) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -312,6 +313,32 @@ func TestTheConfigMapIsRepaired(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, want, got, name)
 		require.Equal(t, "entrypointer", configMap.Labels["app.kubernetes.io/part-of"])
+	}
+}
+
+func TestTheIPAddressOfTheServiceIsPublishedIfItHasOne(t *testing.T) {
+	t.Parallel()
+	client := cluster()
+	maps, services := client.CoreV1().ConfigMaps(endpoint.Namespace), client.CoreV1().Services(endpoint.Namespace)
+	e := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: "sha256:" + strings.Repeat("0a", 32)}
+	published := func() string {
+		configMap, err := maps.Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
+		require.NoError(t, err)
+		got, err := endpoint.FromConfigMap(configMap.Data)
+		require.NoError(t, err)
+		require.Equal(t, e.Address, got.Address)
+		return got.IP
+	}
+	require.ErrorContains(t, writeWithIP(t.Context(), maps, services, e), `looking for the IP address of Service "logs"`)
+	require.Empty(t, published(), "the rest is said all the same")
+	service, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "logs"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for ip, want := range map[string]string{"10.96.3.4": "10.96.3.4", "fd00::1": "fd00::1", corev1.ClusterIPNone: ""} {
+		service.Spec.ClusterIP = ip
+		_, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, writeWithIP(t.Context(), maps, services, e))
+		require.Equal(t, want, published())
 	}
 }
 

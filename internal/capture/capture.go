@@ -69,6 +69,7 @@ own output goes (stream), or to both (tee).`, Set: c.setMode},
 		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period: after a SIGTERM, don't wait into its last two
 seconds.`, Set: setDuration(&c.grace)},
 		c.shippers("logs-to", "URL", "The log service."),
+		c.shippers("logs-ip", "ADDRESS", "Where it is as well, if the name isn't known."),
 		c.shippers("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the CA that has signed its certificate."),
 		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
 		c.shippers("logs-container", "NAME", "What the log service calls this container."),

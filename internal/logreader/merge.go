@@ -16,6 +16,8 @@ const (
 	ahead = 32 << 20
 	// leastAhead is how much is held of one, however many there are: a part.
 	leastAhead = 256 << 10
+	// partSize and markSize are what parts and their times take beside the data, or more.
+	partSize, markSize = 128, 16
 )
 
 // A merging prints several streams, line by line, in the order in which the lines
@@ -153,7 +155,7 @@ type holding struct {
 
 func (h *holding) part(p part) error {
 	h.parts = append(h.parts, p)
-	if h.held += len(p.Data); h.held >= h.most {
+	if h.held += len(p.Data) + partSize + markSize*len(p.Times); h.held >= h.most {
 		return errEnough
 	}
 	return nil

@@ -75,7 +75,7 @@ func (l *logService) look(ctx context.Context) {
 		return
 	}
 	if l.current.Store(&now); before == nil || *before != now {
-		l.logger.Infow("Found the log service", zap.String("address", now.Address), zap.String("ca", now.CA))
+		l.logger.Infow("Found the log service", zap.String("address", now.Address), zap.String("ip", now.IP), zap.String("ca", now.CA))
 	}
 }
 
@@ -86,7 +86,7 @@ func (l *logService) forPods(images Images) *pod.LogService {
 		return nil
 	}
 	return &pod.LogService{
-		Address: now.Address, CA: now.CA, Audience: endpoint.Audience,
+		Address: now.Address, IP: now.IP, CA: now.CA, Audience: endpoint.Audience,
 		CopierImage: images.CopierWithLogs, EntrypointImage: images.EntrypointWithLogs,
 	}
 }

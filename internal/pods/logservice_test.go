@@ -23,7 +23,7 @@ import (
 )
 
 func TestTheLogServiceIsFoundAndForgotten(t *testing.T) {
-	e := endpoint.Endpoint{Address: "https://logs.entrypointer-logs.svc", CA: "sha256:" + strings.Repeat("a", 64)}
+	e := endpoint.Endpoint{Address: "https://logs.entrypointer-logs.svc", IP: "10.96.3.4", CA: "sha256:" + strings.Repeat("a", 64)}
 	there := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: endpoint.Namespace, Name: endpoint.ConfigMap}, Data: data}
 	}
@@ -38,7 +38,7 @@ func TestTheLogServiceIsFoundAndForgotten(t *testing.T) {
 	})
 	l := &logService{client: client, logger: logtesting.TestLogger(t)}
 	images := Images{CopierWithLogs: "copier", EntrypointWithLogs: "entrypoint"}
-	want := &pod.LogService{Address: e.Address, CA: e.CA, Audience: endpoint.Audience, CopierImage: "copier", EntrypointImage: "entrypoint"}
+	want := &pod.LogService{Address: e.Address, IP: e.IP, CA: e.CA, Audience: endpoint.Audience, CopierImage: "copier", EntrypointImage: "entrypoint"}
 	for _, step := range []struct {
 		what    string
 		found   *corev1.ConfigMap

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -32,8 +31,6 @@ var (
 const (
 	// requestTimeout bounds a request, its body and its answer.
 	requestTimeout = 20 * time.Second
-	// dialTimeout bounds what comes before.
-	dialTimeout = 5 * time.Second
 	// maxAnswer is how much of an answer is read, in bytes.
 	maxAnswer = 4096
 	// worthIt is from how many bytes on a body is compressed.
@@ -51,7 +48,7 @@ type client struct {
 }
 
 func newClient(o *options) (*client, error) {
-	service, err := endpoint.New(o.address, o.authority)
+	service, err := endpoint.New(o.address, o.ip, o.authority)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +56,7 @@ func newClient(o *options) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := &dialer{ip: service.IP, tls: trusting}
 	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
 	return &client{
 		address: service.Address, token: o.token, container: o.container, start: o.start, labels: o.labels, packer: packer,
@@ -66,12 +64,10 @@ func newClient(o *options) (*client, error) {
 			Timeout: requestTimeout,
 			Transport: &http.Transport{
 				// No proxy: those of the environment are the command's.
-				DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-				TLSClientConfig:     trusting,
-				TLSHandshakeTimeout: dialTimeout,
-				MaxIdleConns:        1,
-				IdleConnTimeout:     time.Minute,
-				DisableCompression:  true,
+				DialTLSContext:     dialer.dial,
+				MaxIdleConns:       1,
+				IdleConnTimeout:    time.Minute,
+				DisableCompression: true,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

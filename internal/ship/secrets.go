@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,12 +21,20 @@ import (
 const (
 	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
 	maxSecret = 1 << 20
+	// maxKnown is how much is kept of secrets that were replaced, together with those
+	// that there are, in bytes.
+	maxKnown = 1 << 20
 	// maxFiles is how many files of a directory are read, those counted that are
 	// directories, and maxDepth how deep they may be.
 	maxFiles = 1000
 	maxDepth = 8
-	// renewal is how often files are looked at.
-	renewal = time.Second
+	// Files are looked at whenever something is about to be sent; where they are more
+	// than few, once in a while. When they have changed, which takes time, they are left
+	// alone for share times as long, though not for longer than changing.
+	few      = 100
+	while    = time.Second
+	share    = 10
+	changing = linger
 )
 
 // secretSources is where secrets are.
@@ -34,16 +43,19 @@ type secretSources struct {
 	paths     []string // of files, and of directories of files
 }
 
-// secrets are what is masked. They only become more: what was a secret once may be
-// printed later.
+// secrets are what is masked, also what was a secret once: it may be printed later.
 type secrets struct {
 	sources secretSources
 	environ []string
 
 	masker *mask.Masker
 	known  map[string]bool
+	order  []string // they, as they came
+	size   int      // of all of them, in bytes
 	looked time.Time
-	stamp  string // of the files, when they were read
+	pause  time.Duration // until the next look
+	files  int           // how many there were then
+	stamp  string        // of them, when they were read
 }
 
 // read reads the secrets that there are, and reports whether some are new.
@@ -53,11 +65,14 @@ func (s *secrets) read() bool {
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
-	for _, value := range s.values() {
+	now := s.values()
+	for _, value := range now {
 		if !s.known[value] {
 			s.known[value], more = true, true
+			s.order, s.size = append(s.order, value), s.size+len(value)
 		}
 	}
+	s.forget(now)
 	if more {
 		values := make([][]byte, 0, len(s.known))
 		for value := range s.known {
@@ -68,21 +83,51 @@ func (s *secrets) read() bool {
 	return more
 }
 
+// forget leaves out former secrets, the oldest first, if there are too many: a file that
+// changes all the time isn't kept in all of its forms.
+func (s *secrets) forget(now []string) {
+	if s.size <= maxKnown {
+		return
+	}
+	current := map[string]bool{}
+	for _, value := range now {
+		current[value] = true
+	}
+	s.order = slices.DeleteFunc(s.order, func(value string) bool {
+		if s.size <= maxKnown || current[value] {
+			return false
+		}
+		s.size -= len(value)
+		delete(s.known, value)
+		return true
+	})
+}
+
 // renew is read, if files have changed since the last time.
 func (s *secrets) renew() bool {
-	if len(s.sources.paths) == 0 || time.Since(s.looked) < renewal {
+	if len(s.sources.paths) == 0 || time.Since(s.looked) < s.pause {
 		return false
 	}
-	s.looked = time.Now()
-	return s.stampNow() != s.stamp && s.read()
+	began := time.Now()
+	changed := s.stampNow() != s.stamp && s.read()
+	s.looked, s.pause = time.Now(), 0
+	if changed {
+		s.pause = min(share*s.looked.Sub(began), changing)
+	}
+	if s.files > few {
+		s.pause = while
+	}
+	return changed
 }
 
 // stampNow changes when files do: the kubelet has links lead to other files, and
 // others write to the file, or put another one in its place.
 func (s *secrets) stampNow() string {
 	var stamp []byte
+	s.files = 0
 	for _, path := range s.sources.paths {
 		for _, name := range filesIn(path) {
+			s.files++
 			if info, err := os.Stat(name); err == nil {
 				stamp = fmt.Appendf(stamp, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
 				if stat, is := info.Sys().(*syscall.Stat_t); is {

@@ -6,8 +6,10 @@
 package ship
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -61,11 +63,29 @@ func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	require.True(t, s.read())
 	s.looked = time.Time{}
 	require.False(t, s.renew(), "it is what it was")
+	s.pause = time.Hour
 	change("..2", map[string]string{"password": "open barley"})
 	require.False(t, s.renew(), "it was looked at a moment ago")
 	s.looked = time.Time{}
 	require.True(t, s.renew())
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
+}
+
+func TestOfAFileThatChangesAllTheTimeTheLastFormsAreKept(t *testing.T) {
+	directory := t.TempDir()
+	constant, changing := filepath.Join(directory, "constant"), filepath.Join(directory, "changing")
+	require.NoError(t, os.WriteFile(constant, []byte("open sesame"), 0o600))
+	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	for i := range 12 {
+		require.NoError(t, os.WriteFile(changing, []byte(strings.Repeat(fmt.Sprintf("%02d form ", i), 16<<10)), 0o600))
+		s.looked = time.Time{}
+		s.read()
+		require.LessOrEqual(t, s.size, maxKnown)
+	}
+	require.Len(t, s.order, len(s.known))
+	require.True(t, s.known["open sesame"], "it is there still")
+	require.True(t, s.known[strings.Repeat("10 form ", 16<<10)])
+	require.False(t, s.known[strings.Repeat("00 form ", 16<<10)])
 }
 
 func TestASecretThatIsNamedByItsFileIsReadAgain(t *testing.T) {

@@ -31,10 +31,13 @@ type sender struct {
 
 	id     string       // of the stream at the service, "" as long as it isn't made
 	masker *mask.Masker // for what comes
-	masked *mask.Stream // nil when it is to be begun, or taken up with another masker
-	using  *mask.Masker // by masked
-	read   int64        // the offset in the ring of what comes next
-	piece  []byte
+	renew  func() bool  // puts another one there, if there are new secrets
+	// renewed says that it has done so, and nothing was sent since.
+	renewed bool
+	masked  *mask.Stream // nil when it is to be begun, or taken up with another masker
+	using   *mask.Masker // by masked
+	read    int64        // the offset in the ring of what comes next
+	piece   []byte
 
 	// out is what is ready to be sent. It begins at from.
 	out   []byte
@@ -54,11 +57,11 @@ type sender struct {
 	hurried bool // tried at once when it was known that nothing more will come
 }
 
-func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
+func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker, renew func() bool) *sender {
 	p := r.Progress(stream)
 	return &sender{
 		evenEmpty: stream != ring.Events && anyPrinted(r),
-		ring:      r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
+		ring:      r, stream: stream, client: c, masker: m, renew: renew, piece: make([]byte, piece),
 		lost: max(p.Dropped, 0), complete: r.Closed(stream),
 	}
 }
@@ -158,8 +161,14 @@ func (s *sender) add(masked []byte, now time.Time) {
 	s.out = append(s.out, masked...)
 }
 
-// send sends all that is ready, and notes it.
+// send sends all that is ready, and notes it; or nothing, if it is to be masked anew.
 func (s *sender) send() error {
+	// After it was read: a secret that is in a file is there before it is printed. Once,
+	// so that a file which changes all the time holds nothing up.
+	if !s.renewed && s.renew() {
+		s.renewed = true
+		return nil
+	}
 	if s.ended && s.read == 0 && !s.evenEmpty {
 		s.finish()
 		return nil
@@ -178,7 +187,7 @@ func (s *sender) send() error {
 	if err != nil {
 		return err
 	}
-	s.failing = false
+	s.failing, s.renewed = false, false
 	s.backoff.reset()
 	if s.ended {
 		s.finish()

@@ -39,9 +39,9 @@ const (
 
 // options are the shipper's flags.
 type options struct {
-	address, authority, token, container, start string
-	labels                                      labels
-	secrets                                     secretSources
+	address, ip, authority, token, container, start string
+	labels                                          labels
+	secrets                                         secretSources
 }
 
 // list is a flag that may be repeated.
@@ -78,6 +78,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.token, "logs-token", "", "")
 	flags.StringVar(&o.container, "logs-container", "", "")
 	flags.StringVar(&o.start, "start", "", "")
+	flags.StringVar(&o.ip, "logs-ip", "", "")
 	flags.StringVar(&o.authority, "logs-ca", "", "")
 	flags.Var(&o.labels, "logs-label", "")
 	flags.Var((*list)(&o.secrets.variables), "mask-env", "")
@@ -120,10 +121,9 @@ func run(o *options, r *ring.Reader) error {
 	s := &shipper{ring: r, client: client, secrets: &secrets{sources: o.secrets, environ: os.Environ()}}
 	s.secrets.read()
 	for _, stream := range ring.Streams {
-		s.senders = append(s.senders, newSender(r, stream, s.client, s.secrets.masker))
+		s.senders = append(s.senders, newSender(r, stream, s.client, s.secrets.masker, s.renewSecrets))
 	}
 	for !s.complete() {
-		s.renewSecrets()
 		wait := s.send()
 		if wait > 0 {
 			s.wait(wait)
@@ -149,14 +149,15 @@ func (s *shipper) complete() bool {
 	return true
 }
 
-// renewSecrets masks those that the kubelet has brought since as well.
-func (s *shipper) renewSecrets() {
+// renewSecrets has those masked as well that came since, and reports whether some did.
+func (s *shipper) renewSecrets() bool {
 	if !s.secrets.renew() {
-		return
+		return false
 	}
 	for _, sender := range s.senders {
 		sender.masker = s.secrets.masker
 	}
+	return true
 }
 
 // send sends what is due, and returns when more may be: 0 for now.

@@ -40,6 +40,7 @@ const (
 
 	logsFlag          = "-logs="
 	logsToFlag        = "-logs-to="
+	logsIPFlag        = "-logs-ip="
 	logsCAFlag        = "-logs-ca="
 	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="

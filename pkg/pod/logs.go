@@ -20,6 +20,9 @@ import (
 type LogService struct {
 	// Address is its URL: https://logs.entrypointer-logs.svc.
 	Address string
+	// IP is where it is reached as well, by a pod whose DNS doesn't know the name; ""
+	// if that isn't known.
+	IP string
 	// CA is what its certificates are known by: sha256: and the hexadecimal SHA-256
 	// of the public key of the CA that signs them.
 	CA string
@@ -69,6 +72,15 @@ func logsFlags(value string, c target) ([]string, error) {
 	return append([]string{logsFlag + value}, c.logs()...), nil
 }
 
+// maskFilesFlags are for containers that send: the others' entrypoint knows no such flag.
+func maskFilesFlags(value string, c target) ([]string, error) {
+	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
+	if !c.sends {
+		flags = nil
+	}
+	return flags, err
+}
+
 // logs returns what makes the flags of a container whose output is to be sent, nil
 // if it can't be.
 func (w *wrapping) logs(c corev1.Container) func() []string {
@@ -79,6 +91,9 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 		flags := []string{
 			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
 			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(), logsGraceFlag + grace(w.pod).String(),
+		}
+		if w.Logs.IP != "" {
+			flags = append(flags, logsIPFlag+w.Logs.IP)
 		}
 		for _, key := range logLabels {
 			if value := w.pod.Labels[key]; value != "" {
@@ -135,7 +150,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []string, err error) {
 		return nil, nil
 	}
 	settings, err := w.settings(w.pod, w.owner, c.Name)
-	if err != nil || !slices.ContainsFunc(settings, func(s setting) bool { return s.Name == "logs" && s.value != "off" }) {
+	if err != nil || !slices.ContainsFunc(settings, setting.asksForLogs) {
 		return nil, nil
 	}
 	if w.Policy.RefuseUnsentLogs {

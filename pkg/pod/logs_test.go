@@ -162,6 +162,32 @@ func TestLogsOfANamespaceAreForAllThatSayNothing(t *testing.T) {
 	require.Equal(t, []string{"-mode=exec", "--", "z"}, result.Pod.Spec.Containers[2].Args, "its author's mode leaves nobody to send")
 }
 
+func TestFilesToMaskAreToldToContainersThatSendAlone(t *testing.T) {
+	injector := withLogs()
+	injector.Logs.IP = "10.96.3.4"
+	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/mask-files": "/etc/of-all"})}
+	terminal := running("d", "x")
+	terminal.TTY = true
+	p := annotated(sending(running("a", "x"), running("b", "y"), running("c", "z"), terminal), "entrypointer.dev/logs", "stream",
+		"mask-files.entrypointer.dev/b", "/workspace/token, /run/$(HOME)", "logs.entrypointer.dev/c", "off", "mask-files.entrypointer.dev/c", "/workspace/token")
+	result := inject(t, injector, p)
+	masked := func(at int) (paths []string) {
+		for _, arg := range result.Pod.Spec.Containers[at].Args {
+			if path, is := strings.CutPrefix(arg, "-mask-files="); is {
+				paths = append(paths, path)
+			}
+		}
+		return paths
+	}
+	require.Equal(t, []string{"/entrypointer/token/token", "/etc/of-all"}, masked(0))
+	require.Equal(t, []string{"/entrypointer/token/token", "/workspace/token", "/run/$$(HOME)"}, masked(1))
+	require.Contains(t, result.Pod.Spec.Containers[0].Args, "-logs-ip=10.96.3.4")
+	require.Equal(t, []string{"--", "z"}, result.Pod.Spec.Containers[2].Args)
+	require.Equal(t, []string{"--", "x"}, result.Pod.Spec.Containers[3].Args)
+	_, err := injector.Inject(t.Context(), "tenant", annotated(sending(running("a", "x")), "entrypointer.dev/mask-files", "token"))
+	require.ErrorContains(t, err, `annotation entrypointer.dev/mask-files: "token" is wrong`)
+}
+
 func TestLogsWithoutAParentToSendThemAreRefused(t *testing.T) {
 	p := annotated(sending(running("a", "x")), "entrypointer.dev/logs", "stream", "entrypointer.dev/mode", "exec")
 	_, err := withLogs().Inject(t.Context(), "tenant", p)

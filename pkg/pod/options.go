@@ -45,6 +45,7 @@ type target struct {
 	downward        bool            // Tekton's downward API volume is mounted
 	mayNotStart     bool            // something comes before the command that may fail
 	logs            func() []string // makes the flags of a container that sends; nil if it can't
+	sends           bool            // it can, and is asked to
 }
 
 func always(string) bool { return true }
@@ -128,6 +129,11 @@ var options = []Option{
 		About: "Where what the command prints goes: `stream` is to the [log service](logs.md), and not to the cluster's logs, `tee` is to both. Secrets that the pod's spec names are masked in what the log service gets. " +
 			"A container with a terminal (`tty: true`) isn't sent, nor is any where no log service is installed: a warning says so, and the container runs as with `off`.",
 		flags: logsFlags, afterStart: func(value string) bool { return value != "off" },
+	},
+	{
+		Name: "mask-files", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/workspace/token",
+		About: "Files in the container, and directories of files, whose content is masked as well in what the [log service](logs.md) gets, beside the Secrets that the pod's spec names: such as a token that an earlier step has written. They may come later, and change: what is sent is masked by what is in them then, and by what was.",
+		flags: maskFilesFlags,
 	},
 }
 

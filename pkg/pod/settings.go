@@ -64,6 +64,9 @@ type setting struct {
 // replaces reports whether the command will take the entrypoint's place.
 func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
 
+// asksForLogs reports whether the output is to be sent.
+func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
+
 // settingOf is what is said about the option at this index to a container, by
 // whoever is nearest to it.
 func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
@@ -130,6 +133,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
 		logs:        w.logs(c),
+		sends:       slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
 		exec:        slices.ContainsFunc(settings, setting.replaces),
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),

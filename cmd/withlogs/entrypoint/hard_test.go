@@ -159,6 +159,18 @@ func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {
 	require.Positive(t, latter.Load())
 }
 
+func TestAMaskedFileThatChangesAllTheTimeHoldsNothingUp(t *testing.T) {
+	s := serve(t)
+	file := filepath.Join(t.TempDir(), "all-the-time")
+	got := s.run(s.command("-mask-files="+file, "--", "sh", "-c", `i=0; while [ $i -lt 300 ]; do echo "this is line $i" >> `+file+`; echo "this is line $i"; i=$((i+1)); done`))
+	require.Zero(t, got.code)
+	require.Empty(t, got.stderr)
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Zero(t, have.dropped)
+	require.NotContains(t, string(have.data), "this is line", "each is in the file before it is printed")
+}
+
 // The command has our rights, so it can write into the ring.
 func TestACommandThatScribblesIntoTheRingHarmsOnlyItsLog(t *testing.T) {
 	python, err := exec.LookPath("python3")

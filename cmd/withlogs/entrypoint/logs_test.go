@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -194,6 +195,71 @@ func TestAServiceThatIsDownDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
 			require.Less(t, got.took, 5*time.Second)
 		})
 	}
+}
+
+// As in pods with another DNS than the cluster's, dnsPolicy: None or hostNetwork.
+func TestAServiceIsReachedByItsIPAddressWhereItsNameLeadsNowhere(t *testing.T) {
+	s := serve(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	go passOn(listener, strings.TrimPrefix(s.url, "https://"))
+	stranger, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
+	require.NoError(t, err)
+	defer stranger.Close()
+	go func() {
+		for {
+			connection, err := stranger.Accept()
+			if err != nil {
+				return
+			}
+			_ = connection.Close()
+		}
+	}()
+	for _, name := range []string{nobodyKnows, "localhost"} {
+		t.Run(name, func(t *testing.T) {
+			got := s.run(s.command("-logs-to=https://"+name+":"+port, "-logs-ip=127.0.0.2", "-logs-container="+name, "--", "echo", name))
+			require.Zero(t, got.code)
+			require.Empty(t, got.stderr)
+			require.Equal(t, stream{data: []byte(name + "\n"), complete: true}, s.streamOf(name, "stdout"))
+		})
+	}
+	got := s.run(s.command("-logs-to=https://another.invalid:"+port, "-logs-ip=127.0.0.2", "-logs-flush=2s", "--", "echo", "hello"))
+	require.Contains(t, got.stderr, "by its IP address: verifying the log service by its CA", "it isn't known by that name")
+	require.Contains(t, got.stderr, "lookup another.invalid")
+}
+
+// passOn passes connections on to an address.
+func passOn(listener net.Listener, address string) {
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer from.Close()
+			to, err := net.Dial("tcp", address)
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			go func() { _, _ = io.Copy(to, from) }()
+			_, _ = io.Copy(from, to)
+		}()
+	}
+}
+
+// A step writes a token, and a later one, or itself, prints it at once.
+func TestAFileThatAppearsLaterIsMaskedFromThenOn(t *testing.T) {
+	s := serve(t)
+	directory := t.TempDir()
+	token := filepath.Join(directory, "token")
+	got := s.run(s.command("-mask-files="+token, "--", "sh", "-c",
+		"echo up; sleep 0.5; printf 'correct horse' > "+token+"; cat "+token+"; echo; sleep 0.5; printf 'battery staple' > "+token+"; cat "+token+"; echo correct horse"))
+	require.Zero(t, got.code)
+	require.Equal(t, "up\n*************\n"+strings.Repeat("*", 14)+"*************\n", string(s.stream("stdout").data))
 }
 
 // neverAnswer waits until the client gives up, which a server hears of only when it

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -33,6 +34,7 @@ const (
 // The keys of the ConfigMap.
 const (
 	addressKey = "address"
+	ipKey      = "ip"
 	caKey      = "ca"
 )
 
@@ -43,6 +45,9 @@ const pinPrefix = "sha256:"
 type Endpoint struct {
 	// Address is a URL without a path, such as https://logs.entrypointer-logs.svc.
 	Address string
+	// IP is where it is reached as well, at the same port, where DNS doesn't know the
+	// name: that of its Service. "" if there is none.
+	IP string
 	// CA is what Pin says of the CA that has signed the service's certificate.
 	CA string
 }
@@ -56,15 +61,22 @@ func Pin(certificate *x509.Certificate) string {
 
 // Data is the ConfigMap's.
 func (e Endpoint) Data() map[string]string {
-	return map[string]string{addressKey: e.Address, caKey: e.CA}
+	data := map[string]string{addressKey: e.Address, caKey: e.CA}
+	if e.IP != "" {
+		data[ipKey] = e.IP
+	}
+	return data
 }
 
 // FromConfigMap reads the data of the ConfigMap. Keys that it doesn't know may be
 // those of a later version.
 func FromConfigMap(data map[string]string) (Endpoint, error) {
-	e := Endpoint{Address: data[addressKey], CA: data[caKey]}
+	e := Endpoint{Address: data[addressKey], IP: data[ipKey], CA: data[caKey]}
 	if err := checkAddress(e.Address); err != nil {
 		return Endpoint{}, wrong(addressKey, err)
+	}
+	if err := checkIP(e.IP); err != nil {
+		return Endpoint{}, wrong(ipKey, err)
 	}
 	if err := checkPin(e.CA); err != nil {
 		return Endpoint{}, wrong(caKey, err)
@@ -72,15 +84,19 @@ func FromConfigMap(data map[string]string) (Endpoint, error) {
 	return e, nil
 }
 
-// New is the endpoint at an address, with that pin of its CA.
-func New(address, ca string) (Endpoint, error) {
+// New is the endpoint at an address, or at an IP address if there is one, with that pin
+// of its CA.
+func New(address, ip, ca string) (Endpoint, error) {
 	if err := checkAddress(address); err != nil {
 		return Endpoint{}, fmt.Errorf("reading the address of the log service: %w", err)
+	}
+	if err := checkIP(ip); err != nil {
+		return Endpoint{}, fmt.Errorf("reading the IP address of the log service: %w", err)
 	}
 	if err := checkPin(ca); err != nil {
 		return Endpoint{}, fmt.Errorf("reading the CA of the log service: %w", err)
 	}
-	return Endpoint{Address: address, CA: ca}, nil
+	return Endpoint{Address: address, IP: ip, CA: ca}, nil
 }
 
 func wrong(key string, err error) error {
@@ -95,6 +111,16 @@ func checkAddress(address string) error {
 	// Nothing but these: it becomes an argument of programs in pods.
 	if u.Hostname() == "" || address != "https://"+u.Host || strings.HasSuffix(u.Host, ":") || strings.Trim(u.Host, hostCharacters) != "" {
 		return fmt.Errorf("%.200q isn't https:// and a host, with or without a port, such as https://logs.%s.svc", address, Namespace)
+	}
+	return nil
+}
+
+func checkIP(ip string) error {
+	if ip == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(ip); err != nil || strings.Contains(ip, "%") {
+		return fmt.Errorf("%.200q is no IP address", ip)
 	}
 	return nil
 }

@@ -16,12 +16,14 @@ var pin = "sha256:" + strings.Repeat("0a", 32)
 func TestAnEndpointComesBackFromTheConfigMap(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"https://logs.entrypointer-logs.svc", "https://logs.example.com:8443", "https://10.96.3.4", "https://[fd00::1]:8443"} {
-		want := Endpoint{Address: address, CA: pin}
-		data := want.Data()
-		data["later"] = "what a later version says"
-		got, err := FromConfigMap(data)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		for _, ip := range []string{"", "10.96.3.4", "fd00::1"} {
+			want := Endpoint{Address: address, IP: ip, CA: pin}
+			data := want.Data()
+			data["later"] = "what a later version says"
+			got, err := FromConfigMap(data)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
 	}
 }
 
@@ -57,6 +59,16 @@ func TestWhatIsNoEndpointIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, `ConfigMap "log-service" in namespace "entrypointer-logs"`)
 			require.Zero(t, got)
 		})
+	}
+}
+
+func TestWhatIsNoIPAddressIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, ip := range []string{"logs", "10.96.3", "10.96.3.4:443", "fe80::1%eth0", "[fd00::1]", " ", "$(reboot)", "None"} {
+		_, err := FromConfigMap(Endpoint{Address: "https://logs", IP: ip, CA: pin}.Data())
+		require.ErrorContains(t, err, "is no IP address", ip)
+		_, err = New("https://logs", ip, pin)
+		require.ErrorContains(t, err, "reading the IP address", ip)
 	}
 }
 
