@@ -1,0 +1,194 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// s3Bucket starts a server of S3 in a namespace of its own, and returns its bucket's URL.
+func s3Bucket(t *testing.T) string {
+	t.Helper()
+	namespace := plainNamespace(t)
+	top, err := kit.Top()
+	require.NoError(t, err)
+	build := exec.CommandContext(t.Context(), "ko", "build", ".")
+	build.Dir = filepath.Join(top, "test", "stores", "versitygw")
+	out, err := build.Output()
+	require.NoError(t, err, string(out))
+	server := plainPod("s3", corev1.Container{
+		Name: "s3", Image: strings.TrimSpace(string(out)),
+		Args:           []string{"-listen", ":7070", "-directory", "/data", "-access", "access", "-secret", "secret"},
+		VolumeMounts:   []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(7070)}}},
+	})
+	group := int64(65532)
+	server.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+	server.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	createPod(t, namespace, server)
+	waitUntilRunning(t, namespace, "s3")
+	var address string
+	eventually(t, time.Minute, "the S3 server to be ready", func() error {
+		p, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), "s3", metav1.GetOptions{})
+		if err == nil && (len(p.Status.ContainerStatuses) == 0 || !p.Status.ContainerStatuses[0].Ready) {
+			err = fmt.Errorf("its container isn't")
+		}
+		if err == nil {
+			address = p.Status.PodIP
+		}
+		return err
+	})
+	return "s3://logs?region=us-east-1&use_path_style=true&endpoint=http://" + address + ":7070"
+}
+
+// changeLogService changes how the log service is deployed, and waits until it is.
+func changeLogService(ctx context.Context, change func(*appsv1.DeploymentSpec)) error {
+	deployments := cluster.Kube.AppsV1().Deployments(endpoint.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		deployment, err := deployments.Get(ctx, kit.LogService, metav1.GetOptions{})
+		if err == nil {
+			change(&deployment.Spec)
+			_, err = deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return cluster.DeploymentReady(ctx, endpoint.Namespace, kit.LogService)
+}
+
+// logServiceOn has the log service be replicas on a bucket until the end of the test.
+func logServiceOn(t *testing.T, bucket string, replicas int32) {
+	t.Helper()
+	deployment, err := cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Get(t.Context(), kit.LogService, metav1.GetOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		require.NoError(t, changeLogService(ctx, func(spec *appsv1.DeploymentSpec) { *spec = deployment.Spec }))
+		_, err := cluster.LogServicePod(ctx)
+		require.NoError(t, err)
+	})
+	require.NoError(t, changeLogService(t.Context(), func(spec *appsv1.DeploymentSpec) {
+		pod := &spec.Template.Spec
+		container := &pod.Containers[0]
+		require.Equal(t, "-directory", container.Args[0])
+		container.Args[0], container.Args[1] = "-bucket", bucket
+		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_ACCESS_KEY_ID", Value: "access"}, corev1.EnvVar{Name: "AWS_SECRET_ACCESS_KEY", Value: "secret"})
+		pod.Volumes, container.VolumeMounts = nil, nil
+		spec.Replicas, spec.Strategy = &replicas, appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType}
+	}))
+}
+
+// ask reads from the log service through the API server.
+func ask(ctx context.Context, path string) ([]byte, error) {
+	return cluster.Kube.CoreV1().RESTClient().Get().RequestURI("/apis/logs.entrypointer.dev/v1alpha1/namespaces/" + path).DoRaw(ctx)
+}
+
+// requireWhole waits until both streams of each container are complete, and looks
+// whether they have each line.
+func requireWhole(t *testing.T, namespace, podName string, containers int, text string) {
+	t.Helper()
+	var list struct{ Logs []storedLog }
+	eventually(t, time.Minute, "the logs of pod "+podName, func() error {
+		answer, err := ask(t.Context(), namespace+"/logs?pod="+podName)
+		if err == nil {
+			err = json.Unmarshal(answer, &list)
+		}
+		if err == nil && len(list.Logs) != 2*containers {
+			err = fmt.Errorf("there are %d streams", len(list.Logs))
+		}
+		return err
+	})
+	for _, log := range list.Logs {
+		var state struct {
+			Stored, Dropped, Missing []string
+			Total                    int64
+			Complete                 bool
+		}
+		eventually(t, time.Minute, log.Name+" of "+log.Container+" to be complete", func() error {
+			answer, err := ask(t.Context(), namespace+"/logs/"+log.ID)
+			if err == nil {
+				err = json.Unmarshal(answer, &state)
+			}
+			if err == nil && !state.Complete {
+				err = fmt.Errorf("it is %s", answer)
+			}
+			return err
+		})
+		require.Empty(t, append(state.Dropped, state.Missing...), "%s of %s of %s", log.Name, log.Container, podName)
+		if log.Name != "stdout" {
+			require.Zero(t, state.Total)
+			continue
+		}
+		require.Equal(t, []string{fmt.Sprintf("0-%d", len(text)-1)}, state.Stored)
+		require.Equal(t, int64(len(text)), state.Total)
+		answer, err := ask(t.Context(), namespace+"/logs/"+log.ID+"/data")
+		require.NoError(t, err)
+		require.Equal(t, text, string(answer), "%s of %s", log.Container, podName)
+	}
+}
+
+// It takes the log service of the whole cluster, so it isn't parallel.
+func TestNoLineIsLostWhileThreeReplicasOnS3AreUpgraded(t *testing.T) {
+	logServiceOn(t, s3Bucket(t), 3)
+	namespace, _ := logsNamespace(t, "stream")
+	const pods, containers, seconds = 25, 4, 60
+	prints := fmt.Sprintf(`s=0; while [ $s -lt %d ]; do for i in 0 1 2 3 4 5 6 7 8 9; do echo "second $s line $i"; done; s=$((s+1)); sleep 1; done`, seconds)
+	var text strings.Builder
+	for s := range seconds {
+		for i := range 10 {
+			_, _ = fmt.Fprintf(&text, "second %d line %d\n", s, i)
+		}
+	}
+	names := make([]string, pods)
+	for n := range names {
+		names[n] = fmt.Sprint("prints-", n)
+		p := askingPod(names[n])
+		for c := range containers {
+			p.Spec.Containers = append(p.Spec.Containers, busybox(t, fmt.Sprint("c", c), "sh", "-c", prints))
+		}
+		createPod(t, namespace, p)
+	}
+	for _, name := range names {
+		waitForPhase(t, namespace, name, corev1.PodRunning, corev1.PodSucceeded)
+	}
+	began := time.Now()
+	require.NoError(t, changeLogService(t.Context(), func(spec *appsv1.DeploymentSpec) {
+		if spec.Template.Annotations == nil {
+			spec.Template.Annotations = map[string]string{}
+		}
+		spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = began.Format(time.RFC3339)
+	}))
+	list, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})
+	require.NoError(t, err)
+	t.Logf("the upgrade took %v; %d of %d pods still printed", time.Since(began), len(list.Items), pods)
+	require.NotEmpty(t, list.Items, "pods print during all of it")
+	for _, name := range names {
+		require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, name).Status.Phase)
+	}
+	for _, name := range names {
+		requireWhole(t, namespace, name, containers, text.String())
+	}
+}
