@@ -84,7 +84,7 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 		if again {
 			_, err = s.Create(t.Context(), source)
 			require.NoError(t, err)
-			require.NoError(t, s.Write(t.Context(), id, 5, []byte("y")))
+			require.NoError(t, s.Write(t.Context(), id, 3, []byte("yy")))
 		}
 		_, err = s.Remove(t.Context(), m.now)
 		require.NoError(t, err)
@@ -92,8 +92,8 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 		require.NoError(t, err)
 		if again {
 			require.Len(t, list, 1, "after %d calls", calls)
-			text, _ = textOf(t, m, s, id, 5)
-			require.Equal(t, "y", text)
+			text, _ = textOf(t, m, s, id, 3)
+			require.Equal(t, "yy", text)
 		} else {
 			require.Empty(t, list)
 			require.Equal(t, before, m.count(""), "after %d calls", calls)

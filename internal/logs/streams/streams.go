@@ -186,7 +186,7 @@ func (s *Store) index(ctx context.Context, id string, source Source) error {
 	}
 	for _, entry := range entries {
 		if err := s.create(ctx, entry+id, nil); err != nil {
-			return fmt.Errorf("listing stream %q in %s: %w", id, entry, err)
+			return fmt.Errorf("listing a new stream in %s: %w", entry, err)
 		}
 	}
 	return nil
