@@ -11,6 +11,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,8 @@ const (
 	maxAppend = 4 * streams.MaxWrite
 	// retryAfter is in seconds.
 	retryAfter = "1"
+	// joinedAfter is when pieces of a stream may have been joined.
+	joinedAfter = "30"
 )
 
 // timing is what a server waits for, and how long.
@@ -89,15 +92,41 @@ type Server struct {
 	readers chan struct{}
 	sources *sources
 	timing  timing
+	limits  Limits
 
 	cutOnce sync.Once
 	cut     chan struct{} // closed when those who follow shall go
 }
 
+// Limits are those of namespaces.
+type Limits interface {
+	// Room returns an error if a namespace can't store another byte.
+	Room(namespace string) error
+	// RoomForStream returns an error if it can't have another stream.
+	RoomForStream(namespace string) error
+	// Took counts what was stored of it.
+	Took(namespace string, bytes, streams int64)
+}
+
+// unlimited has room for all.
+type unlimited struct{}
+
+func (unlimited) Room(string) error          { return nil }
+func (unlimited) RoomForStream(string) error { return nil }
+func (unlimited) Took(string, int64, int64)  {}
+
+// Limit has the server keep to limits. It is called before the first request.
+func (s *Server) Limit(limits Limits) { s.limits = limits }
+
+// counting is where a namespace's bytes are stored.
+func (s *Server) counting(namespace string) *streams.Store {
+	return s.streams.Counting(func(bytes, made int64) { s.limits.Took(namespace, bytes, made) })
+}
+
 // New returns a server of streams.
 func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual,
+		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual, limits: unlimited{},
 		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
 		cut: make(chan struct{}),
 	}
@@ -127,6 +156,7 @@ type problem struct {
 	text   string
 	// again asks the client to come again.
 	again bool
+	after string // in seconds, if it isn't retryAfter
 }
 
 // Error implements error.
@@ -162,7 +192,7 @@ func (s *Server) answeringBy(document func(*problem) any, handle handler) http.H
 			s.logger.Error("A request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
 		if p.again {
-			w.Header().Set("Retry-After", retryAfter)
+			w.Header().Set("Retry-After", cmp.Or(p.after, retryAfter))
 		}
 		if p.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -197,6 +227,10 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, streams.ErrTooMany):
+		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter}
+	case errors.Is(err, streams.ErrScattered):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error()}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

@@ -5,6 +5,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -49,9 +50,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			return refused(http.StatusBadRequest, fmt.Sprintf(`"name", "container" and "start" have %d bytes at most`, maxName))
 		}
 	}
-	id, err := s.streams.Create(r.Context(), streams.Source{
+	source := streams.Source{
 		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
-	})
+	}
+	if full := s.limits.RoomForStream(pod.Namespace); full != nil {
+		if exists, err := s.streams.Exists(r.Context(), source); err != nil || !exists {
+			return cmp.Or(err, refused(http.StatusRequestEntityTooLarge, full.Error()))
+		}
+	}
+	id, err := s.counting(pod.Namespace).Create(r.Context(), source)
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	if len(data) > 0 {
-		if _, err := s.streams.Append(r.Context(), id, data); err != nil {
+		if _, err := s.counting(pod.Namespace).Append(r.Context(), id, data); err != nil {
 			return err
 		}
 	}
@@ -112,7 +119,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(data)) != at.Len() {
 		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(data), at.Len()))
 	}
-	if err := s.streams.Write(r.Context(), id, at.From, data); err != nil {
+	if err := s.counting(pod.Namespace).Write(r.Context(), id, at.From, data); err != nil {
 		return err
 	}
 	return s.accept(w, r, id, at)
@@ -134,6 +141,11 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at co
 func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (data []byte, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return nil, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
+	}
+	if most > 0 { // the end of a stream is taken in any case
+		if full := s.limits.Room(pod.Namespace); full != nil {
+			return nil, nil, refused(http.StatusRequestEntityTooLarge, full.Error())
+		}
 	}
 	bytes := max(most, leastBytes)
 	if !s.room.take(pod.UID, bytes) {
@@ -191,7 +203,7 @@ type marks struct {
 // mark answers POST /logs/{id}/markers. It is never asked to come again later
 // because there is too much to do: a marker is what a client sends that has given up.
 func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.writable(r)
+	id, pod, err := s.writable(r)
 	if err != nil {
 		return err
 	}
@@ -207,7 +219,7 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
 	}
 	if at.Len() > 0 {
-		if err := s.streams.Drop(r.Context(), id, at.Range); err != nil {
+		if err := s.counting(pod.Namespace).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ func TestAStreamOfTooManyPiecesTakesNoMore(t *testing.T) {
 	for name, test := range map[string]struct {
 		step int64 // between two pieces
 		want error
-		then bool  // whether it takes some when they are joined
+		then bool // whether it takes some when they are joined
 	}{
 		"single bytes":                {1, ErrTooMany, true},
 		"a byte at each second place": {2, ErrScattered, false},

@@ -110,6 +110,14 @@ func (s *Store) remove(ctx context.Context, id string, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	// What a replica took that didn't know yet is kept, and so is its stream.
+	if late, err := s.look(ctx, id); err != nil {
+		return err
+	} else if len(late.data)+len(late.drops) > 0 {
+		if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
+			return err
+		}
+	}
 	for _, entry := range entries {
 		if err := s.bucket.Delete(ctx, entry+id); err != nil {
 			return err
