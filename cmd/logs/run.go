@@ -52,7 +52,8 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		return err
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
-	store, err := streams.Open(ctx, files)
+	registry := prometheus.NewRegistry()
+	store, err := streams.Open(ctx, storage.Measured(files, registry))
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
-	registry := prometheus.NewRegistry()
+	service.Measure(registry)
 	house := keeper.New(store, logger, registry)
 	service.Limit(house)
 

@@ -49,7 +49,7 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 	mux.Handle("/", service.Handler())
 	mux.Handle("/apis/", service.Aggregated(front))
 	server := &http.Server{
-		Handler: mux,
+		Handler: service.Measured(mux),
 		// The API server has a certificate, which front verifies. Pods have none.
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),

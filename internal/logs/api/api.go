@@ -93,6 +93,7 @@ type Server struct {
 	sources *sources
 	timing  timing
 	limits  Limits
+	metrics *metrics
 
 	cutOnce sync.Once
 	cut     chan struct{} // closed when those who follow shall go
@@ -120,13 +121,16 @@ func (s *Server) Limit(limits Limits) { s.limits = limits }
 
 // counting is where a namespace's bytes are stored.
 func (s *Server) counting(namespace string) *streams.Store {
-	return s.streams.Counting(func(bytes, made int64) { s.limits.Took(namespace, bytes, made) })
+	return s.streams.Counting(func(bytes, made int64) {
+		s.limits.Took(namespace, bytes, made)
+		s.metrics.stored.Add(float64(bytes))
+	})
 }
 
 // New returns a server of streams.
 func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual, limits: unlimited{},
+		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual, limits: unlimited{}, metrics: newMetrics(),
 		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
 		cut: make(chan struct{}),
 	}
@@ -157,6 +161,8 @@ type problem struct {
 	// again asks the client to come again.
 	again bool
 	after string // in seconds, if it isn't retryAfter
+	// because says which limit it is.
+	because string
 }
 
 // Error implements error.
@@ -164,9 +170,14 @@ func (p *problem) Error() string { return p.text }
 
 func refused(status int, text string) error { return &problem{status: status, text: text} }
 
+// full refuses what a namespace has no room for.
+func full(err error, because string) error {
+	return &problem{status: http.StatusRequestEntityTooLarge, text: err.Error(), because: because}
+}
+
 // busy asks a client to come again.
 func busy() error {
-	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
+	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true, because: becauseBusy}
 }
 
 // A handler answers a request, unless it returns an error.
@@ -190,6 +201,9 @@ func (s *Server) answeringBy(document func(*problem) any, handle handler) http.H
 		p := problemOf(err)
 		if p.status >= http.StatusInternalServerError && r.Context().Err() == nil {
 			s.logger.Error("A request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		}
+		if p.because != "" {
+			s.metrics.refused.WithLabelValues(p.because).Inc()
 		}
 		if p.again {
 			w.Header().Set("Retry-After", cmp.Or(p.after, retryAfter))
@@ -228,9 +242,9 @@ func problemOf(err error) *problem {
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
 	case errors.Is(err, streams.ErrTooMany):
-		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter}
+		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter, because: becausePieces}
 	case errors.Is(err, streams.ErrScattered):
-		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error()}
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), because: becausePieces}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

@@ -53,9 +53,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	source := streams.Source{
 		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
 	}
-	if full := s.limits.RoomForStream(pod.Namespace); full != nil {
+	if noRoom := s.limits.RoomForStream(pod.Namespace); noRoom != nil {
 		if exists, err := s.streams.Exists(r.Context(), source); err != nil || !exists {
-			return cmp.Or(err, refused(http.StatusRequestEntityTooLarge, full.Error()))
+			return cmp.Or(err, full(noRoom, becauseStreams))
 		}
 	}
 	id, err := s.counting(pod.Namespace).Create(r.Context(), source)
@@ -93,6 +93,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 		if _, err := s.counting(pod.Namespace).Append(r.Context(), id, data); err != nil {
 			return err
 		}
+		s.metrics.accepted.Add(float64(len(data)))
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
@@ -122,6 +123,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if err := s.counting(pod.Namespace).Write(r.Context(), id, at.From, data); err != nil {
 		return err
 	}
+	s.metrics.accepted.Add(float64(len(data)))
 	return s.accept(w, r, id, at)
 }
 
@@ -143,8 +145,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int6
 		return nil, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
 	}
 	if most > 0 { // the end of a stream is taken in any case
-		if full := s.limits.Room(pod.Namespace); full != nil {
-			return nil, nil, refused(http.StatusRequestEntityTooLarge, full.Error())
+		if noRoom := s.limits.Room(pod.Namespace); noRoom != nil {
+			return nil, nil, full(noRoom, becauseQuota)
 		}
 	}
 	bytes := max(most, leastBytes)
@@ -222,6 +224,7 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		if err := s.counting(pod.Namespace).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}
+		s.metrics.dropped.Add(float64(at.Len()))
 	}
 	return s.accept(w, r, id, at)
 }
