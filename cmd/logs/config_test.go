@@ -20,6 +20,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/authority"
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 )
 
 // shipped are the objects of config/logs, by kind and name.
@@ -27,7 +28,7 @@ func shipped(t *testing.T) map[string]unstructured.Unstructured {
 	t.Helper()
 	paths, err := filepath.Glob("../../config/logs/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, paths, 7)
+	require.Len(t, paths, 8)
 	objects := map[string]unstructured.Unstructured{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -77,7 +78,11 @@ func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
 	for _, rule := range object[rbacv1.Role](t, objects, "Role/logs").Rules {
 		switch rule.Resources[0] {
 		case "configmaps":
-			require.Equal(t, []string{endpoint.ConfigMap}, rule.ResourceNames)
+			want := endpoint.ConfigMap
+			if rule.Verbs[0] == "get" {
+				want = keeper.ConfigMap
+			}
+			require.Equal(t, []string{want}, rule.ResourceNames)
 		case "secrets":
 			if len(rule.ResourceNames) > 0 {
 				require.Equal(t, []string{authority.Secret}, rule.ResourceNames)

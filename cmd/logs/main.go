@@ -40,7 +40,7 @@ func main() {
 	flag.StringVar(&s.directory, "directory", "", "where the logs are kept, on a file system with hard links; or say -bucket")
 	flag.StringVar(&s.bucket, "bucket", "", "where the logs are kept by any number of replicas: s3://NAME?region=REGION, gs://NAME or azblob://NAME; or say -directory")
 	flag.StringVar(&s.listen, "listen", ":8443", "address to serve on, over TLS")
-	flag.StringVar(&s.probes, "probes", ":8080", "address to answer probes on: /healthz and /readyz")
+	flag.StringVar(&s.probes, "probes", ":8080", "address to answer on: /healthz, /readyz and /metrics")
 	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig, outside of a cluster")
 	flag.Parse()
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -21,6 +22,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
+	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -40,7 +43,8 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		return err
 	}
 	defer func() { err = errors.Join(err, closeBucket()) }()
-	store, err := streams.Open(ctx, bucket)
+	registry := prometheus.NewRegistry()
+	store, err := streams.Open(ctx, storage.Measured(bucket, registry))
 	if err != nil {
 		return err
 	}
@@ -50,6 +54,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
+	service.Measure(registry)
+	house := keeper.New(store, logger, registry)
+	service.Limit(house)
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -62,7 +69,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	logger.Info("Serving logs", "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
-	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca)) })
+	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca), registry) })
 	group.Go(func() error {
 		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
 		return publish(ctx, logger, "Failed to say where the log service is", func(ctx context.Context) error {
@@ -75,5 +82,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		})
 	})
 	group.Go(func() error { return front.Keep(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
+	group.Go(func() error { return house.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
+	group.Go(func() error { return house.Run(ctx) })
 	return group.Wait()
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
@@ -47,7 +49,7 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 	mux.Handle("/", service.Handler())
 	mux.Handle("/apis/", service.Aggregated(front))
 	server := &http.Server{
-		Handler: mux,
+		Handler: service.Measured(mux),
 		// The API server has a certificate, which front verifies. Pods have none.
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
@@ -60,8 +62,8 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 	return untilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
 }
 
-// serveProbes answers the kubelet.
-func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener, check func(context.Context) error) error {
+// serveProbes answers the kubelet, and Prometheus.
+func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener, check func(context.Context) error, metrics prometheus.Gatherer) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -72,6 +74,7 @@ func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: headerTimeout}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return untilDone(ctx, server, func() error { return server.Serve(listener) })
 }

@@ -11,6 +11,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,6 +68,8 @@ const (
 	maxAppend = 4 * streams.MaxWrite
 	// retryAfter is in seconds.
 	retryAfter = "1"
+	// joinedAfter is when pieces of a stream may have been joined.
+	joinedAfter = "30"
 )
 
 // timing is what a server waits for, and how long.
@@ -89,15 +92,45 @@ type Server struct {
 	readers chan struct{}
 	sources *sources
 	timing  timing
+	limits  Limits
+	metrics *metrics
 
 	cutOnce sync.Once
 	cut     chan struct{} // closed when those who follow shall go
 }
 
+// Limits are those of namespaces.
+type Limits interface {
+	// Room returns an error if a namespace can't store another byte.
+	Room(namespace string) error
+	// RoomForStream returns an error if it can't have another stream.
+	RoomForStream(namespace string) error
+	// Took counts what was stored of it.
+	Took(namespace string, bytes, streams int64)
+}
+
+// unlimited has room for all.
+type unlimited struct{}
+
+func (unlimited) Room(string) error          { return nil }
+func (unlimited) RoomForStream(string) error { return nil }
+func (unlimited) Took(string, int64, int64)  {}
+
+// Limit has the server keep to limits. It is called before the first request.
+func (s *Server) Limit(limits Limits) { s.limits = limits }
+
+// counting is where a namespace's bytes are stored.
+func (s *Server) counting(namespace string) *streams.Store {
+	return s.streams.Counting(func(bytes, made int64) {
+		s.limits.Took(namespace, bytes, made)
+		s.metrics.stored.Add(float64(bytes))
+	})
+}
+
 // New returns a server of streams.
 func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual,
+		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual, limits: unlimited{}, metrics: newMetrics(),
 		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
 		cut: make(chan struct{}),
 	}
@@ -127,6 +160,9 @@ type problem struct {
 	text   string
 	// again asks the client to come again.
 	again bool
+	after string // in seconds, if it isn't retryAfter
+	// because says which limit it is.
+	because string
 }
 
 // Error implements error.
@@ -134,9 +170,14 @@ func (p *problem) Error() string { return p.text }
 
 func refused(status int, text string) error { return &problem{status: status, text: text} }
 
+// full refuses what a namespace has no room for.
+func full(err error, because string) error {
+	return &problem{status: http.StatusRequestEntityTooLarge, text: err.Error(), because: because}
+}
+
 // busy asks a client to come again.
 func busy() error {
-	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true}
+	return &problem{status: http.StatusTooManyRequests, text: "too many requests are being answered: try again later", again: true, because: becauseBusy}
 }
 
 // A handler answers a request, unless it returns an error.
@@ -161,8 +202,11 @@ func (s *Server) answeringBy(document func(*problem) any, handle handler) http.H
 		if p.status >= http.StatusInternalServerError && r.Context().Err() == nil {
 			s.logger.Error("A request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 		}
+		if p.because != "" {
+			s.metrics.refused.WithLabelValues(p.because).Inc()
+		}
 		if p.again {
-			w.Header().Set("Retry-After", retryAfter)
+			w.Header().Set("Retry-After", cmp.Or(p.after, retryAfter))
 		}
 		if p.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -197,6 +241,10 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: make it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, streams.ErrTooMany):
+		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter, because: becausePieces}
+	case errors.Is(err, streams.ErrScattered):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), because: becausePieces}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

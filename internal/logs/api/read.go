@@ -94,6 +94,10 @@ func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 		out.begin()
 		return nil
 	}
+	if follow {
+		s.metrics.following.Inc()
+		defer s.metrics.following.Dec()
+	}
 	c := &copying{Server: s.Server, out: out, connection: http.NewResponseController(w)}
 	return c.run(r.Context(), s.streams.Reader(id, from), follow)
 }

@@ -6,6 +6,7 @@ package api
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
@@ -13,24 +14,33 @@ import (
 // maxSources is how many sources are remembered, of some 300 bytes each, and its labels.
 const maxSources = 20_000
 
+// remembered is how long a stream is known to be there that is deleted meanwhile. It
+// is less than what the deletion waits (internal/logs/streams/remove.go).
+const remembered = time.Minute
+
 // sources remembers where streams come from, which never changes.
 type sources struct {
 	streams *streams.Store
 
 	mu    sync.Mutex
-	known map[string]streams.Source
+	known map[string]known
+}
+
+type known struct {
+	streams.Source
+	since time.Time
 }
 
 func newSources(store *streams.Store) *sources {
-	return &sources{streams: store, known: map[string]streams.Source{}}
+	return &sources{streams: store, known: map[string]known{}}
 }
 
 func (s *sources) of(ctx context.Context, id string) (streams.Source, error) {
 	s.mu.Lock()
-	source, known := s.known[id]
+	had := s.known[id]
 	s.mu.Unlock()
-	if known {
-		return source, nil
+	if time.Since(had.since) < remembered {
+		return had.Source, nil
 	}
 	source, err := s.streams.Source(ctx, id)
 	if err != nil {
@@ -41,6 +51,6 @@ func (s *sources) of(ctx context.Context, id string) (streams.Source, error) {
 	if len(s.known) >= maxSources {
 		clear(s.known)
 	}
-	s.known[id] = source
+	s.known[id] = known{source, time.Now()}
 	return source, nil
 }

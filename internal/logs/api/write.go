@@ -5,6 +5,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -50,9 +51,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			return refused(http.StatusBadRequest, fmt.Sprintf(`"name", "container" and "start" have %d bytes at most`, maxName))
 		}
 	}
-	id, err := s.streams.Create(r.Context(), streams.Source{
+	source := streams.Source{
 		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
-	})
+	}
+	if noRoom := s.limits.RoomForStream(pod.Namespace); noRoom != nil {
+		if exists, err := s.streams.Exists(r.Context(), source); err != nil || !exists {
+			return cmp.Or(err, full(noRoom, becauseStreams))
+		}
+	}
+	id, err := s.counting(pod.Namespace).Create(r.Context(), source)
 	if err != nil {
 		return err
 	}
@@ -84,9 +91,10 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	if len(sent.data) > 0 {
-		if _, err := s.streams.Append(r.Context(), id, sent.data); err != nil {
+		if _, err := s.counting(pod.Namespace).Append(r.Context(), id, sent.data); err != nil {
 			return err
 		}
+		s.metrics.accepted.Add(float64(len(sent.data)))
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
@@ -113,9 +121,10 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(sent.data)) != at.Len() {
 		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(sent.data), at.Len()))
 	}
-	if err := s.streams.Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
+	if err := s.counting(pod.Namespace).Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
+	s.metrics.accepted.Add(float64(len(sent.data)))
 	return s.accept(w, r, id, at)
 }
 
@@ -142,6 +151,11 @@ type body struct {
 func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return sent, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
+	}
+	if most > 0 { // the end of a stream is taken in any case
+		if noRoom := s.limits.Room(pod.Namespace); noRoom != nil {
+			return sent, nil, full(noRoom, becauseQuota)
+		}
 	}
 	bytes := max(most, leastBytes)
 	if !s.room.take(pod.UID, bytes) {
@@ -200,7 +214,7 @@ type marks struct {
 // mark answers POST /logs/{id}/markers. It is never asked to come again later
 // because there is too much to do: a marker is what a client sends that has given up.
 func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.writable(r)
+	id, pod, err := s.writable(r)
 	if err != nil {
 		return err
 	}
@@ -216,9 +230,10 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
 	}
 	if at.Len() > 0 {
-		if err := s.streams.Drop(r.Context(), id, at.Range); err != nil {
+		if err := s.counting(pod.Namespace).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}
+		s.metrics.dropped.Add(float64(at.Len()))
 	}
 	return s.accept(w, r, id, at)
 }

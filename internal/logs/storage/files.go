@@ -234,7 +234,7 @@ func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.Fi
 	defer d.Close()
 	for {
 		entries, err := d.ReadDir(atOnce)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) { // it was removed with its last object
 			return nil
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {

@@ -4,6 +4,9 @@
 package storage
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 func files(t *testing.T) *Files {
@@ -72,4 +76,39 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 func TestADirectoryThatIsNotThereIsAnError(t *testing.T) {
 	_, err := OpenFiles(filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "opening the directory of the logs")
+}
+
+func TestADirectoryGoesWithItsLastObjectAndComesBack(t *testing.T) {
+	f := files(t)
+	for range 3 {
+		require.NoError(t, f.Create(t.Context(), "a/b/c", nil))
+		require.NoError(t, f.Create(t.Context(), "a/d", nil))
+		require.NoError(t, f.Each(t.Context(), "a/b", func(Object) bool {
+			require.NoError(t, f.Delete(t.Context(), "a/b/c"))
+			return true
+		}))
+		_, err := f.root.Stat("a/b")
+		require.ErrorIs(t, err, os.ErrNotExist)
+		require.Equal(t, []string{"d"}, names(t, f, "a"))
+		require.NoError(t, f.Delete(t.Context(), "a/d"))
+		_, err = f.root.Stat("a")
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestObjectsAreWrittenWhileTheirDirectoryGoes(t *testing.T) {
+	f := files(t)
+	var group errgroup.Group
+	for i := range 4 {
+		group.Go(func() error {
+			for range 100 {
+				key := fmt.Sprintf("a/b/%d", i)
+				if err := errors.Join(f.Create(context.Background(), key, nil), f.Delete(context.Background(), key)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
 }

@@ -155,7 +155,7 @@ func TestWhatCannotBeListedIsSaid(t *testing.T) {
 	good := replica(t, t.TempDir())
 	with := func(f failing) *Store {
 		f.Bucket = good.bucket
-		return &Store{bucket: f, key: good.key}
+		return newStore(f, good.key)
 	}
 	_, err := with(failing{create: "pods/"}).Create(t.Context(), stdout)
 	require.ErrorIs(t, err, errBroken)
@@ -183,6 +183,6 @@ func TestWhatCannotBeListedIsSaid(t *testing.T) {
 func TestABucketThatCannotBeUsedIsNoticed(t *testing.T) {
 	s := replica(t, t.TempDir())
 	require.NoError(t, s.Check(t.Context()))
-	require.ErrorIs(t, (&Store{bucket: failing{Bucket: s.bucket, read: "key"}, key: s.key}).Check(t.Context()), errBroken)
+	require.ErrorIs(t, newStore(failing{Bucket: s.bucket, read: "key"}, s.key).Check(t.Context()), errBroken)
 	require.ErrorContains(t, (&Store{bucket: s.bucket, key: []byte("another")}).Check(t.Context()), `object "key" has changed`)
 }

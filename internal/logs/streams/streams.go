@@ -8,6 +8,7 @@
 //
 //	meta                     whose it is
 //	data/<from>-<len>        bytes, as a gzip member that says when they came (package times)
+//	joined/<from>-<len>      many of them in one, which count before the others (joined.go)
 //	drop/<from>-<len>        bytes that will never come
 //	claim/<from>             length of what is appended there by a client that knows no offset
 //	end                      its length, when it is complete
@@ -16,7 +17,8 @@
 // that comes again has the same name, so a request can be repeated. Objects may
 // come in any order; what overlaps is settled when they are read (layout.go).
 // An empty object pods/<namespace>/<pod>/<id> leads to each, and one
-// labels/<namespace>/<key>/<value>/<id> for each of its labels (list.go).
+// labels/<namespace>/<key>/<value>/<id> for each of its labels (list.go). One that
+// is being deleted has gone/<id> (remove.go).
 package streams
 
 import (
@@ -59,6 +61,16 @@ type Source struct {
 type Store struct {
 	bucket storage.Bucket
 	key    []byte
+	bounds *bounds
+	took   func(bytes, streams int64)
+}
+
+// Counting returns the same store, which says what it has written: bytes, of which
+// each object has some more than its content, and new streams.
+func (s *Store) Counting(took func(bytes, streams int64)) *Store {
+	counting := *s
+	counting.took = took
+	return &counting
 }
 
 // keyObject has the key by which the IDs of streams are made: whoever doesn't
@@ -79,7 +91,11 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 	if len(key) != sha256.Size {
 		return nil, fmt.Errorf("the key of the streams has %d bytes, not %d: restore object %q, or all IDs change", len(key), sha256.Size, keyObject)
 	}
-	return &Store{bucket: bucket, key: key}, nil
+	return newStore(bucket, key), nil
+}
+
+func newStore(bucket storage.Bucket, key []byte) *Store {
+	return &Store{bucket: bucket, key: key, bounds: newBounds(MaxSmall), took: func(int64, int64) {}}
 }
 
 // Check returns an error if the bucket can't be used, or isn't the one that was opened.
@@ -113,11 +129,7 @@ func directory(id string) string { return "streams/" + id + "/" }
 
 // Create makes the stream of a source, unless there is one, and returns its ID.
 func (s *Store) Create(ctx context.Context, source Source) (id string, err error) {
-	listed, err := podDirectory(source.Namespace, source.Pod)
-	if err != nil {
-		return "", fmt.Errorf("creating a stream: %w", err)
-	}
-	if err := checkLabels(source.Labels); err != nil {
+	if _, err := indexOf(source); err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	meta, err := json.Marshal(source)
@@ -125,31 +137,71 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	id = s.id(source)
-	if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
+	err = s.bucket.Create(ctx, directory(id)+"meta", meta)
+	if err == nil {
+		s.took(int64(len(meta))+ObjectOverhead, 1)
+	} else if !errors.Is(err, storage.ErrExists) {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	// Its pod isn't told the ID before, so each stream that has a byte is listed.
-	if err := s.create(ctx, listed+id, nil); err != nil {
-		return "", fmt.Errorf("listing a new stream: %w", err)
-	}
-	for key, value := range source.Labels {
-		listed, err := labelDirectory(source.Namespace, key, value)
-		if err == nil {
-			err = s.create(ctx, listed+id, nil)
-		}
-		if err != nil {
-			return "", fmt.Errorf("listing a new stream by label %s: %w", key, err)
-		}
+	if err := s.index(ctx, id, source); err != nil {
+		return "", err
 	}
 	return id, nil
 }
 
-// create writes an object whose name says all that is in it.
-func (s *Store) create(ctx context.Context, key string, content []byte) error {
-	if err := s.bucket.Create(ctx, key, content); !errors.Is(err, storage.ErrExists) {
-		return err
+// Exists says whether Create would make no new stream.
+func (s *Store) Exists(ctx context.Context, source Source) (bool, error) {
+	_, err := s.Source(ctx, s.id(source))
+	if errors.Is(err, ErrNoStream) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// indexOf are the directories in which a stream is listed.
+func indexOf(source Source) (list []string, err error) {
+	listed, err := podDirectory(source.Namespace, source.Pod)
+	if err == nil {
+		err = checkLabels(source.Labels)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, listed)
+	for key, value := range source.Labels {
+		if listed, err = labelDirectory(source.Namespace, key, value); err != nil {
+			return nil, err
+		}
+		list = append(list, listed)
+	}
+	return list, nil
+}
+
+// index lists a stream.
+func (s *Store) index(ctx context.Context, id string, source Source) error {
+	entries, err := indexOf(source)
+	if err != nil {
+		return fmt.Errorf("listing stream %q: %w", id, err)
+	}
+	for _, entry := range entries {
+		if err := s.create(ctx, entry+id, nil); err != nil {
+			return fmt.Errorf("listing a new stream in %s: %w", entry, err)
+		}
 	}
 	return nil
+}
+
+// create writes an object whose name says all that is in it.
+func (s *Store) create(ctx context.Context, key string, content []byte) error {
+	err := s.bucket.Create(ctx, key, content)
+	if err == nil {
+		s.took(int64(len(content))+ObjectOverhead, 0)
+	}
+	if errors.Is(err, storage.ErrExists) {
+		return nil
+	}
+	return err
 }
 
 // Source says whose a stream is.

@@ -274,10 +274,15 @@ func (i *interrupted) Read(ctx context.Context, key string) (content []byte, err
 	return content, err
 }
 
-// List implements storage.Bucket.
+// List implements storage.Bucket. A listing has pages, between which others go on.
 func (i *interrupted) List(ctx context.Context, directory string) (list []storage.Object, err error) {
-	err = i.run(true, func() error { list, err = i.Bucket.List(ctx, directory); return err })
-	return list, err
+	page, err := i.Bucket.List(ctx, directory)
+	if len(page) > 0 {
+		page = page[:1+len(page)/3]
+	}
+	err = errors.Join(err, i.run(true, func() error { list, err = i.Bucket.List(ctx, directory); return err }))
+	list = slices.DeleteFunc(list, func(o storage.Object) bool { return len(page) > 0 && o.Name <= page[len(page)-1].Name })
+	return append(page, list...), err
 }
 
 // Delete implements storage.Bucket.
@@ -464,7 +469,7 @@ func runWorld(t *testing.T, seed uint64) {
 }
 
 func TestWhateverIsJoinedReadersSeeTheSame(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed) })
 	}
 }

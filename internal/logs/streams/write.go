@@ -45,7 +45,10 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, m
 	if r.Len() > MaxWrite {
 		return fmt.Errorf("writing %d bytes of stream %q: at most %d are written at a time", r.Len(), id, MaxWrite)
 	}
-	err := s.write(ctx, id, r, data, marks)
+	err := s.admit(ctx, id, r, forBytes)
+	if err == nil {
+		err = s.write(ctx, id, r, data, marks)
+	}
 	if err == nil || errors.Is(err, storage.ErrExists) {
 		err = s.checkEnd(ctx, id, r.To)
 	}
@@ -79,12 +82,19 @@ func (s *Store) write(ctx context.Context, id string, r Range, data []byte, mark
 	if err := compress(&member, data, times.Encode(r.From, marks)); err != nil {
 		return err
 	}
-	return s.bucket.Create(ctx, directory(id)+"data/"+span(r), member.Bytes())
+	err := s.bucket.Create(ctx, directory(id)+"data/"+span(r), member.Bytes())
+	if err == nil {
+		s.took(int64(member.Len())+ObjectOverhead, 0)
+	}
+	return err
 }
 
 // Drop says that bytes will never come. Those that have come stay.
 func (s *Store) Drop(ctx context.Context, id string, r Range) error {
-	err := s.create(ctx, directory(id)+"drop/"+span(r), nil)
+	err := s.admit(ctx, id, r, forMarkers)
+	if err == nil {
+		err = s.create(ctx, directory(id)+"drop/"+span(r), nil)
+	}
 	if err == nil {
 		err = s.checkEnd(ctx, id, r.To)
 	}
@@ -105,6 +115,9 @@ const (
 // To append them again appends them twice.
 func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64, err error) {
 	rest := data
+	if err := s.admit(ctx, id, Range{0, int64(len(data))}, forBytes); err != nil {
+		return 0, fmt.Errorf("appending to stream %q: %w", id, err)
+	}
 	for range appendTries {
 		var at int64
 		began := time.Now()

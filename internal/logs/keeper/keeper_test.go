@@ -1,0 +1,164 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package keeper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// A house is a store of files that age.
+type house struct {
+	*Keeper
+	t         *testing.T
+	directory string
+	store     *streams.Store
+}
+
+func open(t *testing.T) *house {
+	t.Helper()
+	directory := t.TempDir()
+	files, err := storage.OpenFiles(directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	store, err := streams.Open(t.Context(), files)
+	require.NoError(t, err)
+	return &house{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
+}
+
+// stream has some bytes, each written on its own.
+func (h *house) stream(namespace, pod string, bytes int) (id string) {
+	h.t.Helper()
+	store := h.store.Counting(func(bytes, made int64) { h.Took(namespace, bytes, made) })
+	id, err := store.Create(h.t.Context(), streams.Source{Namespace: namespace, Pod: pod, PodUID: pod, Name: "stdout", Labels: map[string]string{"tekton.dev/taskRun": "run"}})
+	require.NoError(h.t, err)
+	for i := range int64(bytes) {
+		require.NoError(h.t, store.Write(h.t.Context(), id, i, []byte("x")))
+	}
+	return id
+}
+
+// files are below a directory.
+func (h *house) files(below string) (list []string) {
+	require.NoError(h.t, filepath.WalkDir(filepath.Join(h.directory, below), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, path)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}))
+	return list
+}
+
+// age has all that is there be older.
+func (h *house) age(by time.Duration) {
+	for _, path := range h.files("") {
+		info, err := os.Stat(path)
+		require.NoError(h.t, err)
+		require.NoError(h.t, os.Chtimes(path, time.Time{}, info.ModTime().Add(-by)))
+	}
+}
+
+func (h *house) look() {
+	h.t.Helper()
+	clear(h.known) // as if that much time had passed
+	require.NoError(h.t, h.Look(h.t.Context()))
+}
+
+func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
+	h := open(t)
+	id := h.stream("tenant", "pod", 50)
+	h.look()
+	require.Len(t, h.files("streams/"+id+"/data"), 50, "they are too young")
+	for range 3 {
+		h.age(11 * time.Minute)
+		h.look()
+	}
+	require.Empty(t, h.files("streams/"+id+"/data"))
+	require.Len(t, h.files("streams/"+id), 2, "one, and whose it is")
+	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.joined), 0)
+	require.InDelta(t, 50, testutil.ToFloat64(h.metrics.deleted), 0)
+
+	h.age(31 * 24 * time.Hour)
+	h.look()
+	require.Equal(t, amount{}, h.usage.of("tenant"))
+	h.age(10 * time.Minute)
+	h.look()
+	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.removed), 0)
+	left, err := os.ReadDir(h.directory)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the key, and where files are written: %v", left)
+}
+
+func TestEachNamespaceIsKeptAsLongAsItSays(t *testing.T) {
+	h := open(t)
+	limits, err := ReadLimits(map[string]string{"retention": "1h", "retention.audit": "0"})
+	require.NoError(t, err)
+	h.Use(limits)
+	gone, stays := h.stream("tenant", "a", 1), h.stream("audit", "b", 0)
+	h.age(2 * time.Hour)
+	h.look()
+	_, err = h.store.Source(t.Context(), gone)
+	require.ErrorIs(t, err, streams.ErrNoStream)
+	_, err = h.store.Source(t.Context(), stays)
+	require.NoError(t, err)
+}
+
+func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
+	h := open(t)
+	limits, err := ReadLimits(map[string]string{"quota.tenant": "20k", "streams.tenant": "2"})
+	require.NoError(t, err)
+	h.Use(limits)
+	require.NoError(t, h.Room("tenant"))
+	h.stream("tenant", "a", 20)
+	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
+	require.NoError(t, h.RoomForStream("tenant"))
+	require.NoError(t, h.Room("another"))
+	before := h.usage.of("tenant")
+	h.look()
+	require.InDelta(t, before.bytes, h.usage.of("tenant").bytes, 3000, "entries of the index aren't counted again")
+	require.Equal(t, int64(1), h.usage.of("tenant").streams)
+	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
+	h.stream("tenant", "b", 0)
+	require.ErrorIs(t, h.RoomForStream("tenant"), ErrStreams)
+}
+
+func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {
+	h := open(t)
+	text := &strings.Builder{}
+	h.logger = slog.New(slog.NewTextHandler(text, nil))
+	maps := fake.NewClientset().CoreV1().ConfigMaps("entrypointer-logs")
+	require.NoError(t, h.readLimits(t.Context(), maps), "without a ConfigMap")
+	cm, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMap}, Data: map[string]string{"quota": "5"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, h.readLimits(t.Context(), maps))
+	require.Equal(t, int64(5), h.limits.Load().Of("tenant").Quota)
+	cm.Data["quota"] = "much"
+	_, err = maps.Update(t.Context(), cm, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.NoError(t, h.Follow(ctx, maps))
+	require.Equal(t, int64(5), h.limits.Load().Of("tenant").Quota)
+	require.Contains(t, text.String(), `\"much\" is no quantity`)
+	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.faulty), 0)
+}

@@ -1,0 +1,57 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package keeper
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/configmap"
+	"sigs.k8s.io/yaml"
+)
+
+func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
+	file, err := os.ReadFile("../../../config/logs/310-config-logs.yaml")
+	require.NoError(t, err)
+	var shipped corev1.ConfigMap
+	require.NoError(t, yaml.UnmarshalStrict(file, &shipped))
+	require.Equal(t, ConfigMap, shipped.Name)
+	example := shipped.Data[configmap.ExampleKey]
+	require.Equal(t, exampleKey, configmap.ExampleKey)
+	require.Equal(t, configmap.Checksum(example), shipped.Annotations[configmap.ExampleChecksumAnnotation],
+		"correct the annotation when the example changes")
+	var shown map[string]string
+	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
+	require.Len(t, shown, len(shares)+1, "the example shows every key there is")
+	for _, data := range []map[string]string{shipped.Data, shown, nil} {
+		limits, err := ReadLimits(data)
+		require.NoError(t, err)
+		require.Empty(t, limits.Namespaces)
+		limits.Namespaces = nil
+		require.Equal(t, &DefaultLimits, limits)
+	}
+}
+
+func TestANamespaceCanHaveItsOwn(t *testing.T) {
+	limits, err := ReadLimits(map[string]string{
+		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "quota": "100Mi", "retention": "12h", "interval": "10s",
+	})
+	require.NoError(t, err)
+	require.Equal(t, Share{0, 5 << 30, 100_000}, limits.Of("team-a"))
+	require.Equal(t, Share{12 * time.Hour, 100 << 20, 10}, limits.Of("team-b"))
+	require.Equal(t, Share{12 * time.Hour, 100 << 20, 100_000}, limits.Of("team-c"))
+	require.Equal(t, 10*time.Second, limits.Interval)
+}
+
+func TestWhatCannotBeReadIsSaid(t *testing.T) {
+	for key, value := range map[string]string{
+		"retention": "-1h", "retention.a": "30 days", "quota": "-1", "quota.b": "lots", "streams": "", "interval": "0", "quota.": "1", "quotas": "1", "retention.a.b": "1h",
+	} {
+		_, err := ReadLimits(map[string]string{key: value})
+		require.ErrorContains(t, err, "key \""+key+"\"", "%s=%s", key, value)
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package keeper
+
+import (
+	"errors"
+	"sync"
+)
+
+// What a namespace has no more room for.
+var (
+	ErrQuota   = errors.New("the namespace's logs have reached their quota")
+	ErrStreams = errors.New("the namespace has as many streams as it may have")
+)
+
+// An amount is what a namespace has.
+type amount struct{ bytes, streams int64 }
+
+func (a amount) plus(b amount) amount { return amount{a.bytes + b.bytes, a.streams + b.streams} }
+
+// A usage is what the last look at all streams has found, and what this replica has
+// taken since that look began. Some may be counted twice until the next; what n-1
+// other replicas have taken since isn't.
+type usage struct {
+	mu     sync.Mutex
+	found  map[string]amount // by namespace
+	since  map[string]amount
+	during map[string]amount // of since, what came while a look is under way
+}
+
+func newUsage() *usage {
+	return &usage{found: map[string]amount{}, since: map[string]amount{}, during: map[string]amount{}}
+}
+
+func (u *usage) of(namespace string) amount {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.found[namespace].plus(u.since[namespace])
+}
+
+func (u *usage) took(namespace string, a amount) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.since[namespace] = u.since[namespace].plus(a)
+	u.during[namespace] = u.during[namespace].plus(a)
+}
+
+// look begins a look.
+func (u *usage) look() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.during = map[string]amount{}
+}
+
+// looked ends it.
+func (u *usage) looked(found map[string]amount) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.found, u.since, u.during = found, u.during, map[string]amount{}
+}
+
+// Room returns an error if a namespace can't store another byte.
+func (k *Keeper) Room(namespace string) error {
+	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes >= quota {
+		return ErrQuota
+	}
+	return nil
+}
+
+// RoomForStream returns an error if a namespace can't have another stream.
+func (k *Keeper) RoomForStream(namespace string) error {
+	if most := k.limits.Load().Of(namespace).Streams; most > 0 && k.usage.of(namespace).streams >= most {
+		return ErrStreams
+	}
+	return nil
+}
+
+// Took counts what a namespace has stored.
+func (k *Keeper) Took(namespace string, bytes, streams int64) {
+	k.usage.took(namespace, amount{bytes, streams})
+}

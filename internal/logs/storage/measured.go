@@ -1,0 +1,65 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Measured is a bucket whose calls are counted, by what they do.
+func Measured(bucket Bucket, registry prometheus.Registerer) Bucket {
+	m := &measured{
+		Bucket: bucket,
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "entrypointer_logs_storage_duration_seconds", Help: "How long calls of the storage took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+		}, []string{"call"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "entrypointer_logs_storage_errors_total", Help: "Calls of the storage that failed.",
+		}, []string{"call"}),
+	}
+	registry.MustRegister(m.duration, m.failed)
+	return m
+}
+
+type measured struct {
+	Bucket
+	duration *prometheus.HistogramVec
+	failed   *prometheus.CounterVec
+}
+
+func (m *measured) call(name string, call func() error) error {
+	began := time.Now()
+	err := call()
+	m.duration.WithLabelValues(name).Observe(time.Since(began).Seconds())
+	if err != nil && !errors.Is(err, ErrExists) && !errors.Is(err, ErrNotFound) && !errors.Is(err, context.Canceled) {
+		m.failed.WithLabelValues(name).Inc()
+	}
+	return err
+}
+
+// Create implements Bucket.
+func (m *measured) Create(ctx context.Context, key string, content []byte) error {
+	return m.call("Create", func() error { return m.Bucket.Create(ctx, key, content) })
+}
+
+// Read implements Bucket.
+func (m *measured) Read(ctx context.Context, key string) (content []byte, err error) {
+	err = m.call("Read", func() error { content, err = m.Bucket.Read(ctx, key); return err })
+	return content, err
+}
+
+// List implements Bucket.
+func (m *measured) List(ctx context.Context, directory string) (objects []Object, err error) {
+	err = m.call("List", func() error { objects, err = m.Bucket.List(ctx, directory); return err })
+	return objects, err
+}
+
+// Delete implements Bucket.
+func (m *measured) Delete(ctx context.Context, key string) error {
+	return m.call("Delete", func() error { return m.Bucket.Delete(ctx, key) })
+}

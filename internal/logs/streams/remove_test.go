@@ -1,0 +1,127 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
+
+func TestAStreamThatIsNotKeptIsDeletedWithWhatLeadsToIt(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	m, s, _ := openMemory(t)
+	before := m.count("")
+	source := labeled("old", "tekton.dev/taskRun=build")
+	id, err := s.Create(t.Context(), source)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(t.Context(), id, 0, []byte("hello")))
+	require.NoError(t, s.End(t.Context(), id, 5))
+	m.now = m.now.Add(month - time.Hour)
+	found, err := s.Tidy(t.Context(), id, m.now, month)
+	require.NoError(t, err)
+	require.False(t, found.Expired)
+	m.now = m.now.Add(2 * time.Hour)
+	found, err = s.Tidy(t.Context(), id, m.now, 0)
+	require.NoError(t, err)
+	require.False(t, found.Expired, "0 keeps all")
+	found, err = s.Tidy(t.Context(), id, m.now, month)
+	require.NoError(t, err)
+	require.True(t, found.Expired)
+
+	require.NoError(t, s.Bury(t.Context(), id, source))
+	_, err = s.Source(t.Context(), id)
+	require.ErrorIs(t, err, ErrNoStream)
+	removed, err := s.Remove(t.Context(), m.now)
+	require.NoError(t, err)
+	require.Zero(t, removed, "another replica may still know it")
+	m.now = m.now.Add(buriedFor)
+	removed, err = s.Remove(t.Context(), m.now)
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
+	require.Equal(t, before, m.count(""), "%v", m.objects)
+}
+
+// A failingBucket fails from some call on.
+type failingBucket struct {
+	storage.Bucket
+	left int
+}
+
+func (f *failingBucket) call() (killed bool) { f.left--; return f.left < 0 }
+
+func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
+	for calls := range 40 {
+		m, s, _ := openMemory(t)
+		before := m.count("")
+		source := labeled("old", "tekton.dev/taskRun=build")
+		id, err := s.Create(t.Context(), source)
+		require.NoError(t, err)
+		for i := range int64(5) {
+			require.NoError(t, s.Write(t.Context(), id, i, []byte("x")))
+		}
+		require.NoError(t, s.End(t.Context(), id, 5))
+		m.now = m.now.Add(time.Hour)
+		require.NoError(t, s.Bury(t.Context(), id, source))
+		m.now = m.now.Add(buriedFor)
+		killed, broken := *s, &failingBucket{left: calls}
+		killed.bucket = &interrupted{m, func(bool) bool { return broken.call() }, func() bool { return false }}
+		_, err = killed.Remove(t.Context(), m.now)
+		text, complete := textOf(t, m, s, id, 0)
+		require.True(t, !complete || text == "xxxxx", "after %d calls: %q", calls, text)
+		if err != nil {
+			require.ErrorIs(t, err, errKilled)
+		}
+
+		// Its pod is still there, or not.
+		again := calls%2 == 0
+		if again {
+			_, err = s.Create(t.Context(), source)
+			require.NoError(t, err)
+			require.NoError(t, s.Write(t.Context(), id, 3, []byte("yy")))
+		}
+		_, err = s.Remove(t.Context(), m.now)
+		require.NoError(t, err)
+		list, _, err := s.List(t.Context(), source.Namespace, source.Pod)
+		require.NoError(t, err)
+		if again {
+			require.Len(t, list, 1, "after %d calls", calls)
+			text, _ = textOf(t, m, s, id, 3)
+			require.Equal(t, "yy", text)
+		} else {
+			require.Empty(t, list)
+			require.Equal(t, before, m.count(""), "after %d calls", calls)
+		}
+	}
+}
+
+func TestTheTimeIsThatOfTheStorage(t *testing.T) {
+	m, s, _ := openMemory(t)
+	require.NoError(t, m.Create(t.Context(), "clock/left", nil))
+	m.now = m.now.Add(2 * time.Hour)
+	objects := m.count("")
+	now, err := s.Now(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, m.now, now)
+	require.Equal(t, objects-1, m.count(""), "what a crash has left is gone")
+}
+
+func TestAllStreamsAreFound(t *testing.T) {
+	_, s, _ := openMemory(t)
+	want := map[string]bool{}
+	for i := range 50 {
+		source := stdout
+		source.Start = fmt.Sprint(rand.Int(), i)
+		id, err := s.Create(t.Context(), source)
+		require.NoError(t, err)
+		want[id] = true
+	}
+	require.NoError(t, s.EachStream(t.Context(), func(id string) bool { delete(want, id); return true }))
+	require.Empty(t, want)
+}
