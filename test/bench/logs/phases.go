@@ -55,8 +55,12 @@ func (b *bench) measure(ctx context.Context) (f figures, err error) {
 		name string
 		do   func(context.Context, *figures) error
 	}{
-		{"writes", b.writes}, {"what is seen", b.visibility}, {"ends", b.ends},
-		{"throughput", b.throughput}, {"writes without the service", b.writesAlone}, {"many streams", manyStreams},
+		{"writes", b.writes},
+		{"what is seen", b.visibility},
+		{"ends", b.ends},
+		{"throughput", b.throughput},
+		{"writes without the service", b.writesAlone},
+		{"many streams", manyStreams},
 	} {
 		start := time.Now()
 		if err := phase.do(ctx, &f); err != nil {

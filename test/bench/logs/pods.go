@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,10 +117,8 @@ func (b *bench) wait(ctx context.Context, namespace, name string, phases ...core
 		if p, err = b.cluster.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
-		for _, phase := range phases {
-			if p.Status.Phase == phase {
-				return nil
-			}
+		if slices.Contains(phases, p.Status.Phase) {
+			return nil
 		}
 		if p.Status.Phase == corev1.PodFailed {
 			return kit.GiveUp(fmt.Errorf("it failed: %s", said(p)))

@@ -50,7 +50,7 @@ func main() {
 	}
 	size, err := strconv.Atoi(os.Args[2])
 	if err != nil || size < stamp+2 {
-		log.Fatalf("%q bytes can't be written: give a number from %d on", os.Args[2], stamp+2)
+		log.Fatalf("so many BYTES can't be written: give a number from %d on", stamp+2)
 	}
 	rate, err := strconv.ParseFloat(os.Args[3], 64)
 	if err != nil {
@@ -108,7 +108,7 @@ func run(size int, rate float64, duration time.Duration) (r report, err error) {
 func write(chunk []byte) error {
 	for len(chunk) > 0 {
 		n, err := syscall.Write(1, chunk)
-		if err != nil && err != syscall.EINTR { //nolint:errorlint // syscall returns it as it is
+		if err != nil && err != syscall.EINTR {
 			return fmt.Errorf("writing to stdout: %w", err)
 		}
 		chunk = chunk[max(n, 0):]
