@@ -31,8 +31,21 @@ const maxSignals = 100
 
 // Event implements supervisor.Output.
 func (c *Capture) Event(e supervisor.Event, text string, number int) {
-	var l eventLine
-	ev := &c.events
+	line := c.events.describe(e, text, number)
+	if e != supervisor.EventFinished {
+		c.tell(line)
+		return
+	}
+	line.raw("logs", c.Status())
+	c.tell(line)
+	c.events.ended = true
+	c.ring.End(ring.Events)
+	c.shipper.wanted = true // also of a command that has printed nothing
+	c.Take()
+}
+
+// describe is an event as JSON, but for its end; nil if it isn't to be told.
+func (ev *events) describe(e supervisor.Event, text string, number int) (l eventLine) {
 	switch e {
 	case supervisor.EventWaiting:
 		l.begin("waiting").text("file", text)
@@ -56,13 +69,7 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 		l.begin("started").number("pid", number).text("argv0", text)
 		ev.begins(e)
 	case supervisor.EventSignal:
-		if ev.signals++; ev.signals > maxSignals {
-			return
-		}
-		l.begin("signal").text("signal", supervisor.SignalName(syscall.Signal(number)))
-		if ev.pid != 0 {
-			l.number("pid", ev.pid)
-		}
+		l = ev.signal(syscall.Signal(number))
 	case supervisor.EventTimeout:
 		l.begin("timeout").since(ev, supervisor.EventStarted)
 	case supervisor.EventExited:
@@ -71,15 +78,20 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 	case supervisor.EventOOMKilled:
 		l.begin("oomKilled").number("processes", number)
 	case supervisor.EventFinished:
-		l.begin("finished").text("reason", text).number("exitCode", number).raw("logs", c.Status())
+		l.begin("finished").text("reason", text).number("exitCode", number)
 	}
-	c.tell(l)
-	if e == supervisor.EventFinished {
-		ev.ended = true
-		c.ring.End(ring.Events)
-		c.shipper.wanted = true // also of a command that has printed nothing
-		c.Take()
+	return l
+}
+
+func (ev *events) signal(sig syscall.Signal) (l eventLine) {
+	if ev.signals++; ev.signals > maxSignals {
+		return nil
 	}
+	l.begin("signal").text("signal", supervisor.SignalName(sig))
+	if ev.pid != 0 {
+		l.number("pid", ev.pid)
+	}
+	return l
 }
 
 // tellSending tells when nothing can be sent, and when it can be again.
@@ -97,7 +109,7 @@ func (c *Capture) tellSending(failure string) {
 }
 
 func (c *Capture) tell(l eventLine) {
-	if !c.events.ended {
+	if l != nil && !c.events.ended {
 		c.ring.Write(ring.Events, append(l, '}', '\n'))
 	}
 }
