@@ -124,7 +124,7 @@ func (s *service) request(method, path, token, body string, headers ...string) (
 	case method == http.MethodPost:
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for i := 0; i < len(headers); i += 2 {
+	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultClient.Do(r)

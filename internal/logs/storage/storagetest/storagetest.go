@@ -162,20 +162,23 @@ func deletion(t *testing.T, place Place) {
 	create(t, bucket, "a/1")
 }
 
+// by is what a writer writes.
+func by(i int) []byte { return bytes.Repeat(fmt.Append(nil, i), 5000) }
+
 func manyWriters(t *testing.T, place Place) {
 	const writers, objects = 8, 30
 	var won [objects]atomic.Int32
-	var winner [objects]atomic.Int32
+	var winner [objects]atomic.Int64
 	var group errgroup.Group
 	for i := range writers {
 		bucket := place(t)
 		group.Go(func() error {
 			for key := range objects {
-				err := bucket.Create(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key), bytes.Repeat([]byte{byte(i)}, 5000))
+				err := bucket.Create(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key), by(i))
 				switch {
 				case err == nil:
 					won[key].Add(1)
-					winner[key].Store(int32(i))
+					winner[key].Store(int64(i))
 				case !errors.Is(err, storage.ErrExists):
 					return err
 				}
@@ -189,7 +192,7 @@ func manyWriters(t *testing.T, place Place) {
 		require.Equal(t, int32(1), won[key].Load(), "who wrote object %d", key)
 		content, err := bucket.Read(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key))
 		require.NoError(t, err)
-		require.Equal(t, bytes.Repeat([]byte{byte(winner[key].Load())}, 5000), content)
+		require.Equal(t, by(int(winner[key].Load())), content)
 	}
 }
 
