@@ -230,6 +230,7 @@ func TestTheLogServiceMayDoNoMoreThanItHasTo(t *testing.T) {
 			require.Contains(t, lines, "secrets [] [log-service-ca] [get]")
 			require.Contains(t, lines, "secrets [] [] [create]")
 			require.Contains(t, lines, "configmaps [] [log-service] [create patch]")
+			require.Contains(t, lines, "configmaps [] [config-logs] [get]")
 			require.Equal(t, 2, strings.Count(lines, "secrets "))
 		} else {
 			require.NotContains(t, lines, "secrets")

@@ -94,7 +94,7 @@ func (b *bounds) looked(id string, have, ranges int, now time.Time) *bound {
 	for what, most := range []int{b.most, 2 * b.most} {
 		of.left[what] = min(b.most/4, most-have)
 		switch {
-		case ranges >= most/2:
+		case ranges >= most/2, what == forMarkers && of.left[what] <= 0: // markers aren't asked to come again
 			of.refused[what] = ErrScattered
 		case of.left[what] <= 0:
 			of.refused[what] = ErrTooMany

@@ -1,0 +1,72 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+)
+
+// setForLogs sets a key of config-logs that is this test's own, until the test is over.
+func setForLogs(t *testing.T, key, value string) {
+	t.Helper()
+	patch := func(ctx context.Context, value string) {
+		_, err := cluster.Kube.CoreV1().ConfigMaps(endpoint.Namespace).Patch(ctx, keeper.ConfigMap, types.MergePatchType,
+			fmt.Appendf(nil, `{"data":{%q:%s}}`, key, value), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { patch(context.Background(), "null") })
+	patch(t.Context(), fmt.Sprintf("%q", value))
+}
+
+func TestAPodWhoseNamespaceHasReachedItsQuotaRunsAndSaysWhatIsDropped(t *testing.T) {
+	t.Parallel()
+	service := logService(t)
+	namespace, token := logsNamespace(t, "stream")
+	setForLogs(t, "quota."+namespace, "20k")
+	time.Sleep(7 * time.Second) // the service reads it every 5 s
+	const total = 8 * 20_000
+	createPod(t, namespace, askingPod("prints", busybox(t, "main", "sh", "-c",
+		`for i in 1 2 3 4 5 6 7 8; do head -c 20000 /dev/urandom; sleep 0.5; done; exit 3`)))
+	done := waitUntilDone(t, namespace, "prints")
+	require.Equal(t, int32(3), done.Status.ContainerStatuses[0].State.Terminated.ExitCode)
+	text := service.stored(token, namespace, "prints", "main")["main stdout"]
+	before, marked, found := strings.Cut(text, "\n[entrypointer: ")
+	require.True(t, found, "some is dropped: %d bytes are there", len(text))
+	var dropped int
+	_, err := fmt.Sscanf(marked, "%d bytes were dropped", &dropped)
+	require.NoError(t, err)
+	require.NotEmpty(t, before)
+	require.Equal(t, total, len(before)+dropped, "stored and dropped are the whole")
+}
+
+func TestALogThatIsNotKeptIsGone(t *testing.T) {
+	t.Parallel()
+	service := logService(t)
+	namespace, token := logsNamespace(t, "stream")
+	createPod(t, namespace, askingPod("prints", busybox(t, "main", "echo", "hello")))
+	waitUntilDone(t, namespace, "prints")
+	require.Equal(t, "hello\n", service.stored(token, namespace, "prints", "main")["main stdout"])
+	setForLogs(t, "retention."+namespace, "1s")
+	eventually(t, 30*time.Second, "its log is gone", func() error {
+		status, answer, err := service.try(http.MethodGet, fmt.Sprintf("/logs?namespace=%s&pod=prints", namespace), token, "")
+		if err != nil || status != http.StatusOK || !strings.Contains(answer, `"logs":[]`) {
+			return fmt.Errorf("%d: %s: %w", status, answer, err)
+		}
+		return nil
+	})
+}
