@@ -186,7 +186,7 @@ func (c *logClient) requireAccounted(token, namespace, podName string) {
 	_, answer := c.do(http.MethodGet, fmt.Sprintf("/logs?namespace=%s&pod=%s", namespace, podName), token, "")
 	var list struct{ Logs []storedLog }
 	require.NoError(c.t, json.Unmarshal([]byte(answer), &list), answer)
-	require.Len(c.t, list.Logs, 2)
+	require.Len(c.t, list.Logs, 3, "stdout, stderr and events")
 	for _, log := range list.Logs {
 		_, answer := c.do(http.MethodGet, "/logs/"+log.ID, token, "")
 		var state struct {
