@@ -153,9 +153,8 @@ func (l *eventLine) end(wait int) *eventLine {
 }
 
 // since says how long ago another event was, if it was.
-func (l *eventLine) since(ev *events, e supervisor.Event) *eventLine {
+func (l *eventLine) since(ev *events, e supervisor.Event) {
 	if began, was := ev.began[e]; was {
 		l.number("milliseconds", int(time.Since(began).Milliseconds()))
 	}
-	return l
 }

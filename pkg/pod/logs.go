@@ -150,7 +150,8 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []string, err error) {
 		return nil, nil
 	}
 	settings, err := w.settings(w.pod, w.owner, c.Name)
-	if err != nil || !slices.ContainsFunc(settings, setting.asksForLogs) {
+	asked := err == nil && slices.ContainsFunc(settings, setting.asksForLogs)
+	if !asked {
 		return nil, nil
 	}
 	if w.Policy.RefuseUnsentLogs {

@@ -69,7 +69,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		// Replicas that started at once don't stay together.
 		pause := k.limits.Load().Interval
-		pause += rand.N(pause/5 + 1)
+		pause += rand.N(pause/5 + 1) //nolint:gosec // G404: no secret
 		select {
 		case <-ctx.Done():
 			return nil

@@ -107,7 +107,7 @@ func (j *joined) readIndex(index []byte) error {
 		if counts == 0 || length > MaxWrite || skip+counts > length || skip > at || fields[3] > maxStored {
 			return errIndex
 		}
-		j.entries = append(j.entries, entry{int32(skip), int32(counts), int32(length), int32(fields[3]), fields[4]})
+		j.entries = append(j.entries, entry{int32(skip), int32(counts), int32(length), int32(fields[3]), fields[4]}) //nolint:gosec // G115: bounded above
 		at, size = at+counts, size+fields[3]
 	}
 	if at != j.name.To || size != int64(len(j.members)) {
@@ -138,7 +138,7 @@ func (j *joined) holding(offset int64) member {
 func (j *joined) add(m member, within Range) {
 	counts := Range{max(m.counts.From, within.From), min(m.counts.To, within.To)}
 	j.entries = append(j.entries, entry{
-		int32(counts.From - m.object.From), int32(counts.Len()), int32(m.object.Len()), int32(len(m.content)), m.written.UnixMilli(),
+		int32(counts.From - m.object.From), int32(counts.Len()), int32(m.object.Len()), int32(len(m.content)), m.written.UnixMilli(), //nolint:gosec // G115: at most MaxWrite
 	})
 	j.members = append(j.members, m.content...)
 }

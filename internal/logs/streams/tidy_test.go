@@ -173,14 +173,14 @@ func TestAStreamOfALineASecondStaysListable(t *testing.T) {
 	}
 	require.Less(t, most, 1300, "as many as come in the minutes for which they stay, and some")
 	text, _ := textOf(t, m, s, id, 0)
-	require.True(t, want.String() == text)
+	require.Equal(t, want.String(), text)
 	require.NoError(t, s.End(t.Context(), id, int64(want.Len())))
 	raw := m.bytes(directory(id))
 	tidy(t, m, s, id)
 	t.Logf("%d lines, %d bytes: %d objects of %d bytes, of %d", 3*3600, want.Len(), m.count(directory(id)), m.bytes(directory(id)), raw)
 	require.LessOrEqual(t, m.count(directory(id)), 8)
 	text, complete := textOf(t, m, s, id, 100)
-	require.True(t, want.String()[100:] == text)
+	require.Equal(t, want.String()[100:], text)
 	require.True(t, complete)
 }
 

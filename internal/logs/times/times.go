@@ -70,7 +70,7 @@ func Decode(extra []byte, from, to int64) []Mark {
 	if n <= 0 || first > latest || from >= to {
 		return nil
 	}
-	marks := []Mark{{from, int64(first)}} //nolint:gosec // G115: it is at most latest
+	marks := []Mark{{from, int64(first)}}
 	for field = field[n:]; len(field) > 0; {
 		bytes, n := binary.Uvarint(field)
 		if n <= 0 {
