@@ -28,7 +28,7 @@ in-cluster = eval "$$($(cluster) env)" &&
 .PHONY: help
 help:
 	@echo 'make demo    a cluster, entrypointer on it, and the examples with and without'
-	@echo 'make test    what CI runs: lint, unit, e2e, and a quarter of equality'
+	@echo 'make test    what CI runs: lint, unit, e2e, and a sixth of equality'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
@@ -73,15 +73,15 @@ mutants: $(GREMLINS)
 
 .PHONY: e2e
 e2e: deploy fixtures
-	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 30m ./test/e2e $(ARGS)
+	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 45m ./test/e2e $(ARGS)
 
 .PHONY: equality
 equality: deploy fixtures
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 90m ./test/equality $(ARGS)
 
-# A quarter of the examples, half of them with logs: other ones for each commit.
+# A sixth of the examples, half of them with logs: other ones for each commit.
 .PHONY: equality-sample
-equality-sample: ARGS := -v -parts 4 -logs one
+equality-sample: ARGS := -v -parts 6 -logs one
 equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
