@@ -172,5 +172,5 @@ func (k *Keeper) orphan(ctx context.Context, id string, now time.Time) error {
 	if err != nil || !found.Expired {
 		return err
 	}
-	return k.streams.RemoveObjects(ctx, id, now)
+	return k.streams.RemoveObjects(ctx, id, now.Add(-orphaned))
 }

@@ -101,6 +101,34 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 	}
 }
 
+func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *testing.T) {
+	for name, again := range map[string]bool{"its pod has made it again": true, "a replica didn't know yet": false} {
+		m, s, _ := openMemory(t)
+		source := labeled("old", "tekton.dev/taskRun=build")
+		id, err := s.Create(t.Context(), source)
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), id, 0, []byte("old")))
+		m.now = m.now.Add(time.Hour)
+		require.NoError(t, s.Bury(t.Context(), id, source))
+		m.now = m.now.Add(time.Second)
+		if again {
+			_, err = s.Create(t.Context(), source)
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.Write(t.Context(), id, 3, []byte("new")))
+		m.now = m.now.Add(2 * buriedFor)
+		_, err = s.Remove(t.Context(), m.now)
+		require.NoError(t, err)
+		text, _ := textOf(t, m, s, id, 3)
+		require.Equal(t, "new", text, name)
+		state, err := s.State(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, Ranges{{3, 6}}, state.Stored, name)
+		_, err = s.Source(t.Context(), id)
+		require.NoError(t, err, name)
+	}
+}
+
 func TestTheTimeIsThatOfTheStorage(t *testing.T) {
 	m, s, _ := openMemory(t)
 	require.NoError(t, m.Create(t.Context(), "clock/left", nil))
