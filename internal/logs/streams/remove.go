@@ -83,7 +83,8 @@ func (s *Store) Remove(ctx context.Context, now time.Time) (removed int, err err
 		return 0, fmt.Errorf("listing streams to delete: %w", err)
 	}
 	for _, o := range old {
-		if err := s.remove(ctx, o.Name, o.Written); err != nil {
+		// What came when it was looked at, before it was buried, is new as well.
+		if err := s.remove(ctx, o.Name, o.Written.Add(-lookLimit)); err != nil {
 			return removed, fmt.Errorf("deleting stream %q: %w", o.Name, err)
 		}
 		removed++

@@ -102,20 +102,29 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 }
 
 func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *testing.T) {
-	for name, again := range map[string]bool{"its pod has made it again": true, "a replica didn't know yet": false} {
+	for name, test := range map[string]struct{ early, again bool }{
+		"its pod has made it again": {again: true}, "a replica didn't know yet": {}, "it came between the look and the burial": {early: true},
+	} {
 		m, s, _ := openMemory(t)
 		source := labeled("old", "tekton.dev/taskRun=build")
 		id, err := s.Create(t.Context(), source)
 		require.NoError(t, err)
 		require.NoError(t, s.Write(t.Context(), id, 0, []byte("old")))
 		m.now = m.now.Add(time.Hour)
+		write := func() { require.NoError(t, s.Write(t.Context(), id, 3, []byte("new"))) }
+		if test.early {
+			write()
+		}
+		m.now = m.now.Add(time.Second)
 		require.NoError(t, s.Bury(t.Context(), id, source))
 		m.now = m.now.Add(time.Second)
-		if again {
+		if test.again {
 			_, err = s.Create(t.Context(), source)
 			require.NoError(t, err)
 		}
-		require.NoError(t, s.Write(t.Context(), id, 3, []byte("new")))
+		if !test.early {
+			write()
+		}
 		m.now = m.now.Add(2 * buriedFor)
 		_, err = s.Remove(t.Context(), m.now)
 		require.NoError(t, err)
