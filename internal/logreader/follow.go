@@ -137,7 +137,7 @@ func (f *following) last() error {
 	}
 	f.open.Range(func(_, value any) bool {
 		s := value.(Stream)
-		_, _ = fmt.Fprintf(f.Warnings, "The end of %s of container %q of pod %q isn't known: %s is over, and has sent no more.\n", s.Name, s.Container, s.Pod, f.Target)
+		_, _ = fmt.Fprintf(f.Warnings, "The end of %s of container %q of pod %q isn't known: %s is over, and has sent no more.\n", printable(s.Name), s.Container, s.Pod, f.Target)
 		return true
 	})
 	return nil

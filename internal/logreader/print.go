@@ -219,7 +219,7 @@ func (c *Client) copy(ctx context.Context, s Stream, from int64, follow bool, to
 			inVain = 0
 		}
 		if ctx.Err() != nil || isFinal(err) || !follow && inVain >= attempts {
-			return false, fmt.Errorf("reading %s of container %q of pod %q from byte %d on: %w", s.Name, s.Container, s.Pod, from, errors.Join(err, ctx.Err()))
+			return false, fmt.Errorf("reading %s of container %q of pod %q from byte %d on: %w", printable(s.Name), s.Container, s.Pod, from, errors.Join(err, ctx.Err()))
 		}
 		select {
 		case <-ctx.Done():

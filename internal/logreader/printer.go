@@ -62,7 +62,7 @@ type sink struct {
 func (p *Printer) sink(s Stream) *sink {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := "pod/" + s.Pod + "/" + s.Container
+	name := printable("pod/" + s.Pod + "/" + s.Container)
 	if _, known := p.containers[name]; !known {
 		p.containers[name] = len(p.containers)
 	}

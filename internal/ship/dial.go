@@ -18,6 +18,11 @@ import (
 // is there.
 const dialTimeout = 5 * time.Second
 
+// hurry is how long the name is tried before the IP address is: a DNS server that a pod
+// can't reach never answers, and the end of a container that has printed nothing waits
+// for a second.
+const hurry = 300 * time.Millisecond
+
 // A dialer finds the log service by its name, and by its IP address where that leads
 // nowhere, or to somebody else: a pod may have another DNS than the cluster's. By
 // either, it is known by its name and its CA.
@@ -29,34 +34,42 @@ type dialer struct {
 
 // dial is for http.Transport. A client has one request at a time, so nobody else dials.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	name, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if d.ip == "" || d.ip == name {
-		return d.connect(ctx, network, address)
+	if d.ip == "" || d.ip == host {
+		return d.connect(ctx, network, address, dialTimeout)
+	}
+	name, ip := way{at: address, limit: dialTimeout}, way{at: net.JoinHostPort(d.ip, port), limit: dialTimeout, byIP: true}
+	ways := []way{{at: address, limit: hurry}, ip, name}
+	if d.byIP {
+		ways = []way{ip, name}
 	}
 	var failures []error
-	for range 2 {
-		at := address
-		if d.byIP {
-			at = net.JoinHostPort(d.ip, port)
-		}
-		connection, err := d.connect(ctx, network, at)
+	for _, w := range ways {
+		connection, err := d.connect(ctx, network, w.at, w.limit)
 		if err == nil {
+			d.byIP = w.byIP
 			return connection, nil
 		}
-		if d.byIP {
+		if w.byIP {
 			err = fmt.Errorf("by its IP address: %w", err)
 		}
 		failures = append(failures, err)
-		d.byIP = !d.byIP
 	}
-	return nil, errors.Join(failures...)
+	return nil, errors.Join(failures[len(failures)-2:]...)
 }
 
-func (d *dialer) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+// A way is where to try to connect, and for how long.
+type way struct {
+	at    string
+	limit time.Duration
+	byIP  bool
+}
+
+func (d *dialer) connect(ctx context.Context, network, address string, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return (&tls.Dialer{Config: d.tls}).DialContext(ctx, network, address)
 }

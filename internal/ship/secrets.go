@@ -6,6 +6,7 @@
 package ship
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -131,7 +132,8 @@ func (s *secrets) stampNow() string {
 			if info, err := os.Stat(name); err == nil {
 				stamp = fmt.Appendf(stamp, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
 				if stat, is := info.Sys().(*syscall.Stat_t); is {
-					stamp = fmt.Appendf(stamp, "%d ", stat.Ino)
+					// A program may give a file the time that it had (touch).
+					stamp = fmt.Appendf(stamp, "%d %d %d ", stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
 				}
 			}
 		}
@@ -166,7 +168,7 @@ func filesIn(path string) (names []string) {
 		if left--; left < 0 {
 			return
 		}
-		entries, err := os.ReadDir(path)
+		entries, err := entriesOf(path)
 		if err != nil {
 			names = append(names, path)
 			return
@@ -180,6 +182,20 @@ func filesIn(path string) (names []string) {
 	}
 	add(path, maxDepth)
 	return names
+}
+
+// entriesOf are those of a directory, no more than are read.
+func entriesOf(path string) ([]os.DirEntry, error) {
+	directory, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = directory.Close() }()
+	entries, err := directory.ReadDir(maxFiles)
+	if errors.Is(err, io.EOF) { // there are none
+		err = nil
+	}
+	return entries, err
 }
 
 // readSecret is what a file has, "" if it can't be read: the command can't either.

@@ -125,3 +125,27 @@ func TestWhatIsNoFileIsNoSecretAndHoldsNobodyUp(t *testing.T) {
 	require.True(t, s.read())
 	require.Equal(t, "all of it", masked(s, "all of it"))
 }
+
+func TestAFileThatIsGivenTheTimeThatItHadIsReadAgain(t *testing.T) {
+	file, then := filepath.Join(t.TempDir(), "token"), time.Unix(0, 0)
+	s := &secrets{sources: secretSources{paths: []string{file}}}
+	for _, secret := range []string{"open sesame", "open barley"} {
+		require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
+		require.NoError(t, os.Chtimes(file, then, then))
+		s.pause = 0
+		require.True(t, s.renew(), secret)
+		time.Sleep(20 * time.Millisecond) // which is more than a tick of the kernel
+	}
+	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
+}
+
+func TestOfAHugeDirectoryNoMoreIsListedThanIsRead(t *testing.T) {
+	directory := t.TempDir()
+	for i := range maxFiles + 50 {
+		require.NoError(t, os.WriteFile(filepath.Join(directory, fmt.Sprint(i)), nil, 0o600))
+	}
+	entries, err := entriesOf(directory)
+	require.NoError(t, err)
+	require.Len(t, entries, maxFiles)
+	require.LessOrEqual(t, len(filesIn(directory)), maxFiles)
+}

@@ -32,7 +32,7 @@ type sender struct {
 	id     string       // of the stream at the service, "" as long as it isn't made
 	masker *mask.Masker // for what comes
 	renew  func() bool  // puts another one there, if there are new secrets
-	// renewed says that it has done so, and nothing was sent since.
+	// renewed says that it has done so, and sending wasn't tried since.
 	renewed bool
 	masked  *mask.Stream // nil when it is to be begun, or taken up with another masker
 	using   *mask.Masker // by masked
@@ -112,7 +112,7 @@ func (s *sender) advance(now time.Time) (time.Duration, error) {
 
 // failed has the sender try again later.
 func (s *sender) failed(err error, now time.Time) {
-	s.failing = true
+	s.failing, s.renewed = true, false // more may be read until the next try, and more be secret
 	pause := s.backoff.after(err)
 	if asked, is := errors.AsType[*again](err); s.ended && (!is || asked.after == 0) {
 		pause = min(pause, lastPause) // the container waits for it

@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -119,12 +120,17 @@ func (o *object) str(name, value string) {
 
 // quoted appends a string. What is no UTF-8 becomes the replacement character, and
 // what isn't printable is escaped as JSON has it.
+// shortest are those that have an escape of one letter.
+const shortest = "\b\f\n\r\t"
+
 func (o *object) quoted(value string) {
 	o.buf = append(o.buf, '"')
 	for _, r := range value {
 		switch {
 		case r == '"' || r == '\\':
 			o.buf = append(o.buf, '\\', byte(r))
+		case strings.ContainsRune(shortest, r): // as others do, so that a secret in it is known
+			o.buf = append(o.buf, '\\', "bfnrt"[strings.IndexRune(shortest, r)])
 		case r < ' ':
 			const hex = "0123456789abcdef"
 			o.buf = append(o.buf, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])

@@ -29,7 +29,7 @@ func TestStatusAsJSON(t *testing.T) {
 			phase: phaseFinished, finished: at, reason: reasonOOMKilled, exitCode: 137, ended: true, command: 137, signal: syscall.SIGKILL, oomKills: 2,
 		},
 		`{"phase":"Finished","reason":"Exited","exitCode":0,"commandExitCode":0}`: {phase: phaseFinished, reason: reasonExited, ended: true},
-		`{"phase":"Finished","reason":"HookFailure","exitCode":3,"message":"say \"\\\" \u000a é �"}`: {
+		`{"phase":"Finished","reason":"HookFailure","exitCode":3,"message":"say \"\\\" \n é �"}`: {
 			phase: phaseFinished, reason: reasonHookFailure, exitCode: 3, message: "say \"\\\" \n é \xff",
 		},
 	} {

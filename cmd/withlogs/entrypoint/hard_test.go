@@ -117,6 +117,17 @@ func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
 	require.Equal(t, "***********\n***********\n", string(s.stream("stdout").data))
 }
 
+func TestNoneOfSeveralSecretsThatChangeDuringAnOutageIsSentAfterIt(t *testing.T) {
+	s := serve(t)
+	s.meet(unavailable(time.Now().Add(7 * time.Second)))
+	secret := filepath.Join(t.TempDir(), "password")
+	got := s.run(s.command("-mask-files="+secret, "--", "sh", "-c", `for pause in 0.5 0.7 1.5 2.3 0; do
+		printf "open sesame $pause" > `+secret+`; cat `+secret+`; echo; sleep $pause
+	done; sleep 3`))
+	require.Zero(t, got.code)
+	require.Equal(t, strings.Repeat(strings.Repeat("*", 15)+"\n", 4)+strings.Repeat("*", 13)+"\n", string(s.stream("stdout").data))
+}
+
 // The kubelet puts another token there by a link that it exchanges. Of the former, the
 // service wants to know nothing more.
 func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {

@@ -105,24 +105,24 @@ type Limits interface {
 	Room(namespace string) error
 	// RoomForStream returns an error if it can't have another stream.
 	RoomForStream(namespace string) error
-	// Took counts what was stored of it.
-	Took(namespace string, bytes, streams int64)
+	// Took counts what was stored of it, to a stream that there was if id isn't "".
+	Took(namespace, id string, bytes, streams int64)
 }
 
 // unlimited has room for all.
 type unlimited struct{}
 
-func (unlimited) Room(string) error          { return nil }
-func (unlimited) RoomForStream(string) error { return nil }
-func (unlimited) Took(string, int64, int64)  {}
+func (unlimited) Room(string) error                 { return nil }
+func (unlimited) RoomForStream(string) error        { return nil }
+func (unlimited) Took(string, string, int64, int64) {}
 
 // Limit has the server keep to limits. It is called before the first request.
 func (s *Server) Limit(limits Limits) { s.limits = limits }
 
-// counting is where a namespace's bytes are stored.
-func (s *Server) counting(namespace string) *streams.Store {
+// counting is where a namespace's bytes are stored, of one stream unless it is new.
+func (s *Server) counting(namespace, id string) *streams.Store {
 	return s.streams.Counting(func(bytes, made int64) {
-		s.limits.Took(namespace, bytes, made)
+		s.limits.Took(namespace, id, bytes, made)
 		s.metrics.stored.Add(float64(bytes))
 	})
 }

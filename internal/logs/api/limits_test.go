@@ -28,7 +28,7 @@ func (s *strict) RoomForStream(string) error {
 	return nil
 }
 
-func (s *strict) Took(_ string, bytes, streams int64) {
+func (s *strict) Took(_, _ string, bytes, streams int64) {
 	s.bytes -= bytes
 	s.streams -= streams
 }

@@ -59,7 +59,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			return cmp.Or(err, full(noRoom, becauseStreams))
 		}
 	}
-	id, err := s.counting(pod.Namespace).Create(r.Context(), source)
+	id, err := s.counting(pod.Namespace, "").Create(r.Context(), source)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	if len(sent.data) > 0 {
-		if _, err := s.counting(pod.Namespace).Append(r.Context(), id, sent.data); err != nil {
+		if _, err := s.counting(pod.Namespace, id).Append(r.Context(), id, sent.data); err != nil {
 			return err
 		}
 		s.metrics.accepted.Add(float64(len(sent.data)))
@@ -121,7 +121,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(sent.data)) != at.Len() {
 		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(sent.data), at.Len()))
 	}
-	if err := s.counting(pod.Namespace).Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
+	if err := s.counting(pod.Namespace, id).Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
 	s.metrics.accepted.Add(float64(len(sent.data)))
@@ -230,7 +230,7 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
 	}
 	if at.Len() > 0 {
-		if err := s.counting(pod.Namespace).Drop(r.Context(), id, at.Range); err != nil {
+		if err := s.counting(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}
 		s.metrics.dropped.Add(float64(at.Len()))

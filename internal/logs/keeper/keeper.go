@@ -85,7 +85,7 @@ func (k *Keeper) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.usage.look()
+	k.forget(k.usage.look())
 	found, seen := map[string]amount{}, map[string]known{}
 	var first error
 	failed := 0
@@ -97,6 +97,7 @@ func (k *Keeper) Look(ctx context.Context) error {
 				first = err
 			}
 			stream = k.known[id] // which counts as it did
+			stream.due = now
 		}
 		if stream.namespace != "" {
 			found[stream.namespace] = found[stream.namespace].plus(amount{stream.bytes, 1})
@@ -117,6 +118,16 @@ func (k *Keeper) Look(ctx context.Context) error {
 		first = fmt.Errorf("%d streams, of which the first: %w", failed, first)
 	}
 	return errors.Join(err, first)
+}
+
+// forget has those be looked at again to which something came.
+func (k *Keeper) forget(written map[string]bool, all bool) {
+	for id, stream := range k.known {
+		if all || written[id] {
+			stream.due = time.Time{}
+			k.known[id] = stream
+		}
+	}
 }
 
 // stream looks at one, unless it is known well enough.
@@ -161,5 +172,5 @@ func (k *Keeper) orphan(ctx context.Context, id string, now time.Time) error {
 	if err != nil || !found.Expired {
 		return err
 	}
-	return k.streams.RemoveObjects(ctx, id, now)
+	return k.streams.RemoveObjects(ctx, id, now.Add(-orphaned))
 }

@@ -46,7 +46,7 @@ func open(t *testing.T) *house {
 // stream has some bytes, each written on its own.
 func (h *house) stream(namespace, pod string, bytes int) (id string) {
 	h.t.Helper()
-	store := h.store.Counting(func(bytes, made int64) { h.Took(namespace, bytes, made) })
+	store := h.store.Counting(func(bytes, made int64) { h.Took(namespace, "", bytes, made) })
 	id, err := store.Create(h.t.Context(), streams.Source{Namespace: namespace, Pod: pod, PodUID: pod, Name: "stdout", Labels: map[string]string{"tekton.dev/taskRun": "run"}})
 	require.NoError(h.t, err)
 	for i := range int64(bytes) {
@@ -107,6 +107,23 @@ func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
 	left, err := os.ReadDir(h.directory)
 	require.NoError(t, err)
 	require.Len(t, left, 2, "the key, and where files are written: %v", left)
+}
+
+func TestAStreamThatWakesUpIsLookedAtAgain(t *testing.T) {
+	h := open(t)
+	id := h.stream("tenant", "pod", 1)
+	h.age(4 * 24 * time.Hour)
+	require.NoError(t, h.Look(t.Context()), "nothing has come to it for long")
+	store := h.store.Counting(func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
+	for i := range int64(50) {
+		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
+	}
+	h.age(11 * time.Minute)
+	for range 2 {
+		require.NoError(t, h.Look(t.Context()))
+		require.Greater(t, h.usage.of("tenant").bytes, int64(50*streams.ObjectOverhead), "it counts")
+	}
+	require.Len(t, h.files("streams/"+id+"/joined"), 1)
 }
 
 func TestEachNamespaceIsKeptAsLongAsItSays(t *testing.T) {

@@ -27,10 +27,13 @@ type usage struct {
 	found  map[string]amount // by namespace
 	since  map[string]amount
 	during map[string]amount // of since, what came while a look is under way
+	// written are the streams to which something came since that look began: what is
+	// known of them isn't so any more.
+	written map[string]bool
 }
 
 func newUsage() *usage {
-	return &usage{found: map[string]amount{}, since: map[string]amount{}, during: map[string]amount{}}
+	return &usage{found: map[string]amount{}, since: map[string]amount{}, during: map[string]amount{}, written: map[string]bool{}}
 }
 
 func (u *usage) of(namespace string) amount {
@@ -39,18 +42,24 @@ func (u *usage) of(namespace string) amount {
 	return u.found[namespace].plus(u.since[namespace])
 }
 
-func (u *usage) took(namespace string, a amount) {
+func (u *usage) took(namespace, id string, a amount) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.since[namespace] = u.since[namespace].plus(a)
 	u.during[namespace] = u.during[namespace].plus(a)
+	if id != "" && len(u.written) <= maxRemembered {
+		u.written[id] = true
+	}
 }
 
-// look begins a look.
-func (u *usage) look() {
+// look begins a look, and returns the streams to which something came since the last:
+// all of them if there are more than are remembered.
+func (u *usage) look() (written map[string]bool, all bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.during = map[string]amount{}
+	written, u.written = u.written, map[string]bool{}
+	return written, len(written) > maxRemembered
 }
 
 // looked ends it.
@@ -76,7 +85,7 @@ func (k *Keeper) RoomForStream(namespace string) error {
 	return nil
 }
 
-// Took counts what a namespace has stored.
-func (k *Keeper) Took(namespace string, bytes, streams int64) {
-	k.usage.took(namespace, amount{bytes, streams})
+// Took counts what a namespace has stored, to a stream that there was if id isn't "".
+func (k *Keeper) Took(namespace, id string, bytes, streams int64) {
+	k.usage.took(namespace, id, amount{bytes, streams})
 }

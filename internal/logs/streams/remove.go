@@ -73,25 +73,26 @@ func (s *Store) Bury(ctx context.Context, id string, source Source) error {
 
 // Remove deletes what is left of streams that were buried, and says how many.
 func (s *Store) Remove(ctx context.Context, now time.Time) (removed int, err error) {
-	var old []string
+	var old []storage.Object
 	if err := s.bucket.Each(ctx, graves, func(o storage.Object) bool {
 		if isID(o.Name) && now.Sub(o.Written) >= buriedFor {
-			old = append(old, o.Name)
+			old = append(old, o)
 		}
 		return len(old) < maxLooked
 	}); err != nil {
 		return 0, fmt.Errorf("listing streams to delete: %w", err)
 	}
-	for _, id := range old {
-		if err := s.remove(ctx, id, now); err != nil {
-			return removed, fmt.Errorf("deleting stream %q: %w", id, err)
+	for _, o := range old {
+		// What came when it was looked at, before it was buried, is new as well.
+		if err := s.remove(ctx, o.Name, o.Written.Add(-lookLimit)); err != nil {
+			return removed, fmt.Errorf("deleting stream %q: %w", o.Name, err)
 		}
 		removed++
 	}
 	return removed, nil
 }
 
-func (s *Store) remove(ctx context.Context, id string, now time.Time) error {
+func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	meta, err := s.bucket.Read(ctx, graves+id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil // another replica was faster
@@ -103,7 +104,7 @@ func (s *Store) remove(ctx context.Context, id string, now time.Time) error {
 	if err := json.Unmarshal(meta, &source); err != nil {
 		return fmt.Errorf("reading %s: %w", graves+id, err)
 	}
-	if err := s.RemoveObjects(ctx, id, now); err != nil {
+	if err := s.RemoveObjects(ctx, id, buried); err != nil {
 		return err
 	}
 	entries, err := indexOf(source)
@@ -134,14 +135,14 @@ func (s *Store) remove(ctx context.Context, id string, now time.Time) error {
 	return s.bucket.Delete(ctx, graves+id)
 }
 
-// RemoveObjects deletes what a stream had, but for what came lately: then somebody
-// makes it again.
-func (s *Store) RemoveObjects(ctx context.Context, id string, now time.Time) error {
-	if err := s.removeOld(ctx, directory(id), "end", now); err != nil {
+// RemoveObjects deletes what a stream had before a time. What came then or later stays,
+// however late this is done: somebody was told that it is stored.
+func (s *Store) RemoveObjects(ctx context.Context, id string, before time.Time) error {
+	if err := s.removeOld(ctx, directory(id), "end", before); err != nil {
 		return err
 	}
 	for _, kind := range []string{"data", "joined", "drop", "claim"} {
-		if err := s.removeOld(ctx, directory(id)+kind+"/", "", now); err != nil {
+		if err := s.removeOld(ctx, directory(id)+kind+"/", "", before); err != nil {
 			return err
 		}
 	}
@@ -149,13 +150,13 @@ func (s *Store) RemoveObjects(ctx context.Context, id string, now time.Time) err
 }
 
 // removeOld deletes the objects of a directory, or the one that has a name.
-func (s *Store) removeOld(ctx context.Context, directory, only string, now time.Time) (err error) {
+func (s *Store) removeOld(ctx context.Context, directory, only string, before time.Time) (err error) {
 	objects, err := s.bucket.List(ctx, directory)
 	if err != nil {
 		return err
 	}
 	for _, o := range objects {
-		if only != "" && o.Name != only || now.Sub(o.Written) < buriedFor {
+		if only != "" && o.Name != only || !o.Written.Before(before) {
 			continue
 		}
 		if err := s.bucket.Delete(ctx, directory+o.Name); err != nil {

@@ -101,6 +101,43 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 	}
 }
 
+func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *testing.T) {
+	for name, test := range map[string]struct{ early, again bool }{
+		"its pod has made it again": {again: true}, "a replica didn't know yet": {}, "it came between the look and the burial": {early: true},
+	} {
+		m, s, _ := openMemory(t)
+		source := labeled("old", "tekton.dev/taskRun=build")
+		id, err := s.Create(t.Context(), source)
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), id, 0, []byte("old")))
+		m.now = m.now.Add(time.Hour)
+		write := func() { require.NoError(t, s.Write(t.Context(), id, 3, []byte("new"))) }
+		if test.early {
+			write()
+		}
+		m.now = m.now.Add(time.Second)
+		require.NoError(t, s.Bury(t.Context(), id, source))
+		m.now = m.now.Add(time.Second)
+		if test.again {
+			_, err = s.Create(t.Context(), source)
+			require.NoError(t, err)
+		}
+		if !test.early {
+			write()
+		}
+		m.now = m.now.Add(2 * buriedFor)
+		_, err = s.Remove(t.Context(), m.now)
+		require.NoError(t, err)
+		text, _ := textOf(t, m, s, id, 3)
+		require.Equal(t, "new", text, name)
+		state, err := s.State(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, Ranges{{3, 6}}, state.Stored, name)
+		_, err = s.Source(t.Context(), id)
+		require.NoError(t, err, name)
+	}
+}
+
 func TestTheTimeIsThatOfTheStorage(t *testing.T) {
 	m, s, _ := openMemory(t)
 	require.NoError(t, m.Create(t.Context(), "clock/left", nil))
