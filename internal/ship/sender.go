@@ -208,7 +208,7 @@ func (s *sender) sendReady() error {
 		err := s.client.patch(s.id, at, part, s.ring.Marks(s.stream, at, at+int64(len(part))))
 		if errors.Is(err, errRefused) {
 			// It won't be taken another time either.
-			err = s.client.drop(s.id, at, int64(len(part)))
+			err = s.drop(at, int64(len(part)))
 			lost += int64(len(part))
 		}
 		if err != nil {
@@ -217,7 +217,7 @@ func (s *sender) sendReady() error {
 		at, rest = at+int64(len(part)), rest[len(part):]
 	}
 	if s.dropped > 0 {
-		if err := s.client.drop(s.id, at, s.dropped); err != nil {
+		if err := s.drop(at, s.dropped); err != nil {
 			return err
 		}
 		at, lost = at+s.dropped, lost+s.dropped
@@ -229,6 +229,15 @@ func (s *sender) sendReady() error {
 	}
 	s.out, s.dropped, s.from, s.lost = s.out[:0], 0, at, lost
 	s.note(at)
+	return nil
+}
+
+// drop marks bytes that aren't sent. Where the service takes no marker either, they
+// read as missing.
+func (s *sender) drop(at, length int64) error {
+	if err := s.client.drop(s.id, at, length); !errors.Is(err, errRefused) {
+		return err
+	}
 	return nil
 }
 

@@ -106,6 +106,23 @@ func TestWhatIsRefusedOfOneStreamKeepsTheOtherFromNothing(t *testing.T) {
 	require.True(t, s.id("stdout") != "" || s.id("stderr") != "")
 }
 
+func TestWhereNotEvenMarkersAreTakenWhatWasPrintedReadsAsMissing(t *testing.T) {
+	s := serve(t)
+	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.ContentLength == 0 || r.URL.Path == "/logs" {
+			return false
+		}
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		return true
+	})
+	got := s.run(s.command("--", "sh", "-c", "echo first; sleep 1; echo second; exit 3"))
+	require.Equal(t, 3, got.code)
+	require.Less(t, got.took, 8*time.Second, "it isn't tried again and again")
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Equal(t, int64(len("first\nsecond\n")), have.missing)
+}
+
 func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
 	s := serve(t)
 	s.meet(unavailable(time.Now().Add(4 * time.Second)))

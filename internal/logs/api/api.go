@@ -103,6 +103,8 @@ type Server struct {
 type Limits interface {
 	// Room returns an error if a namespace can't store another byte.
 	Room(namespace string) error
+	// RoomForMarker returns an error if it can't even store that bytes were dropped.
+	RoomForMarker(namespace string) error
 	// RoomForStream returns an error if it can't have another stream.
 	RoomForStream(namespace string) error
 	// Took counts what was stored of it, to a stream that there was if id isn't "".
@@ -113,6 +115,7 @@ type Limits interface {
 type unlimited struct{}
 
 func (unlimited) Room(string) error                 { return nil }
+func (unlimited) RoomForMarker(string) error        { return nil }
 func (unlimited) RoomForStream(string) error        { return nil }
 func (unlimited) Took(string, string, int64, int64) {}
 

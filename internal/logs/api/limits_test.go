@@ -21,6 +21,13 @@ func (s *strict) Room(string) error {
 	return nil
 }
 
+func (s *strict) RoomForMarker(string) error {
+	if s.bytes <= -1_000_000 {
+		return errors.New("not even for markers")
+	}
+	return nil
+}
+
 func (s *strict) RoomForStream(string) error {
 	if s.streams <= 0 {
 		return errors.New("there are too many streams")
@@ -52,4 +59,7 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	s.accepted("POST", path+"/markers", `{"range":"bytes 5-9/*","markers":["dropped"]}`)
 	s.accepted("PATCH", path+"/data", "", "Content-Range", "bytes */10")
 	require.Contains(t, s.text(path), "5 bytes were dropped")
+	limits.bytes = -1_000_000
+	got := s.do("POST", path+"/markers", "token-of-a", `{"range":"bytes 0-4/*","markers":["dropped"]}`)
+	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
 }

@@ -230,6 +230,9 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
 	}
 	if at.Len() > 0 {
+		if noRoom := s.limits.RoomForMarker(pod.Namespace); noRoom != nil {
+			return full(noRoom, becauseQuota)
+		}
 		if err := s.counting(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}

@@ -148,6 +148,7 @@ func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
 	require.NoError(t, h.Room("tenant"))
 	h.stream("tenant", "a", 20)
 	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
+	require.NoError(t, h.RoomForMarker("tenant"))
 	require.NoError(t, h.RoomForStream("tenant"))
 	require.NoError(t, h.Room("another"))
 	before := h.usage.of("tenant")
@@ -155,8 +156,9 @@ func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
 	require.InDelta(t, before.bytes, h.usage.of("tenant").bytes, 3000, "entries of the index aren't counted again")
 	require.Equal(t, int64(1), h.usage.of("tenant").streams)
 	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
-	h.stream("tenant", "b", 0)
+	h.stream("tenant", "b", 20)
 	require.ErrorIs(t, h.RoomForStream("tenant"), ErrStreams)
+	require.ErrorIs(t, h.RoomForMarker("tenant"), ErrQuota, "twice the quota")
 }
 
 func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {

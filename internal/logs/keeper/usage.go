@@ -70,8 +70,14 @@ func (u *usage) looked(found map[string]amount) {
 }
 
 // Room returns an error if a namespace can't store another byte.
-func (k *Keeper) Room(namespace string) error {
-	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes >= quota {
+func (k *Keeper) Room(namespace string) error { return k.room(namespace, 1) }
+
+// RoomForMarker returns one if it can't even store that bytes were dropped. Pods mark
+// what the quota has refused, so they may do that up to twice the quota.
+func (k *Keeper) RoomForMarker(namespace string) error { return k.room(namespace, 2) }
+
+func (k *Keeper) room(namespace string, times int64) error {
+	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes/times >= quota {
 		return ErrQuota
 	}
 	return nil
