@@ -163,15 +163,13 @@ func (p *pipe) pass(w *ring.Writer) {
 			return
 		}
 		data := w.Last(p.stream, p.teed, atOnce)
-		n, err := unix.Write(p.tee, data)
+		n, err := supervisor.Write(p.tee, data)
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN:
 			return
 		case err == unix.EPIPE:
-			supervisor.Disown(err)
 			p.tee = -1
 		case err != nil: // such as a disk that is full, for now
-			supervisor.Disown(err)
 			p.teed, p.untold = p.teed+int64(len(data)), p.untold+int64(len(data))
 		default:
 			p.teed += int64(n)

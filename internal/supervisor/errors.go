@@ -7,7 +7,6 @@ package supervisor
 
 import (
 	"errors"
-	"syscall"
 )
 
 // Exit codes for a command that never ran, or took too long, as of env(1),
@@ -62,7 +61,6 @@ var write = writeToStderr
 func writeToStderr(line []byte) {
 	fromBehind(func() { // it may be a terminal (stty tostop)
 		// There is nobody left to tell when stderr can't be written.
-		_, err := syscall.Write(2, line)
-		disown(err)
+		_, _ = Write(2, line)
 	})
 }

@@ -108,11 +108,10 @@ func writeFile(path string, data []byte) error {
 
 func writeAll(fd int, data []byte) error {
 	for len(data) > 0 {
-		n, err := unix.Write(fd, data)
+		n, err := Write(fd, data)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			disown(err)
 			return err
 		default:
 			data = data[n:]

@@ -175,9 +175,14 @@ func (s *supervision) deliver() {
 	}
 }
 
-// Disown takes back the signal by which the kernel tells, beside the error, that a
-// write of ours failed: it isn't meant for the command.
-func Disown(err error) { disown(err) }
+// Write is write(2). Where it fails, the command gets no signal because of that.
+func Write(fd int, data []byte) (n int, err error) {
+	err = quietly(func() (err error) {
+		n, err = unix.Write(fd, data)
+		return err
+	})
+	return n, err
+}
 
 // QuoteJSON returns a JSON string.
 func QuoteJSON(value string) string {

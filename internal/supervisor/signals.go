@@ -7,10 +7,12 @@ package supervisor
 
 import (
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,24 +95,29 @@ func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig])
 // takePending is pending, and forgets it.
 func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&received[sig], 0) > 0 }
 
-// disown takes back the signal by which the kernel tells this thread, beside the
-// error, that a write of ours failed: it isn't meant for the command.
-func disown(err error) {
-	var sig syscall.Signal
-	switch err {
-	case syscall.EPIPE:
-		sig = syscall.SIGPIPE
-	case syscall.EFBIG:
-		sig = syscall.SIGXFSZ
-	default:
-		return
+// quietly does a write of ours. The signal by which the kernel tells this thread,
+// beside the error, that it has failed isn't meant for the command: it is held back,
+// and taken.
+func quietly(write func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var set, before unix.Sigset_t
+	set.Val[0] = 1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGXFSZ-1)
+	held := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before) == nil
+	err := write()
+	if !held {
+		return err
 	}
-	for n := atomic.LoadUint32(&received[sig]); n > 0; n = atomic.LoadUint32(&received[sig]) {
-		if atomic.CompareAndSwapUint32(&received[sig], n, n-1) {
-			return
-		}
+	if err == syscall.EPIPE || err == syscall.EFBIG {
+		var now unix.Timespec
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0, uintptr(unsafe.Pointer(&now)), sigsetSize, 0, 0)
 	}
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
+	return err
 }
+
+// sigsetSize is that of the kernel's sigset_t, in bytes.
+const sigsetSize = 8
 
 // forwarded reports whether sig is passed on to the child. All are, except those
 // that no process can handle, those by which a C library talks to its own threads

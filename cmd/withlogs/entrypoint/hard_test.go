@@ -123,6 +123,16 @@ func TestWhereNotEvenMarkersAreTakenWhatWasPrintedReadsAsMissing(t *testing.T) {
 	require.Equal(t, int64(len("first\nsecond\n")), have.missing)
 }
 
+// The kernel tells a process by a signal as well that its write has failed.
+func TestATeeThatFailsIsNoSignalForTheCommand(t *testing.T) {
+	s := serve(t)
+	cmd := s.command("-logs=tee", "--", "sh", "-c", "ulimit -f unlimited; head -c 5000000 /dev/zero; sleep 0.2; echo still there; exit 3")
+	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 8192; exec "$@" >` + filepath.Join(t.TempDir(), "full"), "sh"}, cmd.Args...)
+	cmd.Path = "/bin/sh"
+	require.Equal(t, 3, s.run(cmd).code)
+	require.True(t, bytes.HasSuffix(s.stream("stdout").data, []byte("still there\n")))
+}
+
 func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
 	s := serve(t)
 	s.meet(unavailable(time.Now().Add(4 * time.Second)))
