@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
 const (
@@ -110,8 +112,11 @@ func (b *bounds) looked(id string, have, ranges int, now time.Time) *bound {
 // pieceCount is how many small objects a stream has, and how many would be left of
 // them if all were joined.
 func (s *Store) pieceCount(ctx context.Context, id string) (have, ranges int, err error) {
+	h := &hold{room: s.looks.room, who: s.owner}
+	defer h.release()
 	for _, kind := range []string{"data", "drop"} {
-		pieces, err := s.pieces(ctx, id, kind)
+		h.release() // what was counted is garbage
+		pieces, err := s.pieces(ctx, id, kind, h)
 		if err != nil {
 			return 0, 0, fmt.Errorf("counting the objects of stream %q: %w", id, err)
 		}
@@ -122,6 +127,9 @@ func (s *Store) pieceCount(ctx context.Context, id string) (have, ranges int, er
 		}
 		ranges += len(union(pieces))
 	}
-	claims, err := s.bucket.List(ctx, directory(id)+"claim")
-	return have + len(claims), ranges, err
+	err = s.bucket.Each(ctx, directory(id)+"claim", func(storage.Object) bool {
+		have++
+		return true
+	})
+	return have, ranges, err
 }
