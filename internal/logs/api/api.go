@@ -250,6 +250,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter, because: becausePieces}
 	case errors.Is(err, streams.ErrScattered):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), because: becausePieces}
+	case errors.Is(err, streams.ErrTooLong):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrTooLong.Error(), because: becausePieces}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

@@ -121,12 +121,12 @@ func (s *Store) pieces(ctx context.Context, id, kind string, h *hold) (list []pi
 	var busy error
 	err = s.eachPiece(ctx, id, kind, func(p piece) bool {
 		if len(list)%lookStep == 0 {
-			busy = h.take(lookStep * perLooked)
+			busy = h.grow(ctx, lookStep*perLooked)
 		}
 		list = append(list, p)
 		return busy == nil
 	})
-	return list, cmp.Or(err, busy)
+	return list, cmp.Or(busy, err)
 }
 
 // eachPiece passes them on, until each returns false.

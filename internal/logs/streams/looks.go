@@ -18,14 +18,15 @@ const sharedFor = 500 * time.Millisecond
 // looks are shared by those who read the same stream: one is made of each stream at
 // a time, however many wait for it.
 type looks struct {
-	room *room.Room
+	room  *room.Room
+	turns chan struct{} // of those that are large
 
 	mu sync.Mutex
 	of map[string]*shared // the last of each stream
 }
 
 func newLooks() *looks {
-	return &looks{room: room.New(memoryAtOnce, memoryShare), of: map[string]*shared{}}
+	return &looks{room: room.New(memoryAtOnce, memoryShare), turns: make(chan struct{}, largeAtOnce), of: map[string]*shared{}}
 }
 
 // A shared layout belongs to those who hold it. Nobody changes it.

@@ -4,6 +4,7 @@
 package streams
 
 import (
+	"context"
 	"errors"
 
 	"github.com/entrypointer/entrypointer/internal/logs/room"
@@ -31,11 +32,20 @@ const (
 // comes later can go on where this one stopped.
 var ErrBusy = errors.New("too much is being read at the moment")
 
+// A look of more bytes is large: some at a time go on, and the others wait, so that
+// those that go on have room to end.
+const (
+	largeLook   = 2000 * perLooked
+	largeAtOnce = 2
+)
+
 // A hold is memory that is taken. A nil one takes all that it likes.
 type hold struct {
 	room  *room.Room
 	who   string
 	bytes int64
+	turns chan struct{} // of large looks
+	turn  bool          // whether it has one of them
 }
 
 func (h *hold) take(bytes int64) error {
@@ -49,9 +59,29 @@ func (h *hold) take(bytes int64) error {
 	return nil
 }
 
-// keep gives back what is more than so many bytes.
+// grow takes more for a look, which may have to wait.
+func (h *hold) grow(ctx context.Context, bytes int64) error {
+	if h != nil && !h.turn && h.bytes+bytes > largeLook {
+		select {
+		case h.turns <- struct{}{}:
+			h.turn = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return h.take(bytes)
+}
+
+// keep gives back what is more than so many bytes, when a look has ended.
 func (h *hold) keep(bytes int64) {
-	if h == nil || h.bytes <= bytes {
+	if h == nil {
+		return
+	}
+	if h.turn {
+		h.turn = false
+		<-h.turns
+	}
+	if h.bytes <= bytes {
 		return
 	}
 	h.room.GiveBack(h.who, h.bytes-bytes)
@@ -60,19 +90,21 @@ func (h *hold) keep(bytes int64) {
 
 func (h *hold) release() { h.keep(0) }
 
+func (l *looks) hold(who string) *hold { return &hold{room: l.room, who: who, turns: l.turns} }
+
 // another is empty, and of the same client.
 func (h *hold) another() *hold {
 	if h == nil {
 		return nil
 	}
-	return &hold{room: h.room, who: h.who}
+	return &hold{room: h.room, who: h.who, turns: h.turns}
 }
 
 // Holding returns the same store, whose answers take memory of what a namespace has,
 // until they are released. They are ErrBusy if there is too little.
 func (s *Store) Holding(namespace string) (holding *Store, release func()) {
 	copied := *s
-	copied.hold = &hold{room: s.looks.room, who: namespace}
+	copied.hold = s.looks.hold(namespace)
 	return &copied, copied.hold.release
 }
 
