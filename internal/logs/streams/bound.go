@@ -69,7 +69,6 @@ type census struct {
 	dataRanges, ranges int
 }
 
-
 // admit says whether a stream takes an object more.
 func (s *Store) admit(ctx context.Context, id string, r Range, what int) error {
 	if r.Len() >= small && what == forBytes {

@@ -63,7 +63,7 @@ type Store struct {
 	key    []byte
 	bounds *bounds
 	looks  *looks
-	hold   *hold // what answers take, if that is bounded
+	hold   *hold  // what answers take, if that is bounded
 	owner  string // the namespace whose requests these are
 	took   func(bytes, streams int64)
 }
