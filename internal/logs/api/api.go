@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logs/room"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -60,7 +61,8 @@ const (
 	bytesOfPod  = bytesAtOnce / 8
 	// leastBytes is what a short one counts: there is a compressor for each.
 	leastBytes = 64 << 10
-	// readersAtOnce bounds those who read and follow. Each has some 256 KiB.
+	// readersAtOnce bounds those who read and follow. What they hold is bounded beside
+	// that (internal/logs/streams/memory.go).
 	readersAtOnce = 256
 	// maxDocument is the longest JSON document, in bytes.
 	maxDocument = 16 << 10
@@ -88,7 +90,7 @@ type Server struct {
 	streams *streams.Store
 	who     Authenticator
 	logger  *slog.Logger
-	room    *room
+	room    *room.Room
 	readers chan struct{}
 	sources *sources
 	timing  timing
@@ -124,7 +126,7 @@ func (s *Server) Limit(limits Limits) { s.limits = limits }
 
 // counting is where a namespace's bytes are stored, of one stream unless it is new.
 func (s *Server) counting(namespace, id string) *streams.Store {
-	return s.streams.Counting(func(bytes, made int64) {
+	return s.streams.Counting(namespace, func(bytes, made int64) {
 		s.limits.Took(namespace, id, bytes, made)
 		s.metrics.stored.Add(float64(bytes))
 	})
@@ -134,7 +136,7 @@ func (s *Server) counting(namespace, id string) *streams.Store {
 func New(store *streams.Store, who Authenticator, logger *slog.Logger) *Server {
 	return &Server{
 		streams: store, who: who, logger: logger, sources: newSources(store), timing: usual, limits: unlimited{}, metrics: newMetrics(),
-		room: newRoom(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
+		room: room.New(bytesAtOnce, bytesOfPod), readers: make(chan struct{}, readersAtOnce),
 		cut: make(chan struct{}),
 	}
 }
@@ -234,6 +236,9 @@ func (s *Server) limitTime(w http.ResponseWriter, r *http.Request) error {
 }
 
 func problemOf(err error) *problem {
+	if errors.Is(err, streams.ErrBusy) {
+		err = busy()
+	}
 	if p, is := errors.AsType[*problem](err); is {
 		return p
 	}
@@ -248,6 +253,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), again: true, after: joinedAfter, because: becausePieces}
 	case errors.Is(err, streams.ErrScattered):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), because: becausePieces}
+	case errors.Is(err, streams.ErrTooLong):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrTooLong.Error(), because: becausePieces}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

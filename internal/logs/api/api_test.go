@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/entrypointer/entrypointer/internal/logs/room"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
@@ -307,13 +308,13 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 func TestWhoeverComesTooSoonIsAskedToComeAgain(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].room.share = bytesAtOnce
-	require.True(t, s.servers[0].room.take("others", bytesAtOnce))
+	s.servers[0].room = room.New(bytesAtOnce, bytesAtOnce)
+	require.True(t, s.servers[0].room.Take("others", bytesAtOnce))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
-	s.servers[0].room.giveBack("others", bytesAtOnce)
+	s.servers[0].room.GiveBack("others", bytesAtOnce)
 	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
 	s.requireAllGivenBack()
 }
@@ -343,7 +344,7 @@ func TestAPodThatSendsSlowlyKeepsNoOtherOut(t *testing.T) {
 			return response.Body.Close()
 		})
 	}
-	require.Eventually(t, func() bool { return s.servers[0].room.isFull("uid-a") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isFull(s.servers[0].room, "uid-a") }, 10*time.Second, time.Millisecond)
 	got := s.do(http.MethodPatch, "/logs/"+answer.ID+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusAccepted, got.status)
 	require.NoError(t, slow.Wait(), "none waits for good")
@@ -585,17 +586,16 @@ func FuzzContentRange(f *testing.F) {
 // requireAllGivenBack waits until no request has room.
 func (s *service) requireAllGivenBack() {
 	s.t.Helper()
-	r := s.servers[0].room
 	require.Eventually(s.t, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.taken == 0 && len(r.of) == 0
+		return s.servers[0].room.Taken() == 0 && s.servers[0].streams.Held() == 0
 	}, 10*time.Second, time.Millisecond)
 }
 
 // isFull says whether a pod has all of its share.
-func (r *room) isFull(pod string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.of[pod] == r.share
+func isFull(r *room.Room, pod string) bool {
+	if !r.Take(pod, 1) {
+		return true
+	}
+	r.GiveBack(pod, 1)
+	return false
 }

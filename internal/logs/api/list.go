@@ -61,12 +61,14 @@ func (s reading) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
+	store, release := s.streams.Holding(q.namespace)
+	defer release()
 	var all []streams.Listed
 	var more bool
 	if q.key == "" {
-		all, more, err = s.streams.List(r.Context(), q.namespace, q.pod)
+		all, more, err = store.List(r.Context(), q.namespace, q.pod)
 	} else {
-		all, more, err = s.streams.ListLabel(r.Context(), q.namespace, q.key, q.value)
+		all, more, err = store.ListLabel(r.Context(), q.namespace, q.key, q.value)
 	}
 	if err != nil {
 		return err

@@ -48,7 +48,9 @@ func (s *Server) Measure(registry prometheus.Registerer) {
 	m := s.metrics
 	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.following,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, those that wait for more included."},
-			func() float64 { return float64(len(s.readers)) }))
+			func() float64 { return float64(len(s.readers)) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that answers to readers hold."},
+			func() float64 { return float64(s.streams.Held()) }))
 }
 
 // Why a request isn't done, whose client has done nothing wrong.

@@ -32,7 +32,9 @@ func (s reading) state(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	state, err := s.streams.State(r.Context(), id)
+	store, release := s.streams.Holding(source.Namespace)
+	defer release()
+	state, err := store.State(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -69,7 +71,7 @@ func written(ranges streams.Ranges) []string {
 // read answers GET /logs/{id}/data: what there is, and with ?follow=true what
 // comes, until the stream is complete.
 func (s reading) read(w http.ResponseWriter, r *http.Request) error {
-	id, _, err := s.readable(r)
+	id, source, err := s.readable(r)
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,11 @@ func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 		defer s.metrics.following.Dec()
 	}
 	c := &copying{Server: s.Server, out: out, connection: http.NewResponseController(w)}
-	return c.run(r.Context(), s.streams.Reader(id, from), follow)
+	store, release := s.streams.Holding(source.Namespace)
+	defer release()
+	reader := store.Reader(id, from)
+	defer reader.Close()
+	return c.run(r.Context(), reader, follow)
 }
 
 func follows(r *http.Request) (bool, error) {
@@ -147,6 +153,7 @@ type copying struct {
 	connection *http.ResponseController
 	begun      bool
 	last       time.Time // when the client got something
+	busy       time.Time // since when there is no memory for more
 }
 
 // errCut ends an answer in a way that a client notices.
@@ -180,12 +187,23 @@ func (c *copying) send(ctx context.Context, part streams.Part, said error, follo
 		c.out.begin()
 		c.begun, c.last = true, time.Now()
 	}
+	if !errors.Is(said, streams.ErrBusy) {
+		c.busy = time.Time{}
+	}
 	switch {
 	case said == nil:
 		c.last = time.Now()
 		return false, taken(c.out.part(part))
 	case errors.Is(said, io.EOF):
 		return true, taken(c.out.end())
+	case errors.Is(said, streams.ErrBusy):
+		if c.busy.IsZero() {
+			c.busy = time.Now()
+		}
+		if time.Since(c.busy) > c.timing.reader {
+			return false, errCut
+		}
+		return false, c.wait(ctx)
 	case !errors.Is(said, streams.ErrNotYet):
 		return false, said
 	case !follow:
@@ -263,15 +281,35 @@ func (e *eventStream) begin() {
 }
 
 func (e *eventStream) part(p streams.Part) error {
+	if p.Data != nil {
+		return e.data(p)
+	}
 	kind := "missing"
-	data := map[string]any{"from": p.From, "to": p.To}
-	switch {
-	case p.Data != nil:
-		kind, data["data"], data["times"] = "data", base64.StdEncoding.EncodeToString(p.Data), pairs(p.Times)
-	case p.Dropped:
+	if p.Dropped {
 		kind = dropped
 	}
-	return e.event(kind, p.To, data)
+	_, err := fmt.Fprintf(e.w, "event: %s\nid: %d\ndata: {\"from\":%d,\"to\":%d}\n\n", kind, p.To, p.From, p.To)
+	return err
+}
+
+// data writes bytes as they are encoded: a client that takes them slowly holds no copy.
+func (e *eventStream) data(p streams.Part) error {
+	marks, err := json.Marshal(pairs(p.Times))
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(e.w, "event: data\nid: %d\ndata: {\"data\":\"", p.To); err != nil {
+		return err
+	}
+	encoder := base64.NewEncoder(base64.StdEncoding, e.w)
+	if _, err := encoder.Write(p.Data); err != nil {
+		return err
+	}
+	if err := encoder.Close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.w, "\",\"from\":%d,\"times\":%s,\"to\":%d}\n\n", p.From, marks, p.To)
+	return err
 }
 
 // pairs are offsets with the Unix times, in milliseconds, at which bytes from there on
@@ -291,14 +329,5 @@ func (e *eventStream) alive() (told bool, err error) {
 
 func (e *eventStream) end() error {
 	_, err := fmt.Fprint(e.w, "event: end\ndata: {}\n\n")
-	return err
-}
-
-func (e *eventStream) event(kind string, id int64, data any) error {
-	document, err := json.Marshal(data)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(e.w, "event: %s\nid: %d\ndata: %s\n\n", kind, id, document)
 	return err
 }

@@ -158,10 +158,10 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int6
 		}
 	}
 	bytes := max(most, leastBytes)
-	if !s.room.take(pod.UID, bytes) {
+	if !s.room.Take(pod.UID, bytes) {
 		return sent, nil, busy()
 	}
-	release = func() { s.room.giveBack(pod.UID, bytes) }
+	release = func() { s.room.GiveBack(pod.UID, bytes) }
 	if sent, err = readBody(w, r, most); err != nil {
 		release()
 		return sent, nil, err

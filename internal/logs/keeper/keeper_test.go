@@ -46,7 +46,7 @@ func open(t *testing.T) *house {
 // stream has some bytes, each written on its own.
 func (h *house) stream(namespace, pod string, bytes int) (id string) {
 	h.t.Helper()
-	store := h.store.Counting(func(bytes, made int64) { h.Took(namespace, "", bytes, made) })
+	store := h.store.Counting(namespace, func(bytes, made int64) { h.Took(namespace, "", bytes, made) })
 	id, err := store.Create(h.t.Context(), streams.Source{Namespace: namespace, Pod: pod, PodUID: pod, Name: "stdout", Labels: map[string]string{"tekton.dev/taskRun": "run"}})
 	require.NoError(h.t, err)
 	for i := range int64(bytes) {
@@ -114,7 +114,7 @@ func TestAStreamThatWakesUpIsLookedAtAgain(t *testing.T) {
 	id := h.stream("tenant", "pod", 1)
 	h.age(4 * 24 * time.Hour)
 	require.NoError(t, h.Look(t.Context()), "nothing has come to it for long")
-	store := h.store.Counting(func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
+	store := h.store.Counting("tenant", func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
 	for i := range int64(50) {
 		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
 	}

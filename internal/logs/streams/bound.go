@@ -9,15 +9,18 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
 const (
 	// MaxSmall is how many small objects that aren't joined a stream may have when
 	// bytes are taken: a listing of them takes some tenths of a second. Markers may
-	// be twice as many.
+	// be twice as many, and so may small and large ones together. Joined objects may be
+	// as many: of a stream that compresses well, these are 80 GB. All that a stream may
+	// have fits in memory (memory.go).
 	MaxSmall = 20_000
-	// small is an object of fewer bytes, before compression. Larger ones are bounded
-	// by what a namespace may store.
+	// small is an object of fewer bytes, before compression.
 	small = 64 << 10
 	// maxBounded is how many streams are remembered, of some 100 bytes each.
 	maxBounded = 20_000
@@ -28,6 +31,7 @@ const (
 // What a stream with too many objects comes to.
 var (
 	ErrTooMany   = errors.New("the stream has too many small pieces that aren't joined yet: send larger ones, later")
+	ErrTooLong   = errors.New("the stream has as many objects as a stream can have: begin another one")
 	ErrScattered = errors.New("the stream has too many pieces that don't touch each other, which can't be joined: send those between them")
 )
 
@@ -41,8 +45,8 @@ type bounds struct {
 }
 
 type bound struct {
-	left    [2]int // before the stream is looked at, and the same for markers
-	refused [2]error
+	left    [kinds]int // before the stream is looked at
+	refused [kinds]error
 	until   time.Time
 }
 
@@ -52,21 +56,32 @@ func newBounds(most int) *bounds { return &bounds{most: most, of: map[string]*bo
 const (
 	forBytes = iota
 	forMarkers
+	forLarge
+	kinds
 )
+
+// A census is how many objects a stream has.
+type census struct {
+	small  int // that aren't joined, markers and claims included
+	data   int // that aren't joined
+	joined int
+	// What would be left if all were joined that touch, of the data and in all.
+	dataRanges, ranges int
+}
 
 // admit says whether a stream takes an object more.
 func (s *Store) admit(ctx context.Context, id string, r Range, what int) error {
 	if r.Len() >= small && what == forBytes {
-		return nil
+		what = forLarge
 	}
 	if known, refused := s.bounds.take(id, what, time.Now()); known {
 		return refused
 	}
-	have, ranges, err := s.pieceCount(ctx, id)
+	have, err := s.count(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.bounds.looked(id, have, ranges, time.Now()).refused[what]
+	return s.bounds.looked(id, have, time.Now()).refused[what]
 }
 
 // take counts an object, if it is known that there is room, or that there is none.
@@ -78,7 +93,7 @@ func (b *bounds) take(id string, what int, now time.Time) (known bool, refused e
 		if len(b.of) >= maxBounded {
 			clear(b.of)
 		}
-		of = &bound{left: [2]int{b.most / 4, b.most / 4}}
+		of = &bound{left: [kinds]int{b.most / 4, b.most / 4, b.most / 4}}
 		b.of[id] = of
 	}
 	if refused := of.refused[what]; refused != nil {
@@ -88,13 +103,19 @@ func (b *bounds) take(id string, what int, now time.Time) (known bool, refused e
 	return of.left[what] >= 0, nil
 }
 
-// looked notes how many objects a stream has, and in how many ranges.
-func (b *bounds) looked(id string, have, ranges int, now time.Time) *bound {
+// looked notes how many objects a stream has.
+func (b *bounds) looked(id string, have census, now time.Time) *bound {
 	of := &bound{until: now.Add(refusedFor)}
-	for what, most := range []int{b.most, 2 * b.most} {
-		of.left[what] = min(b.most/4, most-have)
+	for what, is := range [kinds]struct{ have, most, ranges int }{
+		forBytes:   {have.small, b.most, have.ranges},
+		forMarkers: {have.small, 2 * b.most, have.ranges},
+		forLarge:   {have.data, 2 * b.most, have.dataRanges},
+	} {
+		of.left[what] = min(b.most/4, is.most-is.have)
 		switch {
-		case ranges >= most/2, what == forMarkers && of.left[what] <= 0: // markers aren't asked to come again
+		case what != forMarkers && have.joined >= b.most:
+			of.refused[what] = ErrTooLong
+		case is.ranges >= is.most/2, what == forMarkers && of.left[what] <= 0: // markers aren't asked to come again
 			of.refused[what] = ErrScattered
 		case of.left[what] <= 0:
 			of.refused[what] = ErrTooMany
@@ -107,21 +128,36 @@ func (b *bounds) looked(id string, have, ranges int, now time.Time) *bound {
 	return of
 }
 
-// pieceCount is how many small objects a stream has, and how many would be left of
-// them if all were joined.
-func (s *Store) pieceCount(ctx context.Context, id string) (have, ranges int, err error) {
+// count lists a stream.
+func (s *Store) count(ctx context.Context, id string) (have census, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, errors.New("counting the objects of a stream took too long"))
+	defer cancel()
+	h := s.looks.hold(s.owner)
+	defer h.release()
 	for _, kind := range []string{"data", "drop"} {
-		pieces, err := s.pieces(ctx, id, kind)
+		pieces, err := s.pieces(ctx, id, kind, h)
 		if err != nil {
-			return 0, 0, fmt.Errorf("counting the objects of stream %q: %w", id, err)
+			return have, fmt.Errorf("counting the objects of stream %q: %w", id, err)
 		}
 		for _, p := range pieces {
 			if p.dropped || p.object.Len() < small {
-				have++
+				have.small++
 			}
 		}
-		ranges += len(union(pieces))
+		ranges := len(union(pieces))
+		if have.ranges += ranges; kind == "data" {
+			have.data, have.dataRanges = len(pieces), ranges
+		}
+		h.release()
 	}
-	claims, err := s.bucket.List(ctx, directory(id)+"claim")
-	return have + len(claims), ranges, err
+	for kind, n := range map[string]*int{"claim": &have.small, "joined": &have.joined} {
+		err := s.bucket.Each(ctx, directory(id)+kind, func(storage.Object) bool {
+			*n++
+			return true
+		})
+		if err != nil {
+			return have, fmt.Errorf("counting the objects of stream %q: %w", id, err)
+		}
+	}
+	return have, nil
 }

@@ -51,6 +51,33 @@ func TestAStreamOfTooManyPiecesTakesNoMore(t *testing.T) {
 	}
 }
 
+// Large pieces that touch are joined later, and joined objects stay.
+func TestLargePiecesAndJoinedOnesHaveABoundToo(t *testing.T) {
+	large := bytes.Repeat([]byte("x"), small)
+	for name, test := range map[string]struct {
+		step   int64
+		joined int64
+		want   error
+	}{
+		"large pieces":            {small, 0, ErrTooMany},
+		"that don't touch":        {small + 1, 0, ErrScattered},
+		"behind many joined ones": {small, 40, ErrTooLong},
+	} {
+		m, s, id := openMemory(t)
+		s.bounds = newBounds(40)
+		for i := range test.joined {
+			require.NoError(t, m.Create(t.Context(), directory(id)+"joined/"+span(Range{i, i + 1}), nil))
+		}
+		var err error
+		for at := int64(100); err == nil; at += test.step {
+			require.Less(t, at, int64(1000*small), name)
+			err = s.Write(t.Context(), id, at, large)
+		}
+		require.ErrorIs(t, err, test.want, name)
+		require.LessOrEqual(t, m.count(directory(id)+"data"), 80, name)
+	}
+}
+
 func TestMarkersHaveABoundToo(t *testing.T) {
 	m, s, id := openMemory(t)
 	s.bounds = newBounds(40)

@@ -52,8 +52,8 @@ const (
 	lookLimit, joinedFor = time.Minute, 5 * time.Minute
 )
 
-// look lists a stream.
-func (s *Store) look(ctx context.Context, id string) (v view, err error) {
+// look lists a stream, in memory that is taken meanwhile.
+func (s *Store) look(ctx context.Context, id string, h *hold) (v view, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, errors.New("listing a stream took too long"))
 	defer cancel()
 	// In this order: what was stored before it was dropped is found, and what was joined.
@@ -61,7 +61,7 @@ func (s *Store) look(ctx context.Context, id string) (v view, err error) {
 		kind   string
 		pieces *[]piece
 	}{{"drop", &v.drops}, {"data", &v.data}, {"joined", &v.joined}} {
-		if *listing.pieces, err = s.pieces(ctx, id, listing.kind); err != nil {
+		if *listing.pieces, err = s.pieces(ctx, id, listing.kind, h); err != nil {
 			return v, err
 		}
 	}
@@ -71,13 +71,13 @@ func (s *Store) look(ctx context.Context, id string) (v view, err error) {
 // stored are the pieces that count of what isn't dropped.
 func (v view) stored() []piece { return unless(firstOf(v.joined), firstOf(v.data)) }
 
-// layout looks at the objects that there are.
-func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
+// layout looks at the objects that there are. The hold has what it takes.
+func (s *Store) layout(ctx context.Context, id string, h *hold) (*layout, error) {
 	l := &layout{}
 	if err := s.lookForEnd(ctx, id, l); err != nil {
 		return nil, fmt.Errorf("looking for the end of stream %q: %w", id, err)
 	}
-	v, err := s.look(ctx, id)
+	v, err := s.look(ctx, id, h)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
 			}
 		}
 	}
-	l.known = unless(v.stored(), union(v.drops))
+	l.known = slices.Clone(unless(v.stored(), union(v.drops))) // as long as it is
 	l.earliest = make([]time.Time, len(l.known)+1)
 	l.earliest[len(l.known)] = l.ended
 	for i, p := range slices.Backward(l.known) {
@@ -96,6 +96,7 @@ func (s *Store) layout(ctx context.Context, id string) (*layout, error) {
 			l.earliest[i] = p.written
 		}
 	}
+	h.keep(perKnown * int64(cap(l.known)+1))
 	return l, nil
 }
 
@@ -112,19 +113,32 @@ func (s *Store) lookForEnd(ctx context.Context, id string, l *layout) (err error
 	return err
 }
 
+// lookStep is for how many pieces memory is taken at once.
+const lookStep = 64
+
 // pieces are the objects of one kind, whole, and in no order.
-func (s *Store) pieces(ctx context.Context, id, kind string) ([]piece, error) {
-	objects, err := s.bucket.List(ctx, directory(id)+kind)
-	if err != nil {
-		return nil, fmt.Errorf("listing stream %q: %w", id, err)
-	}
-	var list []piece
-	for _, o := range objects {
-		if p, ok := pieceOf(o, kind); ok {
-			list = append(list, p)
+func (s *Store) pieces(ctx context.Context, id, kind string, h *hold) (list []piece, err error) {
+	var busy error
+	err = s.eachPiece(ctx, id, kind, func(p piece) bool {
+		if len(list)%lookStep == 0 {
+			busy = h.grow(ctx, lookStep*perLooked)
 		}
+		list = append(list, p)
+		return busy == nil
+	})
+	return list, cmp.Or(busy, err)
+}
+
+// eachPiece passes them on, until each returns false.
+func (s *Store) eachPiece(ctx context.Context, id, kind string, each func(piece) bool) error {
+	err := s.bucket.Each(ctx, directory(id)+kind, func(o storage.Object) bool {
+		p, ok := pieceOf(o, kind)
+		return !ok || each(p)
+	})
+	if err != nil {
+		return fmt.Errorf("listing stream %q: %w", id, err)
 	}
-	return list, nil
+	return nil
 }
 
 func pieceOf(o storage.Object, kind string) (piece, bool) {
@@ -279,8 +293,12 @@ type State struct {
 
 // State looks at a stream that there is.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
-	l, err := s.layout(ctx, id)
+	l, err := s.see(ctx, id, time.Now())
 	if err != nil {
+		return State{}, err
+	}
+	defer l.release()
+	if err := s.hold.take(perTold * int64(len(l.known))); err != nil {
 		return State{}, err
 	}
 	state := State{Total: l.total, Complete: l.complete}

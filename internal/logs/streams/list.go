@@ -22,6 +22,9 @@ const MaxListed = 1000
 // maxLooked is how many objects are looked at to find those: a second's worth.
 const maxLooked = 100_000
 
+// idLength is that of an ID, in bytes.
+const idLength = 32
+
 // ErrNoPod says that no pod can have these names.
 var ErrNoPod = errors.New("that is no name of a namespace and a pod")
 
@@ -87,6 +90,9 @@ func (s *Store) ListLabel(ctx context.Context, namespace, key, value string) (li
 // list returns the streams whose IDs are in a directory, and which a condition
 // holds for, if there is one.
 func (s *Store) list(ctx context.Context, directory string, condition func(Source) bool) (list []Listed, more bool, err error) {
+	if err := s.hold.take(4 * MaxListed * perListed * idLength); err != nil {
+		return nil, false, err
+	}
 	made, more, err := s.lastMade(ctx, directory)
 	if err != nil {
 		return nil, false, err
@@ -99,6 +105,9 @@ func (s *Store) list(ctx context.Context, directory string, condition func(Sourc
 		if err != nil {
 			return nil, false, err
 		}
+		if err := s.hold.take(perListed * source.size()); err != nil {
+			return nil, false, err
+		}
 		if condition == nil || condition(source) {
 			list = append(list, Listed{ID: o.Name, Source: source})
 		}
@@ -108,6 +117,15 @@ func (s *Store) list(ctx context.Context, directory string, condition func(Sourc
 			strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 	return list, more, nil
+}
+
+// size is what it takes as JSON, in bytes, keys included.
+func (source Source) size() int64 {
+	size := 128 + len(source.Namespace) + len(source.Pod) + len(source.PodUID) + len(source.Container) + len(source.Start) + len(source.Name)
+	for key, value := range source.Labels {
+		size += 8 + len(key) + len(value)
+	}
+	return int64(size)
 }
 
 // lastMade are the objects of a directory that were made last, so that a directory

@@ -41,13 +41,16 @@ type Reader struct {
 	store  *Store
 	id     string
 	at     int64
-	layout *layout
+	layout *shared   // held from a look until there is no more
 	looked time.Time // when the layout was made
+	seen   time.Time // when the last look began
 	object Range     // what was read last
 	data   []byte    // what is in it
 	times  []times.Mark
 	joined *joined // the one that was read last
 	now    func() time.Time
+
+	forJoined int64 // of the store's hold, in bytes
 }
 
 // fresh is how old a layout may be by which bytes are said not to have come.
@@ -57,30 +60,66 @@ const fresh = time.Second
 // deleted minutes after it was joined, and listed for one at most.
 const lookTries = 3
 
-// Reader begins at an offset of a stream that there is, in bytes.
+// Reader begins at an offset of a stream that there is, in bytes. Who doesn't read it
+// until Next returns an error closes it.
 func (s *Store) Reader(id string, from int64) *Reader {
 	return &Reader{store: s, id: id, at: from, now: time.Now}
 }
 
+// Close gives up what the reader holds. It may be read on.
+func (r *Reader) Close() {
+	if r.layout != nil {
+		r.layout.release()
+	}
+	r.layout = nil
+	r.drop()
+}
+
+// look has a layout that is made after a time.
+func (r *Reader) look(ctx context.Context, after time.Time) (err error) {
+	if r.layout != nil {
+		r.layout.release()
+	}
+	if r.layout, err = r.store.see(ctx, r.id, after); err == nil {
+		r.seen = r.layout.began
+	}
+	return err
+}
+
 // Next returns what comes next: io.EOF at the end of a stream that is complete,
-// ErrNotYet at that of another.
+// ErrNotYet at that of another. With an error, the reader holds nothing.
 func (r *Reader) Next(ctx context.Context) (Part, error) {
 	part, err := Part{}, ErrNotYet
 	if r.layout != nil {
 		part, err = r.next(ctx)
 	}
+	// A reader sees all that was there when it began, a follower what came since.
+	after := time.Now()
+	if errors.Is(err, ErrNotYet) && !r.seen.IsZero() {
+		after = latest(r.seen, after.Add(-sharedFor))
+	}
 	notThere := err == nil && part.Data == nil && r.now().Sub(r.looked) > fresh
 	// What was joined since is elsewhere.
 	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || notThere || errors.Is(err, storage.ErrNotFound) && tries < lookTries; tries++ {
 		notThere, r.looked = false, r.now()
-		if r.layout, err = r.store.layout(ctx, r.id); err == nil {
+		if err = r.look(ctx, after); err == nil {
 			part, err = r.next(ctx)
 		}
+		after = time.Now()
 	}
-	if err == nil {
-		r.at = part.To
+	if err != nil {
+		r.Close()
+		return part, err
 	}
-	return part, err
+	r.at = part.To
+	return part, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (r *Reader) next(ctx context.Context) (Part, error) {
@@ -116,16 +155,14 @@ func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
 func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
 	if !p.joined {
 		if r.object != p.object {
-			var content []byte
-			if content, err = r.store.bucket.Read(ctx, directory(r.id)+"data/"+span(p.object)); err == nil {
-				err = r.unpack(p.object, p.written, content)
-			}
+			r.drop()
+			err = r.loadData(ctx, p)
 		}
 		return p.To, err
 	}
 	if r.joined == nil || r.joined.name != p.object {
-		if r.joined, err = r.store.joined(ctx, r.id, p.object); err != nil {
-			r.joined = nil
+		r.drop()
+		if err := r.loadJoined(ctx, p); err != nil {
 			return 0, err
 		}
 	}
@@ -136,9 +173,43 @@ func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
 	return m.counts.To, err
 }
 
+// drop gives up what was read last.
+func (r *Reader) drop() {
+	r.joined, r.forJoined = nil, 0
+	r.object, r.data, r.times = Range{}, nil, nil
+	r.store.hold.keep(0)
+}
+
+func (r *Reader) loadData(ctx context.Context, p piece) error {
+	if err := r.store.hold.take(p.size); err != nil {
+		return err
+	}
+	content, err := r.store.bucket.Read(ctx, directory(r.id)+"data/"+span(p.object))
+	if err != nil {
+		return err
+	}
+	return r.unpack(p.object, p.written, content)
+}
+
+func (r *Reader) loadJoined(ctx context.Context, p piece) error {
+	if err := r.store.hold.take(p.size + unpacking); err != nil {
+		return err
+	}
+	j, err := r.store.joined(ctx, r.id, p.object)
+	if err != nil {
+		return err
+	}
+	r.joined, r.forJoined = j, p.size+perEntry*int64(cap(j.entries))
+	r.store.hold.keep(r.forJoined)
+	return nil
+}
+
 // unpack keeps what a member has. What says no time came when it was written.
 func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 	r.object, r.data, r.times = Range{}, nil, nil
+	if err := r.store.hold.take(object.Len() + perMark*times.Most); err != nil {
+		return err
+	}
 	data, marks, err := unpack(object, member)
 	if err != nil {
 		return err
@@ -147,6 +218,7 @@ func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 		marks = []times.Mark{{At: object.From, Time: written.UnixMilli()}}
 	}
 	r.object, r.data, r.times = object, data, marks
+	r.store.hold.keep(r.forJoined + object.Len() + perMark*int64(len(marks)))
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 		return err
 	}
 	// What a replica took that didn't know yet is kept, and so is its stream.
-	if late, err := s.look(ctx, id); err != nil {
+	if late, err := s.look(ctx, id, nil); err != nil {
 		return err
 	} else if len(late.data)+len(late.drops) > 0 {
 		if err := s.create(ctx, directory(id)+"meta", meta); err != nil {

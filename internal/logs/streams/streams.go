@@ -62,14 +62,17 @@ type Store struct {
 	bucket storage.Bucket
 	key    []byte
 	bounds *bounds
+	looks  *looks
+	hold   *hold  // what answers take, if that is bounded
+	owner  string // the namespace whose requests these are
 	took   func(bytes, streams int64)
 }
 
-// Counting returns the same store, which says what it has written: bytes, of which
-// each object has some more than its content, and new streams.
-func (s *Store) Counting(took func(bytes, streams int64)) *Store {
+// Counting returns the same store for a namespace's writers, which says what it has
+// written: bytes, of which each object has some more than its content, and new streams.
+func (s *Store) Counting(namespace string, took func(bytes, streams int64)) *Store {
 	counting := *s
-	counting.took = took
+	counting.owner, counting.took = namespace, took
 	return &counting
 }
 
@@ -95,7 +98,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, bounds: newBounds(MaxSmall), took: func(int64, int64) {}}
+	return &Store{bucket: bucket, key: key, bounds: newBounds(MaxSmall), looks: newLooks(), took: func(int64, int64) {}}
 }
 
 // Check returns an error if the bucket can't be used, or isn't the one that was opened.

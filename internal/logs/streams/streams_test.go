@@ -201,6 +201,21 @@ func (a *agedBucket) List(ctx context.Context, directory string) ([]storage.Obje
 	return objects, err
 }
 
+// Each implements storage.Bucket.
+func (a *agedBucket) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	list, err := a.List(ctx, directory)
+	return passOn(list, err, each)
+}
+
+func passOn(objects []storage.Object, err error, each func(storage.Object) bool) error {
+	for _, o := range objects {
+		if !each(o) {
+			break
+		}
+	}
+	return err
+}
+
 func TestWhatCameSinceAReaderLookedIsFound(t *testing.T) {
 	for name, late := range map[string]func(s *Store, id string) error{
 		"what was missing": func(*Store, string) error { return nil },
@@ -232,6 +247,12 @@ func (h *hookedBucket) List(ctx context.Context, directory string) ([]storage.Ob
 	objects, err := h.Bucket.List(ctx, directory)
 	h.after(directory)
 	return objects, err
+}
+
+// Each implements storage.Bucket.
+func (h *hookedBucket) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	list, err := h.List(ctx, directory)
+	return passOn(list, err, each)
 }
 
 func TestWhatWasStoredWhileAReaderLooksIsNotDropped(t *testing.T) {

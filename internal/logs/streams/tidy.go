@@ -97,7 +97,7 @@ func (t *tidying) look(ctx context.Context) (err error) {
 	for _, o := range t.claims {
 		t.count(o.Size, o.Written)
 	}
-	if t.view, err = t.store.look(ctx, t.id); err != nil {
+	if t.view, err = t.store.look(ctx, t.id, nil); err != nil {
 		return err
 	}
 	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {

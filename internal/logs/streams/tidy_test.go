@@ -73,12 +73,7 @@ func (m *memory) List(_ context.Context, directory string) (list []storage.Objec
 // Each implements storage.Bucket.
 func (m *memory) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
 	list, err := m.List(ctx, directory)
-	for _, o := range list {
-		if !each(o) {
-			break
-		}
-	}
-	return err
+	return passOn(list, err, each)
 }
 
 // Directories implements storage.Bucket.
@@ -285,6 +280,12 @@ func (i *interrupted) List(ctx context.Context, directory string) (list []storag
 	return append(page, list...), err
 }
 
+// Each implements storage.Bucket.
+func (i *interrupted) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	list, err := i.List(ctx, directory)
+	return passOn(list, err, each)
+}
+
 // Delete implements storage.Bucket.
 func (i *interrupted) Delete(ctx context.Context, key string) error {
 	return i.run(false, func() error { return i.Bucket.Delete(ctx, key) })
@@ -341,6 +342,7 @@ type world struct {
 // busy is a replica that others get ahead of, and that fails at one of so many calls.
 func (w *world) busy(failures int) *Store {
 	s := *w.plain
+	s.looks = newLooks() // of another process
 	killed := func() bool { return failures > 0 && w.random.IntN(failures) == 0 }
 	s.bucket = &interrupted{w.memory, func(list bool) bool {
 		if w.depth < 3 && w.random.IntN(12) == 0 {

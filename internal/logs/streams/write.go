@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,14 +59,19 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, m
 	return nil
 }
 
-// compressors are some megabyte each.
-var compressors = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
-	return w
-}}
+// compressors are some megabyte each. More of them than processors are of no use.
+var (
+	compressors = sync.Pool{New: func() any {
+		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+		return w
+	}}
+	compressing = make(chan struct{}, runtime.GOMAXPROCS(0))
+)
 
 // compress appends a gzip member, with an extra field in its header if there is one.
 func compress(to *bytes.Buffer, data, extra []byte) error {
+	compressing <- struct{}{}
+	defer func() { <-compressing }()
 	w := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(w)
 	w.Reset(to)
@@ -173,20 +179,23 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 // furthest is the offset after all bytes that are known of.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
 	for _, kind := range []string{"data", "drop", "joined"} { // what is joined is in one of the first or in the last
-		pieces, err := s.pieces(ctx, id, kind)
+		err := s.eachPiece(ctx, id, kind, func(p piece) bool {
+			end = max(end, p.To)
+			return true
+		})
 		if err != nil {
 			return 0, err
 		}
-		for _, p := range pieces {
-			end = max(end, p.To)
-		}
-	}
-	claims, err := s.bucket.List(ctx, directory(id)+"claim")
-	if err != nil || len(claims) == 0 {
-		return end, err
 	}
 	// They are a chain, so the last is the furthest.
-	last := claims[len(claims)-1].Name
+	var last string
+	err = s.bucket.Each(ctx, directory(id)+"claim", func(o storage.Object) bool {
+		last = max(last, o.Name)
+		return true
+	})
+	if err != nil || last == "" {
+		return end, err
+	}
 	length, err := s.bucket.Read(ctx, directory(id)+"claim/"+last)
 	if err != nil {
 		return 0, err
