@@ -165,9 +165,9 @@ func (p *pipe) pass(w *ring.Writer) {
 		data := w.Last(p.stream, p.teed, atOnce)
 		n, err := supervisor.Write(p.tee, data)
 		switch {
-		case err == unix.EINTR || err == unix.EAGAIN:
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			return
-		case err == unix.EPIPE:
+		case errors.Is(err, unix.EPIPE):
 			p.tee = -1
 		case err != nil: // such as a disk that is full, for now
 			p.teed, p.untold = p.teed+int64(len(data)), p.untold+int64(len(data))

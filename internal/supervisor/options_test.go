@@ -108,8 +108,8 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 		if o.Name == "hand-off" {
 			continue // its example turns it off
 		}
-		if o.Name == "logs" {
-			continue // its flags are those of package capture: cmd/withlogs/entrypoint tests them
+		if o.Name == "logs" || o.Name == "mask-files" {
+			continue // their flags are those of package capture: cmd/withlogs/entrypoint tests them
 		}
 		args := flagsOf(t, nil, asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example), corev1.Container{Name: "a", Image: "busybox", Command: []string{"x"}})
 		opts, err := parse(args)
