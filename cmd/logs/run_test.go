@@ -126,7 +126,7 @@ func runs(t *testing.T, directory string) *service {
 	}, 10*time.Second, 20*time.Millisecond, "it gets ready; it says %s", s.logs)
 	config, err := s.endpoint.TLS()
 	require.NoError(t, err)
-	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.address)
 	}}}
 	return s
@@ -211,6 +211,16 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	require.Equal(t, "helloworld", string(text))
 	again.stop()
 	require.NoError(t, <-again.ended)
+}
+
+// So that what a client can have under way is bounded by the number of connections.
+func TestAConnectionHasOneRequestAtATime(t *testing.T) {
+	t.Parallel()
+	s := runs(t, t.TempDir())
+	response, err := s.client.Get(s.endpoint.Address + "/logs")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, "HTTP/1.1", response.Proto)
 }
 
 func TestHeadersHaveABound(t *testing.T) {

@@ -56,10 +56,19 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		Protocols:         oneAtATime(),
 	}
 	server.RegisterOnShutdown(service.CutFollowers)
 	listener = netutil.LimitListener(listener, connectionsAtOnce)
 	return untilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
+}
+
+// oneAtATime is HTTP/1: of HTTP/2, each connection could have 250 requests and a
+// megabyte of their bodies.
+func oneAtATime() *http.Protocols {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	return &protocols
 }
 
 // serveProbes answers the kubelet, and Prometheus.
