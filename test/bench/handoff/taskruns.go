@@ -80,7 +80,7 @@ func prepare(ctx context.Context) (*bench, error) {
 		if s.delivery != "" {
 			annotations = map[string]string{pod.InjectAnnotation: "true"}
 		}
-		if s.namespace, err = b.newNamespace(ctx, annotations); err != nil {
+		if s.namespace, err = b.cluster.NewNamespace(ctx, "bench-", annotations); err != nil {
 			return nil, err
 		}
 	}
@@ -127,18 +127,6 @@ func (s *side) delivered(p *corev1.Pod) error {
 		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, s.delivery)
 	}
 	return nil
-}
-
-func (b *bench) newNamespace(ctx context.Context, annotations map[string]string) (string, error) {
-	ns, err := b.cluster.Kube.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-", Annotations: annotations}}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("creating a namespace: %w", err)
-	}
-	return ns.Name, kit.Eventually(ctx, time.Minute, "the service account of namespace "+ns.Name, func(ctx context.Context) error {
-		_, err := b.cluster.Kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	})
 }
 
 func (b *bench) cleanUp(ctx context.Context) {

@@ -46,23 +46,11 @@ func prepare(ctx context.Context) (*bench, error) {
 	if b.image, err = kit.Image(ctx, printerImage); err != nil {
 		return nil, err
 	}
-	if b.plain, err = b.newNamespace(ctx, nil); err != nil {
+	if b.plain, err = b.cluster.NewNamespace(ctx, "bench-", nil); err != nil {
 		return nil, err
 	}
-	b.own, err = b.newNamespace(ctx, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"})
+	b.own, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"})
 	return b, err
-}
-
-func (b *bench) newNamespace(ctx context.Context, annotations map[string]string) (string, error) {
-	ns, err := b.cluster.Kube.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-", Annotations: annotations}}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("creating a namespace: %w", err)
-	}
-	return ns.Name, kit.Eventually(ctx, time.Minute, "the service account of namespace "+ns.Name, func(ctx context.Context) error {
-		_, err := b.cluster.Kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	})
 }
 
 func (b *bench) cleanUp(ctx context.Context) {
