@@ -10,9 +10,13 @@ set -euo pipefail
 ko=${1:?usage: $0 PATH_OF_KO}
 : "${KO_DOCKER_REPO:?set it to a repository that you may push to and the cluster may pull from}"
 
-"$ko" apply -f config/webhook -f config/logs >&2
-kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
+# In this order: an injector that starts looks for the log service at once, and after
+# that every ten seconds.
+"$ko" apply -f config/logs >&2
 kubectl -n entrypointer-logs rollout status deployment/logs --timeout=120s >&2
+kubectl -n entrypointer-logs wait --for=create configmap/log-service --timeout=60s >&2
+"$ko" apply -f config/webhook >&2
+kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
 
 trusts() { # the API server knows the CA of this webhook configuration
   [[ -n $(kubectl get mutatingwebhookconfiguration "$1" -o jsonpath='{.webhooks[0].clientConfig.caBundle}') ]]
