@@ -175,15 +175,6 @@ func (s *supervision) deliver() {
 	}
 }
 
-// Write is write(2). Where it fails, the command gets no signal because of that.
-func Write(fd int, data []byte) (n int, err error) {
-	err = quietly(func() (err error) {
-		n, err = unix.Write(fd, data)
-		return err
-	})
-	return n, err
-}
-
 // QuoteJSON returns a JSON string.
 func QuoteJSON(value string) string {
 	var o object

@@ -95,25 +95,25 @@ func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig])
 // takePending is pending, and forgets it.
 func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&received[sig], 0) > 0 }
 
-// quietly does a write of ours. The signal by which the kernel tells this thread,
-// beside the error, that it has failed isn't meant for the command: it is held back,
-// and taken.
-func quietly(write func() error) error {
+// Write is write(2), for writes of ours. The signal by which the kernel tells this
+// thread, beside the error, that it has failed isn't meant for the command: it is held
+// back, and taken.
+func Write(fd int, data []byte) (n int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var set, before unix.Sigset_t
 	set.Val[0] = 1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGXFSZ-1)
 	held := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before) == nil
-	err := write()
+	n, err = unix.Write(fd, data)
 	if !held {
-		return err
+		return n, err
 	}
 	if err == syscall.EPIPE || err == syscall.EFBIG {
 		var now unix.Timespec
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0, uintptr(unsafe.Pointer(&now)), sigsetSize, 0, 0)
 	}
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
-	return err
+	return n, err
 }
 
 // sigsetSize is that of the kernel's sigset_t, in bytes.

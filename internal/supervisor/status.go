@@ -118,11 +118,11 @@ func (o *object) str(name, value string) {
 	o.quoted(value)
 }
 
-// quoted appends a string. What is no UTF-8 becomes the replacement character, and
-// what isn't printable is escaped as JSON has it.
 // shortest are those that have an escape of one letter.
 const shortest = "\b\f\n\r\t"
 
+// quoted appends a string. What is no UTF-8 becomes the replacement character, and
+// what isn't printable is escaped as JSON has it.
 func (o *object) quoted(value string) {
 	o.buf = append(o.buf, '"')
 	for _, r := range value {

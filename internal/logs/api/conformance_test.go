@@ -6,21 +6,8 @@ package api_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/entrypointer/entrypointer/internal/logs/api/apitest"
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
 
-func TestReplicasAreAsOneOnFiles(t *testing.T) {
-	apitest.Run(t, func(t *testing.T) storagetest.Place {
-		directory := t.TempDir()
-		return func(t *testing.T) storage.Bucket {
-			files, err := storage.OpenFiles(directory)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, files.Close()) })
-			return files
-		}
-	})
-}
+func TestReplicasAreAsOneOnFiles(t *testing.T) { apitest.Run(t, storagetest.Files) }
