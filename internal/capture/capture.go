@@ -120,35 +120,23 @@ func (c *Capture) Open(start supervisor.Starter) error {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
 		}
 	}
-	memory, fd, err := ring.Create()
+	shared, err := share()
 	if err != nil {
 		return uncaptured(err)
-	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		_ = unix.Close(fd)
-		return uncaptured(errors.New("eventfd: " + err.Error()))
 	}
 	for _, s := range ring.Printed {
 		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
 			for _, open := range c.pipes[:s] {
 				open.close()
 			}
-			_, _ = unix.Close(fd), unix.Close(wake)
+			shared.close()
 			return uncaptured(err)
 		}
 	}
-	nothing, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		nothing = wake // what matters is that it is neither the command's stdin nor its log
-	}
-	c.ring = memory.Writer()
+	c.ring = shared.ring.Writer()
 	// Of two lives of a container, the later one sorts behind the other.
 	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
-	c.shipper = &shipper{start: start, options: c.options, wake: wake}
-	for _, fd := range []int{nothing, nothing, nothing, fd, wake} {
-		c.shipper.files = append(c.shipper.files, uintptr(fd))
-	}
+	c.shipper = &shipper{start: start, options: c.options, shared: shared}
 	return nil
 }
 
@@ -178,7 +166,7 @@ func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, p := range c.pipes {
 		fds = p.poll(c.ring, fds)
 	}
-	return fds
+	return c.shipper.poll(fds)
 }
 
 // rounds bound how much is taken at a time, so that the supervisor comes to do
@@ -272,6 +260,7 @@ func (c *Capture) News() bool {
 	if failure := c.shipper.failure(c.ring); failure != c.told {
 		c.tellSending(failure)
 		c.told = failure
+		c.shipper.wakeIfDue(c.ring)
 		return true
 	}
 	return false

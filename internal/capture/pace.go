@@ -44,6 +44,10 @@ func (p *pace) after(now time.Time, came int64) time.Duration {
 		p.slow = 0
 		return supervisor.Forever
 	}
+	// What comes this rarely doesn't gather.
+	if since > (rest + rest/2).Microseconds() {
+		return supervisor.Forever
+	}
 	// The first of many bytes come after a pause as well.
 	if p.slow++; p.slow < 2 {
 		return supervisor.Forever

@@ -31,8 +31,7 @@ const (
 type shipper struct {
 	start   supervisor.Starter
 	options []string
-	files   []uintptr // its descriptors
-	wake    int       // an eventfd
+	shared  shared
 
 	wanted  bool               // there is something to send
 	ended   func() (bool, int) // nil while none runs
@@ -46,6 +45,8 @@ type shipper struct {
 // when to be called again.
 func (s *shipper) care(w *ring.Writer) time.Duration {
 	s.wanted = s.wanted || printed(w)
+	var count [8]byte
+	_, _ = unix.Read(s.shared.news, count[:]) // what it has said is in the ring
 	if s.ended != nil {
 		if ended, code := s.ended(); ended {
 			s.hasEnded(code)
@@ -56,10 +57,24 @@ func (s *shipper) care(w *ring.Writer) time.Duration {
 		return supervisor.Forever
 	case s.ended == nil:
 		return s.tryStart()
-	case w.ReaderWaits():
-		_, _ = unix.Write(s.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
+	s.wakeIfDue(w)
 	return supervisor.Forever
+}
+
+// wakeIfDue wakes the shipper if there is something to do for it that it waits for.
+func (s *shipper) wakeIfDue(w *ring.Writer) {
+	if s.ended != nil && w.ReaderWaits() {
+		ring.Wake(s.shared.wake)
+	}
+}
+
+// poll adds the descriptor by which the shipper tells that there is something to say.
+func (s *shipper) poll(fds []unix.PollFd) []unix.PollFd {
+	if s.ended == nil {
+		return fds
+	}
+	return append(fds, unix.PollFd{Fd: int32(s.shared.news), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
 }
 
 func (s *shipper) hasEnded(code int) {
@@ -77,7 +92,11 @@ func (s *shipper) tryStart() time.Duration {
 		return left
 	}
 	s.began = time.Now()
-	ended, err := s.start(itself(), append([]string{shipperName}, s.options...), s.environment(), s.files)
+	var files []uintptr
+	for _, fd := range s.shared.descriptors {
+		files = append(files, uintptr(fd))
+	}
+	ended, err := s.start(itself(), append([]string{shipperName}, s.options...), s.environment(), files)
 	if err != nil {
 		s.hasEnded(0)
 		s.problem = "starting the shipper: " + err.Error()

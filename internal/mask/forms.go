@@ -22,8 +22,12 @@ const shortestLine = 8
 // are masked, in bytes: each form takes memory.
 const longest = 16 << 10
 
-// budget is how long the forms of all secrets are together, in bytes, before only the
-// plain ones are masked of the longest: each byte takes 24 of memory.
+// longestTail is the length of the longest secret of whose base64 the last digit is
+// masked as well that has only some of its bits, in bytes.
+const longestTail = 256
+
+// budget is how many nodes the forms of all secrets make together before only the plain
+// ones are masked of the longest: each takes 24 bytes of memory.
 const budget = 256 << 10
 
 // Words are the forms of all secrets. Where they would be too long together, the
@@ -34,7 +38,7 @@ func Words(secrets [][]byte) (words [][]byte) {
 	total := 0
 	for _, secret := range secrets {
 		forms := Forms(secret)
-		if length := lengthOf(forms); total+length <= budget {
+		if length := nodesOf(forms); total+length <= budget {
 			total += length
 		} else {
 			forms = plainForms(secret)
@@ -44,11 +48,18 @@ func Words(secrets [][]byte) (words [][]byte) {
 	return words
 }
 
-func lengthOf(words [][]byte) (length int) {
+// nodesOf is how many nodes words make at most, of which those have the same for what
+// they begin with that are next to each other.
+func nodesOf(words [][]byte) (count int) {
+	var before []byte
 	for _, word := range words {
-		length += len(word)
+		same := 0
+		for same < min(len(word), len(before)) && word[same] == before[same] {
+			same++
+		}
+		count, before = count+len(word)-same, word
 	}
-	return length
+	return count
 }
 
 // Forms are the ways in which programs print a secret: as it is, without the space
@@ -76,6 +87,9 @@ func Forms(secret []byte) [][]byte {
 		for offset := range 3 {
 			for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 				forms.add(encodedAt(encoding, whole, offset))
+				for _, longer := range withLastDigit(encoding, whole, offset) {
+					forms.add(longer)
+				}
 			}
 		}
 	}
@@ -187,12 +201,33 @@ func quoted(plain, escaped string, ascii bool, format string) string {
 	return b.String()
 }
 
+const bitsOfByte, bitsOfDigit = 8, 6
+
 // encodedAt is what of the base64 of something longer depends on a secret alone
 // that begins there at an offset, in bytes, modulo 3.
 func encodedAt(encoding *base64.Encoding, secret []byte, offset int) []byte {
-	const bitsOfByte, bitsOfDigit = 8, 6
 	encoded := encoding.AppendEncode(nil, slices.Concat(make([]byte, offset), secret))
 	from := (offset*bitsOfByte + bitsOfDigit - 1) / bitsOfDigit
 	to := (offset + len(secret)) * bitsOfByte / bitsOfDigit
 	return encoded[min(from, to):to]
+}
+
+// withLastDigit is encodedAt with one digit more, which has the last bits of the secret,
+// and the first of what comes behind it: in each of the four or sixteen ways in which
+// that may begin. There are none if the secret ends with a digit, or is a long one, of
+// which these bits are of no use to anybody.
+func withLastDigit(encoding *base64.Encoding, secret []byte, offset int) (list [][]byte) {
+	bits := (offset + len(secret)) * bitsOfByte
+	rest := bits % bitsOfDigit
+	if rest == 0 || len(secret) > longestTail {
+		return nil
+	}
+	for next := range 1 << (bitsOfDigit - rest) {
+		behind := byte(next << (bitsOfByte - bitsOfDigit + rest)) //nolint:gosec // G115: it has no more bits
+		// The next byte is there in full, so that the digit is.
+		encoded := encodedAt(encoding, append(slices.Clip(secret), behind), offset)
+		length := bits/bitsOfDigit + 1 - (offset*bitsOfByte+bitsOfDigit-1)/bitsOfDigit
+		list = append(list, encoded[:length])
+	}
+	return list
 }

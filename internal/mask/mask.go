@@ -41,7 +41,7 @@ type node struct {
 // New returns a masker of words, of which those that are too short don't count. See
 // Words for the ways in which a secret may be printed.
 func New(words [][]byte) *Masker {
-	m := &Masker{nodes: make([]node, 1, 1+lengthOf(words))}
+	m := &Masker{nodes: make([]node, 1, 1+nodesOf(words))}
 	for _, word := range words {
 		if len(word) >= shortest {
 			m.add(word)

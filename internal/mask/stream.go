@@ -54,7 +54,13 @@ func (s *Stream) State() State {
 // good until the next call.
 func (s *Stream) Write(data []byte) []byte {
 	m := s.masker
-	for _, b := range data {
+	for len(data) > 0 {
+		if plain := s.plain(data); plain > 0 {
+			s.held, data = append(s.held, data[:plain]...), data[plain:]
+			continue
+		}
+		b := data[0]
+		data = data[1:]
 		s.held = append(s.held, b)
 		if s.state.At+int64(len(s.held)) <= s.state.MaskedUntil {
 			s.held[len(s.held)-1] = '*'
@@ -69,6 +75,20 @@ func (s *Stream) Write(data []byte) []byte {
 		return nil
 	}
 	return s.pass(len(s.held) - int(m.nodes[s.node].depth))
+}
+
+// plain is how many of the next bytes are in no secret and begin none. Most are.
+func (s *Stream) plain(data []byte) int {
+	if s.node != 0 || s.afterGap || s.ends != nil || s.state.At+int64(len(s.held)) < s.state.MaskedUntil {
+		return 0
+	}
+	m := s.masker
+	for i, b := range data {
+		if one := m.first[b]; one != 0 && (i+1 == len(data) || m.child(one, data[i+1]) != 0) {
+			return i
+		}
+	}
+	return len(data)
 }
 
 // Gap says that the next bytes were dropped, and how many. It passes on all that

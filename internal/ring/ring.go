@@ -110,23 +110,33 @@ type Ring struct {
 
 // Create makes the memory, and returns the descriptor by which another process opens it.
 func Create() (*Ring, int, error) {
-	fd, err := unix.MemfdCreate("entrypointer-logs", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := sealed("entrypointer-logs", size)
 	if err != nil {
-		return nil, -1, errors.New("memfd_create: " + err.Error())
+		return nil, -1, err
 	}
-	if err = unix.Ftruncate(fd, int64(size)); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-	}
-	var r *Ring
-	if err == nil {
-		r, err = mapped(fd)
-	}
+	r, err := mapped(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, -1, errors.New("sharing memory: " + err.Error())
 	}
 	r.version = version
 	return r, fd, nil
+}
+
+// sealed makes a file in memory, whose size nobody can change.
+func sealed(name string, size int) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, errors.New("memfd_create: " + err.Error())
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, errors.New("sharing memory: " + err.Error())
+	}
+	return fd, nil
 }
 
 // Open opens the memory that another process has created.
@@ -160,6 +170,12 @@ func mapped(fd int) (*Ring, error) {
 func (r *Ring) slots(s Stream, from int64) []byte {
 	begin, capacity := headerSize+int64(s)*Capacity, s.capacity()
 	return r.memory[begin+from%capacity : begin+capacity]
+}
+
+// Failure is what the reader has said last of what it can't do, "" if it can.
+func (r *Ring) Failure() string {
+	length := min(r.length.Load(), maxFailure)
+	return string(r.failure[:length])
 }
 
 // barrier has what comes before it in the program come before in memory as well:

@@ -125,9 +125,3 @@ func (w *Writer) Done(s Stream) (p Progress, closed bool) {
 	p.Dropped = min(max(p.Dropped, 0), p.At)
 	return p, w.ended[s] && p.At == w.at[s] && w.streams[s].closed.Load() != 0
 }
-
-// Failure is what the reader has said last of what it can't do, "" if it can.
-func (w *Writer) Failure() string {
-	length := min(w.length.Load(), maxFailure)
-	return string(w.failure[:length])
-}

@@ -58,9 +58,14 @@ type backoff struct{ last time.Duration }
 func (b *backoff) reset() { b.last = 0 }
 
 // after is the pause after an error: what the service has asked for, or twice the
-// last one. Up to a quarter more is left to chance, so that not all come at once.
+// last one. Up to a quarter more is left to chance, so that not all come at once. What
+// is refused, because there is too much of it, won't be taken soon.
 func (b *backoff) after(err error) time.Duration {
-	b.last = min(max(2*b.last, shortestPause), longestPause)
+	longest := longestPause
+	if errors.Is(err, errRefused) {
+		longest = longestAsked
+	}
+	b.last = min(max(2*b.last, shortestPause), longest)
 	pause := b.last
 	if asked, is := errors.AsType[*again](err); is && asked.after > 0 {
 		pause = asked.after

@@ -37,14 +37,15 @@ const (
 	worthIt = 512
 )
 
-// A client sends requests to the log service, one at a time.
+// A client sends requests to the log service, several at a time. What they have is
+// packed by one goroutine.
 type client struct {
 	address, token, container, start string
 	labels                           labels
 
 	http   *http.Client
 	packer *gzip.Writer
-	packed bytes.Buffer
+	spare  []*bytes.Buffer // to pack into
 }
 
 func newClient(o *options) (*client, error) {
@@ -65,7 +66,7 @@ func newClient(o *options) (*client, error) {
 			Transport: &http.Transport{
 				// No proxy: those of the environment are the command's.
 				DialTLSContext:     dialer.dial,
-				MaxIdleConns:       1,
+				MaxIdleConns:       atOnce,
 				IdleConnTimeout:    time.Minute,
 				DisableCompression: true,
 			},
@@ -97,11 +98,12 @@ func (c *client) create(name string) (id string, err error) {
 	return made.ID, nil
 }
 
-// patch stores bytes at an offset, and says when they came.
-func (c *client) patch(id string, from int64, data []byte, marks []times.Mark) error {
-	r := request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream", body: data, extra: times.Encode(from, marks)}
-	r.contentRange = fmt.Sprintf("bytes %d-%d/*", from, from+int64(len(data))-1)
-	return c.send(r)
+// patch stores bytes at an offset, which were packed.
+func (c *client) patch(id string, from, length int64, packed []byte, encoding string) error {
+	return c.send(request{
+		method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream",
+		contentRange: fmt.Sprintf("bytes %d-%d/*", from, from+length-1), body: packed, encoding: encoding,
+	})
 }
 
 // end says how long the stream is.
@@ -121,9 +123,8 @@ func (c *client) send(r request) error {
 }
 
 type request struct {
-	method, path, contentType, contentRange string
-	body                                    []byte
-	extra                                   []byte // of the header of the body's gzip member
+	method, path, contentType, contentRange, encoding string
+	body                                              []byte
 }
 
 // do sends a request once, and returns the beginning of the answer.
@@ -150,8 +151,7 @@ func (c *client) do(r request) (answer []byte, err error) {
 }
 
 func (c *client) request(r request) (*http.Request, error) {
-	body, encoding := c.pack(r.body, r.extra)
-	sent, err := http.NewRequestWithContext(context.Background(), r.method, c.address+r.path, bytes.NewReader(body))
+	sent, err := http.NewRequestWithContext(context.Background(), r.method, c.address+r.path, bytes.NewReader(r.body))
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (c *client) request(r request) (*http.Request, error) {
 		return nil, fmt.Errorf("reading the token of the pod: %w", err)
 	}
 	sent.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	for name, value := range map[string]string{"Content-Type": r.contentType, "Content-Range": r.contentRange, "Content-Encoding": encoding} {
+	for name, value := range map[string]string{"Content-Type": r.contentType, "Content-Range": r.contentRange, "Content-Encoding": r.encoding} {
 		if value != "" {
 			sent.Header.Set(name, value)
 		}
@@ -169,17 +169,30 @@ func (c *client) request(r request) (*http.Request, error) {
 	return sent, nil
 }
 
-// pack compresses a body, if that is worth it, or says more.
-func (c *client) pack(body, extra []byte) (packed []byte, encoding string) {
-	if len(body) < worthIt && extra == nil {
-		return body, ""
+// pack compresses bytes, if that is worth it or it is known when they came, which is in
+// the header of the gzip member.
+func (c *client) pack(data []byte, from int64, marks []times.Mark) (packed *bytes.Buffer, encoding string) {
+	packed = &bytes.Buffer{}
+	if last := len(c.spare) - 1; last >= 0 {
+		packed, c.spare = c.spare[last], c.spare[:last]
+		packed.Reset()
 	}
-	c.packed.Reset()
-	c.packer.Reset(&c.packed)
-	c.packer.Extra = extra
-	_, _ = c.packer.Write(body) // into memory
+	if len(data) < worthIt && len(marks) == 0 {
+		_, _ = packed.Write(data)
+		return packed, ""
+	}
+	c.packer.Reset(packed)
+	c.packer.Extra = times.Encode(from, marks)
+	_, _ = c.packer.Write(data) // into memory
 	_ = c.packer.Close()
-	return c.packed.Bytes(), "gzip"
+	return packed, "gzip"
+}
+
+// reuse takes back what pack has returned, if it is no longer sent.
+func (c *client) reuse(packed *bytes.Buffer) {
+	if packed != nil && len(c.spare) < atOnce {
+		c.spare = append(c.spare, packed)
+	}
 }
 
 // judge tells from an answer what to do next.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,10 +30,10 @@ const hurry = 300 * time.Millisecond
 type dialer struct {
 	ip   string // "" if there is none
 	tls  *tls.Config
-	byIP bool // which led there the last time
+	byIP atomic.Bool // which led there the last time
 }
 
-// dial is for http.Transport. A client has one request at a time, so nobody else dials.
+// dial is for http.Transport.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -43,14 +44,14 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	}
 	name, ip := way{at: address, limit: dialTimeout}, way{at: net.JoinHostPort(d.ip, port), limit: dialTimeout, byIP: true}
 	ways := []way{{at: address, limit: hurry}, ip, name}
-	if d.byIP {
+	if d.byIP.Load() {
 		ways = []way{ip, name}
 	}
 	var failures []error
 	for _, w := range ways {
 		connection, err := d.connect(ctx, network, w.at, w.limit)
 		if err == nil {
-			d.byIP = w.byIP
+			d.byIP.Store(w.byIP)
 			return connection, nil
 		}
 		if w.byIP {

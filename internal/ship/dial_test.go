@@ -38,6 +38,6 @@ func TestADNSServerThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, connection.Close())
 		require.Less(t, time.Since(began), dialTimeout-time.Second)
-		require.True(t, d.byIP)
+		require.True(t, d.byIP.Load())
 	}
 }

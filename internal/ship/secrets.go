@@ -6,29 +6,18 @@
 package ship
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/mask"
+	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
 const (
-	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
-	maxSecret = 1 << 20
 	// maxKnown is how much is kept of secrets that were replaced, together with those
 	// that there are, in bytes.
 	maxKnown = 1 << 20
-	// maxFiles is how many files of a directory are read, those counted that are
-	// directories, and maxDepth how deep they may be.
-	maxFiles = 1000
-	maxDepth = 8
 	// Files are looked at whenever something is about to be sent; where they are more
 	// than few, once in a while. When they have changed, which takes time, they are left
 	// alone for share times as long, though not for longer than changing.
@@ -46,40 +35,62 @@ type secretSources struct {
 
 // secrets are what is masked, also what was a secret once: it may be printed later.
 type secrets struct {
-	sources secretSources
-	environ []string
+	variables []string // their values, which stay
+	files     *files
+	// former has what files had, for the shipper that replaces this one: what isn't sent
+	// yet may have it. Without, it is nil.
+	former *ring.Snapshot
 
 	masker *mask.Masker
-	known  map[string]bool
-	order  []string // they, as they came
-	size   int      // of all of them, in bytes
+	known  map[string]bool // of files
+	order  []string        // they, as they came
+	size   int             // of all of them, in bytes
 	looked time.Time
 	pause  time.Duration // until the next look
-	files  int           // how many there were then
 	stamp  string        // of them, when they were read
+}
+
+// newSecrets knows the variables, and what files had of which the shipper before has known.
+func newSecrets(sources secretSources, environ []string, former *ring.Snapshot, hang func(name string)) *secrets {
+	s := &secrets{files: newFiles(sources.paths, hang), former: former, known: map[string]bool{}}
+	for _, kv := range environ {
+		if name, value, _ := strings.Cut(kv, "="); slices.Contains(sources.variables, name) {
+			s.variables = append(s.variables, value)
+		}
+	}
+	if former != nil && len(sources.paths) > 0 {
+		s.learn(decodeFormer(former.Load()))
+	}
+	return s
 }
 
 // read reads the secrets that there are, and reports whether some are new.
 func (s *secrets) read() bool {
-	s.looked, s.stamp = time.Now(), s.stampNow()
-	more := s.masker == nil
-	if s.known == nil {
-		s.known = map[string]bool{}
+	s.looked = time.Now()
+	return s.take(s.files.look(""))
+}
+
+func (s *secrets) take(l look) bool {
+	s.stamp = l.stamp
+	more := s.learn(l.values)
+	s.forget(l.values)
+	if more {
+		s.keep()
 	}
-	now := s.values()
-	for _, value := range now {
+	if more || s.masker == nil {
+		s.mask()
+		return true
+	}
+	return false
+}
+
+// learn takes in what files have, and reports whether some of it is new.
+func (s *secrets) learn(values []string) (more bool) {
+	for _, value := range values {
 		if !s.known[value] {
 			s.known[value], more = true, true
 			s.order, s.size = append(s.order, value), s.size+len(value)
 		}
-	}
-	s.forget(now)
-	if more {
-		values := make([][]byte, 0, len(s.known))
-		for value := range s.known {
-			values = append(values, []byte(value))
-		}
-		s.masker = mask.New(mask.Words(values))
 	}
 	return more
 }
@@ -104,114 +115,36 @@ func (s *secrets) forget(now []string) {
 	})
 }
 
+// keep leaves what is known to the shipper that may replace this one. Where that fails,
+// the next one knows what files have then.
+func (s *secrets) keep() {
+	if s.former != nil {
+		_ = s.former.Keep(encodeFormer(s.order))
+	}
+}
+
+func (s *secrets) mask() {
+	var values [][]byte
+	for _, value := range slices.Concat(s.variables, s.order) {
+		values = append(values, []byte(value))
+	}
+	s.masker = mask.New(mask.Words(values))
+}
+
 // renew is read, if files have changed since the last time.
 func (s *secrets) renew() bool {
-	if len(s.sources.paths) == 0 || time.Since(s.looked) < s.pause {
+	if len(s.files.paths) == 0 || time.Since(s.looked) < s.pause {
 		return false
 	}
 	began := time.Now()
-	changed := s.stampNow() != s.stamp && s.read()
+	l := s.files.look(s.stamp)
+	changed := l.stamp != s.stamp && s.take(l)
 	s.looked, s.pause = time.Now(), 0
 	if changed {
 		s.pause = min(share*s.looked.Sub(began), changing)
 	}
-	if s.files > few {
+	if l.count > few {
 		s.pause = while
 	}
 	return changed
-}
-
-// stampNow changes when files do: the kubelet has links lead to other files, and
-// others write to the file, or put another one in its place.
-func (s *secrets) stampNow() string {
-	var stamp []byte
-	s.files = 0
-	for _, path := range s.sources.paths {
-		for _, name := range filesIn(path) {
-			s.files++
-			if info, err := os.Stat(name); err == nil {
-				stamp = fmt.Appendf(stamp, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
-				if stat, is := info.Sys().(*syscall.Stat_t); is {
-					// A program may give a file the time that it had (touch).
-					stamp = fmt.Appendf(stamp, "%d %d %d ", stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
-				}
-			}
-		}
-	}
-	return string(stamp)
-}
-
-func (s *secrets) values() (values []string) {
-	for _, kv := range s.environ {
-		name, value, _ := strings.Cut(kv, "=")
-		for _, variable := range s.sources.variables {
-			if name == variable {
-				values = append(values, value)
-			}
-		}
-	}
-	for _, path := range s.sources.paths {
-		for _, name := range filesIn(path) {
-			if value := readSecret(name); value != "" {
-				values = append(values, value)
-			}
-		}
-	}
-	return values
-}
-
-// filesIn are the files of a directory and of those in it, or the file itself.
-func filesIn(path string) (names []string) {
-	left := maxFiles
-	var add func(path string, depth int)
-	add = func(path string, depth int) {
-		if left--; left < 0 {
-			return
-		}
-		entries, err := entriesOf(path)
-		if err != nil {
-			names = append(names, path)
-			return
-		}
-		for _, entry := range entries {
-			// The kubelet's own begin with two dots. Others are links to what is in them.
-			if depth > 0 && !strings.HasPrefix(entry.Name(), "..") {
-				add(filepath.Join(path, entry.Name()), depth-1)
-			}
-		}
-	}
-	add(path, maxDepth)
-	return names
-}
-
-// entriesOf are those of a directory, no more than are read.
-func entriesOf(path string) ([]os.DirEntry, error) {
-	directory, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = directory.Close() }()
-	entries, err := directory.ReadDir(maxFiles)
-	if errors.Is(err, io.EOF) { // there are none
-		err = nil
-	}
-	return entries, err
-}
-
-// readSecret is what a file has, "" if it can't be read: the command can't either.
-func readSecret(name string) string {
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = file.Close() }()
-	value, err := io.ReadAll(io.LimitReader(file, maxSecret))
-	if err != nil {
-		return ""
-	}
-	return string(value)
 }

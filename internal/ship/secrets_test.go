@@ -26,6 +26,14 @@ func masked(s *secrets, text string) string {
 	return passed + string(stream.End())
 }
 
+// unheard is told of files that take long, as they may on a busy machine.
+func unheard(string) {}
+
+// ofFiles are the secrets in files, which answer.
+func ofFiles(paths ...string) *secrets {
+	return newSecrets(secretSources{paths: paths}, nil, nil, unheard)
+}
+
 // volume is a directory as the kubelet makes one of a Secret, and a function that
 // changes it as the kubelet does.
 func volume(t *testing.T) (directory string, change func(version string, files map[string]string)) {
@@ -47,10 +55,8 @@ func TestSecretsAreReadFromVariablesFilesAndDirectories(t *testing.T) {
 	change("..1", map[string]string{"user": "somebody", "password": "open sesame"})
 	file := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(file, []byte("battery staple"), 0o600))
-	s := &secrets{
-		sources: secretSources{variables: []string{"TOKEN", "UNSET"}, paths: []string{directory, file, "/no/such/file"}},
-		environ: []string{"TOKEN=correct horse", "PLAIN=nothing secret"},
-	}
+	s := newSecrets(secretSources{variables: []string{"TOKEN", "UNSET"}, paths: []string{directory, file, "/no/such/file"}},
+		[]string{"TOKEN=correct horse", "PLAIN=nothing secret"}, nil, unheard)
 	require.True(t, s.read())
 	require.Equal(t, "******** *********** ************** ************* nothing secret", masked(s, "somebody open sesame battery staple correct horse nothing secret"))
 	require.False(t, s.read(), "nothing is new")
@@ -59,7 +65,7 @@ func TestSecretsAreReadFromVariablesFilesAndDirectories(t *testing.T) {
 func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	directory, change := volume(t)
 	change("..1", map[string]string{"password": "open sesame"})
-	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	s := ofFiles(directory)
 	require.True(t, s.read())
 	s.looked = time.Time{}
 	require.False(t, s.renew(), "it is what it was")
@@ -75,7 +81,7 @@ func TestOfAFileThatChangesAllTheTimeTheLastFormsAreKept(t *testing.T) {
 	directory := t.TempDir()
 	constant, changing := filepath.Join(directory, "constant"), filepath.Join(directory, "changing")
 	require.NoError(t, os.WriteFile(constant, []byte("open sesame"), 0o600))
-	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	s := ofFiles(directory)
 	for i := range 12 {
 		require.NoError(t, os.WriteFile(changing, []byte(strings.Repeat(fmt.Sprintf("%02d form ", i), 16<<10)), 0o600))
 		s.looked = time.Time{}
@@ -93,7 +99,7 @@ func TestASecretThatIsNamedByItsFileIsReadAgain(t *testing.T) {
 	change("..1", map[string]string{"token": "the first token"})
 	plain := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(plain, "key"), []byte("the first key"), 0o600))
-	s := &secrets{sources: secretSources{paths: []string{filepath.Join(directory, "token"), plain}}}
+	s := ofFiles(filepath.Join(directory, "token"), plain)
 	require.True(t, s.read())
 	for _, step := range []func(){
 		func() { change("..2", map[string]string{"token": "another token"}) },
@@ -113,7 +119,7 @@ func TestSecretsInDirectoriesOfAVolumeAreRead(t *testing.T) {
 	require.NoError(t, os.Symlink("..1", filepath.Join(directory, "..data")))
 	require.NoError(t, os.Symlink("..data/certs", filepath.Join(directory, "certs")))
 	require.NoError(t, os.Symlink(".", filepath.Join(directory, "itself"))) // for ever
-	s := &secrets{sources: secretSources{paths: []string{directory}}}
+	s := ofFiles(directory)
 	require.True(t, s.read())
 	require.Equal(t, "***********", masked(s, "open sesame"))
 }
@@ -121,14 +127,14 @@ func TestSecretsInDirectoriesOfAVolumeAreRead(t *testing.T) {
 func TestWhatIsNoFileIsNoSecretAndHoldsNobodyUp(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	s := &secrets{sources: secretSources{paths: []string{pipe, "/dev/zero", "/proc/self/mem"}}}
+	s := ofFiles(pipe, "/dev/zero", "/proc/self/mem")
 	require.True(t, s.read())
 	require.Equal(t, "all of it", masked(s, "all of it"))
 }
 
 func TestAFileThatIsGivenTheTimeThatItHadIsReadAgain(t *testing.T) {
 	file, then := filepath.Join(t.TempDir(), "token"), time.Unix(0, 0)
-	s := &secrets{sources: secretSources{paths: []string{file}}}
+	s := ofFiles(file)
 	for _, secret := range []string{"open sesame", "open barley"} {
 		require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
 		require.NoError(t, os.Chtimes(file, then, then))

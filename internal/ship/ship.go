@@ -10,9 +10,11 @@
 //
 // It sends each stream in order, a range of bytes at a time, and repeats a range
 // until the service has said that it is stored: the service knows by the offset
-// what it has. What the ring has lost meanwhile is marked as dropped. How far each
-// stream has come is noted in the ring, so a shipper that dies is replaced by
-// another.
+// what it has, so two may be under way, and be answered in any order. What the ring has
+// lost meanwhile is marked as dropped. Up to where all of a stream is done is noted in
+// the ring, so a shipper that dies is replaced by another.
+//
+// One goroutine does all but wait for answers, so nothing here has to be locked.
 package ship
 
 import (
@@ -24,7 +26,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 
@@ -33,8 +34,10 @@ import (
 
 // The descriptors that the supervisor gives us.
 const (
-	ringFD = 3
-	wakeFD = 4 // an eventfd
+	ringFD   = 3
+	wakeFD   = 4 // an eventfd
+	newsFD   = 5 // an eventfd, by which we wake the supervisor
+	formerFD = 6 // a ring.Snapshot, or something else where there is none
 )
 
 // options are the shipper's flags.
@@ -98,8 +101,10 @@ func Main(args []string) int {
 		return 1
 	}
 	leaveMemoryToOthers()
-	if err := run(o, memory.Reader()); err != nil {
-		memory.Reader().SetFailure(printable(err.Error()))
+	r := memory.Reader()
+	said := &failure{ring: r, news: newsFD, text: r.Failure()} // of the shipper before
+	if err := run(o, r, said); err != nil {
+		said.set(err.Error())
 		return 1
 	}
 	return 0
@@ -113,24 +118,19 @@ func leaveMemoryToOthers() {
 }
 
 // run sends all that there is, and will be.
-func run(o *options, r *ring.Reader) error {
+func run(o *options, r *ring.Reader, said *failure) error {
 	client, err := newClient(o)
 	if err != nil {
 		return err
 	}
-	s := &shipper{ring: r, client: client, secrets: &secrets{sources: o.secrets, environ: os.Environ()}}
-	s.secrets.read()
-	for _, stream := range ring.Streams {
-		s.senders = append(s.senders, newSender(r, stream, s.client, s.secrets.masker, s.renewSecrets))
-	}
-	for !s.complete() {
-		wait := s.send()
-		if wait > 0 {
-			s.wait(wait)
-		}
-	}
+	former, _ := ring.OpenSnapshot(formerFD) // nil where the supervisor couldn't make one
+	newShipper(r, client, newSecrets(o.secrets, os.Environ(), former, said.hangs), said, wakeFD).run()
 	return nil
 }
+
+// atOnce is how many requests are under way at most: while the service stores what one
+// has, the next is sent, and the one after that is masked and compressed.
+const atOnce = 2
 
 // A shipper sends all streams of a container.
 type shipper struct {
@@ -138,6 +138,41 @@ type shipper struct {
 	client  *client
 	secrets *secrets
 	senders []*sender
+	said    *failure
+	turn    int // which of them comes first
+
+	wake     int // an eventfd
+	underWay int
+	answers  chan answer
+}
+
+// An answer is what a request has come to.
+type answer struct {
+	sender *sender
+	part   *part
+	id     string // of the stream
+	making bool   // the stream was to be made before
+	made   bool   // it is there, so the error is none of making it
+	err    error
+}
+
+func newShipper(r *ring.Reader, c *client, known *secrets, said *failure, wake int) *shipper {
+	s := &shipper{ring: r, client: c, secrets: known, said: said, wake: wake, answers: make(chan answer, atOnce)}
+	s.secrets.read()
+	for _, stream := range ring.Streams {
+		s.senders = append(s.senders, newSender(r, stream, c, s.secrets.masker))
+	}
+	return s
+}
+
+// run sends until all streams are complete.
+func (s *shipper) run() {
+	for !s.complete() {
+		s.takeAnswers()
+		if wait := s.send(); wait > 0 && !s.complete() {
+			s.wait(wait)
+		}
+	}
 }
 
 func (s *shipper) complete() bool {
@@ -160,24 +195,90 @@ func (s *shipper) renewSecrets() bool {
 	return true
 }
 
-// send sends what is due, and returns when more may be: 0 for now.
+// send sends a part that is due, and returns when another one may be: 0 for now.
 func (s *shipper) send() time.Duration {
-	pause := forever
-	for _, sender := range s.senders {
-		now := time.Now()
-		wait, err := sender.advance(now)
-		if err != nil {
-			sender.failed(err, now)
-			s.heed(err, now)
-			s.ring.SetFailure(printable(err.Error()))
-			wait = time.Until(sender.next)
+	pause, full := forever, false
+	for i := range s.senders {
+		next := (s.turn + i) % len(s.senders)
+		sender := s.senders[next]
+		due, wait := sender.due(time.Now())
+		// Who has to wait for an answer is the first after it.
+		full = full || due && (s.underWay >= atOnce || s.underWay > 0 && !sender.isLarge())
+		if due && full {
+			sender.renewed = false // more is read until it is sent
 		}
-		pause = min(pause, wait)
+		switch {
+		case !due:
+			pause = min(pause, wait)
+		case !full:
+			s.turn = next + 1
+			s.sendPart(sender)
+			return 0
+		}
 	}
-	if !slices.ContainsFunc(s.senders, func(sender *sender) bool { return sender.failing }) {
-		s.ring.SetFailure("")
+	// Files may change several times before anything is sent.
+	if s.failing() && len(s.secrets.files.paths) > 0 {
+		s.renewSecrets()
+		pause = min(pause, linger)
 	}
 	return pause
+}
+
+// failing reports whether something has to be sent again.
+func (s *shipper) failing() bool {
+	return slices.ContainsFunc(s.senders, func(sender *sender) bool { return sender.failing })
+}
+
+// refusal is why what a sender has sent last wasn't taken, "" if all of it was.
+func (s *shipper) refusal() string {
+	for _, sender := range s.senders {
+		if sender.refusal != "" {
+			return sender.refusal
+		}
+	}
+	return ""
+}
+
+// sendPart sends what is due of a stream, or nothing, if it is to be masked anew.
+func (s *shipper) sendPart(sender *sender) {
+	// After it was read: a secret that is in a file is there before it is printed. Once,
+	// so that a file which changes all the time holds nothing up.
+	if !sender.renewed && s.renewSecrets() {
+		sender.renewed = true
+		return
+	}
+	a := answer{sender: sender, part: sender.part(), id: sender.id, making: sender.id == ""}
+	s.underWay++
+	go func() {
+		if a.making {
+			a.id, a.err = s.client.create(sender.stream.Name())
+		}
+		if a.made = a.err == nil; a.made {
+			a.err = a.part.send(s.client, a.id)
+		}
+		s.answers <- a
+		ring.Wake(s.wake)
+	}()
+}
+
+// takeAnswers takes note of the requests that have ended.
+func (s *shipper) takeAnswers() {
+	for {
+		select {
+		case a := <-s.answers:
+			s.underWay--
+			now := time.Now()
+			if err := a.sender.answered(a.part, a, now); err != nil {
+				s.heed(err, now)
+				s.said.set(err.Error())
+			}
+			if !s.failing() {
+				s.said.set(s.refusal())
+			}
+		default:
+			return
+		}
+	}
 }
 
 // heed has all senders wait as long as the service has asked one of them to.
@@ -188,19 +289,9 @@ func (s *shipper) heed(err error, now time.Time) {
 	}
 	for _, sender := range s.senders {
 		if until := now.Add(asked.after); sender.next.Before(until) {
-			sender.next = until
+			sender.next, sender.renewed = until, false
 		}
 	}
-}
-
-// printable is a text of one line: what a service answers may be anything.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
 }
 
 // forever is the pause of one who has nothing to do until it is woken.
@@ -216,10 +307,10 @@ func (s *shipper) wait(pause time.Duration) {
 	if s.hasNews() {
 		return
 	}
-	fds := []unix.PollFd{{Fd: wakeFD, Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(s.wake), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
 	if n, _ := unix.Poll(fds, int(max(pause.Milliseconds(), 1))); n > 0 {
 		var count [8]byte
-		_, _ = unix.Read(wakeFD, count[:])
+		_, _ = unix.Read(s.wake, count[:])
 	}
 	s.hasNews()
 }
@@ -227,6 +318,7 @@ func (s *shipper) wait(pause time.Duration) {
 // hasNews reports whether there is something to do that there wasn't before. That
 // nothing more will come of a stream is: what is left is tried at once then.
 func (s *shipper) hasNews() (news bool) {
+	news = len(s.answers) > 0
 	for _, sender := range s.senders {
 		written, ended := s.ring.Written(sender.stream)
 		if ended && !sender.hurried {

@@ -161,6 +161,24 @@ func eventIsMasked(t *testing.T, secret string) {
 	require.Regexp(t, "/\\*+/run$", s.events()[0]["argv0"])
 }
 
+func TestAnOutageIsToldWhileTheCommandPrintsNothing(t *testing.T) {
+	s := serve(t)
+	o := s.failing()
+	directory := t.TempDir()
+	status, told := filepath.Join(directory, "status"), filepath.Join(directory, "told")
+	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo up; until [ -e "+told+" ]; do sleep 0.05; done"))
+	require.Eventually(t, func() bool {
+		have, _ := os.ReadFile(status)
+		return strings.Contains(string(have), "503 Service Unavailable")
+	}, deadline, 20*time.Millisecond)
+	o.over.Store(true)
+	require.Eventually(t, func() bool {
+		return s.id("events") != "" && slices.Equal(s.kinds(), []string{"started", "sendingFailed", "sendingResumed"})
+	}, deadline, 50*time.Millisecond)
+	require.NoError(t, os.WriteFile(told, nil, 0o600))
+	require.Zero(t, wait().code)
+}
+
 // A storm of signals neither pushes other events out nor costs much.
 func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
 	s := serve(t)

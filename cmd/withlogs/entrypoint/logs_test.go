@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -318,6 +319,44 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"), "after %d were killed", count)
 }
 
+// With two parts under way, and answers in any order.
+func TestAShipperThatIsKilledWhileItSendsMuchLeavesNoByteUnknown(t *testing.T) {
+	s := serve(t)
+	s.meet(func(http.ResponseWriter, *http.Request) bool {
+		time.Sleep(rand.N(20 * time.Millisecond))
+		return false
+	})
+	const lines = 400_000
+	cmd := s.command("--", "sh", "-c", fmt.Sprintf("seq -f %%09.0f 0 %d; sleep 1; seq -f %%09.0f %d %d", lines/2-1, lines/2, lines-1))
+	wait := s.start(cmd)
+	killed := 0
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for _, pid := range shippers(cmd.Process.Pid) {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	got := wait()
+	require.Zero(t, got.code, got.stderr)
+	require.Empty(t, got.stderr)
+	require.GreaterOrEqual(t, killed, 2)
+	have := s.stream("stdout")
+	require.True(t, have.complete)
+	require.Zero(t, have.missing)
+	require.Len(t, have.data, 10*lines)
+	require.EqualValues(t, bytes.Count(have.data, []byte{0}), have.dropped)
+	for at, b := range have.data {
+		want := byte('\n')
+		if digit := at % 10; digit < 9 {
+			want = fmt.Sprintf("%09d", at/10)[digit]
+		}
+		if b != 0 && b != want {
+			require.Fail(t, "it isn't what was printed there", "byte %d is %q, not %q", at, b, want)
+		}
+	}
+}
+
 // shippers are the children of an entrypoint that send, whichever of its threads
 // has started them.
 func shippers(pid int) (pids []int) {
@@ -343,8 +382,8 @@ func TestSecretsAreMasked(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine", "HOME=/home/of-me")
 	got := s.run(cmd)
 	require.Zero(t, got.code)
-	// The file ends with the line's end. The last characters of base64 are of more than the secret.
-	require.Equal(t, "************* and /home/of-me\n"+"**************"+"******************o=\n", string(s.stream("stdout").data))
+	// The file ends with the line's end.
+	require.Equal(t, "************* and /home/of-me\n"+"**************"+"*******************=\n", string(s.stream("stdout").data))
 }
 
 func TestADescendantThatHoldsThePipeHoldsNobodyUp(t *testing.T) {

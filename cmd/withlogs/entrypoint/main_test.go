@@ -34,8 +34,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
@@ -100,6 +100,7 @@ type service struct {
 	url    string
 	pin    string // of its CA
 	token  string // path of the pod's
+	api    *api.Server
 	handle http.Handler
 
 	directory string
@@ -111,14 +112,11 @@ type service struct {
 func serve(t *testing.T) *service {
 	t.Helper()
 	directory := t.TempDir()
-	files, err := storage.OpenFiles(directory)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
-	store, err := streams.Open(t.Context(), files)
-	require.NoError(t, err)
+	store := streamstest.Open(t, directory)
 	s := &service{t: t, store: store, directory: directory, token: filepath.Join(t.TempDir(), "token")}
 	require.NoError(t, os.WriteFile(s.token, []byte(podToken+"\n"), 0o600))
-	s.handle = api.New(store, onlyPod{}, slog.New(slog.DiscardHandler)).Handler()
+	s.api = api.New(store, onlyPod{}, slog.New(slog.DiscardHandler))
+	s.handle = s.api.Handler()
 	server := httptest.NewUnstartedServer(s)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of connections that are cut
 	var certificate tls.Certificate

@@ -1,0 +1,87 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+)
+
+// keep has the namespace have a share.
+func (s *service) keep(share keeper.Share) *keeper.Keeper {
+	k := keeper.New(s.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	k.Use(&keeper.Limits{Defaults: share})
+	s.mu.Lock() // which each request takes
+	defer s.mu.Unlock()
+	s.api.Limit(k)
+	return k
+}
+
+func TestWhatIsPrintedToAStreamTooManyIsMarked(t *testing.T) {
+	s := serve(t)
+	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 10)
+	status := filepath.Join(t.TempDir(), "status")
+	got := s.run(s.command("-status-file="+status, "--", "sh", "-c", "echo out; echo err >&2; sleep 1; echo out; exit 7"))
+	require.Equal(t, 7, got.code)
+	require.Empty(t, got.stderr)
+	require.Equal(t, stream{data: make([]byte, 8), dropped: 8, complete: true}, s.stream("stdout"))
+	require.Equal(t, stream{data: make([]byte, 4), dropped: 4, complete: true}, s.stream("stderr"))
+	require.True(t, s.stream("events").complete)
+	have, err := os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(have), `"stdout":{"printed":8,"stored":0,"dropped":8,"complete":true}`)
+	require.Contains(t, string(have), "the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs")
+}
+
+func TestAContainerWhoseStreamsCannotEvenBeMarkedSaysWhyAndDoesNotInsist(t *testing.T) {
+	s := serve(t)
+	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 20)
+	var requests atomic.Int64
+	s.meet(func(http.ResponseWriter, *http.Request) bool {
+		requests.Add(1)
+		return false
+	})
+	status := filepath.Join(t.TempDir(), "status")
+	got := s.run(s.command("-logs-flush=6s", "-status-file="+status, "--", "sh", "-c", "echo out; echo err >&2; exit 7"))
+	require.Equal(t, 7, got.code)
+	for _, name := range []string{"stdout", "stderr", "events"} {
+		require.Empty(t, s.id(name))
+	}
+	const why = "the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs of the log service"
+	require.Contains(t, got.stderr, why)
+	have, err := os.ReadFile(status)
+	require.NoError(t, err)
+	require.Contains(t, string(have), why)
+	require.LessOrEqual(t, requests.Load(), int64(3*6), "each stream a few times, less and less often")
+}
+
+func TestAStreamThatWasTooManyIsMadeWhenThereIsRoom(t *testing.T) {
+	s := serve(t)
+	k := s.keep(keeper.Share{Streams: 10})
+	k.Took("tenant", "", 0, 20)
+	status := filepath.Join(t.TempDir(), "status")
+	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; until [ -e "+status+".told ]; do sleep 0.05; done; echo out"))
+	require.Eventually(t, func() bool {
+		have, _ := os.ReadFile(status)
+		return strings.Contains(string(have), "as many streams")
+	}, deadline, 20*time.Millisecond)
+	k.Took("tenant", "", 0, -15)
+	require.NoError(t, os.WriteFile(status+".told", nil, 0o600))
+	require.Zero(t, wait().code)
+	require.Equal(t, stream{data: []byte("out\nout\n"), complete: true}, s.stream("stdout"))
+	require.Contains(t, s.kinds(), "sendingFailed")
+}

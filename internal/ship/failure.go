@@ -1,0 +1,46 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
+)
+
+// A failure is why nothing is sent, for the supervisor to tell.
+type failure struct {
+	ring *ring.Reader
+	news int // an eventfd
+	text string
+}
+
+// set says why, "" if there is nothing wrong, and wakes the supervisor if that is new.
+func (f *failure) set(text string) {
+	if text = printable(text); text == f.text {
+		return
+	}
+	f.text = text
+	f.ring.SetFailure(text)
+	ring.Wake(f.news)
+}
+
+// hangs says that it is a file that doesn't answer.
+func (f *failure) hangs(name string) {
+	f.set(fmt.Sprintf("looking at %q, whose content is masked, takes long: nothing is sent until its volume answers", name))
+}
+
+// printable is a text of one line: what a service answers may be anything.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}

@@ -1,0 +1,45 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package ship
+
+import (
+	"encoding/binary"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
+)
+
+// encodeFormer makes a snapshot of values: each has its length before it. Those that
+// have no room are left out, the first ones first.
+func encodeFormer(values []string) []byte {
+	var lengths [binary.MaxVarintLen64]byte
+	size, first := 0, len(values)
+	for first > 0 {
+		value := values[first-1]
+		size += binary.PutUvarint(lengths[:], uint64(len(value))) + len(value)
+		if size > ring.MaxSnapshot {
+			break
+		}
+		first--
+	}
+	var data []byte
+	for _, value := range values[first:] {
+		data = append(binary.AppendUvarint(data, uint64(len(value))), value...)
+	}
+	return data
+}
+
+// decodeFormer returns the values of a snapshot, and none of what is no snapshot.
+func decodeFormer(data []byte) (values []string) {
+	for len(data) > 0 {
+		length, n := binary.Uvarint(data)
+		if n <= 0 || length == 0 || length > uint64(len(data)-n) { //nolint:gosec // G115: n isn't negative here, nor more
+			return nil
+		}
+		values = append(values, string(data[n:n+int(length)])) //nolint:gosec // G115: it is no longer than data
+		data = data[n+int(length):]                            //nolint:gosec // as above
+	}
+	return values
+}
