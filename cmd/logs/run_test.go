@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +32,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
 // cluster has an API server that knows the token of a pod, and that of somebody who may read.
@@ -77,26 +76,8 @@ type service struct {
 	probes   string
 	stop     func()
 	ended    chan error
-	logs     *safeBuffer
+	logs     *synced.Buffer
 	endpoint endpoint.Endpoint
-}
-
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // free is an address that nobody listens on.
@@ -111,7 +92,7 @@ func free(t *testing.T) string {
 func runs(t *testing.T, directory string) *service {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &safeBuffer{}}
+	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
 	kube := cluster()
 	go func() {
 		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, probes: s.probes})
@@ -358,7 +339,7 @@ func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
 	client.PrependReactor("patch", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	logs := &safeBuffer{}
+	logs := &synced.Buffer{}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -374,7 +355,7 @@ func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
 
 func TestOtherErrorsOfTheServerAreLogged(t *testing.T) {
 	t.Parallel()
-	logs := &safeBuffer{}
+	logs := &synced.Buffer{}
 	e := &errorLog{slog.New(slog.NewJSONHandler(logs, nil))}
 	for _, line := range []string{"http: TLS handshake error from 10.0.0.1: EOF\n", "http: Accept error: too many open files\n"} {
 		_, err := fmt.Fprint(e, line)

@@ -21,8 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
+	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
 // everybody is the API server's part: all may read what is in namespace tenant.
@@ -52,11 +53,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	files, err := storage.OpenFiles(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
-	store, err := streams.Open(t.Context(), files)
-	require.NoError(t, err)
+	store := streamstest.Open(t, t.TempDir())
 	c := &cluster{t: t, store: store, phase: "Running"}
 	service := api.New(store, everybody{}, slog.New(slog.DiscardHandler)).Aggregated(everybody{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -211,7 +208,7 @@ func followsFor(t *testing.T, c *cluster, target string, while time.Duration, wa
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), while)
 	defer cancel()
-	out := &safeBuffer{}
+	out := &synced.Buffer{}
 	err = c.client.Print(ctx, Options{Target: parsed, Follow: true, Tail: -1, Printer: NewPrinter(out), Warnings: io.Discard})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(out.String(), "\n"))
@@ -283,7 +280,7 @@ func TestWhoFollowsSeesNewContainersAndTheEnd(t *testing.T) {
 	target, err := ParseTarget("p")
 	require.NoError(t, err)
 	var warnings bytes.Buffer
-	out := &safeBuffer{}
+	out := &synced.Buffer{}
 	f := newFollowing(c.client, Options{Target: target, Tail: 1, Printer: NewPrinter(out), Warnings: &warnings})
 	f.lookAgain, f.unended = 20*time.Millisecond, time.Second
 	ended := make(chan error, 1)
@@ -302,24 +299,6 @@ func TestWhoFollowsSeesNewContainersAndTheEnd(t *testing.T) {
 	c.ends("Failed")
 	require.NoError(t, <-ended)
 	require.Equal(t, "The end of stdout of container \"killed\" of pod \"p\" isn't known: pod/p is over, and has sent no more.\n", warnings.String())
-}
-
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func TestWhatIsWrongIsSaidWithWhatToDo(t *testing.T) {

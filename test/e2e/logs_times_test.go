@@ -72,11 +72,38 @@ func TestAPodThatKnowsNoNamesOfTheClusterSendsItsLogs(t *testing.T) {
 	t.Parallel()
 	service := logService(t)
 	namespace, token := logsNamespace(t, "stream")
-	p := askingPod("prints", busybox(t, "main", "echo", "hello"))
-	p.Spec.DNSPolicy = corev1.DNSNone
-	p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"127.0.0.1"}}
+	for name, change := range map[string]func(*corev1.PodSpec){
+		"own-dns": func(spec *corev1.PodSpec) {
+			spec.DNSPolicy, spec.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"127.0.0.1"}}
+		},
+		"on-the-nodes-network": func(spec *corev1.PodSpec) { spec.HostNetwork = true },
+	} {
+		p := askingPod(name, busybox(t, "main", "echo", "hello"))
+		change(&p.Spec)
+		createPod(t, namespace, p)
+		waitUntilDone(t, namespace, name)
+		require.Empty(t, logs(t, namespace, name, "main"))
+		require.Equal(t, "hello\n", service.stored(token, namespace, name, "main")["main stdout"])
+	}
+}
+
+func TestWhatTheKernelKillsForWantOfMemoryIsAnEvent(t *testing.T) {
+	t.Parallel()
+	kubectl := newPlugin(t)
+	namespace, token := logsNamespace(t, "stream")
+	p := askingPod("greedy", busybox(t, "main", "sh", "-c", "echo before; tail /dev/zero; echo after; exit 3"))
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: resources("memory", "48Mi")}
 	createPod(t, namespace, p)
-	waitUntilDone(t, namespace, "prints")
-	require.Empty(t, logs(t, namespace, "prints", "main"))
-	require.Equal(t, "hello\n", service.stored(token, namespace, "prints", "main")["main stdout"])
+	ended := waitUntilDone(t, namespace, "greedy").Status.ContainerStatuses[0].State.Terminated
+	viewer := withToken(t, token)
+	if ended.ExitCode == 128+9 {
+		// With cgroup v2, the kubelet has the kernel kill the whole container
+		// (memory.oom.group): nobody is left to tell, and the log reads as cut off.
+		require.Equal(t, "OOMKilled", ended.Reason)
+		require.NotContains(t, kubectl.reads(t, viewer, "before", "-n", namespace, "pod/greedy"), "after")
+		return
+	}
+	require.Equal(t, int32(3), ended.ExitCode)
+	require.Equal(t, "before\nafter\n", kubectl.reads(t, viewer, "after", "-n", namespace, "pod/greedy", "--stream=stdout"))
+	require.Contains(t, kubectl.reads(t, viewer, "finished", "-n", namespace, "pod/greedy", "--events"), " oomKilled processes=1")
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,28 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 	status, answer = service.patch(path, token, "after\n", "bytes 7-12/13")
 	require.Equal(t, http.StatusAccepted, status, answer)
 	require.Equal(t, "before\nafter\n", service.text(path, admin))
+	waitUntilInjectorsKnowTheLogService(t)
+}
+
+// waitUntilInjectorsKnowTheLogService waits for those that have looked while its
+// ConfigMap wasn't there. They look every 10 s. Which of them answers is chance, so
+// there have to be many answers in a row.
+func waitUntilInjectorsKnowTheLogService(t *testing.T) {
+	t.Helper()
+	namespace, _ := logsNamespace(t, "stream")
+	const inARow = 20
+	eventually(t, time.Minute, "all injectors to know the log service", func() error {
+		for range inARow {
+			seen, err := wouldBecome(t, namespace, askingPod("asks", busybox(t, "main", "true")))
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(seen.Spec.Containers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "-logs=") }) {
+				return fmt.Errorf("one of them makes of a pod's arguments %q", seen.Spec.Containers[0].Args)
+			}
+		}
+		return nil
+	})
 }
 
 func TestTheLogServiceMayDoNoMoreThanItHasTo(t *testing.T) {

@@ -101,29 +101,6 @@ type Server struct {
 	cut     chan struct{} // closed when those who follow shall go
 }
 
-// Limits are those of namespaces.
-type Limits interface {
-	// Room returns an error if a namespace can't store another byte.
-	Room(namespace string) error
-	// RoomForMarker returns an error if it can't even store that bytes were dropped.
-	RoomForMarker(namespace string) error
-	// RoomForStream returns an error if it can't have another stream.
-	RoomForStream(namespace string) error
-	// Took counts what was stored of it, to a stream that there was if id isn't "".
-	Took(namespace, id string, bytes, streams int64)
-}
-
-// unlimited has room for all.
-type unlimited struct{}
-
-func (unlimited) Room(string) error                 { return nil }
-func (unlimited) RoomForMarker(string) error        { return nil }
-func (unlimited) RoomForStream(string) error        { return nil }
-func (unlimited) Took(string, string, int64, int64) {}
-
-// Limit has the server keep to limits. It is called before the first request.
-func (s *Server) Limit(limits Limits) { s.limits = limits }
-
 // counting is where a namespace's bytes are stored, of one stream unless it is new.
 func (s *Server) counting(namespace, id string) *streams.Store {
 	return s.streams.Counting(namespace, func(bytes, made int64) {

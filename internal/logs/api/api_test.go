@@ -27,8 +27,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/internal/logs/room"
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
@@ -87,11 +87,7 @@ func serve(t *testing.T, replicas int) *service {
 	t.Helper()
 	s := &service{t: t, who: &everybody{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
 	for range replicas {
-		files, err := storage.OpenFiles(s.directory)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, files.Close()) })
-		store, err := streams.Open(t.Context(), files)
-		require.NoError(t, err)
+		store := streamstest.Open(t, s.directory)
 		server := New(store, s.who, slog.New(slog.DiscardHandler))
 		s.servers = append(s.servers, server)
 		s.replicas = append(s.replicas, httptest.NewServer(server.Handler()))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,6 +36,13 @@ func (s *strict) RoomForStream(string) error {
 	return nil
 }
 
+func (s *strict) RoomForMarkedStream(string) error {
+	if s.streams <= -2 {
+		return errors.New("there are far too many streams")
+	}
+	return nil
+}
+
 func (s *strict) Took(_, _ string, bytes, streams int64) {
 	s.bytes -= bytes
 	s.streams -= streams
@@ -51,7 +59,6 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	for _, got := range []received{
 		s.do("PATCH", path+"/data", "token-of-a", "world", "Content-Range", "bytes 5-9/*"),
 		s.do("POST", path+"/data", "token-of-a", "world"),
-		s.do("POST", "/logs", "token-of-a", `{"name":"stderr"}`),
 	} {
 		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
 	}
@@ -62,4 +69,36 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	limits.bytes = -1_000_000
 	got := s.do("POST", path+"/markers", "token-of-a", `{"range":"bytes 0-4/*","markers":["dropped"]}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
+}
+
+func TestAStreamThatIsOneTooManyForItsNamespaceIsMarked(t *testing.T) {
+	s := serve(t, 1)
+	limits := &strict{bytes: 1_000_000, streams: 1}
+	s.servers[0].Limit(limits)
+	first := s.stream("first")
+	marked := s.stream("second")
+	s.accepted("PATCH", first+"/data", "hello", "Content-Range", "bytes 0-4/*")
+	for _, got := range []received{
+		s.do("PATCH", marked+"/data", "token-of-a", "hello", "Content-Range", "bytes 0-4/*"),
+		s.do("POST", marked+"/data", "token-of-a", "hello"),
+	} {
+		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
+		require.Contains(t, got.body, "there are too many streams")
+	}
+	require.InDelta(t, 2, testutil.ToFloat64(s.servers[0].metrics.refused.WithLabelValues(becauseStreams)), 0)
+	require.Equal(t, marked, s.stream("second"))
+	s.accepted("POST", marked+"/markers", `{"range":"bytes 0-4/*","markers":["dropped"]}`)
+
+	limits.streams = 1 // others were deleted
+	s.accepted("PATCH", marked+"/data", "world", "Content-Range", "bytes 5-9/*")
+	s.accepted("PATCH", marked+"/data", "", "Content-Range", "bytes */10")
+	require.Contains(t, s.text(marked), "5 bytes were dropped")
+	require.Contains(t, s.text(marked), "world")
+
+	limits.streams = -2
+	got := s.do("POST", "/logs", "token-of-a", `{"name":"third"}`)
+	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
+	require.Contains(t, got.body, "far too many")
+	require.Equal(t, first, s.stream("first"))
+	require.Equal(t, marked, s.stream("second"))
 }

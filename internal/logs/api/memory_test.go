@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -72,15 +73,12 @@ func (c *crowded) Read(ctx context.Context, key string) ([]byte, error) {
 
 func crowd(t *testing.T, pieces int64) (*Server, *crowded, *httptest.Server) {
 	t.Helper()
-	files, err := storage.OpenFiles(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	var member bytes.Buffer
 	zip := gzip.NewWriter(&member)
-	_, err = zip.Write([]byte("x"))
+	_, err := zip.Write([]byte("x"))
 	require.NoError(t, err)
 	require.NoError(t, zip.Close())
-	bucket := &crowded{Bucket: files, pieces: pieces, member: member.Bytes(), ordinary: "none"}
+	bucket := &crowded{Bucket: storagetest.OpenFiles(t, t.TempDir()), pieces: pieces, member: member.Bytes(), ordinary: "none"}
 	store, err := streams.Open(t.Context(), bucket)
 	require.NoError(t, err)
 	server := New(store, &everybody{}, slog.New(slog.DiscardHandler))

@@ -4,14 +4,9 @@
 package api
 
 import (
-	"bytes"
-	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
@@ -54,10 +49,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	source := streams.Source{
 		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
 	}
-	if noRoom := s.limits.RoomForStream(pod.Namespace); noRoom != nil {
-		if exists, err := s.streams.Exists(r.Context(), source); err != nil || !exists {
-			return cmp.Or(err, full(noRoom, becauseStreams))
-		}
+	if source.Surplus, err = s.surplus(r.Context(), source); err != nil {
+		return err
 	}
 	id, err := s.counting(pod.Namespace, "").Create(r.Context(), source)
 	if err != nil {
@@ -121,7 +114,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(sent.data)) != at.Len() {
 		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(sent.data), at.Len()))
 	}
-	if err := s.counting(pod.Namespace, id).Write(r.Context(), id, at.From, sent.data, times.Decode(sent.extra, at.From, at.To)...); err != nil {
+	if err := s.counting(pod.Namespace, id).WriteMember(r.Context(), id, at.From, sent.data, sent.member, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
 	s.metrics.accepted.Add(float64(len(sent.data)))
@@ -137,72 +130,6 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at co
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
-}
-
-// A body is what a pod sends of a stream.
-type body struct {
-	data []byte
-	// extra is of the header of the first gzip member, and may say when the bytes came.
-	extra []byte
-}
-
-// body reads the bytes that a pod sends, and takes room for them until they are
-// released. A body of more than most bytes is refused before the rest is read.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
-	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
-		return sent, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
-	}
-	if most > 0 { // the end of a stream is taken in any case
-		if noRoom := s.limits.Room(pod.Namespace); noRoom != nil {
-			return sent, nil, full(noRoom, becauseQuota)
-		}
-	}
-	bytes := max(most, leastBytes)
-	if !s.room.Take(pod.UID, bytes) {
-		return sent, nil, busy()
-	}
-	release = func() { s.room.GiveBack(pod.UID, bytes) }
-	if sent, err = readBody(w, r, most); err != nil {
-		release()
-		return sent, nil, err
-	}
-	return sent, release, nil
-}
-
-// readBody unpacks a body of most bytes at most.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) (sent body, err error) {
-	var from io.Reader
-	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
-	case "", "identity":
-		from = http.MaxBytesReader(w, r.Body, most)
-	case "gzip":
-		// Whoever compresses has at least not made it longer, but for what gzip adds.
-		unpacked, err := gzip.NewReader(http.MaxBytesReader(w, r.Body, most+most/100+1024+times.MaxExtra))
-		if err != nil {
-			return sent, badBody(err)
-		}
-		from, sent.extra = unpacked, unpacked.Extra
-	default:
-		return sent, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %.100q, but only gzip and identity are known", encoding))
-	}
-	// It becomes as long as what there is, not as what the client says.
-	var all bytes.Buffer
-	n, err := io.Copy(&all, io.LimitReader(from, most+1))
-	if err != nil {
-		return sent, badBody(err)
-	}
-	if n > most {
-		return sent, &http.MaxBytesError{Limit: most}
-	}
-	sent.data = all.Bytes()
-	return sent, nil
-}
-
-func badBody(err error) error {
-	if isTooLong(err) {
-		return err
-	}
-	return refused(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
 }
 
 // marks is the body of POST /logs/{id}/markers.

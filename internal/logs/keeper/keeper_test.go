@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 )
 
 // A house is a store of files that age.
@@ -35,11 +35,7 @@ type house struct {
 func open(t *testing.T) *house {
 	t.Helper()
 	directory := t.TempDir()
-	files, err := storage.OpenFiles(directory)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
-	store, err := streams.Open(t.Context(), files)
-	require.NoError(t, err)
+	store := streamstest.Open(t, directory)
 	return &house{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
 }
 
@@ -159,6 +155,12 @@ func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
 	h.stream("tenant", "b", 20)
 	require.ErrorIs(t, h.RoomForStream("tenant"), ErrStreams)
 	require.ErrorIs(t, h.RoomForMarker("tenant"), ErrQuota, "twice the quota")
+	require.NoError(t, h.RoomForMarkedStream("tenant"))
+	h.stream("tenant", "c", 0)
+	require.NoError(t, h.RoomForMarkedStream("tenant"))
+	h.stream("tenant", "d", 0)
+	require.ErrorIs(t, h.RoomForMarkedStream("tenant"), ErrStreams, "twice as many")
+	require.NoError(t, h.RoomForMarkedStream("another"))
 }
 
 func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 // What a namespace has no more room for.
 var (
-	ErrQuota   = errors.New("the namespace's logs have reached their quota")
-	ErrStreams = errors.New("the namespace has as many streams as it may have")
+	ErrQuota   = errors.New("the namespace's logs have reached their quota: older ones have to be deleted, or quota be raised in the ConfigMap config-logs of the log service")
+	ErrStreams = errors.New("the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs of the log service")
 )
 
 // An amount is what a namespace has.
@@ -84,8 +84,14 @@ func (k *Keeper) room(namespace string, times int64) error {
 }
 
 // RoomForStream returns an error if a namespace can't have another stream.
-func (k *Keeper) RoomForStream(namespace string) error {
-	if most := k.limits.Load().Of(namespace).Streams; most > 0 && k.usage.of(namespace).streams >= most {
+func (k *Keeper) RoomForStream(namespace string) error { return k.roomForStream(namespace, 1) }
+
+// RoomForMarkedStream returns one if it can't even have one of whose bytes it is only
+// known that they were dropped: there may be as many of these again.
+func (k *Keeper) RoomForMarkedStream(namespace string) error { return k.roomForStream(namespace, 2) }
+
+func (k *Keeper) roomForStream(namespace string, times int64) error {
+	if most := k.limits.Load().Of(namespace).Streams; most > 0 && k.usage.of(namespace).streams/times >= most {
 		return ErrStreams
 	}
 	return nil

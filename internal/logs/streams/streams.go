@@ -55,6 +55,9 @@ type Source struct {
 	// Labels say what the pod belongs to. They are no part of what makes this stream
 	// another one: of several requests for it, those of the first count.
 	Labels map[string]string `json:"labels,omitempty"`
+	// Surplus says that the namespace had as many streams as it may have already. Nor is
+	// it a part of that.
+	Surplus bool `json:"surplus,omitempty"`
 }
 
 // A Store has streams.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
 
 var stdout = Source{Namespace: "tenant", Pod: "pod", PodUID: "uid", Container: "main", Start: "1", Name: "stdout"}
@@ -34,10 +35,7 @@ func replica(t *testing.T, directory string) *Store {
 
 func bucket(t *testing.T, directory string) storage.Bucket {
 	t.Helper()
-	files, err := storage.OpenFiles(directory)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, files.Close()) })
-	return files
+	return storagetest.OpenFiles(t, directory)
 }
 
 func created(t *testing.T, s *Store) string {

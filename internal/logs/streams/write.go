@@ -6,15 +6,12 @@ package streams
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
@@ -39,6 +36,12 @@ func parseSpan(name string) (r Range, ok bool) {
 // Write stores bytes at an offset, durably, and when they came, if that is known. To
 // write them again changes nothing; what was written before at these offsets stays.
 func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, marks ...times.Mark) error {
+	return s.WriteMember(ctx, id, from, data, nil, marks...)
+}
+
+// WriteMember is Write of what a gzip member, and nothing behind it, was unpacked to. It
+// is stored as it came, if it is like one of ours.
+func (s *Store) WriteMember(ctx context.Context, id string, from int64, data, member []byte, marks ...times.Mark) error {
 	r := Range{from, from + int64(len(data))}
 	if r.Len() == 0 {
 		return nil
@@ -48,7 +51,7 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, m
 	}
 	err := s.admit(ctx, id, r, forBytes)
 	if err == nil {
-		err = s.write(ctx, id, r, data, marks)
+		err = s.write(ctx, id, r, data, member, marks)
 	}
 	if err == nil || errors.Is(err, storage.ErrExists) {
 		err = s.checkEnd(ctx, id, r.To)
@@ -59,38 +62,18 @@ func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, m
 	return nil
 }
 
-// compressors are some megabyte each. More of them than processors are of no use.
-var (
-	compressors = sync.Pool{New: func() any {
-		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
-		return w
-	}}
-	compressing = make(chan struct{}, runtime.GOMAXPROCS(0))
-)
-
-// compress appends a gzip member, with an extra field in its header if there is one.
-func compress(to *bytes.Buffer, data, extra []byte) error {
-	compressing <- struct{}{}
-	defer func() { <-compressing }()
-	w := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(w)
-	w.Reset(to)
-	w.Extra = extra
-	if _, err := w.Write(data); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
 // write returns storage.ErrExists if there is an object of the range.
-func (s *Store) write(ctx context.Context, id string, r Range, data []byte, marks []times.Mark) error {
-	var member bytes.Buffer
-	if err := compress(&member, data, times.Encode(r.From, marks)); err != nil {
-		return err
+func (s *Store) write(ctx context.Context, id string, r Range, data, member []byte, marks []times.Mark) error {
+	if extra := times.Encode(r.From, marks); !likeOurs(member, data, extra) {
+		var packed bytes.Buffer
+		if err := compress(&packed, data, extra); err != nil {
+			return err
+		}
+		member = packed.Bytes()
 	}
-	err := s.bucket.Create(ctx, directory(id)+"data/"+span(r), member.Bytes())
+	err := s.bucket.Create(ctx, directory(id)+"data/"+span(r), member)
 	if err == nil {
-		s.took(int64(member.Len())+ObjectOverhead, 0)
+		s.took(int64(len(member))+ObjectOverhead, 0)
 	}
 	return err
 }
@@ -168,7 +151,7 @@ func (s *Store) claim(ctx context.Context, id string, length int64) (at int64, e
 func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (rest []byte, err error) {
 	for len(data) > 0 {
 		n := min(len(data), MaxWrite)
-		if err := s.write(ctx, id, Range{at, at + int64(n)}, data[:n], nil); err != nil {
+		if err := s.write(ctx, id, Range{at, at + int64(n)}, data[:n], nil, nil); err != nil {
 			return data, err
 		}
 		at, data = at+int64(n), data[n:]

@@ -17,9 +17,15 @@ func Files(t *testing.T) Place {
 	directory := t.TempDir()
 	return func(t *testing.T) storage.Bucket {
 		t.Helper()
-		files, err := storage.OpenFiles(directory)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, files.Close()) })
-		return files
+		return OpenFiles(t, directory)
 	}
+}
+
+// OpenFiles opens a directory until the test is over.
+func OpenFiles(t *testing.T, directory string) storage.Bucket {
+	t.Helper()
+	files, err := storage.OpenFiles(directory)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	return files
 }
