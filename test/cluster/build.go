@@ -47,6 +47,7 @@ var parts = []struct {
 }{
 	{"modules", nodeModules, 230 * time.Millisecond},
 	{tools.Node.Name, 3600, 150 * time.Millisecond},
+	{tools.Provisioner.Name, 10, 300 * time.Millisecond},
 	{images.Tekton.Name, 600, 130 * time.Millisecond},
 	{images.Knative.Name, 200, 130 * time.Millisecond},
 	{tools.Ko.Name, 320, 90 * time.Millisecond},
@@ -74,8 +75,10 @@ func (b *build) compile(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.downloadRest(ctx) })
 	group.Go(func() error {
-		if _, err := tools.Node.Build(ctx, b.layout, b.programs, b.parts[tools.Node.Name]); err != nil {
-			return err
+		for _, g := range []tools.Group{tools.Node, tools.Provisioner} {
+			if _, err := g.Build(ctx, b.layout, b.programs, b.parts[g.Name]); err != nil {
+				return err
+			}
 		}
 		close(b.node)
 		for _, r := range images.Releases() {

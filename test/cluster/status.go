@@ -20,7 +20,8 @@ import (
 // software is what runs, by its modules.
 var software = []string{
 	"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3", "github.com/containerd/containerd/v2", "github.com/coredns/coredns",
-	"github.com/tektoncd/pipeline", "knative.dev/serving", "github.com/traefik/traefik/v3", "github.com/google/ko",
+	"github.com/tektoncd/pipeline", "knative.dev/serving", "github.com/traefik/traefik/v3",
+	"github.com/rancher/local-path-provisioner", "github.com/google/ko",
 }
 
 // status prints what runs and which versions, and fails unless all is ready.
@@ -66,6 +67,7 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 		"export KO_DEFAULTBASEIMAGE=" + images.Static,
 		"export KO_DEFAULTPLATFORMS=linux/" + runtime.GOARCH, // that of the one node
 		"export E2E_IMAGE_REGISTRY=" + layout.Registry,
+		"export E2E_SHARED_STORAGE_CLASS=shared",
 		"export E2E_PRIVATE_REGISTRY=" + layout.PrivateRegistryLogin + "@" + layout.PrivateRegistry,
 	}
 	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {

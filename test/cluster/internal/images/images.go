@@ -44,6 +44,8 @@ const (
 	Busybox = layout.Registry + "/library/busybox:latest"
 	CoreDNS = layout.Registry + "/coredns:latest"
 	Traefik = layout.Registry + "/traefik:latest"
+	// Provisioner makes volumes for claims.
+	Provisioner = layout.Registry + "/local-path-provisioner:latest"
 )
 
 // nonroot is the user that ko's and Tekton's images run as.
@@ -97,7 +99,7 @@ func Programs(l layout.Layout) []Image {
 			User:       nonroot,
 		}
 	}
-	return []Image{program("coredns"), program("traefik")}
+	return []Image{program("coredns"), program("traefik"), program("local-path-provisioner")}
 }
 
 // staticFiles are what a statically linked program expects of a system.

@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install installs cluster DNS, Tekton, Knative and an ingress in a
-// cluster, and knows when they are ready.
+// Package install installs cluster DNS, Tekton, Knative, an ingress and a provisioner of
+// volumes in a cluster, and knows when they are ready.
 package install
 
 import (
@@ -31,7 +31,7 @@ const (
 // TaskRuns and Knative Services can be created. The releases are paths of
 // YAML files.
 func Install(ctx context.Context, l layout.Layout, releases ...string) error {
-	crds, rest, err := manifests(releases)
+	crds, rest, err := manifests(l, releases)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func Install(ctx context.Context, l layout.Layout, releases ...string) error {
 	if Ready(ctx, l) == nil {
 		return nil
 	}
-	return progress.Step("waiting for DNS, Tekton, Knative and the ingress", func() error {
+	return progress.Step("waiting for DNS, Tekton, Knative, the ingress and the provisioner", func() error {
 		return progress.Wait(ctx, readyLimit, interval, func(ctx context.Context) error { return Ready(ctx, l) })
 	})
 }
@@ -64,7 +64,7 @@ func applyOnce(ctx context.Context, l layout.Layout, crds, rest []object) error 
 	if was, err := os.ReadFile(l.Installed()); err == nil && string(was) == hash {
 		return nil
 	}
-	err = progress.Step("installing DNS, Tekton, Knative and the ingress", func() error {
+	err = progress.Step("installing DNS, Tekton, Knative, the ingress and the provisioner", func() error {
 		if err := apply(ctx, l, first); err != nil {
 			return err
 		}

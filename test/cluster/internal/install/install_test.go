@@ -4,12 +4,14 @@
 package install
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 )
 
 const release = `# a comment only
@@ -129,12 +131,19 @@ func TestOwnManifests(t *testing.T) {
 	if err := os.WriteFile(path, []byte(release), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	crds, rest, err := manifests([]string{path})
+	crds, rest, err := manifests(layout.Layout{State: "/state"}, []string{path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"coredns", "kube-dns", "traefik", "controller"} {
+	for _, name := range []string{"coredns", "kube-dns", "traefik", "local-path-provisioner", "shared", "controller"} {
 		find(t, rest, name)
+	}
+	config, _ := at(find(t, rest, "local-path-config"), "data", "config.json").(string)
+	var classes struct {
+		StorageClassConfigs map[string]struct{ SharedFileSystemPath string }
+	}
+	if err := json.Unmarshal([]byte(config), &classes); err != nil || classes.StorageClassConfigs["shared"].SharedFileSystemPath != "/state/data/volumes/shared" {
+		t.Errorf("configuration of the provisioner: got %s, %v", config, err)
 	}
 	text, err := render(append(crds, rest...))
 	if err != nil {

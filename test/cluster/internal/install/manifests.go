@@ -33,20 +33,24 @@ func (o object) name() string { name, _ := at(o, "metadata", "name").(string); r
 type settings struct {
 	NodeIP, DNSServiceIP, Domain string
 	CoreDNS, Traefik             string
+	Provisioner, Busybox         string
+	SharedVolumes, NodesVolumes  string // directories of the node
 	Nameservers                  []string
 	Volumes                      []volume
 }
 
 // manifests returns all that is installed, in the order in which to apply it:
 // CRDs first, to be applied on their own.
-func manifests(releases []string) (crds, rest []object, err error) {
+func manifests(l layout.Layout, releases []string) (crds, rest []object, err error) {
 	s := settings{
 		NodeIP: layout.NodeIP, DNSServiceIP: layout.DNSServiceIP, Domain: layout.Domain,
 		CoreDNS: images.CoreDNS, Traefik: images.Traefik,
+		Provisioner: images.Provisioner, Busybox: images.Busybox,
+		SharedVolumes: l.Data("volumes", "shared"), NodesVolumes: l.Data("volumes", "node"),
 		Nameservers: host.Nameservers(),
 	}
 	var all []object
-	for _, name := range []string{"coredns.yaml", "traefik.yaml"} {
+	for _, name := range []string{"coredns.yaml", "traefik.yaml", "provisioner.yaml"} {
 		objects, err := ownYAML(name, s)
 		if err != nil {
 			return nil, nil, err

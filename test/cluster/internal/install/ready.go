@@ -13,7 +13,7 @@ import (
 )
 
 // namespaces are those that must be complete before the cluster is ready.
-var namespaces = map[string]bool{"kube-system": true, "tekton-pipelines": true, "knative-serving": true, "traefik": true}
+var namespaces = map[string]bool{"kube-system": true, "tekton-pipelines": true, "knative-serving": true, "traefik": true, "local-path-storage": true}
 
 type list struct {
 	Items []struct {

@@ -52,6 +52,10 @@ var (
 		{Package: own + "coredns"},
 		{Package: "github.com/traefik/traefik/v3/cmd/traefik"},
 	}}
+	// Provisioner makes volumes for claims. It is no part of Node because it imports
+	// logrus by a name that differs from the others' in its letters' case, and the go
+	// command builds no such two together.
+	Provisioner = Group{Name: "provisioner", OnPath: true, Programs: []Program{{Package: "github.com/rancher/local-path-provisioner"}}}
 	// Ko deploys the product.
 	Ko = Group{Name: "ko", OnPath: true, Programs: []Program{{Package: "github.com/google/ko"}}}
 	// Extras are for the person who looks into the cluster.
