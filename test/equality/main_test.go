@@ -33,7 +33,7 @@ var (
 	update = flag.Bool("update", false, "write what was found to README.md and docs/equality.md")
 	parts  = flag.Int("parts", 1, "run only one of so many parts of the examples")
 	part   = flag.Int("part", -1, "which of them, from 0 on; if it isn't said, the commit chooses")
-	logs   = flag.String("logs", both, "run the examples with logs and without (both), or half of them with and half without (one): then each part has two halves, and counts twice")
+	each   = flag.String("ways", all, "run each example in all ways, or in one of them: then there are as many times more parts as there are ways")
 	resume = flag.String("resume", "", "a file that keeps what is found, so that a run that was ended can go on")
 )
 
@@ -115,7 +115,7 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 		})
 	}
 	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Example, b.Example) })
-	if len(report.Findings) < len(examples) || *logs != both {
+	if len(report.Findings) < len(examples) || *each != all || len(chosen.ways) < len(Ways) {
 		t.Logf("%d of %d examples were looked at", len(report.Findings), len(examples))
 		comparePage(t, report)
 		return
@@ -129,22 +129,33 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 func choose(t *testing.T) share {
 	t.Helper()
 	require.Positive(t, *parts, "-parts")
-	require.Contains(t, []string{both, one}, *logs, "-logs")
-	all := shares(*parts, *logs)
-	chosen, by := *part, "-part"
-	if chosen < 0 {
+	require.Contains(t, []string{all, one}, *each, "-ways")
+	s := share{parts: *parts, part: *part, each: *each, ways: ways(t)}
+	shares, by := s.shares(), "-part"
+	if s.part < 0 {
 		commit, err := kit.Run(t.Context(), "git", "rev-parse", "HEAD")
 		if err != nil {
 			t.Logf("no commit chooses a part: %v", err)
 		}
 		by = "commit " + strings.TrimSpace(string(commit))
-		chosen = shareOf(strings.TrimSpace(string(commit)), all)
+		s.part = shareOf(strings.TrimSpace(string(commit)), shares)
 	}
-	require.Less(t, chosen, all, "-part")
-	if all > 1 {
-		t.Logf("part %d of 0 to %d, chosen by %s; ARGS='-parts %d -logs %s -part %[1]d' runs it again", chosen, all-1, by, *parts, *logs)
+	require.Less(t, s.part, shares, "-part")
+	if shares > 1 {
+		t.Logf("part %d of 0 to %d, chosen by %s; ARGS='-parts %d -ways %s -part %[1]d' runs it again", s.part, shares-1, by, *parts, *each)
 	}
-	return share{*parts, chosen, *logs}
+	return s
+}
+
+// ways are those that there are on this cluster.
+func ways(t *testing.T) []Way {
+	t.Helper()
+	mounts, err := cluster.HasImageVolumes()
+	require.NoError(t, err)
+	if mounts {
+		return Ways
+	}
+	return slices.DeleteFunc(slices.Clone(Ways), func(w Way) bool { return w == Mounted })
 }
 
 // comparePage sees whether docs/equality.md says of each example what was found.

@@ -109,66 +109,54 @@ func (o Outcome) set(path string, value any) {
 	}
 }
 
-// Comparison has what became of an example in each of its runs.
+// Comparison has what became of an example unwrapped, each time, and in one way wrapped.
 type Comparison struct {
 	Plain   []Outcome
-	Ways    []Way
-	Wrapped []Outcome // in each of these ways
+	Wrapped Outcome
 }
 
 // Varies are the fields in which not even the plain runs agree: dates, random
 // numbers, and what else is of the moment.
-func (c Comparison) Varies() []string {
-	return c.fields(func(field string) bool { return !agree(c.Plain, field, c.Plain[0][field]) })
+func Varies(plain []Outcome) []string {
+	return fields(plain, func(field string) bool { return !agree(plain, field) })
 }
 
-// Differs are the fields in which the plain runs agree, and a wrapped one
+// Differs are the fields in which the plain runs agree, and the wrapped one
 // doesn't agree with them.
 func (c Comparison) Differs() []string {
-	return c.fields(func(field string) bool {
-		want := c.Plain[0][field]
-		return agree(c.Plain, field, want) && !agree(c.Wrapped, field, want)
+	return fields(append(slices.Clone(c.Plain), c.Wrapped), func(field string) bool {
+		return agree(c.Plain, field) && c.Wrapped[field] != c.Plain[0][field]
 	})
 }
 
-func (c Comparison) fields(is func(string) bool) (found []string) {
+func fields(outcomes []Outcome, are func(string) bool) (found []string) {
 	all := map[string]bool{}
-	for _, outcome := range slices.Concat(c.Plain, c.Wrapped) {
+	for _, outcome := range outcomes {
 		for field := range outcome {
 			all[field] = true
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(all)) {
-		if is(field) {
+		if are(field) {
 			found = append(found, field)
 		}
 	}
 	return found
 }
 
-func agree(outcomes []Outcome, field, want string) bool {
-	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o[field] != want })
+func agree(outcomes []Outcome, field string) bool {
+	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o[field] != outcomes[0][field] })
 }
 
 // TimedOut tells whether a field differs in that Tekton ended something for its timeout
-// in a namespace that opted in only.
+// in the namespace that opted in only.
 func (c Comparison) TimedOut(field string) bool {
-	return slices.ContainsFunc(c.Wrapped, func(o Outcome) bool {
-		return strings.HasSuffix(o[field], "Timeout") && !agree(c.Plain, field, o[field])
-	})
+	return strings.HasSuffix(c.Wrapped[field], "Timeout") && !slices.ContainsFunc(c.Plain, func(o Outcome) bool { return o[field] == c.Wrapped[field] })
 }
 
-// Explain shows a field as it was unwrapped, and as it was wrapped: in each way, if
-// that makes a difference.
+// Explain shows a field as it was unwrapped, and as it was wrapped.
 func (c Comparison) Explain(field string) string {
-	text := fmt.Sprintf("%s: %s unwrapped", field, values(c.Plain, field))
-	if len(c.Ways) > 1 && agree(c.Wrapped, field, c.Wrapped[0][field]) {
-		return text + fmt.Sprintf(", %s wrapped", values(c.Wrapped, field))
-	}
-	for i, way := range c.Ways {
-		text += fmt.Sprintf(", %s %s", values(c.Wrapped[i:i+1], field), way)
-	}
-	return text
+	return fmt.Sprintf("%s: %s unwrapped, %s wrapped", field, values(c.Plain, field), values([]Outcome{c.Wrapped}, field))
 }
 
 // values are those of a field, each once.

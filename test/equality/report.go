@@ -4,31 +4,43 @@
 package equality
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Finding is what was found out about an example.
 type Finding struct {
 	Example string
-	Skipped *Skipped // if it didn't run
-	Verdict string   // of its runs, unwrapped
-	Varies  []string // see [Comparison]
-	Differs []string // what differs, and how
-	Why     Cause    // of what differs; "" if nobody knows
+	Skipped *Skipped           // if it didn't run
+	Verdict string             // of its runs, unwrapped
+	Varies  []string           // see [Varies]
+	Ways    map[Way]Difference // those in which it ran
 }
 
-func (f Finding) equal() bool { return f.Skipped == nil && len(f.Differs) == 0 }
+// Difference is what differs in one way, and how; nothing, if it is equal.
+type Difference struct {
+	Fields []string
+	Why    Cause // "" if nobody knows
+}
 
-func (f Finding) different() bool { return f.Skipped == nil && len(f.Differs) > 0 }
+func (f Finding) ran(way Way) bool {
+	_, ran := f.Ways[way]
+	return ran
+}
+
+func (f Finding) equal(way Way) bool { return f.ran(way) && len(f.Ways[way].Fields) == 0 }
+
+func (f Finding) different(way Way) bool { return len(f.Ways[way].Fields) > 0 }
+
+func (f Finding) unexplained(way Way) bool { return f.different(way) && f.Ways[way].Why == "" }
 
 // why says why it differs, or else what differs.
-func (f Finding) why() string {
-	if f.Why == "" {
-		return "unexplained. " + strings.Join(f.Differs, "; ")
+func (d Difference) why() string {
+	if d.Why == "" {
+		return "unexplained. " + strings.Join(d.Fields, "; ")
 	}
-	return string(f.Why)
+	return string(d.Why)
 }
 
 func (f Finding) directory() string {
@@ -46,31 +58,55 @@ type Report struct {
 // Summary is the table in the README.
 func (r Report) Summary() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Every example of Tekton %s runs in a namespace that didn't opt in, in one that did, and in one that also sends its logs (`logs: tee`). "+
+	fmt.Fprintf(&text, "Every example of Tekton %s runs in a namespace that didn't opt in, and in some that did: the entrypoint comes by the init container, by the init container with logs sent as well (`logs: tee`), and by an image volume. "+
 		"Success or failure, reasons, messages, results, artifacts, exit codes, step states, retries, skipped tasks: all must be the same. "+
 		"[docs/equality.md](docs/equality.md) has the rules, and each example.\n\n", r.Version)
 	fmt.Fprintln(&text, "| | TaskRuns | PipelineRuns |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: |")
 	r.row(&text, "examples", func(Finding) bool { return true })
-	r.row(&text, "ran in all three", func(f Finding) bool { return f.Skipped == nil })
-	r.row(&text, "**equal**", Finding.equal)
-	r.row(&text, "**different**, explained below", func(f Finding) bool { return f.different() && f.Why != "" })
-	r.row(&text, "**different**, unexplained", func(f Finding) bool { return f.different() && f.Why == "" })
+	r.row(&text, "ran in each way", func(f Finding) bool { return f.Skipped == nil })
+	for _, way := range Ways {
+		r.row(&text, fmt.Sprintf("**equal** by %s", way), func(f Finding) bool { return f.equal(way) })
+	}
+	for _, way := range Ways {
+		explained := func(f Finding) bool { return f.different(way) && !f.unexplained(way) }
+		if r.count("", explained) > 0 {
+			r.row(&text, fmt.Sprintf("**different** by %s, explained below", way), explained)
+		}
+	}
+	r.row(&text, "**different**, unexplained", func(f Finding) bool { return slices.ContainsFunc(Ways, f.unexplained) })
 	for _, rule := range Rules {
 		is := func(f Finding) bool { return f.Skipped != nil && f.Skipped.Rule == rule }
 		if r.count("", is) > 0 {
 			r.row(&text, "didn't run, because it "+string(rule), is)
 		}
 	}
-	if r.count("", Finding.different) > 0 {
-		fmt.Fprintln(&text)
-	}
-	for _, f := range r.Findings {
-		if f.different() {
-			fmt.Fprintf(&text, "- %s: %s\n", f.Example, f.why())
-		}
+	if differences := r.differences(Difference.why); len(differences) > 0 {
+		fmt.Fprintf(&text, "\n%s", strings.Join(differences, ""))
 	}
 	return text.String()
+}
+
+// differences has an item of a list for each example that differs, and for each
+// thing that is to be said of it, with the ways of which that is so.
+func (r Report) differences(say func(Difference) string) (items []string) {
+	for _, f := range r.Findings {
+		var said []string
+		in := map[string][]string{}
+		for _, way := range Ways {
+			if f.different(way) {
+				text := say(f.Ways[way])
+				if !slices.Contains(said, text) {
+					said = append(said, text)
+				}
+				in[text] = append(in[text], string(way))
+			}
+		}
+		for _, text := range said {
+			items = append(items, fmt.Sprintf("- %s (%s): %s\n", f.Example, strings.Join(in[text], "; "), text))
+		}
+	}
+	return items
 }
 
 func (r Report) row(text *strings.Builder, what string, is func(Finding) bool) {
@@ -89,7 +125,7 @@ func (r Report) count(directory string, is func(Finding) bool) (n int) {
 
 const explanation = `# Wrapped or not, nobody can tell
 
-This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that opted in, in one that also sends its logs to the log service (` + "`entrypointer.dev/logs: tee`" + `) and, at the same time, in one that did neither.
+This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that didn't opt in and, at the same time, in some that did: one to whose pods the entrypoint comes by the init container, one that also sends its logs to the log service (` + "`entrypointer.dev/logs: tee`" + `), and one to whose pods it comes by an image volume (` + "`entrypointer.dev/delivery: image-volume`" + `).
 
 **What is changed in an example.** A reference to an image is replaced by the image here of the same kind, without tag and digest; its kind is the last element of its repository's path. There are: %s. (` + "`nop`" + ` is Tekton's own.) ` + "`generateName`" + ` becomes a name, so that the same things have the same names, and namespaces are left out. Nothing else.
 
@@ -97,7 +133,7 @@ This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that
 
 **What may differ.** Nothing, but for fields in which the example doesn't agree with itself: if anything differs, the example runs unwrapped again, twice at most, and a field in which not even the unwrapped runs agree (a date, a random number, a volume's generated name) is not compared. It is named below. A difference in any other field fails the test, unless its cause is seen and known: the table says which.
 
-**That it was wrapped** is looked at in each pod of a namespace that opted in: every step runs under the entrypoint, no sidecar does, and either all of these send their logs or none; and in each pod of the one that didn't, that nothing of ours is there.
+**That it was wrapped** is looked at in each pod of a namespace that opted in: every step runs under the entrypoint, no sidecar does, the entrypoint came as the namespace asks, and either all of these send their logs or none; and in each pod of the one that didn't, that nothing of ours is there.
 
 Volumes: where the cluster has no storage class, the test makes the volumes that are claimed.
 `
@@ -107,16 +143,22 @@ func (r Report) Details() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, explanation, r.Version, "`"+strings.Join(r.Images, "`, `")+"`")
 	fmt.Fprintln(&text, "\n## What ran")
-	fmt.Fprintln(&text, "\n| example | unwrapped | wrapped, with logs and without | varies by itself |")
-	fmt.Fprintln(&text, "| --- | --- | --- | --- |")
+	head, line := "\n| example | unwrapped |", "| --- | --- |"
+	for _, way := range Ways {
+		head, line = head+fmt.Sprintf(" %s |", way), line+" --- |"
+	}
+	fmt.Fprintf(&text, "%s varies by itself |\n%s --- |\n", head, line)
 	for _, f := range r.Findings {
 		if f.Skipped == nil {
-			wrapped := "equal"
-			if f.different() {
-				wrapped = cell(fmt.Sprintf("%s: %s", cmp.Or(f.Why, "unexplained"), strings.Join(f.Differs, "; ")))
+			fmt.Fprintf(&text, "| %s | %s |", f.Example, cell(f.Verdict))
+			for _, way := range Ways {
+				fmt.Fprintf(&text, " %s |", f.inOneWord(way))
 			}
-			fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", f.Example, cell(f.Verdict), wrapped, cell(strings.Join(f.Varies, ", ")))
+			fmt.Fprintf(&text, " %s |\n", cell(strings.Join(f.Varies, ", ")))
 		}
+	}
+	if differences := r.differences(func(d Difference) string { return item(d.why() + " " + strings.Join(d.Fields, "; ")) }); len(differences) > 0 {
+		fmt.Fprintf(&text, "\nWhat differs, and why:\n\n%s", strings.Join(differences, ""))
 	}
 	fmt.Fprintln(&text, "\n## What didn't")
 	for _, rule := range Rules {
@@ -133,28 +175,57 @@ func (r Report) Details() string {
 	return text.String()
 }
 
-// agrees tells whether the page of the docs says the same of an example: that it
-// was equal, that it differed for the same cause, or that it didn't run.
+// inOneWord says how an example compares in one way.
+func (f Finding) inOneWord(way Way) string {
+	switch {
+	case f.equal(way):
+		return "equal"
+	case f.different(way):
+		return "different"
+	default:
+		return ""
+	}
+}
+
+// agrees tells whether the page of the docs says the same of an example, in the ways
+// in which it ran: that it was equal, that it differed for the same cause, or that it
+// didn't run.
 func (f Finding) agrees(page string) bool {
 	for line := range strings.Lines(page) {
 		if !strings.HasPrefix(line, "| "+f.Example+" |") {
 			continue
 		}
-		ran := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") == 5
-		equal := strings.Contains(line, " | equal | ")
-		switch {
-		case f.Skipped != nil:
-			return !ran
-		case f.different():
-			return ran && !equal && strings.Contains(line, " | "+string(f.Why)+": ")
-		default:
-			return ran && equal
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), "|")
+		if ran := len(cells) == 5+len(Ways); !ran || f.Skipped != nil {
+			return !ran && f.Skipped != nil
+		}
+		for at, way := range Ways {
+			if f.ran(way) && (strings.TrimSpace(cells[3+at]) != f.inOneWord(way) || !f.causeAgrees(page, way)) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// causeAgrees tells whether the page gives the same cause, if there is one to be given.
+func (f Finding) causeAgrees(page string, way Way) bool {
+	if !f.different(way) {
+		return true
+	}
+	for line := range strings.Lines(page) {
+		ways, said, is := strings.Cut(line, "): ")
+		if is && strings.HasPrefix(ways, "- "+f.Example+" (") && strings.HasPrefix(said, f.Ways[way].why()) &&
+			slices.Contains(strings.Split(strings.TrimPrefix(ways, "- "+f.Example+" ("), "; "), string(way)) {
+			return true
 		}
 	}
 	return false
 }
 
 // cell is text in a cell of a table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
-}
+func cell(text string) string { return strings.ReplaceAll(item(text), "|", `\|`) }
+
+// item is text in an item of a list.
+func item(text string) string { return strings.NewReplacer("\n", " ", "<", "&lt;").Replace(text) }

@@ -66,36 +66,40 @@ func examine(t *testing.T, example Example, ways []Way, alone bool) (_ Finding, 
 		return finding, false
 	}
 
-	comparison := Comparison{Plain: []Outcome{plain.fields}, Ways: ways}
-	for _, o := range wrapped {
-		comparison.Wrapped = append(comparison.Wrapped, o.fields)
-	}
-	for len(comparison.Plain) < tries && len(comparison.Differs()) > 0 {
+	unchanged := []Outcome{plain.fields}
+	differs := func(o *result) bool { return len(Comparison{unchanged, o.fields}.Differs()) > 0 }
+	for len(unchanged) < tries && slices.ContainsFunc(wrapped, differs) {
 		again, err := unwrapped(t.Context(), example)
 		require.NoError(t, err)
-		comparison.Plain = append(comparison.Plain, again.fields)
+		unchanged = append(unchanged, again.fields)
 	}
-	finding.Varies = comparison.Varies()
-	for _, field := range comparison.Differs() {
-		finding.Differs = append(finding.Differs, comparison.Explain(field))
-		late = late || comparison.TimedOut(field)
-	}
+	finding.Varies = Varies(unchanged)
 	var verdicts []string
 	for _, run := range example.Runs {
 		verdicts = append(verdicts, plain.fields.Verdict(run.GetName()))
 	}
 	finding.Verdict = strings.Join(verdicts, ", ")
-	if len(finding.Differs) > 0 && !slices.ContainsFunc(wrapped, func(o *result) bool { return !o.cutMoreThan(plain) }) {
-		finding.Why = SharedMessages
+	finding.Ways = map[Way]Difference{}
+	for i, way := range ways {
+		comparison, difference := Comparison{unchanged, wrapped[i].fields}, Difference{}
+		for _, field := range comparison.Differs() {
+			difference.Fields = append(difference.Fields, comparison.Explain(field))
+			late = late || comparison.TimedOut(field)
+		}
+		if len(difference.Fields) > 0 && way != Mounted && wrapped[i].cutMoreThan(plain) {
+			difference.Why = SharedMessages
+		}
+		finding.Ways[way] = difference
 	}
-	if late && !alone {
-		t.Logf("it is to run again, alone, for it was late:\n%s", strings.Join(finding.Differs, "\n"))
-		return finding, true
+	for _, way := range ways {
+		switch difference := finding.Ways[way]; {
+		case late && !alone:
+			t.Logf("it is to run again, alone, for it was late: by %s:\n%s", way, strings.Join(difference.Fields, "\n"))
+		case finding.unexplained(way):
+			t.Errorf("it differs by %s:\n%s", way, strings.Join(difference.Fields, "\n"))
+		}
 	}
-	if finding.Why == "" && len(finding.Differs) > 0 {
-		t.Errorf("it differs:\n%s", strings.Join(finding.Differs, "\n"))
-	}
-	return finding, false
+	return finding, late && !alone
 }
 
 // A result is what became of an example in one namespace.

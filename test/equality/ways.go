@@ -14,14 +14,19 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// Way is how an example runs in a namespace that opted in, beside the one that didn't.
+// Way is how an example runs in a namespace that opted in, beside the one that
+// didn't: how the entrypoint gets into its pods, and whether it sends logs.
 type Way string
 
-// Ways.
+// The ways.
 const (
-	Wrapped Way = "wrapped"
-	Tee     Way = "wrapped with logs"
+	Copied  Way = "init container"
+	Tee     Way = "init container, with logs"
+	Mounted Way = "image volume"
 )
+
+// Ways are all that there are. The last needs a cluster that has image volumes.
+var Ways = []Way{Copied, Tee, Mounted}
 
 const (
 	logsAnnotation = "entrypointer.dev/logs"
@@ -30,11 +35,18 @@ const (
 
 // annotations are those of the namespace.
 func (w Way) annotations() map[string]string {
-	annotations := map[string]string{pod.InjectAnnotation: "true"}
+	annotations := map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: w.delivery()}
 	if w == Tee {
 		annotations[logsAnnotation] = "tee"
 	}
 	return annotations
+}
+
+func (w Way) delivery() string {
+	if w == Mounted {
+		return kit.ImageVolume
+	}
+	return kit.InitContainer
 }
 
 // right says what is missing in a TaskRun's pod, or too much.
@@ -42,10 +54,13 @@ func (w Way) right(p *corev1.Pod) error {
 	if err := kit.StepsWrapped(p); err != nil {
 		return err
 	}
+	if got := kit.Delivery(p); got != w.delivery() {
+		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, w.delivery())
+	}
 	for _, c := range p.Spec.Containers {
 		step := slices.Equal(c.Command, []string{pod.EntrypointPath})
 		if sends := slices.Contains(c.Args, teeFlag); sends != (step && w == Tee) {
-			return fmt.Errorf("container %q of pod %q, which is %s, has args %q", c.Name, p.Name, w, c.Args)
+			return fmt.Errorf("container %q of pod %q, which runs by %s, has args %q", c.Name, p.Name, w, c.Args)
 		}
 	}
 	return nil
@@ -53,16 +68,17 @@ func (w Way) right(p *corev1.Pod) error {
 
 // Which of the ways an example runs in.
 const (
-	both = "both"
-	one  = "one"
+	all = "all"
+	one = "one"
 )
 
-// A share is what of all is looked at: one of so many parts of the examples, in
-// both ways, or half of them in one and half in the other. Then there are twice as
-// many shares, for each part has two halves.
+// A share is what of all is looked at: one of so many parts of the examples, in all
+// of these ways, or each in one of them. Then there are as many times more shares as
+// there are ways.
 type share struct {
 	parts, part int
-	ways        string
+	each        string // all or one
+	ways        []Way
 }
 
 // of are the ways in which the example at an index runs, none if it isn't in the share.
@@ -70,19 +86,19 @@ func (s share) of(index int) []Way {
 	switch {
 	case index%s.parts != s.part%s.parts:
 		return nil
-	case s.ways == both:
-		return []Way{Wrapped, Tee}
+	case s.each == all:
+		return s.ways
 	default:
-		return []Way{Wrapped, Tee}[(index/s.parts+s.part/s.parts)%2:][:1]
+		return s.ways[(index/s.parts+s.part/s.parts)%len(s.ways):][:1]
 	}
 }
 
 // shares is how many there are.
-func shares(parts int, ways string) int {
-	if ways == one {
-		return 2 * parts
+func (s share) shares() int {
+	if s.each == one {
+		return len(s.ways) * s.parts
 	}
-	return parts
+	return s.parts
 }
 
 // shareOf is the one of so many shares that a commit chooses, by the end of its

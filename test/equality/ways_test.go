@@ -32,20 +32,22 @@ func TestAllSharesTogetherAreEachExampleInEachWayOnce(t *testing.T) {
 		example int
 		way     Way
 	}
-	for _, ways := range []string{both, one} {
+	for _, each := range []string{all, one} {
 		for _, parts := range []int{1, 3, 4} {
 			seen := map[run]int{}
-			for part := range shares(parts, ways) {
+			for part := range (share{parts: parts, each: each, ways: Ways}).shares() {
 				count := map[Way]int{}
 				for example := range examples {
-					for _, way := range (share{parts, part, ways}).of(example) {
+					for _, way := range (share{parts, part, each, Ways}).of(example) {
 						seen[run{example, way}]++
 						count[way]++
 					}
 				}
-				require.InDelta(t, count[Wrapped], count[Tee], 1, "each share has as many of both")
+				for _, way := range Ways {
+					require.InDelta(t, count[Copied], count[way], 1, "each share has as many of all")
+				}
 			}
-			require.Len(t, seen, 2*examples)
+			require.Len(t, seen, len(Ways)*examples)
 			for run, times := range seen {
 				require.Equal(t, 1, times, run)
 			}
@@ -53,11 +55,12 @@ func TestAllSharesTogetherAreEachExampleInEachWayOnce(t *testing.T) {
 	}
 }
 
-func TestASharesStepsSendWhatTheNamespaceAsksFor(t *testing.T) {
+func TestAPodIsAsItsNamespaceAsksFor(t *testing.T) {
 	taskRun := func(stepArgs ...string) *corev1.Pod {
 		p := &corev1.Pod{}
 		p.Name = "some-pod"
-		p.Annotations = map[string]string{pod.StatusAnnotation: string(pod.Injected)}
+		p.Annotations = map[string]string{pod.StatusAnnotation: "Injected by init-container"}
+		p.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName}}
 		p.Spec.InitContainers = []corev1.Container{{Name: pod.InitContainerName}}
 		p.Spec.Containers = []corev1.Container{
 			{Name: "step-a", Command: []string{pod.EntrypointPath}, Args: stepArgs},
@@ -65,11 +68,12 @@ func TestASharesStepsSendWhatTheNamespaceAsksFor(t *testing.T) {
 		}
 		return p
 	}
-	require.NoError(t, Wrapped.right(taskRun("--", "make")))
+	require.NoError(t, Copied.right(taskRun("--", "make")))
 	require.NoError(t, Tee.right(taskRun(teeFlag, "--", "make")))
-	require.ErrorContains(t, Wrapped.right(taskRun(teeFlag, "--", "make")), `"step-a"`)
+	require.ErrorContains(t, Mounted.right(taskRun("--", "make")), `has the entrypoint by "init-container"`)
+	require.ErrorContains(t, Copied.right(taskRun(teeFlag, "--", "make")), `"step-a"`)
 	require.ErrorContains(t, Tee.right(taskRun("--", "make")), `"step-a"`)
 	require.Error(t, Tee.right(&corev1.Pod{}), "what isn't wrapped")
-	require.Equal(t, map[string]string{pod.InjectAnnotation: "true", logsAnnotation: "tee"}, Tee.annotations())
-	require.Equal(t, map[string]string{pod.InjectAnnotation: "true"}, Wrapped.annotations())
+	require.Equal(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "init-container", logsAnnotation: "tee"}, Tee.annotations())
+	require.Equal(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "image-volume"}, Mounted.annotations())
 }
