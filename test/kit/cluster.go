@@ -9,6 +9,8 @@
 //   - E2E_IMAGE_REGISTRY (host:port): a registry that stands in for Docker Hub
 //   - E2E_PRIVATE_REGISTRY (user:password@host:port): a registry that asks for a
 //     password; tests of private images are skipped without
+//   - E2E_SHARED_STORAGE_CLASS: a storage class whose volumes all nodes can mount at
+//     once; tests of claims are skipped without
 //   - E2E_INGRESS (host:port): where Knative Services answer, if Knative can't say
 //   - those of ko, which builds the images of ko:// references: KO_DOCKER_REPO, ...
 package kit

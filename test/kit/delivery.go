@@ -16,8 +16,9 @@ import (
 // its values.
 const (
 	DeliveryKey   = "delivery"
-	InitContainer = "init-container"
-	ImageVolume   = "image-volume"
+	InitContainer = string(pod.InitContainer)
+	ImageVolume   = string(pod.ImageVolume)
+	Claim         = string(pod.Claim)
 )
 
 // Delivery is how the entrypoint came into a pod, empty if it didn't.
@@ -27,6 +28,8 @@ func Delivery(p *corev1.Pod) string {
 		case v.Name != pod.VolumeName:
 		case v.Image != nil:
 			return ImageVolume
+		case v.PersistentVolumeClaim != nil:
+			return Claim
 		default:
 			return InitContainer
 		}

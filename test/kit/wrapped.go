@@ -17,11 +17,11 @@ import (
 // and nothing else, to run under the entrypoint.
 func StepsWrapped(p *corev1.Pod) error {
 	first := len(p.Spec.InitContainers) > 0 && p.Spec.InitContainers[0].Name == pod.InitContainerName
-	if !first && Delivery(p) != ImageVolume {
+	if !first && Delivery(p) != ImageVolume && Delivery(p) != Claim {
 		return fmt.Errorf("the first init container of pod %q isn't %q", p.Name, pod.InitContainerName)
 	}
-	if status := p.Annotations[pod.StatusAnnotation]; status != string(pod.Injected) {
-		return fmt.Errorf("the annotation %s of pod %q is %q, not %q", pod.StatusAnnotation, p.Name, status, pod.Injected)
+	if status, want := p.Annotations[pod.StatusAnnotation], "Injected by "+Delivery(p); status != want {
+		return fmt.Errorf("the annotation %s of pod %q is %q, not %q", pod.StatusAnnotation, p.Name, status, want)
 	}
 	for _, c := range p.Spec.Containers {
 		step := strings.HasPrefix(c.Name, "step-")
@@ -50,7 +50,7 @@ func Untouched(p *corev1.Pod) error {
 			return fmt.Errorf("container %q of pod %q has command %q", c.Name, p.Name, c.Command)
 		}
 	}
-	if status := p.Annotations[pod.StatusAnnotation]; status == string(pod.Injected) {
+	if status := p.Annotations[pod.StatusAnnotation]; strings.HasPrefix(status, string(pod.Injected)) {
 		return fmt.Errorf("pod %q has annotation %s: %s", p.Name, pod.StatusAnnotation, status)
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 
 func wrappedPod() *corev1.Pod {
 	p := &corev1.Pod{}
-	p.Annotations = map[string]string{pod.StatusAnnotation: string(pod.Injected)}
+	p.Annotations = map[string]string{pod.StatusAnnotation: "Injected by init-container"}
+	p.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName}}
 	p.Spec.InitContainers = []corev1.Container{{Name: pod.InitContainerName}, {Name: "prepare"}}
 	p.Spec.Containers = []corev1.Container{{Name: "step-build", Command: []string{pod.EntrypointPath}}, {Name: "sidecar-db"}}
 	return p
@@ -23,6 +24,7 @@ func wrappedPod() *corev1.Pod {
 func TestStepsAreWrappedAndNothingElseIs(t *testing.T) {
 	require.NoError(t, StepsWrapped(wrappedPod()))
 	delivered := wrappedPod()
+	delivered.Annotations[pod.StatusAnnotation] = "Injected by image-volume"
 	delivered.Spec.InitContainers = nil
 	delivered.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{}}}}
 	require.NoError(t, StepsWrapped(delivered))
@@ -52,7 +54,7 @@ func TestAnythingOfOursShows(t *testing.T) {
 		require.Error(t, Untouched(&leave), what)
 	}
 	p := &corev1.Pod{}
-	p.Annotations = map[string]string{pod.StatusAnnotation: string(pod.Injected)}
+	p.Annotations = map[string]string{pod.StatusAnnotation: "Injected by init-container"}
 	require.Error(t, Untouched(p), "annotation")
 	p.Annotations[pod.StatusAnnotation] = string(pod.OptedOut)
 	require.NoError(t, Untouched(p))

@@ -7,8 +7,7 @@
 // start of the next, in a namespace that opted in and in one that didn't,
 // taking turns, on the cluster that KUBECONFIG names, and prints the table of the
 // README. With -update, it writes it there, and draws docs/handoff.svg. Where
-// there are image volumes, it measures with them, too, and for that changes
-// the injector's configuration while it runs.
+// there are image volumes, it measures with them, too.
 //
 // It looks at processes of the steps, and compares their clocks with its own, so
 // it has to run on the only node of the cluster.
@@ -23,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/entrypointer/entrypointer/test/kit"
@@ -41,15 +41,19 @@ var (
 	drawn  = shape{steps: 8}
 )
 
-// enough is when no other round begins: on a machine that does other things as
-// well, there are fewer.
-const enough = 8 * time.Minute
+const (
+	// enough is when no other round begins: on a machine that does other things as
+	// well, there are fewer.
+	enough = 25 * time.Minute
+	// most is how often a TaskRun runs at most whose figures vary.
+	most = 24
+)
 
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	update := flag.Bool("update", false, "write the table and the plot into docs, and the most telling rows into the README")
-	rounds := flag.Int("rounds", 4, "how often to run each TaskRun, if there is time")
+	rounds := flag.Int("rounds", 6, "how often to run each TaskRun, if there is time; those of which it isn't known then which side is faster run more often")
 	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
 	flag.Parse()
 	if err := run(*rounds, *idle, *update); err != nil {
@@ -89,9 +93,8 @@ func run(rounds int, idle time.Duration, update bool) error {
 
 // figures are all that was measured.
 type figures struct {
-	rounds int
-	idle   time.Duration
-	sides  []*side // Tekton alone first
+	idle  time.Duration
+	sides []*side // Tekton alone first
 }
 
 // A side is what was measured in one way of running TaskRuns.
@@ -112,19 +115,14 @@ func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (fi
 	f := figures{idle: idle, sides: b.sides}
 	// Images are pulled, and everything is warm.
 	for _, s := range f.sides {
-		if err := b.deliver(ctx, s); err != nil {
-			return f, err
-		}
 		if _, err := b.time(ctx, s, shape{steps: 1}); err != nil {
 			return f, err
 		}
 	}
-	for start := time.Now(); f.rounds < rounds && time.Since(start) < enough; f.rounds++ {
-		for _, shape := range shapes {
+	start := time.Now()
+	for round, left := 0, shapes; len(left) > 0 && round < most && time.Since(start) < enough; round++ {
+		for _, shape := range left {
 			for _, s := range f.sides {
-				if err := b.deliver(ctx, s); err != nil {
-					return f, err
-				}
 				took, err := b.time(ctx, s, shape)
 				if err != nil {
 					return f, err
@@ -132,6 +130,19 @@ func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (fi
 				s.runs[shape] = append(s.runs[shape], took)
 			}
 		}
+		if round+1 >= rounds {
+			left = slices.DeleteFunc(slices.Clone(left), f.decided)
+		}
 	}
 	return f, b.watchWaiting(ctx, idle, f.plain(), f.wrapped())
+}
+
+// decided says that it is known of each side how TaskRuns of a shape compare.
+func (f figures) decided(of shape) bool {
+	return !slices.ContainsFunc(f.sides[1:], func(s *side) bool { return f.walls(s, of).wide() })
+}
+
+// walls compares what whole TaskRuns of a shape take alone, and on a side.
+func (f figures) walls(s *side, of shape) ratio {
+	return ratioOf(each(f.plain().runs[of], taskRun.wall), each(s.runs[of], taskRun.wall))
 }

@@ -34,7 +34,7 @@ func ran(start, handOff time.Duration, length int) taskRun {
 }
 
 func TestTheREADMEShowsTheHeadAndTheTellingRows(t *testing.T) {
-	table := render(figures{rounds: 3, idle: 30 * time.Second, sides: []*side{
+	table := render(figures{idle: 30 * time.Second, sides: []*side{
 		sideOf("alone", time.Second, time.Second), sideOf("wrapped", 1500*time.Millisecond, 40*time.Millisecond),
 	}})
 	shown := strings.Split(strings.TrimSuffix(telling(table), "\n"), "\n")
@@ -55,7 +55,7 @@ func sideOf(name string, start, handOff time.Duration, waiting ...kit.Usage) *si
 
 func TestTheTableComparesTheSides(t *testing.T) {
 	plain, wrapped := kit.Usage{CPU: 20 * time.Millisecond, RSS: 30e6}, kit.Usage{CPU: time.Millisecond, RSS: 2e6}
-	table, about, _ := strings.Cut(render(figures{rounds: 3, idle: 30 * time.Second, sides: []*side{
+	table, about, _ := strings.Cut(render(figures{idle: 30 * time.Second, sides: []*side{
 		sideOf("alone", time.Second, time.Second, plain, plain),
 		sideOf("wrapped", 1500*time.Millisecond, 40*time.Millisecond, wrapped, wrapped),
 		sideOf("mounted", time.Second, 50*time.Millisecond),
@@ -67,17 +67,17 @@ func TestTheTableComparesTheSides(t *testing.T) {
 		"| median | 1000.0 ms | 40.0 ms | 25× | 50.0 ms | 20× |",
 		"| p99 | 1000.0 ms | 40.0 ms | 25× | 50.0 ms | 20× |",
 		"| what a TaskRun takes beside its steps, to start its pod and to be done, on average | 3.00 s | 4.00 s | 0.8× | 3.00 s | 1.0× |",
-		"| TaskRun of 1 step, with all that it takes to start a pod | 3.10 s | 4.10 s | 0.8× | 3.10 s | 1.0× |",
+		"| TaskRun of 1 step, with all that it takes to start a pod | 3.10 s | 4.10 s | 0.76× (0.68 to 0.87) | 3.10 s | 1.00× (1.00 to 1.00) |",
 		"| 2 steps of 50 to 240 ms, from the first to the last | 1.20 s | 0.24 s | 5.0× | 0.25 s | 4.8× |",
-		"| TaskRun of 2 steps of 50 to 240 ms, with all that it takes to start a pod | 4.20 s | 4.24 s | 1.0× | 3.25 s | 1.3× |",
+		"| TaskRun of 2 steps of 50 to 240 ms, with all that it takes to start a pod | 4.20 s | 4.24 s | 1.02× (0.74 to 1.40) | 3.25 s | 1.31× (1.08 to 1.58) |",
 		"| 3 steps of 50 to 240 ms, from the first to the last | 2.30 s | 0.38 s | 6.1× | 0.40 s | 5.8× |",
-		"| TaskRun of 3 steps of 50 to 240 ms, with all that it takes to start a pod | 5.30 s | 4.38 s | 1.2× | 3.40 s | 1.6× |",
+		"| TaskRun of 3 steps of 50 to 240 ms, with all that it takes to start a pod | 5.30 s | 4.38 s | 1.25× (0.82 to 1.89) | 3.40 s | 1.59× (1.20 to 2.10) |",
 		"| 8 steps of 50 to 240 ms, from the first to the last | 7.80 s | 1.08 s | 7.2× | 1.15 s | 6.8× |",
-		"| TaskRun of 8 steps of 50 to 240 ms, with all that it takes to start a pod | 10.80 s | 5.08 s | 2.1× | 4.15 s | 2.6× |",
+		"| TaskRun of 8 steps of 50 to 240 ms, with all that it takes to start a pod | 10.80 s | 5.08 s | 2.19× (1.29 to 3.71) | 4.15 s | 2.65× (1.81 to 3.88) |",
 	}, strings.Split(table, "\n")[:13])
 	require.Contains(t, table, "\n| TaskRun of 8 steps of 137 ms each, with all")
 	require.Contains(t, table, "\n| CPU time of a step that waits for 30s | 20.0 ms | 1.0 ms | 20× |  |  |\n| its memory (RSS) | 30.0 MB | 2.0 MB | | | |")
-	require.Contains(t, about, "Averages of 3 TaskRuns of each kind, and of 87 hand-offs, on each side")
+	require.Contains(t, about, "Averages of 3 to 3 TaskRuns of each kind, and of 87 hand-offs, on each side")
 }
 
 func TestThePlotShowsEachStepWhereItWas(t *testing.T) {

@@ -43,13 +43,29 @@ func render(f figures) string {
 		if shape.steps > 1 {
 			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return mean(each(s.runs[shape], taskRun.phase)) }, seconds)
 		}
-		row(fmt.Sprintf("TaskRun of %v, with all that it takes to start a pod", shape), func(s *side) time.Duration { return mean(each(s.runs[shape], taskRun.wall)) }, seconds)
+		fmt.Fprintf(&b, "| TaskRun of %v, with all that it takes to start a pod | %s |", shape, seconds(mean(each(f.plain().runs[shape], taskRun.wall))))
+		for _, s := range f.sides[1:] {
+			fmt.Fprintf(&b, " %s | %v |", seconds(mean(each(s.runs[shape], taskRun.wall))), f.walls(s, shape))
+		}
+		b.WriteString("\n")
 	}
 	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), func(s *side) time.Duration { return s.usage().CPU }, ms)
 	fmt.Fprintf(&b, "| its memory (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
-	fmt.Fprintf(&b, "\nAverages of %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores.\n",
-		f.rounds, len(f.wrapped().handOffs()), runtime.NumCPU())
+	fewest, most := f.runs()
+	fmt.Fprintf(&b, "\nAverages of %d to %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores. "+
+		"Whole TaskRuns are compared turn by turn, with the interval in which the ratio is with %.0f %% confidence; "+
+		"those of which it left open which side is faster ran more often.\n",
+		fewest, most, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*kit.Confidence)
 	return b.String()
+}
+
+// runs are how often TaskRuns ran, those of the shape that ran least, and most.
+func (f figures) runs() (fewest, most int) {
+	var counts []int
+	for _, runs := range f.plain().runs {
+		counts = append(counts, len(runs))
+	}
+	return slices.Min(counts), slices.Max(counts)
 }
 
 // rows are those that the README shows, by how they begin: what is gained, what

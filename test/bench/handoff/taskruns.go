@@ -9,17 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"strings"
 	"time"
 
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
@@ -46,7 +43,6 @@ type bench struct {
 	cluster *kit.Cluster
 	image   string
 	sides   []*side
-	before  string // delivery, as the operator has it
 }
 
 func prepare(ctx context.Context) (*bench, error) {
@@ -61,11 +57,6 @@ func prepare(ctx context.Context) (*bench, error) {
 	if b.image, err = kit.Image(ctx, stepImage); err != nil {
 		return nil, err
 	}
-	current, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Get(ctx, config.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the injector's configuration: %w", err)
-	}
-	b.before = current.Data[kit.DeliveryKey]
 	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: kit.InitContainer}}
 	mounts, err := cluster.HasImageVolumes()
 	if err != nil {
@@ -78,47 +69,13 @@ func prepare(ctx context.Context) (*bench, error) {
 		s.runs = map[shape][]taskRun{}
 		var annotations map[string]string
 		if s.delivery != "" {
-			annotations = map[string]string{pod.InjectAnnotation: "true"}
+			annotations = map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: s.delivery}
 		}
 		if s.namespace, err = b.cluster.NewNamespace(ctx, "bench-", annotations); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
-}
-
-// deliver has the injector bring the entrypoint into pods in a side's way.
-func (b *bench) deliver(ctx context.Context, s *side) error {
-	if s.delivery == "" {
-		return nil
-	}
-	if err := b.configure(ctx, s.delivery); err != nil {
-		return err
-	}
-	return kit.Eventually(ctx, time.Minute, "the injector to deliver by "+s.delivery, func(ctx context.Context) error {
-		asks := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "asks-", Annotations: map[string]string{pod.InjectAnnotation: "true"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: b.image, Command: []string{"/ko-app/step"}}}},
-		}
-		seen, err := b.cluster.Kube.CoreV1().Pods(s.namespace).Create(ctx, asks, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			return err
-		}
-		return s.delivered(seen)
-	})
-}
-
-// configure sets the injector's delivery; empty is its default.
-func (b *bench) configure(ctx context.Context, delivery string) error {
-	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, kit.DeliveryKey, delivery)
-	if delivery == "" {
-		patch = fmt.Appendf(nil, `{"data":{%q:null}}`, kit.DeliveryKey)
-	}
-	_, err := b.cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return fmt.Errorf("setting the injector's delivery: %w", err)
-	}
-	return nil
 }
 
 // delivered wants a pod to have got the entrypoint in the side's way.
@@ -132,9 +89,6 @@ func (s *side) delivered(p *corev1.Pod) error {
 func (b *bench) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if err := b.configure(ctx, b.before); err != nil {
-		log.Print(err)
-	}
 	for _, s := range b.sides {
 		_ = b.cluster.Kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 	}

@@ -35,9 +35,6 @@ const (
 func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*side) error {
 	before := map[int]kit.Usage{}
 	for _, s := range sides {
-		if err := b.deliver(ctx, s); err != nil {
-			return err
-		}
 		run := b.taskRun(s.namespace, shape{steps: 1 + waiters})
 		run.Spec.TaskSpec.Steps[0].Args[0] = "1h"
 		run, err := b.cluster.Tekton.TektonV1().TaskRuns(s.namespace).Create(ctx, run, metav1.CreateOptions{})

@@ -1,0 +1,48 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// render makes the table.
+func render(kinds []*kind, c copies) string {
+	var b strings.Builder
+	b.WriteString("| a pod, from its creation to the start of its command | on average | more than left alone |\n| --- | ---: | ---: |\n")
+	for i, k := range kinds {
+		more := ""
+		if i > 0 {
+			mean, half := kit.Interval(differences(k.starts, kinds[0].starts))
+			more = fmt.Sprintf("%.2f s ± %.2f", mean, half)
+		}
+		mean, _ := kit.Interval(secondsOf(k.starts))
+		fmt.Fprintf(&b, "| %s | %.2f s | %s |\n", k.name, mean, more)
+	}
+	fmt.Fprintf(&b, "| the copier by itself, which copies %.1f MB | | %.1f ms |\n", float64(c.size)/1e6, 1000*kit.Percentile(slices.Sorted(slices.Values(c.times)), 50).Seconds())
+	fmt.Fprintf(&b, "\n%d pods of each kind, which took turns on a node with %d cores that had all images; the intervals have %.0f %% confidence. The copier's is the median of %d.\n",
+		len(kinds[0].starts), runtime.NumCPU(), 100*kit.Confidence, len(c.times))
+	return b.String()
+}
+
+// differences are those of pods that took turns, in seconds.
+func differences(of, less []time.Duration) (all []float64) {
+	for i := range min(len(of), len(less)) {
+		all = append(all, (of[i] - less[i]).Seconds())
+	}
+	return all
+}
+
+func secondsOf(times []time.Duration) (all []float64) {
+	for _, d := range times {
+		all = append(all, d.Seconds())
+	}
+	return all
+}
