@@ -266,7 +266,7 @@ var lookRows = []row{
 	look("limits: open files, core, stack, processes; soft and hard",
 		`set -- prlimit --nofile=50:100 --core=0:1 --stack=4000000:8000000 --nproc=5000:6000 "$@"`,
 		"prlimit --raw --noheadings --output=SOFT,HARD --nofile --core --stack --nproc", ""),
-	look("nice", `set -- nice -n 5 "$@"`, "nice", ""),
+	look("nice", `set -- nice -n $((5 - $(nice))) "$@"`, "nice", ""),
 	look("OOM score", "echo 500 >/proc/self/oom_score_adj", "cat /proc/self/oom_score_adj", ""),
 	look("no_new_privs", `set -- setpriv --no-new-privs "$@"`, fields("NoNewPrivs"), ""),
 	withRoot(look("user and groups", `set -- setpriv --reuid 65534 --regid 65534 --groups 1,2 "$@"`, fields("Uid|Gid|Groups"), ""),

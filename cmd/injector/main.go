@@ -22,7 +22,9 @@ import (
 	"knative.dev/pkg/webhook/configmaps"
 
 	"github.com/entrypointer/entrypointer/internal/certificates"
+	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/pods"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
@@ -62,12 +64,16 @@ func main() {
 			log.Fatalf("starting the injector: %q is no image with a digest, but each of the flags that end with -image needs one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
+	auto := delivery.New(delivery.Images{Entrypoint: images.Entrypoint, WithLogs: images.EntrypointWithLogs})
+	volumes := claims.New()
 	err := run(ctx, kubeconfig,
 		certificates.NewController,
 		knativecertificates.NewController,
-		pods.NewAdmissionController(images),
+		pods.NewAdmissionController(images, auto, volumes.Ready),
+		auto.NewController,
 		namespaces.NewAdmissionController,
 		namespaces.NewReconciler,
+		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}),
 		newConfigValidation,
 		uninstall.NewController(uninstall.Webhooks{
 			Mutating:   []string{pods.WebhookName, namespaces.WebhookName},

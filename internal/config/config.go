@@ -36,7 +36,7 @@ type key struct {
 }
 
 var keys = map[string]key{
-	"delivery":       {read: choice("init-container", "image-volume", func(c *Config) *bool { return &c.Policy.ImageVolume })},
+	"delivery":       {read: setDelivery},
 	"lookup-timeout": {read: setLookupTimeout},
 	"failed-lookup":  {read: choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups })},
 	"pod-opt-out": {
@@ -60,6 +60,7 @@ var keys = map[string]key{
 	"api-server-ca":    {read: setCallers},
 	"static-images":    {read: setStaticImages},
 	"defaults":         {read: setDefaults},
+	"tools":            {read: setTools},
 }
 
 // keyNamed finds a key by its name, which may end with that of a namespace.
@@ -97,6 +98,8 @@ type Config struct {
 	Callers *x509.CertPool
 	// Defaults are options for pods of namespaces that have none of their own.
 	Defaults pod.Defaults
+	// Tools are those that pods may ask for, by name.
+	Tools []pod.Tool
 }
 
 // FromConfigMap parses the ConfigMap. Keys that it doesn't know are errors:
@@ -125,7 +128,7 @@ type fault struct {
 // safe one: the strictest where the key keeps tenants within bounds, and
 // otherwise the default.
 func read(cm *corev1.ConfigMap) (*Config, []fault) {
-	config := &Config{LookupTimeout: MaxLookupTimeout}
+	config := &Config{LookupTimeout: MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
 	var faults []fault
 	for _, name := range slices.Sorted(maps.Keys(cm.Data)) {
 		if name == configmap.ExampleKey {
@@ -135,7 +138,7 @@ func read(cm *corev1.ConfigMap) (*Config, []fault) {
 			faults = append(faults, fault{fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, name, err), instead})
 		}
 	}
-	return config, faults
+	return config, append(faults, config.checkTools()...)
 }
 
 // set reads one key. With an error comes what stands in for the key.
@@ -181,6 +184,11 @@ func choice(first, second string, flag func(*Config) *bool) func(*Config, string
 }
 
 var owners = []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}
+
+func setDelivery(c *Config, value string) (err error) {
+	c.Policy.Delivery, err = pod.ParseDelivery(value)
+	return err
+}
 
 func setOwners(c *Config, value string) error {
 	c.Policy.Owners = []pod.Owner{}

@@ -4,6 +4,7 @@
 package config_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -49,7 +50,7 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 
 	defaults, err := config.FromConfigMap(cm)
 	require.NoError(t, err)
-	require.Equal(t, &config.Config{LookupTimeout: 3 * time.Second}, defaults)
+	require.Equal(t, &config.Config{LookupTimeout: 3 * time.Second, Policy: pod.Policy{Delivery: pod.InitContainer}}, defaults)
 
 	var shown map[string]string
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
@@ -95,12 +96,13 @@ func TestEachKeyIsRead(t *testing.T) {
 		"registry-ca":               testCA,
 		"defaults":                  "timeout: 1h\nhand-off: false",
 		"static-images":             "tools/build:1:\n  entrypoint: [/build]\n  cmd: [--help]\n",
+		"tools":                     "yq: {image: " + toolImage + ", path: /usr/bin/yq}\nni: {image: " + toolImage + ", path: /ko-app/ni}",
 	}})
 	require.NoError(t, err)
 	require.Equal(t, &config.Config{
 		LookupTimeout: 250 * time.Millisecond,
 		Policy: pod.Policy{
-			ImageVolume: true, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
+			Delivery: pod.ImageVolume, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
 			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, PodOptions: []string{"mode", "pause"},
 		},
 		Lookup: lookup.Options{
@@ -114,8 +116,11 @@ func TestEachKeyIsRead(t *testing.T) {
 			ForbidPrivateAddresses: true,
 		},
 		Defaults: pod.Defaults{Of: "as the operator has it by default", Values: map[string]string{"timeout": "1h", "hand-off": "false"}},
+		Tools:    []pod.Tool{{Name: "ni", Image: toolImage, Path: "/ko-app/ni"}, {Name: "yq", Image: toolImage, Path: "/usr/bin/yq"}},
 	}, got)
 }
+
+var toolImage = "ghcr.io/team-a/tools@sha256:" + strings.Repeat("6", 64)
 
 func pattern(t *testing.T, text string) lookup.Pattern {
 	t.Helper()
@@ -137,7 +142,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"lookup-timeout", "99ms", `key "lookup-timeout": "99ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "3001ms", `key "lookup-timeout": "3001ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
-		{"delivery", "sidecar", `key "delivery": "sidecar" is neither "init-container" nor "image-volume"`},
+		{"delivery", "sidecar", `key "delivery": "sidecar" is none of ["init-container" "image-volume" "auto" "claim"]`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
 		{"unsent-logs", "forbidden", `key "unsent-logs": "forbidden" is neither "admit" nor "refuse"`},
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
@@ -159,10 +164,59 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"defaults", "timeout: 1x", `key "defaults": option entrypointer.dev/timeout: "1x" is wrong; it can be a duration above zero with a unit`},
 		{"defaults", "timout: 1h", `key "defaults": option "timout" is unknown; the options are mode, hand-off, `},
 		{"defaults", "{mode: exec, timeout: 1h}", `option entrypointer.dev/timeout: it contradicts option entrypointer.dev/mode: exec`},
+		{"tools", "ni", `key "tools": it is no YAML of the form "ni: {image: registry.example/ni@sha256:..., path: /ko-app/ni}"`},
+		{"tools", "ni: {image: a, path: /ni, args: [x]}", "unknown field"},
+		{"tools", "ni: {image: ni:1, path: /ni}", `key "tools": tool "ni": image "ni:1" has no digest, without which nobody knows what will run; write index.docker.io/library/ni@sha256:...`},
+		{"tools", "Ni: {image: " + toolImage + ", path: /ni}", `tool "Ni": name "Ni": it is no name of a tool`},
+		{"tools", "ni: {image: " + toolImage + ", path: ni}", `tool "ni": path "ni" is none of a program in an image`},
+		{"tools", "ni: {image: " + toolImage + "}", `path "" is none of a program`},
+		{"tools", "ni: {image: " + toolImage + ", path: /ni}\nni: {image: " + toolImage + ", path: /other}", `key "ni" already set in map`},
+		{"tools", many(17), "it has 17 tools; there can be 16; remove some"},
 		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; the keys are allowed-registries, api-server-ca, defaults, delivery, failed-lookup, lookup-timeout, `},
 	} {
 		_, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{test.key: test.value}})
 		require.ErrorContains(t, err, test.says)
+	}
+}
+
+// many are so many tools.
+func many(tools int) string {
+	var b strings.Builder
+	for i := range tools {
+		fmt.Fprintf(&b, "tool-%d: {image: %s, path: /tool}\n", i, toolImage)
+	}
+	return b.String()
+}
+
+func TestToolsThatNoPodCouldHave(t *testing.T) {
+	tools := "ni: {image: " + toolImage + ", path: /ni}"
+	for name, test := range map[string]struct {
+		data map[string]string
+		says string // "" if it is good
+		when string // what an injector that starts with it does
+	}{
+		"as many as there can be":          {map[string]string{"tools": many(16)}, "", ""},
+		"of a registry that isn't allowed": {map[string]string{"tools": tools, "allowed-registries": "docker.io"}, `key "tools": tool "ni": no key allowed-registries allows image "` + toolImage + `" in any namespace; add its registry there, or remove the tool`, "no pod gets it"},
+		"of one that some may use":         {map[string]string{"tools": tools, "allowed-registries.team-a": "ghcr.io"}, "", ""},
+		"of one that all may use":          {map[string]string{"tools": tools, "allowed-registries": "ghcr.io/team-a"}, "", ""},
+		"defaults of one":                  {map[string]string{"tools": tools, "defaults": "tools: ni"}, "", ""},
+		"defaults of none":                 {map[string]string{"tools": tools, "defaults": "tools: none"}, "", ""},
+		"defaults of another":              {map[string]string{"tools": tools, "defaults": "tools: ni, yq"}, `key "defaults": tools: there is no tool "yq"; key "tools" has [ni]`, "pods run without it, and are warned"},
+		"defaults that are wrong":          {map[string]string{"tools": tools, "defaults": "tools: /ni"}, `option entrypointer.dev/tools: "/ni" is wrong`, "its default is in force"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.FromConfigMap(&corev1.ConfigMap{Data: test.data})
+			got, logged := started(t, test.data)
+			require.NotEmpty(t, got.Tools)
+			if test.says == "" {
+				require.NoError(t, err)
+				require.Empty(t, logged)
+				return
+			}
+			require.ErrorContains(t, err, test.says)
+			require.Len(t, logged, 1)
+			require.Contains(t, logged[0], test.when)
+		})
 	}
 }
 
@@ -173,6 +227,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("static-images", "app:1: {entrypoint: [run]}")
 	f.Add("registry-ca", testCA)
 	f.Add("pod-owners", "Tekton")
+	f.Add("tools", "ni: {image: "+toolImage+", path: /ni}")
 	f.Fuzz(func(t *testing.T, key, value string) {
 		read, err := config.FromConfigMap(&corev1.ConfigMap{Data: map[string]string{key: value}})
 		if err != nil {
@@ -220,6 +275,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 		{"api-server-ca", "secret", false, nil},
 		{"static-images", "app: {}", false, nil},
 		{"defaults", "timeout: 1x", false, nil},
+		{"tools", "ni: {image: ni, path: /ni}", false, nil},
 		{"pod-opt-out", "no", true, func(c *config.Config) { c.Policy.ForbidOptOut = true }},
 		{"unsent-logs", "no", true, func(c *config.Config) { c.Policy.RefuseUnsentLogs = true }},
 		{"pod-options", "mode, modes", true, func(c *config.Config) { c.Policy.PodOptions = []string{} }},
@@ -236,7 +292,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 		}},
 	} {
 		t.Run(test.key, func(t *testing.T) {
-			want := &config.Config{LookupTimeout: config.MaxLookupTimeout}
+			want := &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
 			if test.want != nil {
 				test.want(want)
 			}
@@ -255,7 +311,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 
 func TestAnInjectorThatStartsWithAKeyOfAnotherReleaseSkipsIt(t *testing.T) {
 	got, logged := started(t, map[string]string{"log-service": "https://logs.example", "pod-opt-out": "forbidden"})
-	require.Equal(t, &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{ForbidOptOut: true}}, got)
+	require.Equal(t, &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer, ForbidOptOut: true}}, got)
 	require.Len(t, logged, 1)
 	require.Contains(t, logged[0], `key "log-service": it is unknown`)
 	require.Contains(t, logged[0], "it is skipped")
@@ -264,7 +320,7 @@ func TestAnInjectorThatStartsWithAKeyOfAnotherReleaseSkipsIt(t *testing.T) {
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	data := map[string]string{"pod-opt-out": "no", "delivery": "sidecar", "log-service": "x", "lookup-timeout": "1s"}
 	got, logged := started(t, data)
-	require.Equal(t, &config.Config{LookupTimeout: time.Second, Policy: pod.Policy{ForbidOptOut: true}}, got)
+	require.Equal(t, &config.Config{LookupTimeout: time.Second, Policy: pod.Policy{Delivery: pod.InitContainer, ForbidOptOut: true}}, got)
 	require.Len(t, logged, 3)
 	_, err := config.FromConfigMap(&corev1.ConfigMap{Data: data})
 	for _, key := range []string{"pod-opt-out", "delivery", "log-service"} {
@@ -306,4 +362,15 @@ func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {
 
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "allowed"}})
 	require.False(t, store.Load().Policy.ForbidOptOut, "a good one follows")
+}
+
+func TestWhoeverFollowsIsToldWhatComesIntoForce(t *testing.T) {
+	named := metav1.ObjectMeta{Name: config.Name}
+	watcher := &configmap.ManualWatcher{}
+	var told []pod.Delivery
+	config.NewStore(logtesting.TestLogger(t), watcher, func(c *config.Config) { told = append(told, c.Policy.Delivery) })
+	for _, delivery := range []string{"sidecar", "auto", "sidecar", "image-volume"} {
+		watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"delivery": delivery}})
+	}
+	require.Equal(t, []pod.Delivery{pod.InitContainer, pod.Auto, pod.ImageVolume}, told)
 }

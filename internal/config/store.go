@@ -22,20 +22,22 @@ type Store struct {
 	logger  configmap.Logger
 	current atomic.Pointer[Config]
 	faulty  metric.Int64Gauge
+	follows []func(*Config)
 }
 
 // NewStore returns a Store that is filled by watcher before the injector
 // serves. Of a ConfigMap that can't be parsed, the injector takes what it can
 // read when it starts, and safe values for the rest. Later, the last good
-// ConfigMap stays in force. Both are logged as errors, and counted.
-func NewStore(logger configmap.Logger, watcher configmap.Watcher) *Store {
+// ConfigMap stays in force. Both are logged as errors, and counted. Whoever follows
+// is told each configuration that comes into force.
+func NewStore(logger configmap.Logger, watcher configmap.Watcher, follows ...func(*Config)) *Store {
 	// docs/metrics.md lists the metrics.
 	faulty, err := otel.GetMeterProvider().Meter("github.com/entrypointer/entrypointer").Int64Gauge(
 		"entrypointer.config.faulty_keys", metric.WithDescription("Keys of "+Name+" that aren't in force as they are written."))
 	if err != nil {
 		logger.Errorf("Making a metric of the keys of %s that can't be read: %v", Name, err)
 	}
-	store := &Store{logger: logger, faulty: faulty}
+	store := &Store{logger: logger, faulty: faulty, follows: follows}
 	watcher.Watch(Name, store.follow)
 	return store
 }
@@ -50,8 +52,12 @@ func (s *Store) follow(cm *corev1.ConfigMap) {
 		}
 		s.logger.Errorf("%v; %s until it is corrected", f.err, f.instead)
 	}
-	if first || len(faults) == 0 {
-		s.current.Store(config)
+	if !first && len(faults) > 0 {
+		return
+	}
+	s.current.Store(config)
+	for _, follow := range s.follows {
+		follow(config)
 	}
 }
 

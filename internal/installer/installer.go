@@ -3,14 +3,13 @@
 
 //go:build linux
 
-// Package installer copies the running executable to where other containers of
-// the pod can execute it.
+// Package installer copies the running executable, or a tool of the image that it
+// runs in, to where other containers of the pod can execute it.
 //
 // The copy appears whole or not at all: it is written under a temporary name,
 // made executable and renamed. So an init container that is killed half-way and
 // restarted does no harm, and neither does one that runs again above an earlier copy
-// that is in use. After a crash of the node it runs again, so nothing is synced to
-// disk.
+// that is in use.
 package installer
 
 import (
@@ -34,36 +33,85 @@ const exitFailure = 125
 // temporary names are this prefix, a random part and this suffix.
 const tmpPrefix, tmpSuffix = ".entrypoint-", ".tmp"
 
+// durableFlag asks for a copy that outlives a crash of the node, in a directory that
+// may have to be made.
+const durableFlag = "-durable"
+
 // Main installs the running executable as args, the process's own argv, asks
-// for: args[1] is the absolute path of the copy. It returns the code to exit
-// with: 0, or 125 after a line on stderr.
+// for: the absolute path of the copy, after "-durable" if [InstallDurably] shall
+// do it. It returns the code to exit with: 0, or 125 after a line on stderr.
 func Main(args []string) int {
-	if len(args) != 2 || !filepath.IsAbs(args[1]) || strings.HasSuffix(args[1], "/") {
+	install, targets := Install, args[min(1, len(args)):]
+	if len(targets) > 0 && targets[0] == durableFlag {
+		install, targets = InstallDurably, targets[1:]
+	}
+	if len(targets) != 1 || !filepath.IsAbs(targets[0]) || strings.HasSuffix(targets[0], "/") {
 		return report("copying the entrypoint: arguments " + quoteAll(args[min(1, len(args)):]) +
 			": give one, the absolute path of the copy, like /entrypointer/bin/entrypoint")
 	}
-	if err := Install("/proc/self/exe", args[1]); err != nil {
-		return report("copying the entrypoint to " + strconv.Quote(args[1]) + ": " + err.Error() + ": " + remedy(err))
+	if err := install("/proc/self/exe", targets[0]); err != nil {
+		return report("copying the entrypoint to " + strconv.Quote(targets[0]) + ": " + err.Error() + ": " + remedy(err))
 	}
 	return 0
+}
+
+// InstallDurably is Install for a volume that outlives its pod, as a claim does: all
+// is on disk when it returns. It makes target's directory if it isn't there, in one
+// that is. After a crash of the node an emptyDir is filled anew, so Install syncs
+// nothing.
+func InstallDurably(source, target string) error {
+	dir := filepath.Dir(target)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := Install(source, target); err != nil {
+		return err
+	}
+	return errors.Join(syncFile(target), syncFile(dir), syncFile(filepath.Dir(dir)))
+}
+
+// syncFile has a file's content, or a directory's entries, written to disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = f.Sync()
+	// Some network file systems sync directories by themselves, and say so.
+	if errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	return err
 }
 
 // Install copies the file source to target, whose directory must exist, and
 // gives it Mode. An existing target is replaced at once; temporary files that
 // an earlier call left behind are removed. The errors are those of package os.
 func Install(source, target string) error {
-	dir := filepath.Dir(target)
-	if err := removeLeftovers(dir); err != nil {
-		return err
-	}
-	tmp, err := write(source, dir)
+	in, err := os.Open(source)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, target); err != nil {
-		return errors.Join(err, os.Remove(tmp))
+	defer in.Close()
+	_, err = install(in, target)
+	return err
+}
+
+// install is Install of what in has, and returns how many bytes that was.
+func install(in io.Reader, target string) (int64, error) {
+	dir := filepath.Dir(target)
+	if err := removeLeftovers(dir); err != nil {
+		return 0, err
 	}
-	return nil
+	tmp, copied, err := write(in, dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Rename(tmp, target); err != nil {
+		return 0, errors.Join(err, os.Remove(tmp))
+	}
+	return copied, nil
 }
 
 // removeLeftovers removes what a call that was killed left in dir. A call that
@@ -84,45 +132,40 @@ func removeLeftovers(dir string) error {
 	return nil
 }
 
-// write copies source to a new file in dir, complete, on disk and executable,
-// and returns its name. On error there is no such file.
-func write(source, dir string) (name string, err error) {
-	in, err := os.Open(source)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
+// write copies what in has to a new file in dir, complete and executable, and
+// returns its name and size. On error there is no such file.
+func write(in io.Reader, dir string) (name string, copied int64, err error) {
 	out, err := os.CreateTemp(dir, tmpPrefix+"*"+tmpSuffix)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	_, err = io.Copy(out, in) // copy_file_range(2), where the file systems can
+	copied, err = io.Copy(out, in) // copy_file_range(2), where the file systems can
 	if err == nil {
 		err = out.Chmod(Mode)
 	}
-	return out.Name(), errors.Join(err, out.Close())
+	return out.Name(), copied, errors.Join(err, out.Close())
 }
 
 // remedy says what to do about err.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "raise the emptyDir's sizeLimit, or free space on the node"
+		return "raise the emptyDir's sizeLimit, or what the claim requests, or free space on the node"
 	case errors.Is(err, syscall.EROFS):
-		return "mount the volume writable in the init container"
+		return "mount the volume writable in the container that copies; a claim's storage has to let one pod write"
 	case errors.Is(err, os.ErrPermission):
-		return "let the init container's user write to the volume, an emptyDir"
+		return "let the container's user, or its fsGroup, write to the volume"
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.EEXIST):
 		return "choose a path that is not a directory"
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return "mount the volume at the path's directory"
 	}
-	return "check the volume, an emptyDir, and the node's disk"
+	return "check the volume, an emptyDir or a claim, and its disk"
 }
 
 // report writes text to stderr as one line, and returns the exit code.

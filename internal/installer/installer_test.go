@@ -82,3 +82,18 @@ func TestFailureLeavesNothing(t *testing.T) {
 
 	require.ErrorIs(t, Install(filepath.Join(dir, "none"), filepath.Join(dir, "copy")), os.ErrNotExist)
 }
+
+func TestADurableCopyMakesItsDirectory(t *testing.T) {
+	claim := t.TempDir()
+	target := filepath.Join(claim, "plain", "entrypoint")
+	for range 2 { // again, after a crash
+		require.Zero(t, Main([]string{"copier", "-durable", target}))
+		info, err := os.Stat(target)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(Mode), info.Mode().Perm())
+	}
+	require.Equal(t, exitFailure, Main([]string{"copier", target + "/none/entrypoint"}), "without the flag, no directory is made")
+	require.Equal(t, exitFailure, Main([]string{"copier", "-durable"}))
+	require.Equal(t, exitFailure, Main([]string{"copier", "-durable", filepath.Join(claim, "none", "plain", "entrypoint")}))
+	require.Equal(t, exitFailure, Main([]string{"copier", "-durable", "relative"}))
+}

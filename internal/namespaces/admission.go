@@ -10,6 +10,7 @@ import (
 	"maps"
 	"strings"
 
+	"go.uber.org/zap"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -25,34 +27,32 @@ import (
 const WebhookName = "namespaces.entrypointer.dev"
 
 // NewAdmissionController returns the controller of the namespace webhook.
-func NewAdmissionController(ctx context.Context, _ configmap.Watcher) *controller.Impl {
-	labels := &labelAdmission{rule: newRule(system.Namespace())}
+func NewAdmissionController(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+	// The pods' webhook says what is wrong with the configuration.
+	labels := &labelAdmission{rule: newRule(system.Namespace()), config: config.NewStore(zap.NewNop().Sugar(), watcher)}
 	return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
 }
 
-type labelAdmission struct{ rule rule }
+type labelAdmission struct {
+	rule   rule
+	config interface{ Load() *config.Config }
+}
 
 // admit lets the label follow the annotation within the write that changes
 // either. A mistake is refused when it is made; a namespace that carries one
 // from a time when nobody looked stays writable.
 func (l *labelAdmission) admit(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	var now, before corev1.Namespace
-	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
+	now, before, err := decode(request)
+	if err != nil {
 		return admission.Malformed(err)
-	}
-	if len(request.OldObject.Raw) > 0 {
-		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
-			return admission.Malformed(err)
-		}
 	}
 	want, mistake := l.rule.wants(&now)
 	if mistake != nil && now.Annotations[pod.InjectAnnotation] != before.Annotations[pod.InjectAnnotation] {
 		return admission.Deny(mistake)
 	}
 	options := pod.NamespaceDefaults(now.Name, now.Annotations)
-	wrong := options.Check()
+	wrong := checkOptions(&now, options)
 	if wrong != nil {
-		wrong = fmt.Errorf("reading the annotations of namespace %q: %w", now.Name, wrong)
 		before, wasIn := pod.NamespaceDefaults(before.Name, before.Annotations), before.Labels[labelKey] == optedIn
 		if want && !wasIn || !maps.Equal(options.Values, before.Values) {
 			return admission.Deny(wrong)
@@ -61,8 +61,12 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 			wrong = fmt.Errorf("%w; until then, its pods are refused", wrong)
 		}
 	}
+	unknown := unknownDelivery(&now)
+	if unknown != nil && now.Annotations[pod.DeliveryAnnotation] != before.Annotations[pod.DeliveryAnnotation] {
+		return admission.Deny(unknown)
+	}
 	response := admission.Allow(labelPatch(&now, want))
-	for _, err := range []error{mistake, wrong} {
+	for _, err := range []error{mistake, wrong, unknown} {
 		if err != nil {
 			response.Warnings = append(response.Warnings, "entrypointer: "+err.Error())
 		}
@@ -71,8 +75,50 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 		response.Warnings = append(response.Warnings, fmt.Sprintf(
 			"entrypointer: the label %s follows the annotation of that name, and is put right; annotate the namespace instead", labelKey))
 	}
-	response.Warnings = append(response.Warnings, pod.IgnoredOnNamespace(now.Annotations)...)
+	response.Warnings = append(response.Warnings, l.withoutEffect(&now, want, options)...)
 	return response
+}
+
+// decode reads a namespace as it is written, and as it was, if it was there.
+func decode(request *admissionv1.AdmissionRequest) (now, before corev1.Namespace, err error) {
+	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
+		return now, before, err
+	}
+	if len(request.OldObject.Raw) > 0 {
+		err = json.Unmarshal(request.OldObject.Raw, &before)
+	}
+	return now, before, err
+}
+
+// unknownDelivery is an error if a namespace asks for a delivery that there isn't.
+func unknownDelivery(ns *corev1.Namespace) error {
+	if _, err := pod.NamespaceDelivery(ns.Annotations); err != nil {
+		return fmt.Errorf("reading the annotations of namespace %q: %w; with another value, the operator's configuration counts", ns.Name, err)
+	}
+	return nil
+}
+
+// withoutEffect warns of what a namespace says in vain.
+func (l *labelAdmission) withoutEffect(namespace *corev1.Namespace, optedIn bool, options pod.Defaults) []string {
+	warnings := pod.IgnoredOnNamespace(namespace.Annotations)
+	if optedIn {
+		warnings = append(warnings, l.lackingTools(options, namespace.Name)...)
+	}
+	return warnings
+}
+
+func checkOptions(namespace *corev1.Namespace, options pod.Defaults) error {
+	if err := options.Check(); err != nil {
+		return fmt.Errorf("reading the annotations of namespace %q: %w", namespace.Name, err)
+	}
+	return nil
+}
+
+// lackingTools warns of tools that pods of the namespace would run without. The
+// operator may offer them later.
+func (l *labelAdmission) lackingTools(options pod.Defaults, namespace string) []string {
+	current := l.config.Load()
+	return (&pod.Injector{Tools: current.Tools, ToolRegistries: current.Lookup.Allowed}).LackingTools(namespace, options)
 }
 
 // setByHand says whether this write changes the label, which nobody needs to.

@@ -5,6 +5,7 @@ package namespaces
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -138,6 +140,22 @@ func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {
 	require.False(t, admit(t, in, out).Allowed, "nobody opts in with a mistake")
 }
 
+func TestADeliveryThatNobodyKnowsIsRefusedWhenItIsWritten(t *testing.T) {
+	good, bad := namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true"))
+	good.Annotations["entrypointer.dev/delivery"] = "image-volume"
+	bad.Annotations["entrypointer.dev/delivery"] = "sidecar"
+	written := admit(t, good, bad)
+	require.True(t, written.Allowed)
+	require.Empty(t, written.Warnings)
+	refused := admit(t, bad, good)
+	require.False(t, refused.Allowed)
+	require.Contains(t, refused.Result.Message, `reading the annotations of namespace "a": annotation entrypointer.dev/delivery: "sidecar" is none of ["init-container"`)
+
+	old := admit(t, bad, bad)
+	require.True(t, old.Allowed, "what a later release took doesn't block the namespace")
+	require.Contains(t, old.Warnings[0], "with another value, the operator's configuration counts")
+}
+
 func TestAnAnnotationThatDoesNothingForANamespaceIsWarnedOf(t *testing.T) {
 	for key, says := range map[string]string{
 		"entrypointer.dev/injekt":         "entrypointer.dev/injekt is unknown and has no effect",
@@ -161,13 +179,35 @@ func TestAnAnnotationThatDoesNothingForANamespaceIsWarnedOf(t *testing.T) {
 	}
 }
 
+// configured stands for a ConfigMap.
+type configured config.Config
+
+func (c configured) Load() *config.Config { return (*config.Config)(&c) }
+
+var tools = []pod.Tool{{Name: "ni", Image: "registry.example/ni@sha256:" + strings.Repeat("6", 64), Path: "/ko-app/ni"}}
+
+// The operator may offer it later, so it is no mistake.
+func TestAToolThatIsNotOfferedIsWarnedOfWhenANamespaceAsks(t *testing.T) {
+	asking := func(value string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{
+			pod.InjectAnnotation: "true", "entrypointer.dev/tools": value,
+		}}}
+	}
+	response := admit(t, asking("ni, nii"), nil)
+	require.True(t, response.Allowed)
+	require.Equal(t, []string{`entrypointer: reading annotation entrypointer.dev/tools of namespace "tenant": there is no tool "nii"; there are ni; until then, its pods run without it`}, response.Warnings)
+	require.Empty(t, admit(t, asking("ni"), nil).Warnings)
+	response = admit(t, asking("/ni"), nil)
+	require.False(t, response.Allowed, "what can't be a name is a mistake")
+}
+
 func TestANamespaceWithoutLabelsGetsItsFirst(t *testing.T) {
 	bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
 	require.Equal(t, map[string]string{labelKey: "true"}, patched(t, bare, admit(t, bare, nil)).Labels)
 }
 
 func TestAnObjectThatIsNoNamespaceIsRefused(t *testing.T) {
-	labels := &labelAdmission{rule: newRule(own)}
+	labels := &labelAdmission{rule: newRule(own), config: configured{}}
 	request := &admissionv1.AdmissionRequest{}
 	request.Object.Raw = []byte("[]")
 	require.False(t, labels.admit(t.Context(), request).Allowed)
@@ -181,7 +221,7 @@ func admit(t *testing.T, now, before *corev1.Namespace) *admissionv1.AdmissionRe
 		request.Operation = admissionv1.Update
 		request.OldObject.Raw = encode(t, before)
 	}
-	return (&labelAdmission{rule: newRule(own)}).admit(t.Context(), request)
+	return (&labelAdmission{rule: newRule(own), config: configured{Tools: tools}}).admit(t.Context(), request)
 }
 
 func patched(t *testing.T, ns *corev1.Namespace, response *admissionv1.AdmissionResponse) *corev1.Namespace {

@@ -31,6 +31,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/credentials"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -49,8 +50,10 @@ type Images struct {
 	CopierWithLogs, EntrypointWithLogs string
 }
 
-// NewAdmissionController returns a constructor of the pod webhook.
-func NewAdmissionController(images Images) func(context.Context, configmap.Watcher) *controller.Impl {
+// NewAdmissionController returns a constructor of the pod webhook, which auto tells
+// whether pods can mount images, and which tells auto its configuration. claim is the
+// name of the claim that pods of a namespace can mount, "" if there is none.
+func NewAdmissionController(images Images, auto *delivery.Auto, claim func(namespace string) string) func(context.Context, configmap.Watcher) *controller.Impl {
 	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		client, err := unlimitedClient(ctx)
@@ -69,7 +72,9 @@ func NewAdmissionController(images Images) func(context.Context, configmap.Watch
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
 		w := &wrapper{
 			images:  images,
-			config:  config.NewStore(logger, watcher),
+			config:  config.NewStore(logger, watcher, auto.Configure),
+			auto:    auto,
+			claim:   claim,
 			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
 			metrics: metrics,
 			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
@@ -96,9 +101,14 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 // configuration is the one in force.
 type configuration interface{ Load() *config.Config }
 
+// verdict says whether pods can mount images.
+type verdict interface{ Verdict() delivery.Verdict }
+
 type wrapper struct {
 	images  Images
+	claim   func(namespace string) string
 	config  configuration
+	auto    verdict
 	lookups *lookups
 	metrics *metrics
 	events  *events
@@ -124,7 +134,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		outcome = outcomeOf(err)
 	}
 	took := time.Since(start)
-	w.metrics.decided(ctx, outcome, result.Owner, took)
+	w.metrics.decided(ctx, outcome, result.Owner, result.Delivery, took)
 	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)),
 		zap.String("outcome", string(outcome)), zap.Duration("took", took))
 	if err != nil {
@@ -136,7 +146,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		w.events.warn(request, &before, outcome, err.Error())
 		return admission.Deny(err)
 	}
-	logger.Infow("Decided on a pod", zap.String("owner", string(result.Owner)), zap.Strings("wrapped", result.Wrapped))
+	logger.Infow("Decided on a pod", zap.String("owner", string(result.Owner)), zap.String("delivery", string(result.Delivery)), zap.Strings("wrapped", result.Wrapped))
 	for _, warning := range result.Warnings {
 		w.events.warn(request, &before, outcome, warning)
 	}
@@ -152,7 +162,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 // create events there.
 func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
 	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
-		w.metrics.decided(ctx, outcomeOf(err), "", 0)
+		w.metrics.decided(ctx, outcomeOf(err), "", "", 0)
 		logging.FromContext(ctx).Warnw("Refused to answer", zap.Error(err))
 		return nil, admission.Deny(err)
 	}
@@ -164,7 +174,7 @@ func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionReq
 		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
 	}
 	if !optedIn(namespace) {
-		w.metrics.decided(ctx, pod.NotOptedIn, "", 0)
+		w.metrics.decided(ctx, pod.NotOptedIn, "", "", 0)
 		return nil, admission.Allow(nil)
 	}
 	return namespace, nil
@@ -178,15 +188,35 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
+	policy := current.Policy
+	// A value that nobody knows was refused when it was written, or is another release's.
+	if asked, err := pod.NamespaceDelivery(namespace.Annotations); err == nil && asked != "" {
+		policy.Delivery = asked
+	}
+	var claim string
+	if policy.Delivery == pod.Claim {
+		claim = w.claim(namespace.Name)
+	}
 	injector := &pod.Injector{
+		Claim:           claim,
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,
 		Lookup:          lookuper,
 		Logs:            w.logs.forPods(w.images),
-		Policy:          current.Policy,
+		Policy:          w.proven(policy),
+		Tools:           current.Tools,
+		ToolRegistries:  current.Lookup.Allowed,
 		Defaults:        []pod.Defaults{pod.NamespaceDefaults(namespace.Name, namespace.Annotations), current.Defaults},
 	}
 	return injector.Inject(ctx, namespace.Name, before)
+}
+
+// proven has pods mount images only where that is known to work.
+func (w *wrapper) proven(policy pod.Policy) pod.Policy {
+	if policy.Delivery == pod.Auto && !w.auto.Verdict().ImageVolumes() {
+		policy.Delivery = pod.InitContainer
+	}
+	return policy
 }
 
 // outcomeOf names the outcome of a pod that is refused.

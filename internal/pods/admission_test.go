@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,9 @@ import (
 	logtesting "knative.dev/pkg/logging/testing"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // answers are as told: pkg/lookup tests how answers come about.
@@ -50,6 +53,8 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 		metrics: metrics,
 		events:  &events{recorder},
 		logs:    &logService{},
+		auto:    knows(delivery.NodesUnknown),
+		claim:   func(string) string { return "entrypointer-0123456789ab" },
 		namespaces: namespaces{
 			cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
 			client: fake.NewClientset(
@@ -62,6 +67,11 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 	w.lookups.config = w.config.Load()
 	return w, recorder
 }
+
+// knows is a verdict for this reason.
+type knows delivery.Reason
+
+func (k knows) Verdict() delivery.Verdict { return delivery.Verdict{Reason: delivery.Reason(k)} }
 
 // review is an AdmissionReview as an API server sent it.
 func review(t *testing.T, file string) *admissionv1.AdmissionRequest {
@@ -94,6 +104,59 @@ func TestAPodIsPatched(t *testing.T) {
 	require.Empty(t, recorder.Events, "what goes well is no event")
 }
 
+func TestANamespacesDeliveryComesBeforeTheOperators(t *testing.T) {
+	for asked, test := range map[string]struct{ operators, want string }{
+		"image-volume":   {"init-container", "Injected by image-volume"},
+		"init-container": {"image-volume", "Injected by init-container"},
+		"claim":          {"image-volume", "Injected by claim"},
+		"":               {"image-volume", "Injected by image-volume"},
+		"a later one's":  {"image-volume", "Injected by image-volume"},
+	} {
+		w, _ := newWrapper(t, map[string]string{"delivery": test.operators}, found)
+		tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/inject": "true"}}}
+		if asked != "" {
+			tenant.Annotations["entrypointer.dev/delivery"] = asked
+		}
+		w.namespaces.client = fake.NewClientset(tenant)
+		response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+		require.True(t, response.Allowed, asked)
+		require.Contains(t, string(response.Patch), test.want, asked)
+	}
+}
+
+func TestUnderAutoAPodMountsAnImageOnlyWhereThatIsProven(t *testing.T) {
+	for _, test := range []struct {
+		configured string
+		reason     delivery.Reason
+		want       pod.Delivery
+	}{
+		{"auto", delivery.Proven, pod.ImageVolume},
+		{"auto", delivery.Unproven, pod.InitContainer},
+		{"auto", delivery.NodeUnfit, pod.InitContainer},
+		{"image-volume", delivery.NodeUnfit, pod.ImageVolume},
+		{"init-container", delivery.Proven, pod.InitContainer},
+	} {
+		w, _ := newWrapper(t, map[string]string{"delivery": test.configured}, found)
+		w.auto = knows(test.reason)
+		response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+		require.True(t, response.Allowed)
+		require.Contains(t, string(response.Patch), `"value":"Injected by `+string(test.want)+`"`, "%s: %s", test.configured, test.reason)
+	}
+}
+
+func TestAPodOfANamespaceWhoseClaimIsNotReadyGetsAnInitContainer(t *testing.T) {
+	w, _ := newWrapper(t, map[string]string{"delivery": "claim"}, found)
+	var asked []string
+	w.claim = func(namespace string) string {
+		asked = append(asked, namespace)
+		return ""
+	}
+	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+	require.True(t, response.Allowed)
+	require.Contains(t, string(response.Patch), "Injected by init-container")
+	require.Equal(t, []string{"tenant"}, asked)
+}
+
 func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
 	tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/inject": "true", "entrypointer.dev/timeout": "1h"}}}
 	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
@@ -117,6 +180,24 @@ func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.False(t, response.Allowed)
 	require.Contains(t, response.Result.Message, `annotation entrypointer.dev/timeout of namespace "tenant": "1" is wrong`)
+}
+
+func TestAllowedRegistriesHoldForTools(t *testing.T) {
+	image := "ghcr.io/team/ni@sha256:" + strings.Repeat("6", 64)
+	data := map[string]string{"tools": "ni: {image: " + image + ", path: /ni}", "defaults": "tools: ni"}
+	w, _ := newWrapper(t, data, found)
+	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+	require.True(t, response.Allowed)
+	require.Contains(t, string(response.Patch), image)
+
+	data["allowed-registries"], data["allowed-registries.other"] = "docker.io", "ghcr.io"
+	w, recorder := newWrapper(t, data, found)
+	response = w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+	require.True(t, response.Allowed)
+	require.NotContains(t, string(response.Patch), image)
+	require.Len(t, response.Warnings, 1)
+	require.Contains(t, response.Warnings[0], `namespace "tenant" can't have tool "ni"`)
+	require.Contains(t, <-recorder.Events, `can't have tool "ni"`)
 }
 
 func TestARefusalNamesThePodByWhatItsAuthorKnows(t *testing.T) {

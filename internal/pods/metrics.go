@@ -41,9 +41,9 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	return &metrics{decisions: decisions, decision: decision, lookup: lookup}, errors.Join(err1, err2, err3)
 }
 
-func (m *metrics) decided(ctx context.Context, outcome pod.Outcome, owner pod.Owner, took time.Duration) {
-	m.decisions.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("outcome", string(outcome)), attribute.String("owner", string(owner))))
+func (m *metrics) decided(ctx context.Context, outcome pod.Outcome, owner pod.Owner, delivery pod.Delivery, took time.Duration) {
+	m.decisions.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", string(outcome)),
+		attribute.String("owner", string(owner)), attribute.String("delivery", string(delivery))))
 	m.decision.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("outcome", string(outcome))))
 }
 

@@ -21,6 +21,7 @@ type environmentEdits struct {
 	unset []string // names
 	files []string // paths
 	set   []string // NAME=VALUE
+	path  []string // directories, for the end of PATH
 }
 
 // withoutFiles are those that can be made at any time.
@@ -43,7 +44,23 @@ func (e environmentEdits) apply(env []string) ([]string, error) {
 		}
 		variables = append(variables, read...)
 	}
-	return setVariables(env, append(variables, e.set...)), nil
+	return appendPath(setVariables(env, append(variables, e.set...)), e.path), nil
+}
+
+// appendPath adds directories to the end of PATH. Where there is none, programs are
+// looked for in the default's, and go on to be.
+func appendPath(env, directories []string) []string {
+	list := searchPath(env)
+	before := list
+	for _, directory := range directories {
+		if !slices.Contains(strings.Split(list, ":"), directory) {
+			list += ":" + directory
+		}
+	}
+	if list == before {
+		return env
+	}
+	return setVariables(env, []string{"PATH=" + list})
 }
 
 func isVariable(kv, name string) bool {

@@ -30,11 +30,35 @@ func TestEnvironmentEdits(t *testing.T) {
 		"in the first's place":  {environmentEdits{set: []string{"A="}}, []string{"A=", "B=2", "noequals", "", "AB=4"}},
 		"a new one at the end":  {environmentEdits{set: []string{"C=x=y"}}, append(slices.Clip(env), "C=x=y")},
 		"a file":                {environmentEdits{files: []string{file}}, []string{"A=1", "B=file", "A=3", "noequals", "", "AB=4", "F='to the letter'", "G=a=b"}},
-		"unset, file, set":      {environmentEdits{[]string{"A", "B"}, []string{file}, []string{"F=set"}}, []string{"noequals", "", "AB=4", "F=set", "B=file", "G=a=b"}},
+		"unset, file, set":      {environmentEdits{unset: []string{"A", "B"}, files: []string{file}, set: []string{"F=set"}}, []string{"noequals", "", "AB=4", "F=set", "B=file", "G=a=b"}},
 		"the last of a name":    {environmentEdits{set: []string{"D=1", "D=2"}}, append(slices.Clip(env), "D=2")},
 		"what was unset is set": {environmentEdits{unset: []string{"AB"}, set: []string{"AB=5"}}, []string{"A=1", "B=2", "A=3", "noequals", "", "AB=5"}},
 	} {
 		got, err := test.edits.apply(append([]string{}, env...))
+		require.NoError(t, err, name)
+		require.Equal(t, test.want, got, name)
+	}
+}
+
+func TestADirectoryIsAddedToTheEndOfPATH(t *testing.T) {
+	const tools = "/entrypointer/tools"
+	for name, test := range map[string]struct {
+		edits environmentEdits
+		env   []string
+		want  []string
+	}{
+		"once":                        {environmentEdits{path: []string{tools}}, []string{"PATH=/a", "A=1"}, []string{"PATH=/a:" + tools, "A=1"}},
+		"where it is already":         {environmentEdits{path: []string{tools}}, []string{"PATH=" + tools + ":/a"}, []string{"PATH=" + tools + ":/a"}},
+		"where one begins like it":    {environmentEdits{path: []string{tools}}, []string{"PATH=" + tools + "2"}, []string{"PATH=" + tools + "2:" + tools}},
+		"to none":                     {environmentEdits{path: []string{tools}}, []string{"A=1"}, []string{"A=1", "PATH=" + defaultPath + ":" + tools}},
+		"to one that is unset":        {environmentEdits{unset: []string{"PATH"}, path: []string{tools}}, []string{"PATH=/a"}, []string{"PATH=" + defaultPath + ":" + tools}},
+		"to an empty one":             {environmentEdits{path: []string{tools}}, []string{"PATH="}, []string{"PATH=:" + tools}},
+		"to what a variable sets":     {environmentEdits{set: []string{"PATH=/b"}, path: []string{tools}}, []string{"PATH=/a"}, []string{"PATH=/b:" + tools}},
+		"to the first, which counts":  {environmentEdits{path: []string{tools}}, []string{"PATH=/a", "PATH=/b"}, []string{"PATH=/a:" + tools}},
+		"twice, and that is as once":  {environmentEdits{path: []string{tools, tools}}, []string{"PATH=/a"}, []string{"PATH=/a:" + tools}},
+		"two, in the order of asking": {environmentEdits{path: []string{"/x", "/w"}}, []string{"PATH=/a"}, []string{"PATH=/a:/x:/w"}},
+	} {
+		got, err := test.edits.apply(test.env)
 		require.NoError(t, err, name)
 		require.Equal(t, test.want, got, name)
 	}

@@ -126,6 +126,10 @@ names: the command does something there before it waits itself. With
 	{"env-file", "PATH", `Set the variables that this file has, one NAME=VALUE a line; lines that
 are empty or begin with # are skipped. May be repeated.`, addEnvFile},
 	{"env", "NAME=VALUE", `Set a variable, after -unset-env and -env-file. May be repeated.`, addEnv},
+	{
+		"append-path", "DIRECTORY", `Add a directory to the end of PATH, unless it is in it. May be repeated.`,
+		addPath,
+	},
 	{"before-start", "PROGRAM [-before-start-arg=WORD ...]", `Run this before the command, with its environment and output. May be
 repeated; the first that fails is the end of it, with its exit code.`, addHook},
 	{"before-start-arg", "WORD", `An argument of the -before-start before it.`, addHookArg},
@@ -163,6 +167,7 @@ usage: entrypoint [flags] -- command [argument...]
        entrypoint status           what the entrypoint of this container does
        entrypoint signal NAME      send a signal to the command that it runs
        entrypoint continue         release it from a -pause
+       entrypoint copy PATH TARGET IMAGE   copy a tool out of the image that this runs in
 
 flags:
 `
@@ -214,7 +219,7 @@ func parse(args []string) (*options, error) {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 		if !strings.HasPrefix(arg, "-") {
-			return nil, parseFailure(arg, `neither a flag nor one of status, signal, continue and help: put "--" before a command to start, or see -help`)
+			return nil, parseFailure(arg, `neither a flag nor one of status, signal, continue, copy and help: put "--" before a command to start, or see -help`)
 		}
 		if name == "help" || name == "h" || name == "version" {
 			if hasValue {

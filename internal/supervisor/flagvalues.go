@@ -81,6 +81,14 @@ func addEnv(o *options, value string) string {
 	return ""
 }
 
+func addPath(o *options, value string) string {
+	o.env.path = append(o.env.path, value)
+	if strings.Contains(value, ":") {
+		return "no directory of PATH: use one without a colon"
+	}
+	return absolute(value)
+}
+
 func addHook(o *options, value string) string {
 	o.hooks = append(o.hooks, []string{value})
 	return ""

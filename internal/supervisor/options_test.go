@@ -24,7 +24,9 @@ func flagsOf(t testing.TB, labels, annotations map[string]string, c corev1.Conta
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels, Annotations: annotations}}
 	p.Spec.Containers = []corev1.Container{c}
-	result, err := (&pod.Injector{CopierImage: "copier@sha256:" + strings.Repeat("1", 64)}).Inject(t.Context(), "tenant", p)
+	const digest = "@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	injector := &pod.Injector{CopierImage: "copier" + digest, Tools: []pod.Tool{{Name: "ni", Image: "registry.example/ni" + digest, Path: "/ni"}}}
+	result, err := injector.Inject(t.Context(), "tenant", p)
 	if err != nil {
 		var refusal *pod.Refusal
 		require.ErrorAs(t, err, &refusal)
@@ -111,7 +113,14 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 		if o.Name == "logs" || o.Name == "mask-files" {
 			continue // their flags are those of package capture: cmd/withlogs/entrypoint tests them
 		}
-		args := flagsOf(t, nil, asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example), corev1.Container{Name: "a", Image: "busybox", Command: []string{"x"}})
+		if o.Name == "tools" {
+			continue // its effect is a mount; pkg/pod tests it
+		}
+		annotations := asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example)
+		if o.Name == "tools-in-path" {
+			annotations["entrypointer.dev/tools"] = "ni"
+		}
+		args := flagsOf(t, nil, annotations, corev1.Container{Name: "a", Image: "busybox", Command: []string{"x"}})
 		opts, err := parse(args)
 		require.NoError(t, err, o.Name)
 		require.NotEqual(t, nothing, opts, o.Name)

@@ -14,7 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/installer"
 )
+
+// copyCommand is the name under which an init container copies a tool.
+const copyCommand = "copy"
 
 // Main does what args, the process's own argv, asks for, and returns the code
 // to exit with. If that is to run a command, it returns only once that has
@@ -26,6 +30,9 @@ func MainWith(output Output, args []string) int {
 	available = output
 	args = args[min(1, len(args)):]
 	if len(args) > 0 {
+		if args[0] == copyCommand {
+			return installer.ToolMain(args[1:])
+		}
 		if control := controlNamed(args[0]); control != nil {
 			return control(args[1:])
 		}

@@ -47,6 +47,19 @@ func parseReference(image string) (reference, error) {
 	return ref, nil
 }
 
+// CheckPinned returns an error unless image is a reference with a digest.
+func CheckPinned(image string) error {
+	ref, err := parseReference(image)
+	switch {
+	case err != nil:
+		return fmt.Errorf("image %.1024q is no reference: %w", image, err)
+	case ref.digest == "":
+		return fmt.Errorf("image %q has no digest, without which nobody knows what will run; write %s@sha256:..., as \"crane digest %s\" says it", image, ref.Name(), image)
+	default:
+		return nil
+	}
+}
+
 // identifier is what a registry knows the image by, within the repository.
 func (r reference) identifier() string { return cmp.Or(r.digest, r.tag) }
 

@@ -51,6 +51,8 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 		}
 		option, container, _ := parseKey(key)
 		switch o, found := optionNamed(option); {
+		case key == DeliveryAnnotation:
+			warnings = append(warnings, warning("annotation %s has no effect on a pod: it is for namespaces", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
 		case container != "" && !present[container] && owner == Tekton:
@@ -100,7 +102,7 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
 // namespace.
 func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
 	for _, key := range ourKeys(annotations) {
-		if key == InjectAnnotation {
+		if key == InjectAnnotation || key == DeliveryAnnotation {
 			continue
 		}
 		option, container, _ := parseKey(key)

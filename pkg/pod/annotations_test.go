@@ -18,6 +18,7 @@ func TestANamespaceIsWarnedOfAnnotationsThatAreForPods(t *testing.T) {
 	for annotation, says := range map[string]string{
 		"entrypointer.dev/inject":      "",
 		"entrypointer.dev/timeout":     "",
+		"entrypointer.dev/delivery":    "",
 		"timeout":                      "",
 		"timeout.entrypointer.dev/app": "entrypointer: annotation timeout.entrypointer.dev/app" + forPods,
 		"entrypointer.dev/containers":  "entrypointer: annotation entrypointer.dev/containers" + forPods,
@@ -45,14 +46,14 @@ func sizeOf(annotations map[string]string) (size int) {
 }
 
 func TestOurAnnotationsAreLeftOutWhereThereIsNoRoomForThem(t *testing.T) {
-	ours := map[string]string{pod.StatusAnnotation: "Injected", safeToEvict: "entrypointer-bin"}
+	ours := map[string]string{pod.StatusAnnotation: "Injected by init-container", safeToEvict: "entrypointer-bin"}
 	for name, test := range map[string]struct {
 		free int
 		kept []string
 	}{
 		"room for both":   {sizeOf(ours), []string{pod.StatusAnnotation, safeToEvict}},
 		"a byte too few":  {sizeOf(ours) - 1, []string{safeToEvict}},
-		"room for one":    {len(pod.StatusAnnotation) + len("Injected"), []string{pod.StatusAnnotation}},
+		"room for one":    {len(pod.StatusAnnotation) + len("Injected by init-container"), []string{pod.StatusAnnotation}},
 		"room for none":   {0, nil},
 		"more than ought": {-1, nil},
 	} {

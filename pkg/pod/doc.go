@@ -13,6 +13,9 @@
 //   - How does the entrypoint get into the pod? (volume.go, init.go) And what if
 //     it is there already, left by another release or forged? (repair.go)
 //
+// The tools that an operator offers come beside it: which a pod may have is in
+// tool.go, how they get into it in tools.go.
+//
 // What annotations ask of the entrypoint is in options.go and optionvalues.go, whose
 // word counts in settings.go, and which annotations do nothing in annotations.go.
 // What is taken over from a pod has bounds (bounds.go).

@@ -26,6 +26,8 @@ const (
 	envFileFlag  = "-env-file="
 	envFlag      = "-env="
 
+	appendPathFlag = "-append-path="
+
 	hookFlag        = "-before-start="
 	hookArgFlag     = "-before-start-arg="
 	hookTimeoutFlag = "-before-start-timeout="

@@ -55,8 +55,8 @@ func FuzzInjectUnknownFields(f *testing.F) {
 // What the fuzz targets say is worth something only if their pods are decided
 // on in every way.
 func TestFilledPodsMeetEveryDecision(t *testing.T) {
-	const pods = 2400
-	met := map[pod.Outcome]int{}
+	const pods = 4800
+	met, tools := map[pod.Outcome]int{}, map[string]int{}
 	for seed := range uint64(pods) {
 		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
 		result, err := fuzzedInjector([]byte{byte(seed)}).Inject(t.Context(), "tenant", before)
@@ -66,6 +66,11 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		}
 		require.NoError(t, err)
 		met[result.Outcome]++
+		tools[toolsDecision(before, result.Pod)]++
+	}
+	t.Logf("%v, tools %v", met, tools)
+	for _, decision := range []string{"added", "changed", "removed"} {
+		require.Greater(t, tools[decision], 5, "tools that are %s, of %v", decision, tools)
 	}
 	for _, outcome := range []pod.Outcome{
 		pod.Injected, pod.PartlyInjected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
@@ -74,6 +79,28 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		require.Positive(t, met[outcome], "%s, of %v", outcome, met)
 	}
 	require.Greater(t, met[pod.Injected], pods/5, "%v", met)
+}
+
+// toolsDecision is what became of the volume that may have tools.
+func toolsDecision(before, after *corev1.Pod) string {
+	find := func(p *corev1.Pod) *corev1.Volume {
+		at := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == pod.ToolsVolumeName })
+		if at < 0 {
+			return nil
+		}
+		return &p.Spec.Volumes[at]
+	}
+	switch was, is := find(before), find(after); {
+	case was == nil && is == nil:
+		return "none"
+	case was == nil:
+		return "added"
+	case is == nil:
+		return "removed"
+	case equality.Semantic.DeepEqual(was, is):
+		return "left"
+	}
+	return "changed"
 }
 
 func addSeeds(f *testing.F) {
@@ -89,7 +116,15 @@ func fuzzedInjector(data []byte) *pod.Injector {
 	if len(data) > 0 {
 		last := data[len(data)-1]
 		injector.EntrypointImage = copierImage
-		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0, ImageVolume: last&4 != 0}
+		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0}
+		injector.Policy.Delivery = []pod.Delivery{pod.InitContainer, pod.ImageVolume, pod.Auto, pod.Claim}[last>>2&3]
+		injector.Claim = claimName
+		if last&16 != 0 {
+			injector.Tools = []pod.Tool{ni, yq, other}
+		}
+		if last&32 != 0 {
+			injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/tools": "ni, other", "entrypointer.dev/tools-in-path": "true"})}
+		}
 	}
 	return injector
 }
@@ -149,7 +184,9 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 				require.Equal(t, behindDashes(t, was.Args), behindDashes(t, is.Args))
 				is.Args = was.Args
 			}
-			is.VolumeMounts = slices.Clone(is.VolumeMounts)
+			was, is.VolumeMounts = *was.DeepCopy(), slices.Clone(is.VolumeMounts)
+			forget := func(m corev1.VolumeMount) bool { return m.Name == pod.ToolsVolumeName } // with the tools
+			was.VolumeMounts, is.VolumeMounts = slices.DeleteFunc(was.VolumeMounts, forget), slices.DeleteFunc(is.VolumeMounts, forget)
 			for m := range was.VolumeMounts {
 				if was.VolumeMounts[m].Name == pod.VolumeName { // it may lead elsewhere in the other delivery
 					is.VolumeMounts[m].SubPath, is.VolumeMounts[m].SubPathExpr = was.VolumeMounts[m].SubPath, was.VolumeMounts[m].SubPathExpr
@@ -197,37 +234,20 @@ func requireOnlyOurs(t *testing.T, sentJSON, patchedJSON []byte, wrapped []strin
 	}
 
 	was, is := sent.object("spec"), patched.object("spec")
-	if volumes := is.list("volumes"); len(volumes) > len(was.list("volumes")) {
-		last := len(volumes) - 1
-		require.Equal(t, pod.VolumeName, named(volumes[last]))
-		is.setList("volumes", volumes[:last], was)
-	}
-	restoreNamed(is.list("volumes"), was.list("volumes"), pod.VolumeName)
-	inits, before := is.list("initContainers"), was.list("initContainers")
-	switch ours := slices.IndexFunc(before, func(c any) bool { return named(c) == pod.InitContainerName }); {
-	case len(inits) > len(before):
-		require.Equal(t, pod.InitContainerName, named(inits[0]))
-		is.setList("initContainers", inits[1:], was)
-	case len(inits) < len(before):
-		is["initContainers"] = slices.Insert(inits, ours, before[ours])
-	}
-	restoreNamed(is.list("initContainers"), before, pod.InitContainerName)
-	for i, c := range is.list("initContainers") {
-		restoreNamed(object(c.(map[string]any)).list("volumeMounts"), object(before[i].(map[string]any)).list("volumeMounts"), pod.VolumeName)
+	for _, document := range []object{was, is} {
+		document.forget("volumes", pod.VolumeName, pod.ToolsVolumeName)
+		document.forget("initContainers", append(toolContainersOfAnyone, pod.InitContainerName, "entrypointer-tool-other")...)
+		for _, c := range slices.Concat(document.list("initContainers"), document.list("containers")) {
+			object(c.(map[string]any)).forget("volumeMounts", pod.VolumeName, pod.ToolsVolumeName)
+		}
 	}
 	for i, c := range is.list("containers") {
 		container, original := object(c.(map[string]any)), object(was.list("containers")[i].(map[string]any))
-		restoreNamed(container.list("volumeMounts"), original.list("volumeMounts"), pod.VolumeName)
 		if !slices.Contains(wrapped, named(c)) && !slices.Equal(original.list("command"), []any{pod.EntrypointPath}) {
 			continue
 		}
 		for _, key := range []string{"command", "args", "image"} {
 			undoKey(container, original, key)
-		}
-		if mounts := container.list("volumeMounts"); len(mounts) > len(original.list("volumeMounts")) {
-			last := len(mounts) - 1
-			require.Equal(t, pod.VolumeName, named(mounts[last]))
-			container.setList("volumeMounts", mounts[:last], original)
 		}
 	}
 	require.Equal(t, sent, patched)
@@ -239,11 +259,11 @@ type object map[string]any
 func (o object) object(key string) object { found, _ := o[key].(map[string]any); return found }
 func (o object) list(key string) []any    { found, _ := o[key].([]any); return found }
 
-// setList leaves an empty list out if it is left out in like.
-func (o object) setList(key string, list []any, like object) {
-	o[key] = list
-	if len(list) == 0 {
-		undoKey(o, like, key)
+// forget removes the elements of these names from a list, and the list with its last.
+func (o object) forget(key string, names ...string) {
+	list := slices.DeleteFunc(slices.Clone(o.list(key)), func(element any) bool { return slices.Contains(names, named(element)) })
+	if o[key] = list; len(list) == 0 {
+		delete(o, key)
 	}
 }
 
@@ -252,15 +272,6 @@ func undoKey(in, like object, key string) {
 		in[key] = was
 	} else {
 		delete(in, key)
-	}
-}
-
-// restoreNamed makes the elements of this name what they are in like.
-func restoreNamed(in, like []any, name string) {
-	for i := range like {
-		if named(like[i]) == name {
-			in[i] = like[i]
-		}
 	}
 }
 
@@ -311,13 +322,15 @@ var (
 	}
 	fuzzedWords = []string{
 		"", "a", "app", "true", "false", "--", "-arg=x", "-mode=exec", "$(NAME)", "$$(NAME)", "$", "ü\n🚀",
-		pod.EntrypointPath, pod.VolumeName, pod.InitContainerName, pod.MountPath, "TaskRun", "ReplicaSet", "windows",
+		pod.EntrypointPath, pod.VolumeName, pod.InitContainerName, pod.MountPath, pod.ToolsVolumeName, pod.ToolsMountPath, "TaskRun", "ReplicaSet", "windows",
 	}
 	fuzzedNames = []string{
 		"step-a", "step-a", "step-b", "step-b", "sidecar-db", "user-container", "user-container", "queue-proxy", "istio-proxy",
 		"app", "app", "app", "app", pod.InitContainerName,
 	}
-	fuzzedPaths = []string{"/data", "/data", "/data", "/entrypointer-data", "/etc/", "//x/../y", pod.MountPath + "/", "/entrypointer"}
+	toolContainersOfAnyone = []string{"entrypointer-tool-ni", "entrypointer-tool-yq", "entrypointer-tool-gone"}
+
+	fuzzedPaths = []string{"/data", "/data", "/data", "/entrypointer-data", "/etc/", "//x/../y", pod.MountPath + "/", pod.ToolsMountPath + "/x", "/entrypointer"}
 )
 
 func pick[T any](c randfill.Continue, from []T) T { return from[c.Intn(len(from))] }
@@ -373,6 +386,12 @@ func fillMeta(m *metav1.ObjectMeta, c randfill.Continue) {
 	if oneIn(c, 8) {
 		annotate("entrypointer.dev/mode", "exec", "exec", "supervise", "wrong")
 	}
+	if oneIn(c, 4) {
+		annotate("entrypointer.dev/tools", "ni", "ni", "yq, ni", "none", "nobodys")
+	}
+	if oneIn(c, 8) {
+		annotate("tools.entrypointer.dev/app", "yq", "none")
+	}
 	if oneIn(c, 16) {
 		annotate(safeToEvict, "data")
 	}
@@ -408,6 +427,12 @@ func fillSpec(s *corev1.PodSpec, c randfill.Continue) {
 	if len(s.InitContainers) > 0 && oneIn(c, 4) {
 		s.InitContainers[0].Name = pod.InitContainerName
 	}
+	if last := len(s.InitContainers) - 1; last >= 0 && oneIn(c, 4) {
+		s.InitContainers[last].Name = pick(c, toolContainersOfAnyone)
+		if !oneIn(c, 4) {
+			s.InitContainers[last].VolumeMounts = append(s.InitContainers[last].VolumeMounts, corev1.VolumeMount{Name: pod.ToolsVolumeName, MountPath: pod.ToolsMountPath})
+		}
+	}
 }
 
 func fillContainer(container *corev1.Container, c randfill.Continue) {
@@ -429,16 +454,22 @@ func fillMount(m *corev1.VolumeMount, c randfill.Continue) {
 	if oneIn(c, 3) {
 		*m = corev1.VolumeMount{Name: pod.VolumeName, MountPath: pod.MountPath, ReadOnly: !oneIn(c, 6)}
 	}
+	if oneIn(c, 6) {
+		*m = corev1.VolumeMount{Name: pod.ToolsVolumeName, MountPath: pod.ToolsMountPath, ReadOnly: !oneIn(c, 6)}
+	}
 }
 
 func fillVolume(v *corev1.Volume, c randfill.Continue) {
 	c.FillNoCustom(v)
 	v.Name = pick(c, fuzzedWords[:4])
 	if oneIn(c, 4) {
-		*v = corev1.Volume{Name: pod.VolumeName}
-		if oneIn(c, 3) {
-			v.Image = &corev1.ImageVolumeSource{Reference: pick(c, []string{"theirs", copierImage})}
-		} else {
+		*v = corev1.Volume{Name: pick(c, []string{pod.VolumeName, pod.ToolsVolumeName})}
+		switch {
+		case oneIn(c, 3):
+			v.Image = &corev1.ImageVolumeSource{Reference: pick(c, []string{"theirs", copierImage, ni.Image})}
+		case oneIn(c, 4):
+			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pick(c, []string{"theirs", claimName}), ReadOnly: oneIn(c, 2)}
+		default:
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		}
 	}

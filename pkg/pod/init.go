@@ -25,7 +25,7 @@ func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 		return refuse(NameCollision, "adding init container %q: the pod has another one of this name, image %q; rename it",
 			InitContainerName, pod.Spec.InitContainers[at].Image)
 	default:
-		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted)
+		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted, copierPaths...)
 	}
 	return nil
 }

@@ -104,6 +104,8 @@ func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
 			switch test.outcome {
 			case pod.NotOurs, pod.MirrorPod:
 				require.Same(t, test.pod, result.Pod)
+			case pod.Injected:
+				require.Equal(t, "Injected by init-container", result.Pod.Annotations[pod.StatusAnnotation])
 			default:
 				require.Equal(t, string(test.outcome), result.Pod.Annotations[pod.StatusAnnotation])
 			}
@@ -377,7 +379,7 @@ func TestAPodThatIsWrappedInPartNamesTheRest(t *testing.T) {
 	require.Equal(t, pod.PartlyInjected, once.Outcome)
 	require.Equal(t, []string{"b"}, once.Wrapped)
 	require.Equal(t, []string{"a", "c"}, once.Unwrapped)
-	require.Equal(t, "PartlyInjected: a,c", once.Pod.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "PartlyInjected by init-container: a,c", once.Pod.Annotations[pod.StatusAnnotation])
 
 	twice := inject(t, waiving, once.Pod)
 	require.Equal(t, pod.PartlyInjected, twice.Outcome, "what is left unwrapped stays so, however often the API server asks")
@@ -395,14 +397,14 @@ func TestALookupThatSucceedsOnReinvocationIsTold(t *testing.T) {
 		answered.Policy.WaiveFailedLookups = true
 		result := inject(t, answered, once)
 		require.Equal(t, pod.Injected, result.Outcome)
-		require.Equal(t, string(pod.Injected), result.Pod.Annotations[pod.StatusAnnotation])
+		require.Equal(t, "Injected by init-container", result.Pod.Annotations[pod.StatusAnnotation])
 		require.Equal(t, []string{"--", "/app"}, result.Pod.Spec.Containers[0].Args)
 		require.Equal(t, []string{`entrypointer: container "a" runs under its supervisor after all: now its image could be looked up`}, result.Warnings)
 	}
 }
 
 func TestAForgedStatusLeavesNothingUnwrapped(t *testing.T) {
-	for _, status := range []string{"PartlyInjected: a", "LookupWaived"} {
+	for _, status := range []string{"PartlyInjected by image-volume: a", "PartlyInjected", "LookupWaived"} {
 		forged := annotated(asking(running("a", "x"), running("b", "y")), pod.StatusAnnotation, status)
 		result := inject(t, newInjector(nil), forged)
 		require.Equal(t, pod.Injected, result.Outcome)

@@ -192,6 +192,14 @@ func (i *Injector) entrypointImage(pod *corev1.Pod) string {
 	return i.EntrypointImage
 }
 
+// claimPath is where the claim has the binary for the pod.
+func (i *Injector) claimPath(pod *corev1.Pod) string {
+	if i.Logs != nil && anySends(pod) {
+		return ClaimPathWithLogs
+	}
+	return ClaimPath
+}
+
 // installLogs gives each container that sends a token, and the values to be masked.
 func (i *Injector) installLogs(pod *corev1.Pod) error {
 	if i.Logs == nil {

@@ -220,7 +220,9 @@ func TestATokenForSomebodyElseIsReplaced(t *testing.T) {
 	want := inject(t, withLogs(), p).Pod
 	forged := p.DeepCopy()
 	forged.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
-	require.ElementsMatch(t, want.Spec.Volumes, inject(t, withLogs(), forged).Pod.Spec.Volumes)
+	result := inject(t, withLogs(), forged).Pod
+	require.ElementsMatch(t, want.Spec.Volumes, result.Spec.Volumes)
+	requireSamePod(t, result, patched(t, forged, result), "the patch leads elsewhere")
 }
 
 func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
@@ -247,7 +249,7 @@ func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
 
 func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
 	injector := withLogs()
-	injector.Policy.ImageVolume = true
+	injector.Policy.Delivery = pod.ImageVolume
 	p := sending(running("main", "serve"))
 	image := func() string { return inject(t, injector, p).Pod.Spec.Volumes[0].Image.Reference }
 	require.Equal(t, injector.EntrypointImage, image())

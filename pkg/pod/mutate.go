@@ -23,11 +23,20 @@ type Injector struct {
 	// EntrypointImage is the image that is mounted if the Policy says so,
 	// pinned by digest. It has the binary at /ko-app/entrypoint.
 	EntrypointImage string
+	// Claim is the name of the claim that is mounted if the Policy says so, in
+	// whichever namespace the pod is; "" if there is none. It has this release's
+	// binaries at [ClaimPath] and [ClaimPathWithLogs].
+	Claim string
 	// Lookup is asked for images of containers that set no command. Without one,
 	// pods that have such containers are refused.
 	Lookup lookup.Lookuper
 	// Kinds are the pods that are wrapped without asking; nil means [Kinds].
 	Kinds []Kind
+	// Tools are those that pods may ask for, at most one of a name. Each passes its
+	// Check.
+	Tools []Tool
+	// ToolRegistries says in which namespaces. The zero value says in all.
+	ToolRegistries lookup.AllowList
 	// Logs is the log service, nil where there is none.
 	Logs *LogService
 	// Policy is the operator's.
@@ -45,6 +54,8 @@ type Result struct {
 	// Pod is the pod as it shall be: a changed copy, or the pod itself if there
 	// is nothing to change.
 	Pod *corev1.Pod
+	// Delivery is how the entrypoint gets into the pod, empty if it doesn't.
+	Delivery Delivery
 	// Wrapped names the containers that were wrapped now.
 	Wrapped []string
 	// Unwrapped names the containers that run unwrapped because their images
@@ -69,7 +80,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case NothingToWrap:
 		result.Warnings = askedInVain(pod, owner)
 	case "":
-		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner}
+		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}}
 		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
@@ -88,8 +99,11 @@ type wrapping struct {
 	namespace string
 	pod       *corev1.Pod // as it was sent
 	owner     Owner
+	delivery  Delivery
 	added     int // bytes, see maxAdded
 	warnings  []string
+	toolboxes map[string]*toolbox // of the containers, by their names
+	asked     map[string]*toolbox // by the sources of the settings
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
@@ -118,6 +132,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 		if now {
 			result.Wrapped = append(result.Wrapped, c.Name)
 			w.warnings = slices.Concat(w.warnings, afterAll(w.pod, c.Name), unsent)
+			w.warnOfTools(c.Name)
 		}
 	}
 	if len(wrapped) == 0 {
@@ -127,6 +142,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	if err := w.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
+	result.Delivery = w.delivery
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
@@ -143,7 +159,8 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 // has answered in the meantime. The status could be forged, so it decides nothing.
 func afterAll(pod *corev1.Pod, container string) []string {
 	status := pod.Annotations[StatusAnnotation]
-	names, partly := strings.CutPrefix(status, string(PartlyInjected)+": ")
+	_, names, _ := strings.Cut(status, ": ")
+	partly := strings.HasPrefix(status, string(PartlyInjected))
 	unwrapped := status == string(LookupWaived) || partly && slices.Contains(strings.Split(names, ","), container)
 	if !unwrapped {
 		return nil
@@ -179,7 +196,7 @@ func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) 
 	}
 	c.Command = []string{EntrypointPath}
 	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
-		c.VolumeMounts = append(c.VolumeMounts, w.mount())
+		c.VolumeMounts = append(c.VolumeMounts, w.mount(w.pod))
 	}
 	return true, nil
 }
@@ -241,10 +258,10 @@ func (r Result) withStatus() Result {
 // status is what the status annotation says.
 func (r Result) status() string {
 	switch r.Outcome {
-	case AlreadyInjected:
-		return string(Injected)
+	case Injected, AlreadyInjected:
+		return fmt.Sprintf("%s by %s", Injected, r.Delivery)
 	case PartlyInjected:
-		return string(PartlyInjected) + ": " + listed(r.Unwrapped, ",")
+		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, listed(r.Unwrapped, ","))
 	default:
 		return string(r.Outcome)
 	}

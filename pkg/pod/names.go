@@ -12,9 +12,13 @@ const (
 	// ContainersAnnotation narrows a pod that asks to the containers named,
 	// separated by commas.
 	ContainersAnnotation = "entrypointer.dev/containers"
-	// StatusAnnotation holds the Outcome, on pods that are ours: Injected for
-	// AlreadyInjected, and after PartlyInjected the names of the containers that
-	// run unwrapped ("PartlyInjected: a,b").
+	// DeliveryAnnotation says on a namespace how the entrypoint gets into its pods,
+	// in the place of the operator's [Policy].
+	DeliveryAnnotation = domain + "/delivery"
+	// StatusAnnotation holds the Outcome, on pods that are ours. Injected, which
+	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
+	// init-container"), PartlyInjected also by the names of the containers that run
+	// unwrapped ("PartlyInjected by init-container: a,b").
 	StatusAnnotation = "entrypointer.dev/status"
 )
 
@@ -31,6 +35,13 @@ const (
 	MountPath = "/entrypointer/bin"
 	// EntrypointPath is the command of every wrapped container.
 	EntrypointPath = MountPath + "/entrypoint"
+
+	ToolsVolumeName = "entrypointer-tools"
+	// ToolsMountPath is where ToolsVolumeName is mounted, read-only but for the init
+	// containers that copy tools. Each tool is there under its name.
+	ToolsMountPath = "/entrypointer/tools"
+	// toolContainerPrefix begins the names of these init containers.
+	toolContainerPrefix = "entrypointer-tool-"
 )
 
 // Owner is whose pods are wrapped.

@@ -46,7 +46,11 @@ type target struct {
 	mayNotStart     bool            // something comes before the command that may fail
 	logs            func() []string // makes the flags of a container that sends; nil if it can't
 	sends           bool            // it can, and is asked to
+	tools           bool            // it gets some
 }
+
+// toolsOption is the name of the option by which tools are asked for.
+const toolsOption = "tools"
 
 func always(string) bool { return true }
 
@@ -134,6 +138,17 @@ var options = []Option{
 		Name: "mask-files", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/workspace/token",
 		About: "Files in the container, and directories of files, whose content is masked as well in what the [log service](logs.md) gets, beside the Secrets that the pod's spec names: such as a token that an earlier step has written. They may come later, and change: what is sent is masked by what is in them then, and by what was.",
 		flags: maskFilesFlags,
+	},
+	{
+		Name: toolsOption, Value: "names of tools, separated by commas or newlines, or `none`", Default: "`none`", Example: "ni, yq",
+		About: "Programs that the operator offers ([how](tools.md)), to be found at `/entrypointer/tools/NAME`. " +
+			"A pod that asks for one that isn't offered, or that its namespace can't have, is refused, with the names of those that are. Where its namespace or the operator asks, the pod runs without that one, and a warning says so.",
+		flags: toolsFlags,
+	},
+	{
+		Name: "tools-in-path", Value: "`true` or `false`", Default: "`false`", Example: "true",
+		About: "Whether `/entrypointer/tools` is added to the end of the command's `PATH`, after `env`, as it is when the command starts: also to one that only the image sets. A container without tools keeps its `PATH`.",
+		flags: toolsInPathFlags,
 	},
 }
 

@@ -5,7 +5,7 @@ package pod
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -37,21 +37,57 @@ func (p *patch) add(path string, value any) {
 	*p = append(*p, jsonpatch.NewOperation("add", path, value))
 }
 
-// replaceIn replaces those of our elements that differ, and adds those that
-// before hasn't. A list that the API server would leave out has to be created
-// with its first element.
-func replaceIn[T any](p *patch, path string, before, after []T, ours func(T) bool) {
+func (p *patch) remove(path string) {
+	*p = append(*p, jsonpatch.NewOperation("remove", path, nil))
+}
+
+// changeList leads from one list to another, of which only our elements may have
+// been added, removed or changed. Others are left to kept, if there is one. A list
+// that the API server would leave out has to be created with its first element.
+func changeList[T any](p *patch, path string, before, after []T, ours func(T) bool, kept func(at string, before, after T)) {
 	if len(before) == 0 && len(after) > 0 {
 		p.add(path, after)
 		return
 	}
-	for i := range before {
-		if ours(before[i]) && !equality.Semantic.DeepEqual(before[i], after[i]) {
-			*p = append(*p, jsonpatch.NewOperation("replace", fmt.Sprintf("%s/%d", path, i), after[i]))
+	// Up to i, the list is as it shall be; from there on, it is what is left of before.
+	for i := 0; i < len(after) || len(before) > 0; {
+		at := path + "/" + strconv.Itoa(i)
+		is, was := head(after, i, ours), head(before, 0, ours)
+		switch {
+		case was == anOurs && is != anOurs:
+			p.remove(at)
+			before = before[1:]
+			continue
+		case is == anOurs && was != anOurs:
+			p.add(at, after[i]) // at the length of the list, it is appended
+		default:
+			if is == anOurs && !equality.Semantic.DeepEqual(before[0], after[i]) {
+				*p = append(*p, jsonpatch.NewOperation("replace", at, after[i]))
+			}
+			if is == aTheirs && kept != nil {
+				kept(at, before[0], after[i])
+			}
+			before = before[1:]
 		}
+		i++
 	}
-	for _, element := range after[len(before):] {
-		p.add(path+"/-", element)
+}
+
+// Whose an element of a list is, if there is one.
+const (
+	nothing = iota
+	anOurs
+	aTheirs
+)
+
+func head[T any](list []T, at int, ours func(T) bool) int {
+	switch {
+	case at >= len(list):
+		return nothing
+	case ours(list[at]):
+		return anOurs
+	default:
+		return aTheirs
 	}
 }
 
@@ -67,41 +103,29 @@ func (p *patch) annotations(before, after *corev1.Pod) {
 		case is && said != value || is && !was:
 			p.add(path, value)
 		case was && !is:
-			*p = append(*p, jsonpatch.NewOperation("remove", path, nil))
+			p.remove(path)
 		}
 	}
 }
 
 func (p *patch) volumes(before, after *corev1.Pod) {
-	replaceIn(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
+	changeList(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) }, nil)
 }
 
-// initContainers may find ours added at the top, removed, or repaired. Of
-// others, only the mount of our volume may have changed.
+// isOurVolume says whether a volume of this name may have been added, changed or removed.
+func isOurVolume(name string) bool {
+	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName || strings.HasPrefix(name, secretPrefix)
+}
+
+// initContainers may find ours added, removed, or repaired. Of others, only the
+// mounts of our volumes may have changed.
 func (p *patch) initContainers(before, after *corev1.Pod) {
-	was, is := before.Spec.InitContainers, after.Spec.InitContainers
-	if len(was) == 0 && len(is) > 0 {
-		p.add("/spec/initContainers", is)
-		return
+	ours := func(c corev1.Container) bool {
+		return c.Name == InitContainerName || strings.HasPrefix(c.Name, toolContainerPrefix)
 	}
-	if len(is) < len(was) {
-		at := initContainerIndex(before)
-		*p = append(*p, jsonpatch.NewOperation("remove", fmt.Sprintf("/spec/initContainers/%d", at), nil))
-		was = slices.Delete(slices.Clone(was), at, at+1)
-	}
-	added := len(is) - len(was)
-	for i := range was {
-		at := fmt.Sprintf("/spec/initContainers/%d", i)
-		switch now := is[added+i]; {
-		case now.Name != InitContainerName:
-			p.mounts(at, was[i].VolumeMounts, now.VolumeMounts)
-		case !equality.Semantic.DeepEqual(was[i], now):
-			*p = append(*p, jsonpatch.NewOperation("replace", at, now))
-		}
-	}
-	if added > 0 {
-		p.add("/spec/initContainers/0", is[0])
-	}
+	changeList(p, "/spec/initContainers", before.Spec.InitContainers, after.Spec.InitContainers, ours, func(at string, was, is corev1.Container) {
+		p.mounts(at, was.VolumeMounts, is.VolumeMounts)
+	})
 }
 
 func (p *patch) container(i int, before, after *corev1.Container) {
@@ -119,5 +143,5 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 }
 
 func (p *patch) mounts(at string, before, after []corev1.VolumeMount) {
-	replaceIn(p, at+"/volumeMounts", before, after, func(m corev1.VolumeMount) bool { return m.Name == VolumeName })
+	changeList(p, at+"/volumeMounts", before, after, func(m corev1.VolumeMount) bool { return isOurVolume(m.Name) }, nil)
 }

@@ -13,10 +13,9 @@ type Policy struct {
 	// are left alone unless the pod's author chooses them by annotation. Nil
 	// means [DefaultProxies].
 	Proxies []string
-	// ImageVolume mounts the entrypoint's image as a volume instead of copying
-	// the binary by an init container. Kubernetes has such volumes from 1.35 on
-	// (before, behind the feature gate ImageVolume).
-	ImageVolume bool
+	// Delivery is how the entrypoint gets into pods; "" means [InitContainer], and
+	// [Auto] depends on the pod.
+	Delivery Delivery
 	// PodOptions are the names of options that a pod's own annotations may set;
 	// nil means all. Whoever creates a TaskRun may not be trusted with what its
 	// Task does, which hooks and variables could change.

@@ -50,14 +50,14 @@ func releases() (all []release) {
 		}},
 	}
 	for _, digest := range []string{"1", "5"} {
-		for _, byImage := range []bool{false, true} {
+		for _, delivery := range []pod.Delivery{pod.InitContainer, pod.ImageVolume} {
 			for _, flags := range [][]string{nil, {"-from-the-future=1"}, {"-from-the-future=--", "-mode=exec", "-platforms=x", "-argument=x", "-x="}} {
 				all = append(all, release{
-					fmt.Sprintf("%s/image volume %v/%d flags", digest, byImage, len(flags)),
+					fmt.Sprintf("%s/%s/%d flags", digest, delivery, len(flags)),
 					&pod.Injector{
 						CopierImage:     "copier@sha256:" + strings.Repeat(digest, 64),
 						EntrypointImage: "entrypoint@sha256:" + strings.Repeat(digest, 64),
-						Lookup:          known, Policy: pod.Policy{ImageVolume: byImage},
+						Lookup:          known, Policy: pod.Policy{Delivery: delivery},
 					},
 					flags,
 				})

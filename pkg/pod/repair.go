@@ -22,18 +22,20 @@ var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 // and with which rights. Another release of ours may have left it, another
 // webhook may have changed it, or the pod's author may have forged it.
 //
+// Nothing may be mounted at, above or below the protected paths.
+//
 // The rest stays, because to undo what other webhooks add to every container
 // would start a fight: a name for the same image at another registry, variables
 // (the program is static, so they tell no loader what to load), resources, a
 // user, and mounts elsewhere, such as those of tokens and certificates.
-func repaired(found, wanted corev1.Container) corev1.Container {
+func repaired(found, wanted corev1.Container, protected ...string) corev1.Container {
 	c := *found.DeepCopy()
 	if !sameImage(c.Image, wanted.Image) {
 		c.Image = wanted.Image
 	}
 	c.Command, c.Args, c.WorkingDir = wanted.Command, wanted.Args, wanted.WorkingDir
-	c.VolumeMounts = repairedMounts(c.VolumeMounts, wanted.VolumeMounts[0])
-	c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return endangersCopier(d.DevicePath) })
+	c.VolumeMounts = repairedMounts(c.VolumeMounts, wanted.VolumeMounts, protected)
+	c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return endangers(protected, d.DevicePath) })
 	c.TerminationMessagePath = wanted.TerminationMessagePath // a mount, too
 	c.SecurityContext = confined(c.SecurityContext, wanted.SecurityContext)
 	// As a native sidecar it would run beside the containers that need what it
@@ -59,37 +61,38 @@ func digestOf(reference string) string {
 	return ""
 }
 
-// repairedMounts keeps the mounts that don't concern the copier, and its own.
-func repairedMounts(found []corev1.VolumeMount, ours corev1.VolumeMount) []corev1.VolumeMount {
-	var kept []corev1.VolumeMount
+// repairedMounts keeps the mounts that concern nothing protected, and ours, each once.
+func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept []corev1.VolumeMount) {
+	missing := slices.Clone(ours)
 	for _, m := range found {
-		if m.Name != VolumeName && !endangersCopier(m.MountPath) {
+		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return sameMount(m, wanted) })
+		named := slices.ContainsFunc(ours, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name })
+		switch {
+		case at >= 0:
+			missing = slices.Delete(missing, at, at+1)
+			kept = append(kept, m)
+		case !named && !endangers(protected, m.MountPath):
 			kept = append(kept, m)
 		}
 	}
-	at := slices.IndexFunc(found, isCopiersMount)
-	if at < 0 {
-		return append(kept, ours)
-	}
-	return slices.Insert(kept, min(at, len(kept)), found[at])
+	return append(kept, missing...)
 }
 
-// isCopiersMount says whether the mount is the one by which the init container
-// fills the volume.
-func isCopiersMount(m corev1.VolumeMount) bool {
-	return m.Name == VolumeName && m.MountPath == MountPath && !m.ReadOnly && m.SubPath == "" && m.SubPathExpr == "" &&
+// sameMount says whether a mount does what the wanted one does.
+func sameMount(m, wanted corev1.VolumeMount) bool {
+	return m.Name == wanted.Name && m.MountPath == wanted.MountPath && m.ReadOnly == wanted.ReadOnly && m.SubPath == wanted.SubPath && m.SubPathExpr == "" &&
 		(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone)
 }
 
-// endangersCopier says whether something mounted at p is at, above or below one
-// of the copierPaths. What ".." means depends on symbolic links.
-func endangersCopier(p string) bool {
+// endangers says whether something mounted at p is at, above or below a protected
+// path. What ".." means depends on symbolic links.
+func endangers(protected []string, p string) bool {
 	p = "/" + p
 	if slices.Contains(strings.Split(p, "/"), "..") {
 		return true
 	}
 	p = path.Clean(p)
-	return slices.ContainsFunc(copierPaths, func(ours string) bool { return within(ours, p) || within(p, ours) })
+	return slices.ContainsFunc(protected, func(ours string) bool { return within(ours, p) || within(p, ours) })
 }
 
 // confined returns the security context that was found, without what would give

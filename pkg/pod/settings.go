@@ -138,6 +138,11 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}
+	box, err := w.toolbox(settings)
+	if err != nil {
+		return nil, err
+	}
+	to.tools, w.toolboxes[c.Name] = len(box.tools) > 0, box
 	step, isStep := parseStep(argv)
 	var all []string
 	for _, s := range settings {

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,9 +23,21 @@ const (
 	imagePath = "ko-app"
 )
 
+// Where a claim has the binaries, each in a directory of its own, which is mounted.
+const (
+	ClaimPath         = "plain/entrypoint"
+	ClaimPathWithLogs = "with-logs/entrypoint"
+)
+
+// ClaimPrefix begins the name of every claim that holds the entrypoint.
+const ClaimPrefix = "entrypointer-"
+
+// claimName matches the names of such claims.
+var claimName = regexp.MustCompile(`^` + ClaimPrefix + `[0-9a-f]{12}$`)
+
 // install brings the entrypoint into the pod: as a volume that an init
-// container fills, or as one that the kubelet makes of an image. What another
-// release of ours left, or this one under the other delivery, becomes that.
+// container fills, or as one that holds it already, an image or a claim. What another
+// release of ours left, or this one under another delivery, becomes that.
 func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installVolume(pod); err != nil {
 		return err
@@ -36,23 +49,26 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := checkWriters(pod); err != nil {
 		return err
 	}
-	if w.Policy.ImageVolume {
+	if w.delivery != InitContainer {
 		removeInitContainer(pod)
-		return nil
+		return w.installTools(pod, selected)
 	}
-	if !markSafeToEvict(pod) {
+	if !markSafeToEvict(pod, VolumeName) {
 		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
 	}
-	return w.installInitContainer(pod, selected)
+	if err := w.installInitContainer(pod, selected); err != nil {
+		return err
+	}
+	return w.installTools(pod, selected)
 }
 
-func (i *Injector) installVolume(pod *corev1.Pod) error {
-	wanted := i.volume(pod)
+func (w *wrapping) installVolume(pod *corev1.Pod) error {
+	wanted := w.volume(pod)
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
 	switch {
 	case at < 0:
 		pod.Spec.Volumes = append(pod.Spec.Volumes, wanted)
-	case pod.Spec.Volumes[at].EmptyDir == nil && pod.Spec.Volumes[at].Image == nil:
+	case !isOurs(pod.Spec.Volumes[at]):
 		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
 	case !isVolume(pod.Spec.Volumes[at], wanted):
 		pod.Spec.Volumes[at] = wanted
@@ -62,11 +78,21 @@ func (i *Injector) installVolume(pod *corev1.Pod) error {
 	return nil
 }
 
-func (i *Injector) volume(pod *corev1.Pod) corev1.Volume {
-	if i.Policy.ImageVolume {
+// isOurs says whether a volume of our name may be what a release of ours left.
+func isOurs(v corev1.Volume) bool {
+	return v.EmptyDir != nil || v.Image != nil ||
+		v.PersistentVolumeClaim != nil && claimName.MatchString(v.PersistentVolumeClaim.ClaimName)
+}
+
+func (w *wrapping) volume(pod *corev1.Pod) corev1.Volume {
+	switch w.delivery {
+	case Claim:
 		return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-			Image: &corev1.ImageVolumeSource{Reference: i.entrypointImage(pod), PullPolicy: corev1.PullIfNotPresent},
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.Claim, ReadOnly: true},
 		}}
+	case ImageVolume:
+		volume, _ := EntrypointVolume(w.entrypointImage(pod))
+		return volume
 	}
 	size := resource.MustParse(volumeSize)
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
@@ -97,19 +123,35 @@ func medium(pod *corev1.Pod) corev1.StorageMedium {
 // isVolume says whether a volume holds the program that the wanted one would.
 // An emptyDir holds whatever the init container puts there.
 func isVolume(found, wanted corev1.Volume) bool {
-	if wanted.Image != nil {
+	switch {
+	case wanted.Image != nil:
 		return found.Image != nil && sameImage(found.Image.Reference, wanted.Image.Reference)
+	case wanted.PersistentVolumeClaim != nil:
+		return found.PersistentVolumeClaim != nil && *found.PersistentVolumeClaim == *wanted.PersistentVolumeClaim
 	}
 	return found.EmptyDir != nil
 }
 
 // mount is how a wrapped container gets at the entrypoint.
-func (i *Injector) mount() corev1.VolumeMount {
-	mount := corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, ReadOnly: true}
-	if i.Policy.ImageVolume {
-		mount.SubPath = imagePath
+func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
+	_, mount := EntrypointVolume("")
+	switch w.delivery {
+	case ImageVolume:
+	case Claim:
+		mount.SubPath = path.Dir(w.claimPath(pod))
+	default:
+		mount.SubPath = ""
 	}
 	return mount
+}
+
+// EntrypointVolume is how the entrypoint's image gets into pods by [ImageVolume],
+// and into the containers that run [EntrypointPath].
+func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
+	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: image, PullPolicy: corev1.PullIfNotPresent},
+		}},
+		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
 }
 
 // isMount says whether a mount gives a container the entrypoint to execute, in
@@ -121,12 +163,13 @@ func isMount(m corev1.VolumeMount) bool {
 
 // alignMounts has all mounts of the volume lead to the program where this
 // delivery has it.
-func (i *Injector) alignMounts(pod *corev1.Pod) {
+func (w *wrapping) alignMounts(pod *corev1.Pod) {
+	wanted := w.mount(pod)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range containers {
 			for at, m := range c.VolumeMounts {
 				if isMount(m) && c.Name != InitContainerName {
-					c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = i.mount().SubPath, ""
+					c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = wanted.SubPath, ""
 				}
 			}
 		}
@@ -135,15 +178,15 @@ func (i *Injector) alignMounts(pod *corev1.Pod) {
 
 // markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
 // doesn't drain a node for the sake of an emptyDir, and there is nothing to
-// lose in ours. It fails if there is no room for the annotation; then the one
+// lose in this one of ours. It fails if there is no room for the annotation; then the one
 // that is there stays, which is about other volumes.
-func markSafeToEvict(pod *corev1.Pod) bool {
-	volumes := VolumeName
+func markSafeToEvict(pod *corev1.Pod, volume string) bool {
+	volumes := volume
 	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
-		if slices.Contains(splitList(others), VolumeName) {
+		if slices.Contains(splitList(others), volume) {
 			return true
 		}
-		volumes = others + "," + VolumeName
+		volumes = others + "," + volume
 	}
 	others, set := pod.Annotations[safeToEvictAnnotation]
 	marked := annotate(pod, safeToEvictAnnotation, volumes)
@@ -173,38 +216,40 @@ func checkWriters(pod *corev1.Pod) error {
 }
 
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
-func checkMounts(c corev1.Container) error {
+func checkMounts(c corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
+
+// checkMountsAt does so for a volume of ours, and where it is mounted.
+func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.VolumeMount) bool) error {
+	collision := func(theirs, path string) error {
+		return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
+			c.Name, theirs, path, volume, at)
+	}
 	for _, m := range c.VolumeMounts {
-		if !isMount(m) && collides(m.MountPath) {
-			return mountCollision(c.Name, m.Name, m.MountPath)
+		if !isOurs(m) && collides(m.MountPath, at) {
+			return collision(m.Name, m.MountPath)
 		}
 	}
 	for _, d := range c.VolumeDevices {
-		if collides(d.DevicePath) {
-			return mountCollision(c.Name, d.Name, d.DevicePath)
+		if collides(d.DevicePath, at) {
+			return collision(d.Name, d.DevicePath)
 		}
 	}
 	// The kubelet mounts a file there.
-	if c.TerminationMessagePath != "" && collides(c.TerminationMessagePath) {
+	if c.TerminationMessagePath != "" && collides(c.TerminationMessagePath, at) {
 		return refuse(NameCollision, "wrapping container %q: its terminationMessagePath %q is where volume %q belongs, read-only (%s); choose another",
-			c.Name, c.TerminationMessagePath, VolumeName, MountPath)
+			c.Name, c.TerminationMessagePath, volume, at)
 	}
 	return nil
 }
 
-func mountCollision(container, volume, at string) error {
-	return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
-		container, volume, at, VolumeName, MountPath)
-}
-
-// collides says whether one of p and MountPath is within the other. The
-// kubelet takes a relative path for one from the root.
-func collides(p string) bool {
+// collides says whether one of p and ours is within the other. The kubelet takes a
+// relative path for one from the root.
+func collides(p, ours string) bool {
 	if !path.IsAbs(p) {
 		p = "/" + p
 	}
 	p = path.Clean(p)
-	return within(MountPath, p) || within(p, MountPath)
+	return within(ours, p) || within(p, ours)
 }
 
 // within says whether p is dir or lies in it.

@@ -19,8 +19,19 @@ const entrypointImage = "registry.example.test/entrypoint@sha256:444444444444444
 func mounting() *pod.Injector {
 	injector := newInjector(nil)
 	injector.EntrypointImage = entrypointImage
-	injector.Policy.ImageVolume = true
+	injector.Policy.Delivery = pod.ImageVolume
 	return injector
+}
+
+func TestADeliveryIsForNamespacesAndForTheOperator(t *testing.T) {
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/delivery", "image-volume")
+	result := inject(t, newInjector(nil), p)
+	require.Equal(t, pod.InitContainer, result.Delivery)
+	require.Equal(t, []string{"entrypointer: annotation entrypointer.dev/delivery has no effect on a pod: it is for namespaces"}, result.Warnings)
+	require.Equal(t, pod.ImageVolume, inject(t, mounting(), p).Delivery)
+
+	_, err := pod.NamespaceDelivery(map[string]string{"entrypointer.dev/delivery": ""})
+	require.ErrorContains(t, err, `annotation entrypointer.dev/delivery: "" is none of`)
 }
 
 func TestAnImageVolumeNeedsNoInitContainer(t *testing.T) {
@@ -127,6 +138,9 @@ func TestAPodThatTheOtherDeliveryWrappedBecomesOurs(t *testing.T) {
 	for name, test := range map[string]struct{ first, then *pod.Injector }{
 		"an init container, then an image volume": {newInjector(nil), mounting()},
 		"an image volume, then an init container": {mounting(), newInjector(nil)},
+		"a claim, then an init container":         {claiming(), newInjector(nil)},
+		"a claim, then an image volume":           {claiming(), mounting()},
+		"an init container, then a claim":         {newInjector(nil), claiming()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := inject(t, test.first, sent()).Pod

@@ -1,0 +1,129 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/pkg/system"
+
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// Claims are those that hold this version of the entrypoint.
+type Claims struct {
+	images Images
+	watch  watch
+}
+
+// New returns Claims that are empty until NewReconciler's controller is made.
+func New() *Claims { return &Claims{} }
+
+// Ready is the name of the claim that pods of the namespace can mount now, or "".
+// It asks nobody.
+func (c *Claims) Ready(namespace string) string {
+	s := c.watch.current.Load()
+	if s == nil {
+		return ""
+	}
+	v, err := s.toolVolume(namespace)
+	if err != nil || v == nil || v.DeletionTimestamp != nil {
+		return ""
+	}
+	name, err := c.images.claimName(v.Spec.VolumeClaimTemplate)
+	if err != nil {
+		return ""
+	}
+	claim := s.claim(namespace, name)
+	// One that is being deleted takes no more pods, and another of its name is empty.
+	if claim == nil || claim.GetDeletionTimestamp() != nil || v.Status.filled(name, claim.GetUID()) == nil {
+		return ""
+	}
+	return name
+}
+
+// NewReconciler returns a constructor of the controller that has claims made and
+// filled where the delivery is claim.
+func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
+	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+		logger := logging.FromContext(ctx)
+		c.images = images
+		restConfig := injection.GetConfig(ctx)
+		volumes, err := dynamic.NewForConfig(restConfig)
+		if err != nil {
+			logger.Fatalw("Failed to make a client of ToolVolumes", zap.Error(err))
+		}
+		claims, err := metadata.NewForConfig(restConfig)
+		if err != nil {
+			logger.Fatalw("Failed to make a client of claims", zap.Error(err))
+		}
+		namespaces := namespaceinformer.Get(ctx)
+		r := &filler{
+			images: c.images, client: kubeclient.Get(ctx), volumes: volumes,
+			config:     config.NewStore(zap.NewNop().Sugar(), watcher), // the pod webhook's logs the faults
+			namespaces: namespaces.Lister(), own: system.Namespace(),
+			seen: c.watch.current.Load, absent: c.watch.absent.Load,
+		}
+		impl := controller.NewContext(ctx, r, controller.ControllerOptions{WorkQueueName: "claims", Logger: logger})
+		each := func(do func(types.NamespacedName)) error {
+			all, err := r.namespaces.List(everything)
+			for _, ns := range all {
+				do(keyOf(ns.Name))
+			}
+			return err
+		}
+		r.PromoteFunc = func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
+			return each(func(key types.NamespacedName) { enqueue(bucket, key) })
+		}
+		enqueueAll := func() {
+			if err := each(impl.EnqueueKey); err != nil {
+				logger.Errorw("Listing namespaces", zap.Error(err))
+			}
+		}
+		c.watch.volumes, c.watch.metadata, c.watch.logger = volumes, claims, logger
+		c.watch.changed = func(namespace string) {
+			if namespace == "" {
+				enqueueAll()
+				return
+			}
+			impl.EnqueueKey(keyOf(namespace))
+		}
+		if _, err := namespaces.Informer().AddEventHandler(controller.HandleAll(func(object any) {
+			if ns, ok := object.(*corev1.Namespace); ok {
+				impl.EnqueueKey(keyOf(ns.Name))
+			}
+		})); err != nil {
+			logger.Fatalw("Failed to watch namespaces", zap.Error(err))
+		}
+		watcher.Watch(config.Name, func(*corev1.ConfigMap) { enqueueAll() })
+		go c.watch.run(ctx)
+		return impl
+	}
+}
+
+// asksFor says whether a namespace's pods are to mount a claim. The cluster's own
+// namespace and the injector's can't opt in.
+func asksFor(ns *corev1.Namespace, injectors string, operators pod.Delivery) bool {
+	if ns.Annotations[pod.InjectAnnotation] != "true" || ns.Name == metav1.NamespaceSystem || ns.Name == injectors {
+		return false
+	}
+	if own, err := pod.NamespaceDelivery(ns.Annotations); err == nil && own != "" {
+		return own == pod.Claim
+	}
+	return operators == pod.Claim
+}

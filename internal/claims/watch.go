@@ -1,0 +1,178 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// lookInterval is how often the injector looks whether config/claims is installed. A
+	// watch would be refused where it isn't, and tried again and again.
+	lookInterval = 10 * time.Second
+	// lookPatience is how long a look may take, and the first lists of a watch.
+	lookPatience = 20 * time.Second
+)
+
+var claimResource = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+
+// A watch follows the ToolVolumes and our claims of all namespaces, while
+// config/claims is installed.
+type watch struct {
+	volumes  dynamic.Interface
+	metadata metadata.Interface
+	logger   *zap.SugaredLogger
+	// changed is told of the namespaces that something happened in.
+	changed func(namespace string)
+	current atomic.Pointer[seen]
+	absent  atomic.Bool
+}
+
+// seen is what the informers know. A claim's metadata is enough to know whether it
+// is there, and keeps the rest of it out of our memory.
+type seen struct {
+	volumes, claims cache.GenericLister
+	stop            context.CancelFunc
+}
+
+// run looks until ctx is done.
+func (w *watch) run(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			w.stop()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look starts the informers where they may watch, and stops them where they may no
+// longer. An API server that doesn't answer changes nothing.
+func (w *watch) look(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	one := metav1.ListOptions{Limit: 1}
+	_, err := w.volumes.Resource(Resource).List(bounded, one)
+	if err == nil {
+		_, err = w.metadata.Resource(claimResource).List(bounded, one)
+	}
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		if w.current.Load() != nil {
+			w.logger.Infow("config/claims is gone: where the delivery is claim, pods get an init container", zap.Error(err))
+			w.stop()
+		}
+		if !w.absent.Swap(true) {
+			w.changed("")
+		}
+	case err != nil:
+		w.logger.Warnw("Looking for ToolVolumes", zap.Error(err))
+	case w.current.Load() == nil:
+		w.start(ctx)
+	}
+}
+
+func (w *watch) stop() {
+	if s := w.current.Swap(nil); s != nil {
+		s.stop()
+	}
+}
+
+// start returns when the informers have listed everything, or couldn't in time.
+func (w *watch) start(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	volumes := dynamicinformer.NewDynamicSharedInformerFactory(w.volumes, 0)
+	claims := metadatainformer.NewFilteredSharedInformerFactory(w.metadata, 0, metav1.NamespaceAll, func(options *metav1.ListOptions) {
+		options.LabelSelector = managedByLabel + "=" + manager
+	})
+	s := &seen{volumes: volumes.ForResource(Resource).Lister(), claims: claims.ForResource(claimResource).Lister(), stop: stop}
+	for _, informer := range []cache.SharedIndexInformer{volumes.ForResource(Resource).Informer(), claims.ForResource(claimResource).Informer()} {
+		if _, err := informer.AddEventHandler(w.handler()); err != nil {
+			w.logger.Errorw("Following ToolVolumes and claims", zap.Error(err))
+			stop()
+			return
+		}
+	}
+	volumes.Start(ctx.Done())
+	claims.Start(ctx.Done())
+	bounded, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	listed := volumes.WaitForCacheSync(bounded.Done())
+	maps.Copy(listed, claims.WaitForCacheSync(bounded.Done()))
+	for resource, synced := range listed {
+		if !synced {
+			w.logger.Warnw("Listing what claims need took too long; trying again", zap.String("resource", resource.Resource))
+			stop()
+			return
+		}
+	}
+	w.logger.Info("Found config/claims: where the delivery is claim, pods mount claims that are ready")
+	w.current.Store(s)
+	w.absent.Store(false)
+	w.changed("")
+}
+
+func (w *watch) handler() cache.ResourceEventHandler {
+	enqueue := func(object any) {
+		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = gone.Obj
+		}
+		if o, err := meta.Accessor(object); err == nil {
+			w.changed(o.GetNamespace())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, DeleteFunc: enqueue,
+		UpdateFunc: func(_, now any) { enqueue(now) },
+	}
+}
+
+// toolVolume is that of a namespace, nil if it has none.
+func (s *seen) toolVolume(namespace string) (*ToolVolume, error) {
+	object, err := s.volumes.ByNamespace(namespace).Get(Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // No ToolVolume is no error.
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fromUntyped(object.(*unstructured.Unstructured))
+}
+
+// claim is one of ours, by its name; nil if it isn't there.
+func (s *seen) claim(namespace, name string) metav1.Object {
+	object, err := s.claims.ByNamespace(namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	return accessor(object)
+}
+
+func accessor(object runtime.Object) metav1.Object {
+	o, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	return o
+}

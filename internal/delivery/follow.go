@@ -1,0 +1,165 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// lookInterval is how often a replica looks whether it may watch nodes, and which
+	// version the API server is of.
+	lookInterval = 10 * time.Second
+	// lookPatience is how long a look may take.
+	lookPatience = 5 * time.Second
+)
+
+// A follower watches the nodes, while that is wanted and permitted. An informer
+// that is started with the injector would keep it from starting where it isn't.
+type follower struct {
+	auto   *Auto
+	client kubernetes.Interface
+	// version asks for the API server's.
+	version func(context.Context) (string, error)
+	logger  *zap.SugaredLogger
+
+	stop context.CancelFunc // ends the watch; nil if there is none
+}
+
+// follow looks until ctx is done.
+func (f *follower) follow(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		f.look(ctx)
+		select {
+		case <-ctx.Done():
+			// Whoever is still answered gets what works everywhere.
+			f.end(func(*evidence) {})
+			return
+		case <-tick.C:
+		case <-f.auto.configured:
+		}
+	}
+}
+
+// look starts or ends the watch. An API server that doesn't answer changes nothing.
+func (f *follower) look(ctx context.Context) {
+	var wanted bool
+	f.auto.read(func(e *evidence) { wanted = e.wanted })
+	if !wanted {
+		if f.stop != nil {
+			f.end(func(*evidence) {})
+		}
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	switch _, err := f.client.CoreV1().Nodes().List(asking, metav1.ListOptions{Limit: 1}); {
+	case apierrors.IsForbidden(err):
+		f.end(func(e *evidence) { e.permitted = false })
+		return
+	case err != nil:
+		f.logger.Warnw("Looking whether the injector may watch nodes", zap.Error(err))
+		return
+	}
+	server, err := f.version(asking)
+	if err != nil {
+		f.logger.Warnw("Asking for the API server's version", zap.Error(err))
+	}
+	f.auto.update(func(e *evidence) {
+		e.permitted = true
+		if err == nil {
+			e.server = server
+		}
+	})
+	if f.stop == nil {
+		f.start(ctx)
+	}
+}
+
+// end ends the watch, if there is one. Nothing is known of the nodes any more.
+func (f *follower) end(change func(*evidence)) {
+	if f.stop != nil {
+		f.stop()
+		f.stop = nil
+	}
+	f.auto.update(func(e *evidence) {
+		e.synced, e.nodes = false, map[string]node{}
+		change(e)
+	})
+}
+
+// start starts the watch. While it is interrupted, what it has told stays.
+func (f *follower) start(ctx context.Context) {
+	watching, cancel := context.WithCancel(ctx)
+	nodes := informers.NewSharedInformerFactory(f.client, 0).Core().V1().Nodes().Informer()
+	// A watch that ends is begun again; what goes wrong is seen at the next look.
+	quietly := func(_ context.Context, _ *cache.Reflector, err error) {
+		f.logger.Debugw("Watching nodes", zap.Error(err))
+	}
+	if err := nodes.SetWatchErrorHandlerWithContext(quietly); err != nil {
+		f.logger.Errorw("Preparing to watch nodes", zap.Error(err))
+	}
+	if err := nodes.SetTransform(slim); err != nil {
+		f.logger.Errorw("Preparing to watch nodes", zap.Error(err))
+	}
+	handler, err := nodes.AddEventHandler(f.handler(watching))
+	if err != nil {
+		cancel()
+		f.logger.Errorw("Watching nodes", zap.Error(err))
+		return
+	}
+	f.stop = cancel
+	go nodes.RunWithContext(watching)
+	go func() {
+		if cache.WaitForCacheSync(watching.Done(), handler.HasSynced) {
+			f.auto.updateDuring(watching, func(e *evidence) { e.synced = true })
+		}
+	}()
+}
+
+func (f *follower) handler(watching context.Context) cache.ResourceEventHandler {
+	learn := func(object any) {
+		if n, ok := object.(*corev1.Node); ok {
+			f.auto.learnNode(watching, nodeOf(n))
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    learn,
+		UpdateFunc: func(_, object any) { learn(object) },
+		DeleteFunc: func(object any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				f.auto.updateDuring(watching, func(e *evidence) { delete(e.nodes, name) })
+			}
+		},
+	}
+}
+
+// serverVersion asks an API server which Kubernetes it is of.
+func serverVersion(client kubernetes.Interface) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+		if err != nil {
+			return "", err
+		}
+		var said version.Info
+		if err := json.Unmarshal(text, &said); err != nil {
+			return "", fmt.Errorf("understanding what it says: %w", err)
+		}
+		return said.GitVersion, nil
+	}
+}

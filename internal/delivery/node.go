@@ -1,0 +1,88 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// Images are those that are mounted, pinned by digest.
+type Images struct {
+	Entrypoint string `json:"entrypoint"`
+	// WithLogs is the one for pods whose output goes to the log service.
+	WithLogs string `json:"withLogs"`
+}
+
+// A system is what decides whether a node can mount images. Nodes of one system
+// answer for each other. A kernel comes with an OS image.
+type system struct {
+	Kubelet      string `json:"kubelet"`
+	Runtime      string `json:"runtime"`
+	OSImage      string `json:"osImage"`
+	Architecture string `json:"architecture"`
+}
+
+func (s system) String() string {
+	return fmt.Sprintf("kubelet %s, %s, %s, %s", bounded(s.Kubelet), bounded(s.Runtime), bounded(s.OSImage), bounded(s.Architecture))
+}
+
+// question names the question whether a system can mount these images.
+func (s system) question(images Images) string {
+	text, err := json.Marshal([]any{s, images})
+	if err != nil {
+		panic(err) // strings only
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// A node is what counts of a Node.
+type node struct {
+	name string
+	system
+	// apart is a node on which pods that get image volumes can't land: it is
+	// cordoned, runs Windows, or keeps them away by the taint of virtual kubelets.
+	apart bool
+	ready bool
+}
+
+func nodeOf(n *corev1.Node) node {
+	info := n.Status.NodeInfo
+	windows := info.OperatingSystem == string(corev1.Windows) || n.Labels[corev1.LabelOSStable] == string(corev1.Windows)
+	virtual := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == pod.VirtualKubeletTaint && t.Effect != corev1.TaintEffectPreferNoSchedule
+	})
+	return node{
+		name:   n.Name,
+		system: system{info.KubeletVersion, info.ContainerRuntimeVersion, info.OSImage, info.Architecture},
+		apart:  n.Spec.Unschedulable || windows || virtual,
+		ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}),
+	}
+}
+
+// slim leaves of a Node what nodeOf reads: a node lists all of its images.
+func slim(object any) (any, error) {
+	n, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	var small corev1.Node
+	small.Name, small.UID, small.ResourceVersion = n.Name, n.UID, n.ResourceVersion
+	if os, labelled := n.Labels[corev1.LabelOSStable]; labelled {
+		small.Labels = map[string]string{corev1.LabelOSStable: os}
+	}
+	small.Spec.Unschedulable, small.Spec.Taints = n.Spec.Unschedulable, n.Spec.Taints
+	small.Status.NodeInfo, small.Status.Conditions = n.Status.NodeInfo, n.Status.Conditions
+	return &small, nil
+}

@@ -1,0 +1,104 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ProofsName is the ConfigMap, in the injector's namespace, in which proofs are
+// remembered: across restarts, and for all replicas.
+const ProofsName = "delivery-proofs"
+
+// result is what became of a canary.
+type result string
+
+const (
+	started result = "Started"
+	proven  result = "Proven"
+	failed  result = "Failed"
+)
+
+// A proof is the answer to a question, or that there is none yet.
+type proof struct {
+	System system `json:"system"`
+	Images Images `json:"images"`
+	Result result `json:"result"`
+	// At is when the last canary was started or ended.
+	At time.Time `json:"at"`
+	// Canaries counts those that were started.
+	Canaries int    `json:"canaries"`
+	Message  string `json:"message,omitempty"`
+}
+
+// due is when the next canary may be started.
+func (p proof) due() time.Time {
+	if p.Canaries == 0 {
+		return time.Time{}
+	}
+	return p.At.Add(backoff(p.Canaries))
+}
+
+const (
+	firstPause   = 30 * time.Second
+	longestPause = time.Hour
+)
+
+// backoff is the pause after the nth canary that proved nothing.
+func backoff(n int) time.Duration {
+	pause := firstPause
+	for range n - 1 {
+		if pause *= 2; pause >= longestPause {
+			return longestPause
+		}
+	}
+	return pause
+}
+
+// proofs are by question.
+type proofs map[string]proof
+
+// maxProofs bounds the ConfigMap: systems come and go.
+const maxProofs = 64
+
+// readProofs reads what is in the ConfigMap. What can't be read proves nothing.
+func readProofs(data map[string]string) proofs {
+	known := proofs{}
+	for question, text := range data {
+		var p proof
+		if err := json.Unmarshal([]byte(text), &p); err == nil {
+			known[question] = p
+		}
+	}
+	return known
+}
+
+// data is what the ConfigMap shall hold: the proofs that questions need which are
+// asked now, and of the others the newest.
+func (p proofs) data(asked map[string]bool) map[string]string {
+	order := slices.SortedFunc(maps.Keys(p), func(a, b string) int {
+		if asked[a] != asked[b] {
+			if asked[a] {
+				return -1
+			}
+			return 1
+		}
+		return p[b].At.Compare(p[a].At)
+	})
+	data := map[string]string{}
+	for _, question := range order[:min(len(order), maxProofs)] {
+		kept := p[question]
+		s := &kept.System
+		s.Kubelet, s.Runtime, s.OSImage, s.Architecture = bounded(s.Kubelet), bounded(s.Runtime), bounded(s.OSImage), bounded(s.Architecture)
+		text, err := json.Marshal(kept)
+		if err != nil {
+			continue // a time out of range, which somebody wrote there by hand
+		}
+		data[question] = string(text)
+	}
+	return data
+}

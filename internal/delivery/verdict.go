@@ -1,0 +1,152 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package delivery
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Reason names why pods get image volumes under delivery "auto", or why they
+// don't. The log, the metric and the events use the same words.
+type Reason string
+
+// The reasons. All but Proven mean the init container.
+const (
+	Proven          Reason = "Proven"          // a canary has run on each system
+	NotConfigured   Reason = "NotConfigured"   // the configuration has another delivery
+	NotPermitted    Reason = "NotPermitted"    // config/auto isn't installed
+	NodesUnknown    Reason = "NodesUnknown"    // the API server hasn't told yet which nodes there are
+	APIServerTooOld Reason = "APIServerTooOld" // it doesn't know image volumes, or hasn't said its version
+	NoNodes         Reason = "NoNodes"         // there is no node that could prove anything
+	NodeUnfit       Reason = "NodeUnfit"       // a node can't mount images, by its versions
+	CanaryFailed    Reason = "CanaryFailed"    // a canary didn't run, or not to its end
+	Unproven        Reason = "Unproven"        // a canary is to run, or runs
+)
+
+// A Verdict says whether pods get image volumes under delivery "auto".
+type Verdict struct {
+	Reason  Reason
+	Message string
+}
+
+// ImageVolumes says whether pods get image volumes.
+func (v Verdict) ImageVolumes() bool { return v.Reason == Proven }
+
+// String says what pods get and why.
+func (v Verdict) String() string {
+	if v.Reason == NotConfigured {
+		return "delivery auto: " + v.Message
+	}
+	gets := "pods get the init container"
+	if v.ImageVolumes() {
+		gets = "pods get image volumes"
+	}
+	return fmt.Sprintf("delivery auto: %s: %s", gets, v.Message)
+}
+
+// evidence is what a verdict depends on.
+type evidence struct {
+	images    Images
+	wanted    bool // delivery: auto
+	permitted bool
+	synced    bool
+	server    string // version of the API server, empty if it isn't known
+	nodes     map[string]node
+	proofs    proofs
+}
+
+// A question is whether a system can mount images: it has nodes, and no proof.
+type question struct {
+	id string
+	system
+	ready []string // the nodes that a canary may run on, by name
+	nodes []string // all of them
+}
+
+// questions are those that the fitting nodes raise, answered or not, by id, and
+// the nodes that don't fit, by name.
+func (e *evidence) questions() (asked map[string]*question, unfit []string) {
+	asked = map[string]*question{}
+	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
+		n := e.nodes[name]
+		if n.apart {
+			continue
+		}
+		if n.lacks() != "" {
+			unfit = append(unfit, name)
+			continue
+		}
+		id := n.question(e.images)
+		q := asked[id]
+		if q == nil {
+			q = &question{id: id, system: n.system}
+			asked[id] = q
+		}
+		q.nodes = append(q.nodes, name)
+		if n.ready {
+			q.ready = append(q.ready, name)
+		}
+	}
+	return asked, unfit
+}
+
+// open are the questions without an answer.
+func open(asked map[string]*question, known proofs) (unanswered []*question) {
+	for id, q := range asked {
+		if known[id].Result != proven {
+			unanswered = append(unanswered, q)
+		}
+	}
+	slices.SortFunc(unanswered, func(a, b *question) int { return cmp.Compare(a.nodes[0], b.nodes[0]) })
+	return unanswered
+}
+
+// judge decides. What isn't known is never taken for proven.
+func (e *evidence) judge() Verdict {
+	switch {
+	case !e.wanted:
+		return Verdict{NotConfigured, "it isn't configured"}
+	case !e.permitted:
+		return Verdict{NotPermitted, "the injector may not look at nodes: ko apply -f config/auto"}
+	case !e.synced:
+		return Verdict{NodesUnknown, "the API server hasn't told yet which nodes there are"}
+	case e.server == "":
+		return Verdict{APIServerTooOld, "the API server hasn't told its version yet"}
+	}
+	if why := older("API server", e.server, leastKubernetes); why != "" {
+		return Verdict{APIServerTooOld, why}
+	}
+	asked, unfit := e.questions()
+	if len(unfit) > 0 {
+		return Verdict{NodeUnfit, fmt.Sprintf("node %q%s: %s", unfit[0], andOthers(unfit), e.nodes[unfit[0]].lacks())}
+	}
+	if len(asked) == 0 {
+		return Verdict{NoNodes, "there is no schedulable Linux node"}
+	}
+	unanswered := open(asked, e.proofs)
+	for _, q := range unanswered {
+		if p := e.proofs[q.id]; p.Result == failed {
+			return Verdict{CanaryFailed, fmt.Sprintf("a canary for node %q%s (%s) proved nothing: %s", q.nodes[0], andOthers(q.nodes), q.system, p.Message)}
+		}
+	}
+	if len(unanswered) > 0 {
+		q := unanswered[0]
+		return Verdict{Unproven, fmt.Sprintf("no canary has run yet for node %q%s (%s)", q.nodes[0], andOthers(q.nodes), q.system)}
+	}
+	return Verdict{Proven, "every kind of node has run the entrypoint from one"}
+}
+
+func andOthers(names []string) string {
+	switch others := len(names) - 1; others {
+	case 0:
+		return ""
+	case 1:
+		return " and 1 other"
+	default:
+		return fmt.Sprintf(" and %d others", others)
+	}
+}

@@ -1,0 +1,103 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package installer
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// MaxTool is the size of the largest tool, in bytes.
+const MaxTool = 256 << 20
+
+// correct says who can do something about a tool.
+const correct = `: have the operator correct it in the key "tools" of ConfigMap config-entrypointer`
+
+// ToolMain copies a tool out of the image that it runs in, for containers of other
+// images: its args are the absolute path of the tool, that of the copy, which is
+// named as the tool is, and the image's name for errors. It returns the code to
+// exit with: 0, or 125 after a line on stderr, which the kubelet shows.
+func ToolMain(args []string) int {
+	if len(args) != 3 || !filepath.IsAbs(args[0]) || !filepath.IsAbs(args[1]) {
+		return report("copying a tool: arguments " + quoteAll(args) +
+			": give its absolute path, that of the copy, and the name of its image")
+	}
+	path, target, image := args[0], args[1], args[2]
+	if err := installTool(path, target, "image "+strconv.Quote(image)); err != nil {
+		return report("tool " + filepath.Base(target) + ": " + err.Error())
+	}
+	return 0
+}
+
+// installTool copies the tool at path to target. The errors say what to do.
+func installTool(path, target, image string) error {
+	in, err := openTool(path, image)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	copied, err := install(io.LimitReader(in, MaxTool+1), target)
+	if err != nil {
+		return errors.New("copying it to " + strconv.Quote(target) + ": " + err.Error() + ": " + remedy(err))
+	}
+	if copied > MaxTool {
+		return errors.Join(tooLarge(path, image), os.Remove(target))
+	}
+	return nil
+}
+
+// openTool opens the tool, which symbolic links may lead to. What isn't a program
+// isn't opened: a pipe could never end, and a device could do anything.
+func openTool(path, image string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, whyNotFound(path, image, err)
+	}
+	where := "path " + strconv.Quote(path) + " in " + image
+	switch {
+	case info.IsDir():
+		return nil, errors.New(where + " is a directory, and no program" + correct)
+	case !info.Mode().IsRegular():
+		return nil, errors.New(where + " is a pipe, a socket or a device, and no program" + correct)
+	case info.Mode()&0o111 == 0:
+		return nil, errors.New(where + " is a file that nobody may execute (mode " + strconv.FormatUint(uint64(info.Mode().Perm()), 8) +
+			"): make it executable in the image, or name another path" + correct)
+	case info.Size() > MaxTool:
+		return nil, tooLarge(path, image)
+	}
+	in, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, whyNotFound(path, image, err)
+	}
+	return in, nil
+}
+
+func tooLarge(path, image string) error {
+	return errors.New("path " + strconv.Quote(path) + " in " + image + " has more than " + strconv.Itoa(MaxTool>>20) +
+		" MiB, the most that is copied into a pod: make it smaller, for instance by stripping it")
+}
+
+// whyNotFound explains an error of finding or opening the tool.
+func whyNotFound(path, image string, err error) error {
+	quoted := "path " + strconv.Quote(path)
+	link, linkErr := os.Readlink(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && linkErr == nil:
+		return errors.New(quoted + " in " + image + " is a symbolic link to " + strconv.Quote(link) + ", which leads to nothing there" + correct)
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return errors.New(quoted + " isn't in " + image + correct)
+	case errors.Is(err, syscall.ELOOP):
+		return errors.New(quoted + " in " + image + " is a symbolic link without an end" + correct)
+	case errors.Is(err, os.ErrPermission):
+		return errors.New("user " + strconv.Itoa(os.Getuid()) + " may not read " + quoted + " in " + image +
+			": make the file and its directories readable for all users in the image")
+	}
+	return errors.New("reading " + quoted + " in " + image + ": " + err.Error() + ": check the image, and the node's disk")
+}

@@ -1,0 +1,200 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+// A Tool is a program that an operator offers to pods. A container that asks for it
+// finds it in ToolsMountPath, under its name.
+type Tool struct {
+	Name string
+	// Image is pinned by digest.
+	Image string
+	// Path is where the image has the program.
+	Path string
+}
+
+const (
+	// MaxTools is how many tools an operator may offer.
+	MaxTools = 16
+	// maxToolName is what a label of DNS leaves for the name of an init container.
+	maxToolName = 63 - len(toolContainerPrefix)
+	// maxToolPath is the longest path of a program, in bytes.
+	maxToolPath = 1024
+	// noTools is the value that asks for none.
+	noTools = "none"
+)
+
+// notInImages are directories whose content isn't the image's.
+var notInImages = []string{path.Dir(ToolsMountPath), "/proc", "/sys", "/dev"}
+
+// Check returns an error if the tool can't be given to any pod.
+func (t Tool) Check() error {
+	switch {
+	case checkToolName(t.Name) != nil:
+		return fmt.Errorf("name %q: %w", shortened(t.Name), checkToolName(t.Name))
+	case t.Name == noTools:
+		return fmt.Errorf("name %q stands for no tools; choose another", noTools)
+	}
+	if err := lookup.CheckPinned(t.Image); err != nil {
+		return err
+	}
+	if t.Path == "/" || !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || len(t.Path) > maxToolPath || strings.Contains(t.Path, "\x00") {
+		return fmt.Errorf("path %q is none of a program in an image; write an absolute path of at most %d bytes without \".\", \"..\" and double slashes, such as /ko-app/%s",
+			shortened(t.Path), maxToolPath, t.Name)
+	}
+	if at := slices.IndexFunc(notInImages, func(dir string) bool { return within(t.Path, dir) }); at >= 0 {
+		return fmt.Errorf("path %q is in %s, where a container has other files than its image; move the program elsewhere in the image", t.Path, notInImages[at])
+	}
+	return nil
+}
+
+func checkToolName(name string) error {
+	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 || len(name) > maxToolName {
+		return fmt.Errorf("it is no name of a tool, which has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxToolName)
+	}
+	return nil
+}
+
+// toolNames are those that a value of the option tools has, sorted.
+func toolNames(value string) ([]string, error) {
+	names := splitList(value)
+	if slices.Equal(names, []string{noTools}) {
+		return nil, nil
+	}
+	for _, name := range names {
+		if checkToolName(name) != nil || name == noTools {
+			names = nil
+			break
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) == 0 || len(names) > MaxTools {
+		return nil, canBe(fmt.Sprintf("names of tools, %d at most, separated by commas, or %q", MaxTools, noTools))
+	}
+	return names, nil
+}
+
+// ToolNames are the tools that defaults ask for, sorted. It fails where
+// [Defaults.Check] does.
+func ToolNames(d Defaults) ([]string, error) {
+	value, set := d.Values[toolsOption]
+	if !set {
+		return nil, nil
+	}
+	return toolNames(value)
+}
+
+// toolsFlags has none: what a container asks for comes as a volume.
+func toolsFlags(value string, _ target) ([]string, error) {
+	_, err := toolNames(value)
+	return nil, err
+}
+
+func toolsInPathFlags(value string, c target) ([]string, error) {
+	on, err := parseBool(value)
+	if !on || !c.tools {
+		return nil, err
+	}
+	return []string{appendPathFlag + ToolsMountPath}, nil
+}
+
+// A toolbox is what a container gets of the tools that are asked for.
+type toolbox struct {
+	tools    []Tool
+	warnings []string // of those that it doesn't get
+	warned   bool
+}
+
+// toolbox is that of a container with these settings. A tool that can't be had
+// refuses the pod that asks for it itself. Where the namespace or the operator asks,
+// the pod's author can do nothing about it: the pod runs without, and is warned.
+func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
+	at := slices.IndexFunc(settings, func(s setting) bool { return s.Name == toolsOption })
+	if at < 0 {
+		return &toolbox{}, nil
+	}
+	asked := settings[at]
+	box, known := w.asked[asked.source]
+	if known { // as many containers may have it as fit into a request
+		return box, nil
+	}
+	box = &toolbox{}
+	names, _ := toolNames(asked.value) // an error is for toolsFlags to say
+	for _, name := range names {
+		tool, why := w.toolNamed(w.namespace, name)
+		switch {
+		case why == nil:
+			box.tools = append(box.tools, tool)
+		case asked.distance == 0:
+			return box, refuse(InvalidAnnotation, "reading %s: %w", asked.source, why)
+		default:
+			box.warnings = append(box.warnings, warning("reading %s: %v; its containers run without it", asked.source, why))
+		}
+	}
+	w.asked[asked.source] = box
+	return box, nil
+}
+
+// warnOfTools tells, once, what a container that is wrapped now doesn't get.
+func (w *wrapping) warnOfTools(container string) {
+	box := w.toolboxes[container]
+	if !box.warned {
+		box.warned = true
+		w.warnings = append(w.warnings, box.warnings...)
+	}
+}
+
+// LackingTools warns of the tools that a namespace asks for without effect.
+func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []string) {
+	names, _ := ToolNames(d) // an error is Check's to say
+	for _, name := range names {
+		if _, why := i.toolNamed(namespace, name); why != nil {
+			warnings = append(warnings, warning("reading annotation %s/%s %s: %v; until then, its pods run without it", domain, toolsOption, d.Of, why))
+		}
+	}
+	return bounded(warnings)
+}
+
+// toolNamed returns a tool, or why the pods of a namespace can't have it.
+func (i *Injector) toolNamed(namespace, name string) (Tool, error) {
+	var offered []string
+	for _, tool := range i.Tools {
+		switch {
+		case tool.Name != name:
+			offered = append(offered, tool.Name)
+		case !i.ToolRegistries.Allows(namespace, tool.Image):
+			return tool, fmt.Errorf("namespace %q can't have tool %q, because images of the registry or the repository of %q aren't allowed there; have the operator of entrypointer allow them",
+				namespace, name, tool.Image)
+		default:
+			return tool, nil
+		}
+	}
+	if offered == nil {
+		return Tool{}, fmt.Errorf("there is no tool %q, nor any other; the operator of entrypointer offers tools", name)
+	}
+	slices.Sort(offered)
+	return Tool{}, fmt.Errorf("there is no tool %q; there are %w", name, errors.New(listed(offered, ", ")))
+}
+
+// tools are those that these containers of the pod ask for, each once, by name.
+func (w *wrapping) tools(pod *corev1.Pod, selected []int) (all []Tool) {
+	for _, index := range selected {
+		all = append(all, w.toolboxes[pod.Spec.Containers[index].Name].tools...)
+	}
+	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Compact(all)
+}

@@ -1,0 +1,263 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// toolSize is the size of the largest tool in bytes, which the entrypoint enforces as
+// it copies (installer.MaxTool).
+const toolSize = 256 << 20
+
+// sharedDirectories are those that images have for programs in general. Mounted as
+// a whole, one would bring more than tools.
+var sharedDirectories = []string{"/", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+
+// installTools brings the tools that containers ask for into the pod: as a volume
+// that the kubelet makes of their image, or one that an init container of each
+// tool's image fills. What of it an earlier look has left goes, or becomes that.
+func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
+	tools := w.tools(pod, selected)
+	if len(tools) == 0 && (!hasToolsVolume(pod) || strangeMounter(pod) != "") {
+		return nil // what has the name is its author's
+	}
+	directory := w.toolsDirectory(tools)
+	if err := w.installToolContainers(pod, selected, tools, directory != ""); err != nil {
+		return err
+	}
+	if err := w.mountTools(pod, selected, len(tools) > 0, directory); err != nil {
+		return err
+	}
+	return w.installToolsVolume(pod, tools, directory)
+}
+
+// hasToolsVolume says whether the pod has a volume that may be ours.
+func hasToolsVolume(pod *corev1.Pod) bool {
+	at := toolsVolumeIndex(pod)
+	return at >= 0 && mayBeToolsVolume(pod.Spec.Volumes[at])
+}
+
+func toolsVolumeIndex(pod *corev1.Pod) int {
+	return slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName })
+}
+
+func mayBeToolsVolume(v corev1.Volume) bool { return v.EmptyDir != nil || v.Image != nil }
+
+// toolsDirectory is the directory of an image that can be mounted in the place of
+// copies, "" if there is none. Container runtimes mount directories only, one at a
+// path. So it takes one that has all of the tools, under their names, and little else.
+func (w *wrapping) toolsDirectory(tools []Tool) string {
+	if w.delivery != ImageVolume || len(tools) == 0 {
+		return ""
+	}
+	directory := path.Dir(tools[0].Path)
+	for _, tool := range tools {
+		if tool.Image != tools[0].Image || tool.Path != path.Join(directory, tool.Name) {
+			return ""
+		}
+	}
+	if slices.Contains(sharedDirectories, directory) {
+		return ""
+	}
+	return directory
+}
+
+// installToolContainers puts the init containers that copy tools behind the one that
+// copies the entrypoint, which they run.
+func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools []Tool, mounted bool) error {
+	found := map[string]corev1.Container{}
+	for _, c := range pod.Spec.InitContainers {
+		if copiesTool(c) {
+			found[c.Name] = c
+		}
+	}
+	if mounted {
+		tools = nil // there is nothing to copy
+	}
+	var ours []corev1.Container
+	for _, tool := range tools {
+		wanted := w.toolContainer(pod, selected, tool)
+		taken := func(c corev1.Container) bool { return c.Name == wanted.Name && !copiesTool(c) }
+		if slices.ContainsFunc(pod.Spec.InitContainers, taken) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == wanted.Name }) {
+			return refuse(NameCollision, "adding init container %q: the pod has another container of this name; rename it", wanted.Name)
+		}
+		if c, ok := found[wanted.Name]; ok {
+			wanted = repairedToolContainer(c, wanted, tool)
+		}
+		ours = append(ours, wanted)
+	}
+	if len(found) == 0 && len(ours) == 0 {
+		return nil
+	}
+	// Others may be before them, but not between.
+	at := slices.IndexFunc(pod.Spec.InitContainers, copiesTool)
+	pod.Spec.InitContainers = slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), copiesTool)
+	at = max(at, initContainerIndex(pod)+1)
+	pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, at, ours...)
+	return nil
+}
+
+// copiesTool says whether an init container is one of ours that copies a tool, or
+// was meant to be taken for one.
+func copiesTool(c corev1.Container) bool {
+	return strings.HasPrefix(c.Name, toolContainerPrefix) && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath
+	})
+}
+
+// toolContainer runs the entrypoint in the tool's own image, which need have nothing
+// but the tool. Like the init container that copies the entrypoint, it asks for
+// nothing that the pod didn't have before.
+func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) corev1.Container {
+	return corev1.Container{
+		Name:            toolContainerPrefix + tool.Name,
+		Image:           tool.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{EntrypointPath},
+		WorkingDir:      "/", // the image's may not be its user's to enter
+		Args:            []string{"copy", escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
+		Resources:       initResources(pod, selected),
+		VolumeMounts:    []corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}},
+		SecurityContext: toolSecurityContext(pod, selected),
+		// What the API server would default, so that a second look finds nothing to change.
+		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+// repairedToolContainer is [repaired] for one that copies a tool.
+func repairedToolContainer(found, wanted corev1.Container, tool Tool) corev1.Container {
+	c := repaired(found, wanted, path.Dir(ToolsMountPath), tool.Path)
+	if user := c.SecurityContext.RunAsUser; user != nil && *user == nonRootUser {
+		c.SecurityContext.RunAsUser = wanted.SecurityContext.RunAsUser // it was ours to choose
+	}
+	return c
+}
+
+// toolSecurityContext says which user the tool's image runs as: the image may say
+// root, or nothing, and the kubelet would refuse that. It is the pod's user, or that
+// of one of its containers, which an OpenShift SCC has picked, or has let pass.
+func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContext {
+	context := initSecurityContext(pod)
+	if of := pod.Spec.SecurityContext; of != nil && of.RunAsUser != nil {
+		return context
+	}
+	user := nonRootUser
+	for _, index := range selected {
+		of := pod.Spec.Containers[index].SecurityContext
+		if of != nil && of.RunAsUser != nil && *of.RunAsUser != 0 {
+			user = *of.RunAsUser
+			break
+		}
+	}
+	context.RunAsUser = &user
+	return context
+}
+
+// mountTools mounts the volume in the containers that ask, and in none of the others
+// that we wrap.
+func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, stays bool, directory string) error {
+	mount := corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true}
+	align := func(c *corev1.Container, keep bool) {
+		if !keep {
+			c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, isToolsMount)
+		}
+		for at, m := range c.VolumeMounts {
+			if isToolsMount(m) {
+				c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = mount.SubPath, ""
+			}
+		}
+	}
+	for index := range pod.Spec.InitContainers {
+		align(&pod.Spec.InitContainers[index], stays)
+	}
+	left := selected // in their order, too
+	for index := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[index]
+		wrapped := len(left) > 0 && left[0] == index
+		if wrapped {
+			left = left[1:]
+		}
+		asks := wrapped && len(w.toolboxes[c.Name].tools) > 0
+		align(c, stays && (asks || !wrapped))
+		if !asks {
+			continue
+		}
+		if err := checkMountsAt(*c, ToolsVolumeName, ToolsMountPath, isToolsMount); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(c.VolumeMounts, isToolsMount) {
+			c.VolumeMounts = append(c.VolumeMounts, mount)
+		}
+	}
+	return nil
+}
+
+// isToolsMount says whether a mount gives a container the tools to execute, and
+// nothing to write.
+func isToolsMount(m corev1.VolumeMount) bool {
+	return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath && m.ReadOnly
+}
+
+// installToolsVolume adds the volume, puts it right, or removes it.
+func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory string) error {
+	at, mounter := toolsVolumeIndex(pod), strangeMounter(pod)
+	switch {
+	case len(tools) == 0:
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v) })
+		return nil
+	case at >= 0 && !mayBeToolsVolume(pod.Spec.Volumes[at]):
+		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", ToolsVolumeName)
+	case mounter != "":
+		return refuse(NameCollision, "adding volume %q: container %q mounts it as well, and only the init containers that copy tools may write to it; use another volume",
+			ToolsVolumeName, mounter)
+	}
+	wanted := toolsVolume(pod, tools, directory)
+	if wanted.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
+		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+	}
+	switch {
+	case at < 0:
+		pod.Spec.Volumes = append(pod.Spec.Volumes, wanted)
+	case !isVolume(pod.Spec.Volumes[at], wanted):
+		pod.Spec.Volumes[at] = wanted
+	case wanted.EmptyDir != nil:
+		if pod.Spec.Volumes[at].EmptyDir.Medium == corev1.StorageMediumDefault {
+			pod.Spec.Volumes[at].EmptyDir.Medium = wanted.EmptyDir.Medium
+		}
+		pod.Spec.Volumes[at].EmptyDir.SizeLimit = wanted.EmptyDir.SizeLimit
+	}
+	return nil
+}
+
+// strangeMounter names a container that mounts the volume in a way that isn't ours.
+func strangeMounter(pod *corev1.Pod) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == ToolsVolumeName && !isToolsMount(m) && !copiesTool(c) {
+				return c.Name
+			}
+		}
+	}
+	return ""
+}
+
+func toolsVolume(pod *corev1.Pod, tools []Tool, directory string) corev1.Volume {
+	if directory != "" {
+		return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: tools[0].Image, PullPolicy: corev1.PullIfNotPresent},
+		}}
+	}
+	// One more, while it takes the place of the one that an earlier try has copied.
+	size := resource.NewQuantity(int64(len(tools)+1)*toolSize, resource.BinarySI)
+	return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: medium(pod)},
+	}}
+}
