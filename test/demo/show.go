@@ -160,5 +160,5 @@ func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, out *termina
 	out.command("kubectl -n " + kit.SystemNamespace + " logs deploy/" + kit.Injector)
 	out.heading("Remove it", "")
 	out.command("kubectl delete namespace " + optedIn + " " + plain)
-	out.command("ko delete --ignore-not-found -f config/webhook -f config/logs    # or the whole cluster: make down")
+	out.command("ko delete --ignore-not-found -f config/auto -f config/webhook -f config/logs    # or the whole cluster: make down")
 }

@@ -77,7 +77,7 @@ func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) 
 	p.Spec.Containers = append(p.Spec.Containers, busybox(t, "other", "true"))
 	seen, err := wouldBecome(t, namespace, p)
 	require.NoError(t, err)
-	require.Equal(t, "PartlyInjected: main", seen.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "PartlyInjected by init-container: main", seen.Annotations[pod.StatusAnnotation])
 	requireWrapped(t, seen, "other")
 }
 

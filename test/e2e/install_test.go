@@ -28,7 +28,10 @@ func install(t *testing.T) string {
 	t.Helper()
 	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
 	require.NoError(t, err)
-	return string(out)
+	// In its namespace, which may have been gone.
+	more, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/auto")
+	require.NoError(t, err)
+	return string(out) + string(more)
 }
 
 func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
@@ -41,7 +44,7 @@ func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
 	require.Equal(t, before, installed(t), "versions of the objects, after kubectl said:\n%s", said)
 }
 
-// installed has the version of every object of config/webhook, and the restarts of the injector's pods.
+// installed has the version of every object of config/webhook and config/auto, and the restarts of the injector's pods.
 func installed(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -86,7 +89,7 @@ var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entr
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
 	// The injector removes its webhooks while kubectl does.
-	requireUninstalledBy(t, func() {}, "ko", "delete", "--ignore-not-found", "-f", "config/webhook")
+	requireUninstalledBy(t, func() {}, "ko", "delete", "--ignore-not-found", "-f", "config/auto", "-f", "config/webhook")
 }
 
 // Somebody who doesn't know better deletes the namespace, and nothing else. It
@@ -142,7 +145,7 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			t.Logf("waiting for what is left: %v", waitUntilGone(ctx))
-			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
+			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook", "-f", "config/auto")
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})

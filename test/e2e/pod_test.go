@@ -63,7 +63,7 @@ func TestServerSideDryRunShowsTheRewrittenPod(t *testing.T) {
 	require.NoError(t, err)
 	requireWrapped(t, seen, "main")
 	require.Equal(t, []string{"--", "echo", "hello"}, seen.Spec.Containers[0].Args)
-	require.Equal(t, string(pod.Injected), seen.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "Injected by init-container", seen.Annotations[pod.StatusAnnotation])
 	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, pods.Items, "pods after a dry run")

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
@@ -98,6 +99,8 @@ var (
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [namespaces.entrypointer.dev] [get update delete]",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list watch]",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [config.entrypointer.dev] [get update delete]",
+		// config/auto
+		"nodes [] [] [list watch]",
 	}
 	injectorWhereOptedIn = []string{
 		"secrets [] [] [get]",
@@ -108,6 +111,11 @@ var (
 		"secrets [] [] [list watch]",
 		"secrets [] [entrypointer-webhook-certs] [get create update patch]",
 		"leases.coordination.k8s.io [] [] [get create update]",
+		// config/auto
+		"pods [] [entrypointer-canary-0] [get create patch delete]",
+		"pods [] [entrypointer-canary-1] [get create patch delete]",
+		"pods [] [entrypointer-canary-2] [get create patch delete]",
+		"configmaps [] [delivery-proofs] [update]",
 	}
 )
 
@@ -382,4 +390,44 @@ func TestARoleBindingThatIsInTheWayIsLeftAloneAndReported(t *testing.T) {
 	// What the event says to do helps.
 	require.NoError(t, bindings.Delete(t.Context(), namespaces.GrantName, metav1.DeleteOptions{}))
 	waitForGrant(t, namespace, true)
+}
+
+func TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries(t *testing.T) {
+	t.Parallel()
+	injector := asInjector(t).CoreV1()
+	d, err := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace).Get(t.Context(), kit.Injector, metav1.GetOptions{})
+	require.NoError(t, err)
+	args := d.Spec.Template.Spec.Containers[0].Args
+	ours := delivery.Images{Entrypoint: args[slices.Index(args, "-entrypoint-image")+1], WithLogs: args[slices.Index(args, "-entrypoint-with-logs-image")+1]}
+	apply := func(namespace string, change func(*corev1.Pod)) error {
+		p := delivery.Canary(delivery.Canaries[0], ours)
+		p.Namespace = namespace
+		if change != nil {
+			change(p)
+		}
+		_, err := injector.Pods(namespace).Patch(t.Context(), p.Name, types.ApplyPatchType, encode(t, p),
+			metav1.PatchOptions{FieldManager: "e2e", Force: new(true), DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	require.NoError(t, apply(kit.SystemNamespace, nil), "what it does itself")
+	for what, change := range map[string]func(*corev1.Pod){
+		"another name":        func(p *corev1.Pod) { p.Name = "another" },
+		"another image":       func(p *corev1.Pod) { p.Spec.Containers[0].Image = busybox(t, "main").Image },
+		"another command":     func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"--", "sh"} },
+		"a token":             func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(true) },
+		"the injector's":      func(p *corev1.Pod) { p.Spec.ServiceAccountName = kit.Injector },
+		"the webhook's label": func(p *corev1.Pod) { p.Labels["app.kubernetes.io/name"] = "injector" },
+		"a secret": func(p *corev1.Pod) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "entrypointer-webhook-certs"}}
+		},
+		"no end": func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = nil },
+	} {
+		err := apply(kit.SystemNamespace, change)
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
+	}
+	for _, elsewhere := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
+		require.True(t, apierrors.IsForbidden(apply(elsewhere, nil)), elsewhere)
+	}
+	_, err = injector.Pods(kit.SystemNamespace).Create(t.Context(), delivery.Canary(delivery.Canaries[0], ours), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.True(t, apierrors.IsForbidden(err), "creating without a name in the URL: %v", err)
 }

@@ -59,13 +59,21 @@ func admitBoth(t *testing.T, data []byte) *corev1.Pod {
 		return nil // not Kubernetes' idea of a pod
 	}
 	webhook := newWebhook(ordinary)
-	webhook.Policy.ImageVolume = choose.rarely(4)
+	if choose.rarely(4) {
+		webhook.Policy.Delivery = pod.Auto
+	}
 	if choose.rarely(2) {
 		webhook.Logs = &pod.LogService{
 			Address: "https://logs.example.test", CA: "sha256:" + strings.Repeat("a", 64), Audience: "logs",
 			CopierImage: webhook.CopierImage, EntrypointImage: webhook.EntrypointImage,
 		}
 		webhook.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/logs": "stream"})}
+	}
+	if choose.rarely(2) {
+		webhook.Tools = tools
+		webhook.Defaults = append(webhook.Defaults, pod.NamespaceDefaults("tenant", map[string]string{
+			"entrypointer.dev/tools": one(choose, "ni", "ni, yq"), "entrypointer.dev/tools-in-path": "true",
+		}))
 	}
 	wrapped, err := cluster{webhook: webhook, limitRange: limits}.create(t, sent)
 	if isRefusal(err) {
@@ -77,6 +85,12 @@ func admitBoth(t *testing.T, data []byte) *corev1.Pod {
 		require.Equal(t, allows(t, level, plain), allows(t, level, wrapped), "%s: %v", level, judgement(t, level, wrapped))
 	}
 	return plain
+}
+
+// tools are those that pods may ask for.
+var tools = []pod.Tool{
+	{Name: "ni", Image: "registry.example.test/ni@sha256:" + strings.Repeat("6", 64), Path: "/ko-app/ni"},
+	{Name: "yq", Image: "registry.example.test/yq@sha256:" + strings.Repeat("7", 64), Path: "/usr/bin/$(yq)"},
 }
 
 // decisions are bytes that decide everything, in a way that a seed repeats.

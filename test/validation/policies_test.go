@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -32,10 +33,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shipped reads the object of this kind and name from what is installed.
+// shipped reads the object of this kind and name from what is installed for the injector.
 func shipped[T any](t *testing.T, file, kind, name string) T {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "webhook", file))
+	found, err := filepath.Glob(filepath.Join("..", "..", "config", "*", file))
+	require.NoError(t, err)
+	found = slices.DeleteFunc(found, func(path string) bool { return filepath.Base(filepath.Dir(path)) == "logs" })
+	require.Len(t, found, 1, file)
+	text, err := os.ReadFile(found[0])
 	require.NoError(t, err)
 	for _, document := range splitYAML(text) {
 		var meta metav1.PartialObjectMetadata
@@ -52,8 +57,12 @@ func shipped[T any](t *testing.T, file, kind, name string) T {
 
 // The API server compiles what is installed, and looks at each field, before anybody is confined by it.
 func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "config", "webhook", "*.yaml"))
-	require.NoError(t, err)
+	var files []string
+	for _, folder := range []string{"webhook", "auto"} {
+		more, err := filepath.Glob(filepath.Join("..", "..", "config", folder, "*.yaml"))
+		require.NoError(t, err)
+		files = append(files, more...)
+	}
 	counts := map[string]int{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -82,7 +91,7 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"ValidatingAdmissionPolicy": 6, "ValidatingAdmissionPolicyBinding": 6,
+		"ValidatingAdmissionPolicy": 7, "ValidatingAdmissionPolicyBinding": 7,
 		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 1,
 	}, counts)
 }

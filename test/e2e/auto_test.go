@@ -1,0 +1,322 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/delivery"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// aKind is one of nodes that can mount images, by its versions.
+var aKind = corev1.NodeSystemInfo{
+	KubeletVersion: "v1.36.0", ContainerRuntimeVersion: "containerd://2.3.0", OSImage: "nobody's", Architecture: "amd64", OperatingSystem: "linux",
+}
+
+// joins adds a node that no kubelet runs, until the end of the test or before, by
+// leave. No pod that the scheduler places fits on it.
+func joins(t *testing.T, info corev1.NodeSystemInfo) (name string, leave func()) {
+	t.Helper()
+	none := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	n, err := cluster.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{corev1.LabelOSStable: "linux"}},
+		Status: corev1.NodeStatus{NodeInfo: info, Capacity: none, Allocatable: none, Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	leave = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		require.NoError(t, cluster.Kube.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}))
+	})
+	t.Cleanup(leave)
+	return n.Name, leave
+}
+
+// forgetProofs has every kind of node to be proven anew.
+func forgetProofs(t *testing.T) {
+	t.Helper()
+	_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.MergePatchType,
+		[]byte(`{"data":null}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// countCanaries returns what tells how many canaries were created since.
+func countCanaries(t *testing.T) func() int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	var mu sync.Mutex
+	seen := map[types.UID]string{}
+	watch, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).Watch(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
+	require.NoError(t, err)
+	go func() {
+		for event := range watch.ResultChan() {
+			if p, ok := event.Object.(*corev1.Pod); ok {
+				mu.Lock()
+				seen[p.UID] = p.Spec.NodeName
+				mu.Unlock()
+			}
+		}
+	}()
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(seen)
+	}
+}
+
+// waitForDelivery waits until all replicas bring the entrypoint in this way.
+func waitForDelivery(t *testing.T, namespace, want string) {
+	t.Helper()
+	start, row := time.Now(), 0
+	eventually(t, 2*time.Minute, "pods to get "+want, func() error {
+		seen, err := wouldBecome(t, namespace, restrictedPod("asks", busybox(t, "main", "true")))
+		if err != nil {
+			return err
+		}
+		if got := kit.Delivery(seen); got != want {
+			row = 0
+			return fmt.Errorf("they get %s", got)
+		}
+		if row++; row < 10 {
+			return fmt.Errorf("%d of 10 did in a row", row)
+		}
+		return nil
+	})
+	t.Logf("pods get %s after %v", want, time.Since(start).Round(100*time.Millisecond))
+}
+
+// waitForSaying waits until an event of the ConfigMap and the metrics say why.
+func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says ...string) {
+	t.Helper()
+	eventually(t, time.Minute, "an event "+string(reason), func() error {
+		events, err := cluster.Kube.CoreV1().Events(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.kind=ConfigMap,involvedObject.name=" + config.Name + ",reason=" + string(reason),
+		})
+		if err != nil {
+			return err
+		}
+		var others []string
+		for _, e := range events.Items {
+			lacks := func(part string) bool { return !strings.Contains(e.Message, part) }
+			if !e.LastTimestamp.Time.Before(since.Truncate(time.Second)) && !slices.ContainsFunc(says, lacks) {
+				t.Logf("%s: %s", e.Reason, e.Message)
+				return nil
+			}
+			others = append(others, e.Message)
+		}
+		return fmt.Errorf("there are %q", others)
+	})
+	eventually(t, time.Minute, "metrics of all replicas that say "+string(reason), func() error {
+		replicas, err := cluster.InjectorPods(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, replica := range replicas {
+			page, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
+			if err != nil {
+				return err
+			}
+			at := strings.Index(string(page), "\nentrypointer_delivery_image_volumes{")
+			if at < 0 {
+				return fmt.Errorf("replica %q has no such metric", replica.Name)
+			}
+			line, _, _ := strings.Cut(string(page[at+1:]), "\n")
+			value := " 0"
+			if reason == delivery.Proven {
+				value = " 1"
+			}
+			if !strings.Contains(line, `reason="`+string(reason)+`"`) || !strings.HasSuffix(line, value) {
+				return fmt.Errorf("replica %q says %s", replica.Name, line)
+			}
+		}
+		return nil
+	})
+}
+
+// ranBy runs a pod, and looks how the entrypoint came into it.
+func ranBy(t *testing.T, namespace, name, want string) {
+	t.Helper()
+	createPod(t, namespace, askingPod(name, busybox(t, "main", "readlink", "/proc/1/exe")))
+	done := waitUntilDone(t, namespace, name)
+	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
+	require.Equal(t, want, kit.Delivery(done))
+	require.Equal(t, "Injected by "+want, done.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "/entrypointer/bin/entrypoint\n", logs(t, namespace, name, "main"))
+}
+
+// needsImageVolumes skips where nothing can be proven.
+func needsImageVolumes(t *testing.T) {
+	t.Helper()
+	mounts, err := cluster.HasImageVolumes()
+	require.NoError(t, err)
+	if !mounts {
+		t.Skip("this Kubernetes has image volumes only behind a feature gate")
+	}
+}
+
+func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
+	needsImageVolumes(t)
+	forgetProofs(t)
+	start, made := time.Now(), countCanaries(t)
+	namespace := optedInNamespace(t)
+	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForSaying(t, start, delivery.Proven)
+	ranBy(t, namespace, "proven", kit.ImageVolume)
+	require.Equal(t, 1, made())
+	for what, change := range map[string]func(*corev1.PodSpec){
+		"a virtual kubelet": func(s *corev1.PodSpec) {
+			s.Tolerations = []corev1.Toleration{{Key: pod.VirtualKubeletTaint, Operator: corev1.TolerationOpExists}}
+		},
+		"users of its own": func(s *corev1.PodSpec) { s.HostUsers = new(false) },
+	} {
+		p := askingPod("extraordinary", busybox(t, "main", "true"))
+		change(&p.Spec)
+		seen, err := wouldBecome(t, namespace, p)
+		require.NoError(t, err)
+		require.Equal(t, kit.InitContainer, kit.Delivery(seen), what)
+	}
+
+	// A node that is too old.
+	old := aKind
+	old.KubeletVersion, old.ContainerRuntimeVersion = "v1.33.1", "containerd://1.7.27"
+	start = time.Now()
+	name, leave := joins(t, old)
+	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForSaying(t, start, delivery.NodeUnfit, name, "kubelet v1.33.1 is older than 1.35.0")
+	ranBy(t, namespace, "too-old", kit.InitContainer)
+	start = time.Now()
+	leave()
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForSaying(t, start, delivery.Proven)
+	ranBy(t, namespace, "gone", kit.ImageVolume)
+	require.Equal(t, 1, made(), "what was proven holds")
+
+	// A node of which only its versions are known: no canary ever runs there.
+	start = time.Now()
+	name, leave = joins(t, aKind)
+	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForSaying(t, start, delivery.Unproven, name)
+	eventually(t, time.Minute, "a canary on node "+name, func() error {
+		if made() < 2 {
+			return fmt.Errorf("%d were made", made())
+		}
+		return nil
+	})
+	ranBy(t, namespace, "unproven", kit.InitContainer)
+	leave()
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	require.Equal(t, 2, made())
+	waitForNoCanary(t)
+}
+
+func waitForNoCanary(t *testing.T) {
+	t.Helper()
+	eventually(t, time.Minute, "canaries to be removed", func() error {
+		list, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
+		if err == nil && len(list.Items) > 0 {
+			return fmt.Errorf("%q is there", list.Items[0].Name)
+		}
+		return err
+	})
+}
+
+// withFlag rolls the injector out with another value of a flag, and returns the one of before.
+func withFlag(ctx context.Context, t *testing.T, flag, value string) (before string) {
+	t.Helper()
+	deployments := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace)
+	d, err := deployments.Get(ctx, kit.Injector, metav1.GetOptions{})
+	require.NoError(t, err)
+	args := d.Spec.Template.Spec.Containers[0].Args
+	at := slices.Index(args, flag) + 1
+	require.Positive(t, at)
+	before, args[at] = args[at], value
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+	require.NoError(t, err)
+	_, err = deployments.Patch(ctx, kit.Injector, types.JSONPatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.NoError(t, cluster.DeploymentReady(ctx, kit.SystemNamespace, kit.Injector))
+	return before
+}
+
+// An image that has no entrypoint in it: its volume is mounted, and nothing runs from it.
+func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
+	needsImageVolumes(t)
+	forgetProofs(t)
+	namespace := optedInNamespace(t)
+	start := time.Now()
+	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, kit.ImageVolume)
+
+	before := withFlag(t.Context(), t, "-entrypoint-image", copierImage(t))
+	restore := sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		withFlag(ctx, t, "-entrypoint-image", before)
+	})
+	t.Cleanup(restore)
+	waitForSaying(t, start, delivery.CanaryFailed, "container entrypoint ended with 128")
+	waitForDelivery(t, namespace, kit.InitContainer)
+	ranBy(t, namespace, "failed", kit.InitContainer)
+
+	// Replicas that have never proven anything know what others have.
+	made := countCanaries(t)
+	restore()
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	ranBy(t, namespace, "proven", kit.ImageVolume)
+	require.LessOrEqual(t, made(), 2, "those that replicas on their way out tried again")
+	waitForNoCanary(t)
+}
+
+func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
+	needsImageVolumes(t)
+	namespace := optedInNamespace(t)
+	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, err := kit.Run(ctx, "ko", "apply", "-f", "config/auto")
+		require.NoError(t, err)
+	})
+	start := time.Now()
+	_, err := kit.Run(t.Context(), "ko", "delete", "-f", "config/auto")
+	require.NoError(t, err)
+	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForSaying(t, start, delivery.NotPermitted, "ko apply -f config/auto")
+	ranBy(t, namespace, "without", kit.InitContainer)
+
+	// Replicas that never had the rights serve as well, and use them when they come.
+	require.NoError(t, cluster.KillInjector(t.Context(), 1))
+	require.NoError(t, cluster.InjectorServes(t.Context()))
+	waitForDelivery(t, namespace, kit.InitContainer)
+	made := countCanaries(t)
+	_, err = kit.Run(t.Context(), "ko", "apply", "-f", "config/auto")
+	require.NoError(t, err)
+	waitForDelivery(t, namespace, kit.ImageVolume)
+	require.Equal(t, 1, made())
+	ranBy(t, namespace, "with", kit.ImageVolume)
+	waitForNoCanary(t)
+}
