@@ -32,11 +32,13 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make bench   what admission, the hand-off, logs and the supervisor cost, into the README'
-	@echo 'make bench-handoff     the second of them alone'
-	@echo 'make bench-logs        the third alone'
+	@echo 'make e2e-slow  the end-to-end tests that take a quarter of an hour'
+	@echo 'make bench   what admission, the hand-off, deliveries, logs and the supervisor cost, into the README'
+	@echo 'make bench-handoff     the hand-off alone'
+	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
+	@echo 'make bench-logs        logs alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
-	@echo 'make equality  Tekton'\''s own examples with, without, and with logs; ARGS=-update writes the table in README.md'
+	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the table in README.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
@@ -75,13 +77,18 @@ mutants: $(GREMLINS)
 e2e: deploy fixtures
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 45m ./test/e2e $(ARGS)
 
+# What waits for a kubelet's clock.
+.PHONY: e2e-slow
+e2e-slow: deploy fixtures
+	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 30m ./test/e2e -run 'TokenIsStored' $(ARGS)
+
 .PHONY: equality
 equality: deploy fixtures
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 90m ./test/equality $(ARGS)
 
-# A sixth of the examples, half of them with logs: other ones for each commit.
+# A sixth of the examples, each in one of the ways: other ones for each commit.
 .PHONY: equality-sample
-equality-sample: ARGS := -v -parts 6 -logs one
+equality-sample: ARGS := -v -parts 6 -ways one
 equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
@@ -89,11 +96,16 @@ equality-sample: equality
 bench: bench-supervisor deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
+	@$(in-cluster) go run ./test/bench/start -update
 	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-handoff
 bench-handoff: deploy
 	@$(in-cluster) go run ./test/bench/handoff -update
+
+.PHONY: bench-start
+bench-start: deploy
+	@$(in-cluster) go run ./test/bench/start -update
 
 .PHONY: bench-logs
 bench-logs: deploy
