@@ -16,7 +16,7 @@ ko=${1:?usage: $0 PATH_OF_KO}
 kubectl -n entrypointer-logs rollout status deployment/logs --timeout=120s >&2
 kubectl -n entrypointer-logs wait --for=create configmap/log-service --timeout=60s >&2
 "$ko" apply -f config/webhook >&2
-"$ko" apply -f config/auto >&2
+"$ko" apply -f config/auto -f config/claims >&2
 kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
 
 trusts() { # the API server knows the CA of this webhook configuration

@@ -26,6 +26,9 @@ type example struct {
 // ps shows processes, in the way that kit reads.
 var ps = []string{"ps", "-o", "pid,args"}
 
+// byWays is what runs by each delivery.
+var byWays = examples[0]
+
 var examples = []example{
 	{"TaskRun steps", "taskrun.yaml", finishTaskRun},
 	{"PipelineRun relay", "pipelinerun.yaml", finishPipelineRun},

@@ -3,7 +3,8 @@
 
 // Demo runs the examples twice, in a namespace that opted in and in one that
 // didn't, and shows the difference: what the containers' commands were and have
-// become, that they ran under the entrypoint, and that they did the same.
+// become, that they ran under the entrypoint, and that they did the same. The first
+// example runs once more by each other delivery.
 //
 //	go run ./test/demo
 //
@@ -59,20 +60,29 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if err != nil {
 		return err
 	}
-	if err := out.during("Namespace "+optedIn+" opts in, "+plain+" doesn't", func() error { return makeNamespaces(ctx, cluster) }); err != nil {
-		return err
-	}
-	if err := out.during("Images are built, what an earlier demo left is gone", func() error { return prepare(ctx, cluster) }); err != nil {
-		return err
-	}
-	results, readings, err := runAll(ctx, cluster, out)
+	ways, err := otherWays(cluster)
 	if err != nil {
 		return err
 	}
-	claimed, failed := show(out, results)
-	more, moreFailed := showLogs(out, readings)
-	claimed, failed = claimed+more, failed+moreFailed
-	showHowToLookAround(ctx, cluster, out)
+	if err := out.during("Namespace "+optedIn+" opts in, "+plain+" doesn't", func() error { return makeNamespaces(ctx, cluster, ways) }); err != nil {
+		return err
+	}
+	if err := out.during("Images are built, what an earlier demo left is gone", func() error { return prepare(ctx, cluster, ways) }); err != nil {
+		return err
+	}
+	shown, err := runAll(ctx, cluster, ways, out)
+	if err != nil {
+		return err
+	}
+	claimed, failed := show(out, shown.results)
+	for _, more := range []func() (claimed, failed int){
+		func() (int, int) { return showWays(out, shown.ways) },
+		func() (int, int) { return showLogs(out, shown.readings) },
+	} {
+		c, f := more()
+		claimed, failed = claimed+c, failed+f
+	}
+	showHowToLookAround(ctx, cluster, ways, out)
 	if failed > 0 {
 		return fmt.Errorf("%d of %d claims don't hold: see the lines with %s", failed, claimed, cross)
 	}
@@ -80,40 +90,58 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.README, "demo-logs", console(readings))
+	return kit.ReplaceIn(kit.README, "demo-logs", console(shown.readings))
 }
 
-func makeNamespaces(ctx context.Context, cluster *kit.Cluster) error {
-	for name, annotation := range map[string]string{optedIn: `"true"`, plain: "null"} {
-		namespaces := cluster.Kube.CoreV1().Namespaces()
-		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating namespace %q: %w", name, err)
-		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, pod.InjectAnnotation, annotation)
-		ns, err := namespaces.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err != nil {
-			return fmt.Errorf("annotating namespace %q: %w", name, err)
-		}
-		if _, labelled := ns.Labels[pod.InjectAnnotation]; labelled != (name == optedIn) {
-			return fmt.Errorf("annotating namespace %q: its labels don't follow: %v", name, ns.Labels)
+func makeNamespaces(ctx context.Context, cluster *kit.Cluster, ways []way) error {
+	all := map[string]string{
+		optedIn: fmt.Sprintf(`{%q:"true"}`, pod.InjectAnnotation),
+		plain:   fmt.Sprintf(`{%q:null}`, pod.InjectAnnotation),
+	}
+	for _, w := range ways {
+		all[w.namespace] = fmt.Sprintf(`{%q:"true",%q:%q}`, pod.InjectAnnotation, pod.DeliveryAnnotation, w.delivery)
+	}
+	for name, annotations := range all {
+		if err := makeNamespace(ctx, cluster, name, annotations); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// prepare removes the examples that an earlier demo left, so that it all happens anew.
-func prepare(ctx context.Context, cluster *kit.Cluster) error {
-	files := []string{logsExample}
-	for _, e := range examples {
-		files = append(files, e.file)
+// makeNamespace sees to a namespace with these annotations, which are JSON.
+func makeNamespace(ctx context.Context, cluster *kit.Cluster, name, annotations string) error {
+	namespaces := cluster.Kube.CoreV1().Namespaces()
+	_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %q: %w", name, err)
 	}
-	for _, file := range files {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":%s}}`, annotations)
+	ns, err := namespaces.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("annotating namespace %q: %w", name, err)
+	}
+	if _, labelled := ns.Labels[pod.InjectAnnotation]; labelled != (name != plain) {
+		return fmt.Errorf("annotating namespace %q: its labels don't follow: %v", name, ns.Labels)
+	}
+	return nil
+}
+
+// prepare removes the examples that an earlier demo left, so that it all happens anew.
+func prepare(ctx context.Context, cluster *kit.Cluster, ways []way) error {
+	places := map[string][]string{logsExample: {optedIn}}
+	for _, e := range examples {
+		places[e.file] = []string{optedIn, plain}
+	}
+	for _, w := range ways {
+		places[byWays.file] = append(places[byWays.file], w.namespace)
+	}
+	for file, namespaces := range places {
 		objects, err := kit.Example(ctx, file)
 		if err != nil {
 			return err
 		}
-		for _, namespace := range []string{optedIn, plain} {
+		for _, namespace := range namespaces {
 			if err := cluster.Delete(ctx, namespace, objects...); err != nil {
 				return err
 			}

@@ -47,9 +47,17 @@ type result struct {
 	plain, wrapped run
 }
 
-// runAll runs all the examples in both namespaces at once, and meanwhile reads logs.
-func runAll(ctx context.Context, cluster *kit.Cluster, out *terminal) (results []result, readings []*reading, err error) {
-	results = make([]result, len(examples))
+// everything is what the demo shows.
+type everything struct {
+	results  []result
+	ways     []wayResult
+	readings []*reading
+}
+
+// runAll runs all the examples in both namespaces at once, and meanwhile one of them in
+// the other ways, and reads logs.
+func runAll(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal) (all everything, err error) {
+	results := make([]result, len(examples))
 	pending := newPending(out)
 	defer pending.stop()
 	group, ctx := errgroup.WithContext(ctx)
@@ -70,13 +78,24 @@ func runAll(ctx context.Context, cluster *kit.Cluster, out *terminal) (results [
 			})
 		}
 	}
+	all = everything{results: results, ways: make([]wayResult, len(ways))}
+	for i, w := range ways {
+		group.Go(func() (err error) {
+			defer pending.add(byWays.title + " in " + w.namespace)(&err)
+			all.ways[i], err = w.run(ctx, cluster)
+			return err
+		})
+	}
 	group.Go(func() (err error) {
 		defer pending.add("Logs of what is gone from " + optedIn)(&err)
-		readings, err = readLogs(ctx, cluster)
+		all.readings, err = readLogs(ctx, cluster)
 		return err
 	})
 	err = group.Wait()
-	return results, readings, err
+	for i := range all.ways {
+		all.ways[i].plain = results[0].plain
+	}
+	return all, err
 }
 
 // pending tells what is done, and now and then what isn't.

@@ -146,10 +146,13 @@ func firstWord(command string) string {
 	return word
 }
 
-func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, out *terminal) {
+func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal) {
 	out.heading("Look around", "")
 	out.command("kubectl -n " + optedIn + " get pods")
 	out.command("kubectl -n " + optedIn + " get pod steps-pod -o yaml")
+	for _, w := range ways {
+		out.command("kubectl -n " + w.namespace + " get pod steps-pod -o yaml")
+	}
 	out.command("kubectl -n " + optedIn + " exec deploy/clock -c clock -- ps -o pid,args")
 	out.command("kubectl -n " + plain + " exec deploy/clock -c clock -- ps -o pid,args")
 	if service, err := cluster.Serving.ServingV1().Services(optedIn).Get(ctx, "hello", metav1.GetOptions{}); err == nil && service.Status.URL != nil {
@@ -159,6 +162,10 @@ func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, out *termina
 	}
 	out.command("kubectl -n " + kit.SystemNamespace + " logs deploy/" + kit.Injector)
 	out.heading("Remove it", "")
-	out.command("kubectl delete namespace " + optedIn + " " + plain)
-	out.command("ko delete --ignore-not-found -f config/auto -f config/webhook -f config/logs    # or the whole cluster: make down")
+	namespaces := optedIn + " " + plain
+	for _, w := range ways {
+		namespaces += " " + w.namespace
+	}
+	out.command("kubectl delete namespace " + namespaces)
+	out.command("ko delete --ignore-not-found -f config/claims -f config/auto -f config/webhook -f config/logs    # or the whole cluster: make down")
 }

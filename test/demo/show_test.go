@@ -55,6 +55,28 @@ func TestAClaimThatDoesNotHoldIsCountedAndShown(t *testing.T) {
 	}
 }
 
+func TestAnotherDeliveryIsShownWithWhatDiffers(t *testing.T) {
+	for what, spoil := range map[string]func(*wayResult){
+		"":                             func(*wayResult) {},
+		"status: Injected by claim":    func(r *wayResult) { r.status = "Injected by init-container" },
+		"no init container":            func(r *wayResult) { r.initContainers = []string{"prepare", pod.InitContainerName} },
+		"Succeeded in both namespaces": func(r *wayResult) { r.wrapped.verdict = "not Succeeded" },
+		"main is wrapped and the same": func(r *wayResult) { r.wrapped.containers[0].said = "bye" },
+		"1 container of the user's":    func(r *wayResult) { r.plain.containers = nil },
+	} {
+		r := wayResult{way: way{kit.Claim, "demo-claim"}, result: asClaimed(), status: "Injected by claim", initContainers: []string{"prepare"}}
+		spoil(&r)
+		var shown strings.Builder
+		claimed, failed := showWays(&terminal{to: &shown, width: 80}, []wayResult{r})
+		require.Equal(t, 6, claimed)
+		require.Equal(t, what == "", failed == 0, shown.String())
+		require.Contains(t, shown.String(), "entrypointer.dev/delivery=claim")
+		if what != "" {
+			require.Regexp(t, cross+` .*`+what+`.*, but it is not so: `, shown.String())
+		}
+	}
+}
+
 func TestALongCommandLosesItsMiddle(t *testing.T) {
 	require.Equal(t, "entryp…nd", shorten("entrypoint and so on to the end", 9))
 	require.Equal(t, "a b", shorten("a\nb\n", 9))

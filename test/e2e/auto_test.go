@@ -89,21 +89,9 @@ func countCanaries(t *testing.T) func() int {
 // waitForDelivery waits until all replicas bring the entrypoint in this way.
 func waitForDelivery(t *testing.T, namespace, want string) {
 	t.Helper()
-	start, row := time.Now(), 0
-	eventually(t, 2*time.Minute, "pods to get "+want, func() error {
-		seen, err := wouldBecome(t, namespace, restrictedPod("asks", busybox(t, "main", "true")))
-		if err != nil {
-			return err
-		}
-		if got := kit.Delivery(seen); got != want {
-			row = 0
-			return fmt.Errorf("they get %s", got)
-		}
-		if row++; row < 10 {
-			return fmt.Errorf("%d of 10 did in a row", row)
-		}
-		return nil
-	})
+	start := time.Now()
+	_, err := cluster.Delivered(t.Context(), namespace, want)
+	require.NoError(t, err)
 	t.Logf("pods get %s after %v", want, time.Since(start).Round(100*time.Millisecond))
 }
 

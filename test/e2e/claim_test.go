@@ -28,19 +28,6 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// installClaims adds the optional part for as long as the test takes.
-func installClaims(t *testing.T) {
-	t.Helper()
-	_, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/claims")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
-		_, err := kit.Run(ctx, "ko", "delete", "--ignore-not-found", "-f", "config/claims")
-		require.NoError(t, err)
-	})
-}
-
 // claimNamespace is one whose pods are to mount a claim of such a class.
 func claimNamespace(t *testing.T, class string) string {
 	t.Helper()
@@ -79,13 +66,10 @@ func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string
 // waitForClaim waits until pods would mount a claim.
 func waitForClaim(t *testing.T, namespace, claim string) {
 	t.Helper()
-	eventually(t, time.Minute, "pods to mount claim "+claim, func() error {
-		p, err := wouldBecome(t, namespace, restrictedPod("probe", busybox(t, "main", "true")))
+	eventually(t, 3*time.Minute, "pods to mount claim "+claim, func() error {
+		p, err := cluster.Delivered(t.Context(), namespace, kit.Claim)
 		if err != nil {
 			return err
-		}
-		if got := kit.Delivery(p); got != kit.Claim {
-			return fmt.Errorf("they get the entrypoint by %s", got)
 		}
 		if p.Spec.Volumes[len(p.Spec.Volumes)-1].PersistentVolumeClaim.ClaimName != claim {
 			return errors.New("they get it by another claim")
@@ -109,6 +93,14 @@ func waitUntilClaimIsGone(t *testing.T, namespace, name string) {
 }
 
 func TestWithoutConfigClaimsPodsGetAnInitContainer(t *testing.T) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		_, err := kit.Run(ctx, "ko", "apply", "-f", "config/claims")
+		require.NoError(t, err)
+	})
+	_, err := kit.Run(t.Context(), "ko", "delete", "--ignore-not-found", "-f", "config/claims")
+	require.NoError(t, err)
 	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: kit.Claim})
 	p, err := wouldBecome(t, ns.Name, askingPod("a", busybox(t, "main", "true")))
 	require.NoError(t, err)
@@ -118,7 +110,6 @@ func TestWithoutConfigClaimsPodsGetAnInitContainer(t *testing.T) {
 // The story of the RFC's tool volume, from its template to its end.
 func TestAClaimIsFilledMountedAndReplacedByAnUpgrade(t *testing.T) {
 	class := sharedClass(t)
-	installClaims(t)
 	namespace := claimNamespace(t, class)
 	_, err := wouldBecome(t, namespace, restrictedPod("early", busybox(t, "main", "true")))
 	require.NoError(t, err, "nobody is refused because a claim isn't ready")
@@ -220,7 +211,6 @@ func requireTektonAndKnativeMount(t *testing.T, class string) {
 
 func TestATemplateThatCanNotBeSatisfiedIsTold(t *testing.T) {
 	class := sharedClass(t)
-	installClaims(t)
 	namespace := claimNamespace(t, "no-such-class")
 	waitForColumns(t, namespace, "False", "StorageClassNotFound")
 	createPod(t, namespace, restrictedPod("meanwhile", busybox(t, "main", "true")))

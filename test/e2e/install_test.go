@@ -29,7 +29,7 @@ func install(t *testing.T) string {
 	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
 	require.NoError(t, err)
 	// In its namespace, which may have been gone.
-	more, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/auto")
+	more, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/auto", "-f", "config/claims")
 	require.NoError(t, err)
 	return string(out) + string(more)
 }
@@ -44,7 +44,7 @@ func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
 	require.Equal(t, before, installed(t), "versions of the objects, after kubectl said:\n%s", said)
 }
 
-// installed has the version of every object of config/webhook and config/auto, and the restarts of the injector's pods.
+// installed has the version of every object of config/webhook, config/auto and config/claims, and the restarts of the injector's pods.
 func installed(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -60,6 +60,7 @@ func installed(t *testing.T) map[string]string {
 		{"rbac.authorization.k8s.io", "v1", "rolebindings", kit.SystemNamespace},
 		{"rbac.authorization.k8s.io", "v1", "clusterroles", ""},
 		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", ""},
+		{"apiextensions.k8s.io", "v1", "customresourcedefinitions", ""},
 		{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", ""},
 		{"admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", ""},
 		{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", ""},
@@ -89,7 +90,7 @@ var partOfUs = metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=entr
 
 func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
 	// The injector removes its webhooks while kubectl does.
-	requireUninstalledBy(t, func() {}, "ko", "delete", "--ignore-not-found", "-f", "config/auto", "-f", "config/webhook")
+	requireUninstalledBy(t, func() {}, "ko", "delete", "--ignore-not-found", "-f", "config/claims", "-f", "config/auto", "-f", "config/webhook")
 }
 
 // Somebody who doesn't know better deletes the namespace, and nothing else. It
@@ -145,7 +146,7 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			t.Logf("waiting for what is left: %v", waitUntilGone(ctx))
-			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook", "-f", "config/auto")
+			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook", "-f", "config/auto", "-f", "config/claims")
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})

@@ -101,6 +101,13 @@ var (
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [config.entrypointer.dev] [get update delete]",
 		// config/auto
 		"nodes [] [] [list watch]",
+		// config/claims
+		"toolvolumes.entrypointer.dev [] [] [get list watch]",
+		"toolvolumes.entrypointer.dev [] [entrypointer] [create patch delete]",
+		"toolvolumes.entrypointer.dev/status [] [entrypointer] [update]",
+		"persistentvolumeclaims [] [] [get list watch create delete]",
+		"jobs.batch [] [] [get create delete]",
+		"storageclasses.storage.k8s.io [] [] [get]",
 	}
 	injectorWhereOptedIn = []string{
 		"secrets [] [] [get]",

@@ -13,14 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/test/kit"
 )
 
 // sharedClass is a storage class whose volumes all nodes can mount at once.
 func sharedClass(t *testing.T) string {
 	t.Helper()
-	class := os.Getenv("E2E_SHARED_STORAGE_CLASS")
+	class := os.Getenv(kit.SharedClassVariable)
 	if class == "" {
-		t.Skip("E2E_SHARED_STORAGE_CLASS names no storage class of volumes that many nodes can mount")
+		t.Skip(kit.SharedClassVariable + " names no storage class of volumes that many nodes can mount")
 	}
 	return class
 }
