@@ -236,10 +236,10 @@ func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	raise := raising(t)
 	status := filepath.Join(filepath.Dir(raise), "status")
-	p := begin(t, []string{entrypoint, "-timeout=200ms", "-grace-period=50ms", "-status-file=" + status, "--", raise, "raise"}, asPID1, asUser(65534))
+	p := begin(t, []string{entrypoint, "-timeout=2s", "-grace-period=50ms", "-status-file=" + status, "--", raise, "raise"}, asPID1, asUser(65534))
 	p.expect("raised")
 	command := childOf(t, p.Process.Pid)
-	require.Equal(t, "entrypointer: the command timed out after 200ms (entrypointer.dev/timeout); it can't be ended: operation not permitted: "+
+	require.Equal(t, "entrypointer: the command timed out after 2s (entrypointer.dev/timeout); it can't be ended: operation not permitted: "+
 		"it runs as another user than the container's: run the container as that user, or set mode: exec", p.line())
 	require.Equal(t, 124, p.end())
 	require.Eventually(t, func() bool { return syscall.Kill(command, 0) != nil }, deadline, time.Millisecond)
@@ -252,7 +252,7 @@ func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
-		p := begin(t, []string{entrypoint, "-timeout=200ms", "-grace-period=50ms", "-pause=after-failure", "--", raising(t), "raise"}, asUser(65534))
+		p := begin(t, []string{entrypoint, "-timeout=2s", "-grace-period=50ms", "-pause=after-failure", "--", raising(t), "raise"}, asUser(65534))
 		p.expect("raised")
 		require.Contains(t, p.line(), "it can't be ended: operation not permitted")
 		require.Contains(t, p.line(), "paused after-failure")
@@ -268,11 +268,17 @@ func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 func TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	const nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
-	script := nobody + ` "$@" & sleep 0.2; ` + nobody + " sh -c 'kill -9 -1'; wait $!; echo ended-$?"
+	script := nobody + ` "$@" & read x; ` + nobody + " sh -c 'kill -9 -1'; wait $!; echo ended-$?"
 	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
 		t.Run(name, func(t *testing.T) {
-			got := output(t, slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sleep", "60"}), asPID1)
-			require.Equal(t, "ended-137\n", got.Stdout, got.Stderr)
+			argv := slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sh", "-c", "echo ready; exec sleep 60"})
+			read, write, err := os.Pipe()
+			require.NoError(t, err)
+			defer read.Close()
+			p := begin(t, argv, asPID1, func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stderr = read, nil }) // where the shell says "Killed"
+			p.expect("ready")
+			require.NoError(t, write.Close())
+			p.expect("ended-137")
 		})
 	}
 }
