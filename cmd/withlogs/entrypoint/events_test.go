@@ -93,15 +93,17 @@ func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
 
 	t.Run("a step that waits, with a hook and a pause, and is told to end", func(t *testing.T) {
 		s := serve(t)
-		file := filepath.Join(t.TempDir(), "turn")
-		cmd := s.command("-wait-file="+file, "-before-start=true", "-before-start-arg=secret", "-pause=before-start", "--",
+		directory := t.TempDir()
+		file, status := filepath.Join(directory, "turn"), filepath.Join(directory, "status")
+		cmd := s.command("-status-file="+status, "-wait-file="+file, "-before-start=true", "-before-start-arg=secret", "-pause=before-start", "--",
 			"sh", "-c", "trap 'exit 3' TERM; echo up; while true; do sleep 0.05; done")
 		wait := s.start(cmd)
-		time.Sleep(200 * time.Millisecond)
-		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		waitForPhase(t, status, "Waiting")
 		time.Sleep(500 * time.Millisecond)
+		letGoOn(t, file)
+		waitForPhase(t, status, "Paused")
 		require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
-		require.Eventually(t, func() bool { return s.id("stdout") != "" && len(s.parts("stdout")) > 0 }, deadline, 20*time.Millisecond)
+		s.waitFor("stdout", "up\n")
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		require.Equal(t, 3, wait().code)
 		all := look(t, s, "waiting", "waited", "hookStarted", "hookEnded", "paused", "signal", "continued", "started", "signal", "exited", "finished")
@@ -121,9 +123,11 @@ func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
 	})
 	t.Run("a command that takes too long, and can't be sent for a while", func(t *testing.T) {
 		s := serve(t)
-		s.meet(unavailable(time.Now().Add(time.Second)))
-		got := s.run(s.command("-timeout=2500ms", "--", "sh", "-c", "while true; do echo up; sleep 0.1; done"))
-		require.Equal(t, 124, got.code)
+		o, status := s.failing(), filepath.Join(t.TempDir(), "status")
+		wait := s.start(s.command("-status-file="+status, "-timeout=6s", "--", "sh", "-c", "while true; do echo up; sleep 0.1; done"))
+		waitForFailure(t, status, "503 Service Unavailable")
+		o.over.Store(true)
+		require.Equal(t, 124, wait().code)
 		all := look(t, s, "started", "sendingFailed", "sendingResumed", "timeout", "exited", "finished")
 		require.Contains(t, all[1]["failure"], "503 Service Unavailable")
 		require.Equal(t, "SIGTERM", all[4]["signal"])
@@ -166,29 +170,28 @@ func TestAnOutageIsToldWhileTheCommandPrintsNothing(t *testing.T) {
 	o := s.failing()
 	directory := t.TempDir()
 	status, told := filepath.Join(directory, "status"), filepath.Join(directory, "told")
-	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo up; until [ -e "+told+" ]; do sleep 0.05; done"))
-	require.Eventually(t, func() bool {
-		have, _ := os.ReadFile(status)
-		return strings.Contains(string(have), "503 Service Unavailable")
-	}, deadline, 20*time.Millisecond)
+	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo up; "+waiting(told)))
+	waitForFailure(t, status, "503 Service Unavailable")
 	o.over.Store(true)
 	require.Eventually(t, func() bool {
 		return s.id("events") != "" && slices.Equal(s.kinds(), []string{"started", "sendingFailed", "sendingResumed"})
 	}, deadline, 50*time.Millisecond)
-	require.NoError(t, os.WriteFile(told, nil, 0o600))
+	letGoOn(t, told)
 	require.Zero(t, wait().code)
 }
 
 // A storm of signals neither pushes other events out nor costs much.
 func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
 	s := serve(t)
-	cmd := s.command("--", "sh", "-c", "trap '' USR1; echo up; sleep 1.5")
+	told := filepath.Join(t.TempDir(), "told")
+	cmd := s.command("--", "sh", "-c", "trap '' USR1; echo up; "+waiting(told))
 	wait := s.start(cmd)
-	time.Sleep(300 * time.Millisecond)
+	s.waitFor("stdout", "up\n")
 	for range 400 {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGUSR1))
 		time.Sleep(time.Millisecond)
 	}
+	letGoOn(t, told)
 	require.Zero(t, wait().code)
 	kinds := s.kinds()
 	require.Equal(t, "started", kinds[0])

@@ -61,10 +61,10 @@ func killShipper(t *testing.T, cmd *exec.Cmd) {
 // then ends.
 func printing(file string) (script string, tell func(t *testing.T)) {
 	told := file + ".told"
-	script = "cat " + file + "; echo; until [ -e " + told + " ]; do sleep 0.05; done; cat " + file + "; echo"
+	script = "cat " + file + "; echo; " + waiting(told) + "; cat " + file + "; echo"
 	return script, func(t *testing.T) {
 		t.Helper()
-		require.NoError(t, os.WriteFile(told, nil, 0o600))
+		letGoOn(t, told)
 	}
 }
 
@@ -124,10 +124,10 @@ func TestEachOfSecretsThatChangeWhileNothingIsTriedIsMasked(t *testing.T) {
 	})
 	secret := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
-	wait := s.start(s.command("-mask-files="+secret, "--", "sh", "-c", `cat `+secret+`; echo; until [ -e `+secret+`.told ]; do sleep 0.05; done
+	wait := s.start(s.command("-mask-files="+secret, "--", "sh", "-c", `cat `+secret+`; echo; `+waiting(secret+".told")+`
 		for i in 1 2 3 4; do printf "open barley $i" > `+secret+`; cat `+secret+`; echo; sleep 1.2; done; echo > `+secret))
 	require.Eventually(t, asked.Load, deadline, 10*time.Millisecond)
-	require.NoError(t, os.WriteFile(secret+".told", nil, 0o600))
+	letGoOn(t, secret+".told")
 	over.Store(true)
 	require.Zero(t, wait().code)
 	require.Equal(t, strings.Repeat("*", 11)+"\n"+strings.Repeat(strings.Repeat("*", 13)+"\n", 4), string(s.stream("stdout").data))
@@ -157,7 +157,7 @@ func TestWhileAMaskedFileDoesNotAnswerNothingIsSentAndTheStatusSaysWhich(t *test
 				answer = lease(t, secret)
 			}
 			wait := s.start(s.command("-mask-files="+secret, "-status-file="+status, "--", "sh", "-c",
-				"echo open sesame; until [ -e "+told+".1 ]; do sleep 0.05; done; echo open barley; until [ -e "+told+".2 ]; do sleep 0.05; done"))
+				"echo open sesame; "+waiting(told+".1")+"; echo open barley; "+waiting(told+".2")))
 			if !first {
 				require.Eventually(t, func() bool { return s.id("stdout") != "" && len(s.stream("stdout").data) > 0 }, deadline, 20*time.Millisecond)
 				require.NoError(t, os.WriteFile(secret, []byte("open barley"), 0o600))

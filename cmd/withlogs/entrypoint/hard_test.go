@@ -40,10 +40,13 @@ func TestTheLastWordsOfACommandThatIsKilledAreThere(t *testing.T) {
 	}
 	s := serve(t)
 	got := s.run(s.command("--", python, "-c", `
-import fcntl, os, signal, time
+import array, fcntl, os, signal, termios, time
 fcntl.fcntl(1, 1031, 1 << 20) # F_SETPIPE_SZ
 os.write(1, b"x" * ((1 << 20) - 1000))
-time.sleep(0.5) # until that is in the ring
+left = array.array("i", [1])
+while left[0]: # until that is in the ring
+    time.sleep(0.05)
+    fcntl.ioctl(1, termios.FIONREAD, left)
 os.kill(os.getppid(), signal.SIGSTOP)
 os.write(1, b"y" * 600000)
 os.system("(sleep 0.3; kill -CONT %d) &" % os.getppid())
@@ -71,9 +74,10 @@ func TestWhatGoPrintsByTheTenantsWishHoldsNobodyUp(t *testing.T) {
 func TestTheEndOfTheFlushIsBeforeTheKubeletsPatienceEnds(t *testing.T) {
 	s := serve(t)
 	s.meet(unavailable(time.Now().Add(time.Hour)))
-	cmd := s.command("-logs-flush=10s", "-logs-grace=4s", "--", "sh", "-c", "echo started; trap 'sleep 1; exit 0' TERM; while true; do sleep 0.05; done")
+	ready := filepath.Join(t.TempDir(), "ready")
+	cmd := s.command("-logs-flush=10s", "-logs-grace=4s", "--", "sh", "-c", "echo started; trap 'sleep 1; exit 0' TERM; : > "+ready+"; while true; do sleep 0.05; done")
 	wait := s.start(cmd)
-	time.Sleep(500 * time.Millisecond)
+	waitForFile(t, ready)
 	told := time.Now()
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Zero(t, wait().code)
@@ -184,14 +188,13 @@ func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {
 		return false
 	})
 	said := t.TempDir()
-	wait := s.start(s.command("--", "sh", "-c", `echo first; until [ -e `+said+`/second ]; do sleep 0.05; done
-		echo second; until [ -e `+said+`/third ]; do sleep 0.05; done; echo third; exit 3`))
-	require.Eventually(t, func() bool { return s.id("stdout") != "" && string(s.stream("stdout").data) == "first\n" }, deadline, 50*time.Millisecond)
+	wait := s.start(s.command("--", "sh", "-c", "echo first; "+waiting(said+"/second")+"; echo second; "+waiting(said+"/third")+"; echo third; exit 3"))
+	s.waitFor("stdout", "first\n")
 	expired.Store(true)
-	require.NoError(t, os.WriteFile(filepath.Join(said, "second"), nil, 0o600))
+	letGoOn(t, filepath.Join(said, "second"))
 	require.Eventually(t, func() bool { return refused.Load() > 0 }, deadline, 50*time.Millisecond)
 	provide("latter")
-	require.NoError(t, os.WriteFile(filepath.Join(said, "third"), nil, 0o600))
+	letGoOn(t, filepath.Join(said, "third"))
 	require.Equal(t, 3, wait().code)
 	require.Equal(t, stream{data: []byte("first\nsecond\nthird\n"), complete: true}, s.stream("stdout"))
 	require.Positive(t, latter.Load())

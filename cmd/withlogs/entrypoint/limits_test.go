@@ -10,10 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -74,13 +72,10 @@ func TestAStreamThatWasTooManyIsMadeWhenThereIsRoom(t *testing.T) {
 	k := s.keep(keeper.Share{Streams: 10})
 	k.Took("tenant", "", 0, 20)
 	status := filepath.Join(t.TempDir(), "status")
-	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; until [ -e "+status+".told ]; do sleep 0.05; done; echo out"))
-	require.Eventually(t, func() bool {
-		have, _ := os.ReadFile(status)
-		return strings.Contains(string(have), "as many streams")
-	}, deadline, 20*time.Millisecond)
+	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; "+waiting(status+".told")+"; echo out"))
+	waitForFailure(t, status, "as many streams")
 	k.Took("tenant", "", 0, -15)
-	require.NoError(t, os.WriteFile(status+".told", nil, 0o600))
+	letGoOn(t, status+".told")
 	require.Zero(t, wait().code)
 	require.Equal(t, stream{data: []byte("out\nout\n"), complete: true}, s.stream("stdout"))
 	require.Contains(t, s.kinds(), "sendingFailed")

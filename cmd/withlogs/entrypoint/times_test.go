@@ -7,6 +7,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func requireBetween(t *testing.T, from, came, to time.Time) {
 func TestWhenLinesCameIsKnownOfBothStreams(t *testing.T) {
 	s := serve(t)
 	began := time.Now()
-	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo three; sleep 0.1; echo four >&2"))
+	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 1; echo two >&2; sleep 1; echo three; sleep 1; echo four >&2"))
 	require.Zero(t, got.code)
 	last := began
 	for _, line := range []struct {
@@ -33,28 +34,31 @@ func TestWhenLinesCameIsKnownOfBothStreams(t *testing.T) {
 	}{{"stdout", 0}, {"stderr", 0}, {"stdout", 4}, {"stderr", 4}} {
 		came := s.came(line.stream, line.at)
 		requireBetween(t, last, came, time.Now())
-		last = came.Add(50 * time.Millisecond)
+		last = came.Add(500 * time.Millisecond)
 	}
 }
 
 func TestWhenBytesCameIsKnownAlsoIfTheyWereHeldBackOrCouldNotBeSent(t *testing.T) {
 	s := serve(t)
-	s.meet(unavailable(time.Now().Add(3 * time.Second)))
+	o, printed := s.failing(), filepath.Join(t.TempDir(), "printed")
 	began := time.Now()
-	cmd := s.command("-mask-env=TOKEN", "--", "sh", "-c", "printf 'tok'; sleep 1; echo en-of-mine; sleep 1; echo end")
+	cmd := s.command("-mask-env=TOKEN", "--", "sh", "-c", "printf 'tok'; sleep 2; echo en-of-mine; sleep 2; echo end; sleep 1; : > "+printed)
 	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine")
-	got := s.run(cmd)
-	require.Zero(t, got.code)
+	wait := s.start(cmd)
+	waitForFile(t, printed)
+	sent := time.Now()
+	o.over.Store(true)
+	require.Zero(t, wait().code)
 	require.Equal(t, strings.Repeat("*", 13)+"\nend\n", string(s.stream("stdout").data))
 	first, second, third := s.came("stdout", 2), s.came("stdout", 3), s.came("stdout", 14)
-	requireBetween(t, began, first, began.Add(2*time.Second))
-	requireBetween(t, first.Add(900*time.Millisecond), second, began.Add(3*time.Second))
-	requireBetween(t, second.Add(900*time.Millisecond), third, time.Now())
+	requireBetween(t, began, first, sent)
+	requireBetween(t, first.Add(time.Second), second, sent)
+	requireBetween(t, second.Add(time.Second), third, sent)
 }
 
 func TestWhenBytesCameIsKnownOfASecondOfALongStream(t *testing.T) {
 	s := serve(t)
-	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 1; head -c 300000 /dev/zero"))
+	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 2; head -c 300000 /dev/zero"))
 	require.Zero(t, got.code)
-	require.GreaterOrEqual(t, s.came("stdout", 600_000).Sub(s.came("stdout", 599_999)), 900*time.Millisecond)
+	require.GreaterOrEqual(t, s.came("stdout", 600_000).Sub(s.came("stdout", 599_999)), time.Second)
 }
