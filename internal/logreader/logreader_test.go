@@ -195,22 +195,29 @@ func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, text, target)
 	}
-	followsFor(t, c, "revision/none", time.Second, "")
-	followsFor(t, c, "ksvc/hello", time.Second, "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n")
+	requireFollows(t, c, "revision/none", "")
+	requireFollows(t, c, "ksvc/hello", "[pod/build-pod/step-run] of build-pod\n[pod/test-pod/step-run] of test-pod\n")
 	_, err := c.printed("revision/hello", nil)
 	require.ErrorContains(t, err, "no logs of revision/hello")
 }
 
-// followsFor follows what has no end, until it is interrupted.
-func followsFor(t *testing.T, c *cluster, target string, while time.Duration, want string) {
+// requireFollows follows what has no end, until it is interrupted: when all that is
+// wanted has come, and nothing more for a second.
+func requireFollows(t *testing.T, c *cluster, target, want string) {
 	t.Helper()
 	parsed, err := ParseTarget(target)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), while)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &synced.Buffer{}
-	err = c.client.Print(ctx, Options{Target: parsed, Follow: true, Tail: -1, Printer: NewPrinter(out), Warnings: io.Discard})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.client.Print(ctx, Options{Target: parsed, Follow: true, Tail: -1, Printer: NewPrinter(out), Warnings: io.Discard})
+	}()
+	require.Eventually(t, func() bool { return len(out.String()) >= len(want) }, 30*time.Second, time.Millisecond)
+	time.Sleep(time.Second)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 	require.ElementsMatch(t, strings.Split(want, "\n"), strings.Split(out.String(), "\n"))
 }
 

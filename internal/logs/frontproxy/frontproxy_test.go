@@ -4,7 +4,6 @@
 package frontproxy
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -19,6 +18,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +30,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
 // A ca signs certificates.
@@ -210,11 +211,16 @@ func TestWhatWasReadIsKeptWhileTheAPIServerIsAway(t *testing.T) {
 	client.PrependReactor("get", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	var logs bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	var logs synced.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.NoError(t, p.Keep(ctx, slog.New(slog.NewTextHandler(&logs, nil)), client.CoreV1().ConfigMaps(metav1.NamespaceSystem)))
-	require.Contains(t, logs.String(), "connection refused")
+	kept := make(chan error)
+	go func() {
+		kept <- p.Keep(ctx, slog.New(slog.NewTextHandler(&logs, nil)), client.CoreV1().ConfigMaps(metav1.NamespaceSystem))
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "connection refused") }, 30*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-kept)
 	certificate := authority.client("front-proxy-client")
 	_, err := asks(t, p, &certificate, http.Header{"X-Remote-User": {"jane"}})
 	require.NoError(t, err)

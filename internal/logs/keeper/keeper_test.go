@@ -22,6 +22,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
+	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
 // A house is a store of files that age.
@@ -165,7 +166,7 @@ func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
 
 func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {
 	h := open(t)
-	text := &strings.Builder{}
+	text := &synced.Buffer{}
 	h.logger = slog.New(slog.NewTextHandler(text, nil))
 	maps := fake.NewClientset().CoreV1().ConfigMaps("entrypointer-logs")
 	require.NoError(t, h.readLimits(t.Context(), maps), "without a ConfigMap")
@@ -176,10 +177,13 @@ func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {
 	cm.Data["quota"] = "much"
 	_, err = maps.Update(t.Context(), cm, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.NoError(t, h.Follow(ctx, maps))
+	followed := make(chan error)
+	go func() { followed <- h.Follow(ctx, maps) }()
+	require.Eventually(t, func() bool { return strings.Contains(text.String(), `\"much\" is no quantity`) }, 30*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-followed)
 	require.Equal(t, int64(5), h.limits.Load().Of("tenant").Quota)
-	require.Contains(t, text.String(), `\"much\" is no quantity`)
 	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.faulty), 0)
 }

@@ -128,7 +128,7 @@ func TestOfAnOverlapTheFirstWriteCounts(t *testing.T) {
 		data string
 	}{{2, "AAA"}, {2, "BBB"}, {0, "CCCCCCC"}, {4, "DDDDDD"}} {
 		require.NoError(t, s.Write(t.Context(), id, write.from, []byte(write.data)))
-		time.Sleep(5 * time.Millisecond) // which is what the file system tells apart
+		time.Sleep(20 * time.Millisecond) // the file system's clock has ticked then
 	}
 	text, _ := readAll(t, s, id, 0)
 	require.Equal(t, "CCAAACCDDD", text)
