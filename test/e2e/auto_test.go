@@ -98,7 +98,7 @@ func waitForDelivery(t *testing.T, namespace, want string) {
 // waitForSaying waits until an event of the ConfigMap and the metrics say why.
 func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says ...string) {
 	t.Helper()
-	eventually(t, time.Minute, "an event "+string(reason), func() error {
+	eventually(t, 3*time.Minute, "an event "+string(reason), func() error {
 		events, err := cluster.Kube.CoreV1().Events(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=ConfigMap,involvedObject.name=" + config.Name + ",reason=" + string(reason),
 		})
@@ -116,7 +116,7 @@ func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says .
 		}
 		return fmt.Errorf("there are %q", others)
 	})
-	eventually(t, time.Minute, "metrics of all replicas that say "+string(reason), func() error {
+	eventually(t, 3*time.Minute, "metrics of all replicas that say "+string(reason), func() error {
 		replicas, err := cluster.InjectorPods(t.Context())
 		if err != nil {
 			return err

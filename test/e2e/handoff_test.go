@@ -168,7 +168,7 @@ func TestWhatAStepDoesToASharedHomeIsNotUndone(t *testing.T) {
 	spec := inOneDirectory(t, "/shared/home")
 	spec.StepTemplate.Env = []corev1.EnvVar{{Name: "HOME", Value: "/shared/home"}}
 	spec.Steps = []pipelinev1.Step{
-		script("configures", `sleep 3; grep -q helper ~/.gitconfig; echo "[user] email = ci@example.com" >> ~/.gitconfig`),
+		script("configures", `echo works; until test -e ~/go; do sleep 0.2; done; grep -q helper ~/.gitconfig; echo "[user] email = ci@example.com" >> ~/.gitconfig`),
 		script("commits", "grep -q ci@example.com ~/.gitconfig"),
 	}
 	run, hooked := taskRun("home", spec), taskRun("home-hooked", spec)
@@ -190,6 +190,17 @@ func TestWhatAStepDoesToASharedHomeIsNotUndone(t *testing.T) {
 		run.Spec.ServiceAccountName = "git"
 		both.start(t, run)
 		require.Contains(t, flagsBeforeCommand(steps(podOfTaskRun(t, both.optedIn, run.Name))[1]), "-wait-unless-shared=HOME")
+	}
+	for _, run := range []*pipelinev1.TaskRun{run, hooked} {
+		for _, namespace := range []string{both.plain, both.optedIn} {
+			waitUntilStepsWait(t, namespace, run.Name)
+		}
+	}
+	time.Sleep(time.Second) // for the last that runs to have copied the credentials
+	for _, run := range []*pipelinev1.TaskRun{run, hooked} {
+		for _, namespace := range []string{both.plain, both.optedIn} {
+			execIn(t, namespace, podOfTaskRun(t, namespace, run.Name).Name, "step-configures", "touch", "/shared/home/go")
+		}
 	}
 	for _, run := range []*pipelinev1.TaskRun{run, hooked} {
 		plain, wrapped := both.end(t, run.Name)

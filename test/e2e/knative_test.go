@@ -118,16 +118,18 @@ func TestAKnativePodThatIsStoppedAnswersFirst(t *testing.T) {
 // What a container last did is what its author reads in the Revision.
 func TestARevisionThatFailsSaysSoAsUnwrapped(t *testing.T) {
 	t.Parallel()
-	messages := map[bool]string{}
-	for wrapped, namespace := range map[bool]string{false: plainNamespace(t), true: optedInNamespace(t)} {
+	namespaces, messages := map[bool]string{false: plainNamespace(t), true: optedInNamespace(t)}, map[bool]string{}
+	for _, namespace := range namespaces {
 		service := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Name: "fails"}}
 		// Knative looks at the container once, when the Deployment gives up: after
 		// its first crash, and before it is scaled to zero.
-		service.Spec.Template.Annotations = map[string]string{"serving.knative.dev/progress-deadline": "15s"}
+		service.Spec.Template.Annotations = map[string]string{"serving.knative.dev/progress-deadline": "45s"}
 		service.Spec.Template.Spec.Containers = []corev1.Container{busybox(t, "", "sh", "-c", "echo no database; exit 7")}
 		_, err := cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
 		require.NoError(t, err)
-		eventually(t, patience, fmt.Sprintf("Knative Service \"fails\" in namespace %q to have failed", namespace), func() error {
+	}
+	for wrapped, namespace := range namespaces {
+		eventually(t, muchPatience, fmt.Sprintf("Knative Service \"fails\" in namespace %q to have failed", namespace), func() error {
 			revision, err := cluster.Serving.ServingV1().Revisions(namespace).Get(t.Context(), "fails-00001", metav1.GetOptions{})
 			if err != nil {
 				return err

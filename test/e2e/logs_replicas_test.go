@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,9 +107,9 @@ func ask(ctx context.Context, path string) ([]byte, error) {
 	return cluster.Kube.CoreV1().RESTClient().Get().RequestURI("/apis/logs.entrypointer.dev/v1alpha1/namespaces/" + path).DoRaw(ctx)
 }
 
-// requireWhole waits until all streams of each container are complete, and looks
-// whether they have each line.
-func requireWhole(t *testing.T, namespace, podName string, containers int, text string) {
+// requireWhole waits until all streams of a pod are complete, and looks whether that
+// of each container has its text.
+func requireWhole(t *testing.T, namespace, podName string, texts map[string]string) {
 	t.Helper()
 	var list struct{ Logs []storedLog }
 	eventually(t, time.Minute, "the logs of pod "+podName, func() error {
@@ -116,7 +117,7 @@ func requireWhole(t *testing.T, namespace, podName string, containers int, text 
 		if err == nil {
 			err = json.Unmarshal(answer, &list)
 		}
-		if err == nil && len(list.Logs) != 3*containers {
+		if err == nil && len(list.Logs) != 3*len(texts) {
 			err = fmt.Errorf("there are %d streams", len(list.Logs))
 		}
 		return err
@@ -142,6 +143,7 @@ func requireWhole(t *testing.T, namespace, podName string, containers int, text 
 		if log.Name != "stdout" {
 			continue
 		}
+		text := texts[log.Container]
 		require.Equal(t, []string{fmt.Sprintf("0-%d", len(text)-1)}, state.Stored)
 		require.Equal(t, int64(len(text)), state.Total)
 		answer, err := ask(t.Context(), namespace+"/logs/"+log.ID+"/data")
@@ -154,25 +156,14 @@ func requireWhole(t *testing.T, namespace, podName string, containers int, text 
 func TestNoLineIsLostWhileThreeReplicasOnS3AreUpgraded(t *testing.T) {
 	logServiceOn(t, s3Bucket(t), 3)
 	namespace, _ := logsNamespace(t, "stream")
-	const pods, containers, seconds = 25, 4, 60
-	prints := fmt.Sprintf(`s=0; while [ $s -lt %d ]; do for i in 0 1 2 3 4 5 6 7 8 9; do echo "second $s line $i"; done; s=$((s+1)); sleep 1; done`, seconds)
-	var text strings.Builder
-	for s := range seconds {
-		for i := range 10 {
-			_, _ = fmt.Fprintf(&text, "second %d line %d\n", s, i)
-		}
-	}
+	const pods = 25
 	names := make([]string, pods)
 	for n := range names {
 		names[n] = fmt.Sprint("prints-", n)
-		p := askingPod(names[n])
-		for c := range containers {
-			p.Spec.Containers = append(p.Spec.Containers, busybox(t, fmt.Sprint("c", c), "sh", "-c", prints))
-		}
-		createPod(t, namespace, p)
+		createPod(t, namespace, printsUntilTold(t, names[n]))
 	}
 	for _, name := range names {
-		waitForPhase(t, namespace, name, corev1.PodRunning, corev1.PodSucceeded)
+		waitUntilRunning(t, namespace, name)
 	}
 	began := time.Now()
 	require.NoError(t, changeLogService(t.Context(), func(spec *appsv1.DeploymentSpec) {
@@ -184,11 +175,53 @@ func TestNoLineIsLostWhileThreeReplicasOnS3AreUpgraded(t *testing.T) {
 	list, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})
 	require.NoError(t, err)
 	t.Logf("the upgrade took %v; %d of %d pods still printed", time.Since(began), len(list.Items), pods)
-	require.NotEmpty(t, list.Items, "pods print during all of it")
+	require.Len(t, list.Items, pods, "pods print during all of it")
 	for _, name := range names {
-		require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, name).Status.Phase)
+		execIn(t, namespace, name, "c0", "touch", "/told/enough")
 	}
-	for _, name := range names {
-		requireWhole(t, namespace, name, containers, text.String())
+	texts := make([]map[string]string, pods)
+	for n, name := range names {
+		texts[n] = printedUntilTold(t, namespace, name)
 	}
+	for n, name := range names {
+		requireWhole(t, namespace, name, texts[n])
+	}
+}
+
+// printsUntilTold is a pod of four containers that print ten lines every two seconds
+// until there is a file /told/enough. Then each has 10 s to send what is left.
+func printsUntilTold(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	const prints = `n=0; until [ -e /told/enough ]; do for i in 0 1 2 3 4 5 6 7 8 9; do echo "time $n line $i"; done; n=$((n+1)); sleep 2; done; echo $n >/dev/termination-log`
+	p := askingPod(name)
+	grace := int64(30)
+	p.Spec.TerminationGracePeriodSeconds = &grace
+	p.Spec.Volumes = []corev1.Volume{{Name: "told", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	for n := range 4 {
+		c := busybox(t, fmt.Sprint("c", n), "sh", "-c", prints)
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "told", MountPath: "/told"}}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	return p
+}
+
+// printedUntilTold waits until such a pod is done, and returns what each of its
+// containers has printed.
+func printedUntilTold(t *testing.T, namespace, name string) map[string]string {
+	t.Helper()
+	done := waitUntilDone(t, namespace, name)
+	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
+	texts := map[string]string{}
+	for _, s := range done.Status.ContainerStatuses {
+		times, err := strconv.Atoi(strings.TrimSpace(s.State.Terminated.Message))
+		require.NoError(t, err)
+		var text strings.Builder
+		for n := range times {
+			for i := range 10 {
+				_, _ = fmt.Fprintf(&text, "time %d line %d\n", n, i)
+			}
+		}
+		texts[s.Name] = text.String()
+	}
+	return texts
 }

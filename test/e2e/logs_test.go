@@ -106,7 +106,7 @@ func TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem(t *testing.T
 	const lines = `i=0; while [ $i -lt 500 ]; do echo "line $i of $0"; i=$((i+1)); done; echo done >&2`
 	run := &pipelinev1.TaskRun{ObjectMeta: metav1.ObjectMeta{Name: "prints"}, Spec: pipelinev1.TaskRunSpec{TaskSpec: &pipelinev1.TaskSpec{Steps: []pipelinev1.Step{
 		{Name: "first", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "first"}},
-		{Name: "quiet", Image: image(t, "busybox:1.37"), Command: []string{"true"}},
+		{Name: "short", Image: image(t, "busybox:1.37"), Command: []string{"echo", "one line"}},
 		{Name: "last", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "last"}},
 	}}}}
 	ran, p := runTask(t, namespace, run)
@@ -114,7 +114,7 @@ func TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem(t *testing.T
 	requireWrapped(t, p, stepContainers(p)...)
 	require.NoError(t, cluster.Tekton.TektonV1().TaskRuns(namespace).Delete(t.Context(), "prints", metav1.DeleteOptions{}))
 
-	texts := service.stored(token, namespace, p.Name, "step-first", "step-last")
+	texts := service.stored(token, namespace, p.Name, "step-first", "step-short", "step-last")
 	for _, step := range []string{"first", "last"} {
 		require.Equal(t, 500, strings.Count(texts["step-"+step+" stdout"], " of "+step+"\n"))
 		require.Equal(t, "done\n", texts["step-"+step+" stderr"])

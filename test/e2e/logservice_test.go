@@ -205,7 +205,7 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 		}
 		return err
 	})
-	eventually(t, 10*time.Second, "the ConfigMap", func() error {
+	eventually(t, time.Minute, "the ConfigMap", func() error {
 		after, err := cluster.LogEndpoint(t.Context())
 		if err == nil && after != before {
 			err = kit.GiveUp(fmt.Errorf("the endpoint was %v, and is %v", before, after))

@@ -5,7 +5,7 @@
 
 // Package e2e tests the product on a real cluster, any that KUBECONFIG names:
 //
-//	go test -tags e2e -count 1 -timeout 20m ./test/e2e
+//	go test -tags e2e -count 1 -timeout 2h ./test/e2e
 //
 // Tests that take the injector down or reinstall it run first, one at a time;
 // after them, all others run in parallel. Each makes its own namespaces, and

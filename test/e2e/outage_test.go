@@ -46,7 +46,7 @@ func takeDown(t *testing.T) (bringBack func()) {
 	// and the kubelet doesn't hear of a shorter time any more.
 	require.NoError(t, cluster.KillInjector(t.Context(), 1))
 	require.NoError(t, cluster.ScaleInjector(t.Context(), 0))
-	eventually(t, time.Minute, "the injector to be gone", func() error {
+	eventually(t, 3*time.Minute, "the injector to be gone", func() error {
 		pods, err := cluster.InjectorPods(t.Context())
 		if err == nil && len(pods) > 0 {
 			return fmt.Errorf("%d of its pods are there", len(pods))
@@ -111,7 +111,7 @@ func TestAPodOfANamespaceThatWasAnnotatedWhileTheInjectorIsDownIsRefused(t *test
 	revision := plainPod("revision", busybox(t, "user-container", "true"))
 	revision.Labels = map[string]string{"serving.knative.dev/revision": "any"}
 	for _, p := range []*corev1.Pod{askingPod("asks", busybox(t, "main", "true")), step, revision} {
-		eventually(t, 10*time.Second, "the API server to see the annotation", func() error {
+		eventually(t, time.Minute, "the API server to see the annotation", func() error {
 			_, err := wouldBecome(t, namespace, p)
 			if err == nil {
 				return fmt.Errorf("pod %q would run unwrapped", p.Name)

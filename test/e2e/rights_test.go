@@ -150,7 +150,7 @@ func TestTheInjectorMayDoWhatItNeedsAndNothingElse(t *testing.T) {
 func waitForGrant(t *testing.T, namespace string, want bool) {
 	t.Helper()
 	injector := asInjector(t)
-	eventually(t, 10*time.Second, fmt.Sprintf("the injector to be granted lookups in namespace %q: %v", namespace, want), func() error {
+	eventually(t, time.Minute, fmt.Sprintf("the injector to be granted lookups in namespace %q: %v", namespace, want), func() error {
 		_, err := injector.CoreV1().Secrets(namespace).Get(t.Context(), "any", metav1.GetOptions{})
 		if granted := apierrors.IsNotFound(err); granted != want {
 			return fmt.Errorf("reading a secret as the injector: %w", err)
@@ -330,7 +330,7 @@ func TestWhoeverTakesTheInjectorOverCanNotWriteEventsInTheNameOfOthers(t *testin
 		_, err := injector.CoreV1().Events(namespace).Create(t.Context(), e, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	eventually(t, 10*time.Second, "the API server to see the annotation", func() error {
+	eventually(t, time.Minute, "the API server to see the annotation", func() error {
 		return write(namespace, "entrypointer", "Pod", "any")
 	})
 	require.NoError(t, write(metav1.NamespaceDefault, "entrypointer", "Namespace", elsewhere))
@@ -359,7 +359,7 @@ func TestAGrantThatSomebodyDeletesOrChangesIsRepaired(t *testing.T) {
 
 func waitForBinding(t *testing.T, namespace string, asWanted func(*rbacv1.RoleBinding) bool) {
 	t.Helper()
-	eventually(t, 10*time.Second, fmt.Sprintf("the RoleBinding in namespace %q to be repaired", namespace), func() error {
+	eventually(t, time.Minute, fmt.Sprintf("the RoleBinding in namespace %q to be repaired", namespace), func() error {
 		b, err := cluster.Kube.RbacV1().RoleBindings(namespace).Get(t.Context(), namespaces.GrantName, metav1.GetOptions{})
 		if err == nil && !asWanted(b) {
 			return fmt.Errorf("it is %+v", b)

@@ -42,7 +42,7 @@ func TestAPodThatIsDeletedHasItsHookItsSignalAndItsGracePeriod(t *testing.T) {
 		waitUntilRunning(t, namespace, "stubborn")
 		output := follow(t, namespace, "stubborn", "main")
 		require.Equal(t, "started", output.next())
-		grace := int64(3)
+		grace := int64(10)
 		require.NoError(t, cluster.Kube.CoreV1().Pods(namespace).Delete(t.Context(), "stubborn", metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 		require.Equal(t, []string{"hook", "told"}, output.rest(), "and then SIGKILL")
 	})
