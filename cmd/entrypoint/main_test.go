@@ -32,7 +32,7 @@ import (
 // compare.
 
 // deadline is for a step that takes milliseconds on an idle machine.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 var (
 	tags  = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
