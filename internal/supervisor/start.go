@@ -48,6 +48,7 @@ func (s *supervision) replace(argv, env []string) error {
 		if sig := askedToEnd(); sig != 0 {
 			return stoppedBy(sig, "its start")
 		}
+		s.bequeath()
 		forwardTo(os.Getpid())
 		return syscall.Exec(path, argv, env)
 	})
