@@ -5,7 +5,8 @@
 
 // Package await waits for files: the way in which processes of different
 // containers of a pod, which share nothing but volumes, tell each other that
-// something has happened.
+// something has happened. What else is told by files (package order) is a Source,
+// too.
 //
 // The kernel says at once when a directory changes (watch.go), where it can: a
 // sandbox (gVisor, Kata) or a network file system may accept the watch and never
@@ -35,6 +36,18 @@ type Condition struct {
 	OrErr bool
 }
 
+// A Source is what a Waiter looks at.
+type Source interface {
+	// Look looks once. The state is Waiting if there is an error.
+	Look() (State, error)
+	// Directories are those in which a file gets a name, or is written to if written
+	// is true, before a look finds another state; none if the kernel can't be trusted
+	// to tell.
+	Directories() (paths []string, written bool)
+	// Interval is the longest time between two looks.
+	Interval() time.Duration
+}
+
 // Files says what to wait for.
 type Files struct {
 	// All must hold at the same time. None hold at once.
@@ -58,12 +71,14 @@ const (
 	// Unknown says that for a while now a file can't be looked at, for another reason
 	// than that it isn't there. Err says why.
 	Unknown
+	// Failed says that what is waited for won't come any more.
+	Failed
 )
 
 // The times between two looks.
 const (
-	// watched is for directories that are all watched. Tekton's entrypoint, which
-	// never watches, looks as often.
+	// watched is for files whose directories are all watched. Tekton's entrypoint,
+	// which never watches, looks as often.
 	watched = time.Second
 	// Unwatched, they grow from first to last with the time that was waited.
 	first = 20 * time.Millisecond
@@ -76,11 +91,11 @@ const (
 // disk, a server or a mount may come back.
 const patience = 5 * time.Second
 
-// A Waiter waits for files. Its zero value waits for none.
+// A Waiter waits until its source has another state than Waiting.
 type Waiter struct {
-	files Files
-	limit time.Duration // 0 is none
-	watch watch
+	source Source
+	limit  time.Duration // 0 is none
+	watch  watch
 
 	state   State
 	err     error     // of the last look
@@ -92,15 +107,15 @@ type Waiter struct {
 
 // NewWaiter returns a Waiter, to be closed. The limit is the longest time to
 // wait from the first look on; zero is for ever.
-func NewWaiter(f Files, limit time.Duration) *Waiter {
-	return &Waiter{files: f, limit: limit, watch: newWatch(f.directories())}
+func NewWaiter(s Source, limit time.Duration) *Waiter {
+	return &Waiter{source: s, limit: limit, watch: newWatch(s.Directories())}
 }
 
-// Look looks at the files and returns the state. Once it is another one than
+// Look looks at the source and returns the state. Once it is another one than
 // Waiting, it stays.
 //
 // The first look that finds Waiting makes the kernel send SIGCHLD to this
-// process as soon as something happens in the files' directories; each that
+// process as soon as something happens in the source's directories; each that
 // follows does so again. After the signal, or after Pause, is the time to look.
 func (w *Waiter) Look() State {
 	now := time.Now()
@@ -124,7 +139,7 @@ func (w *Waiter) Look() State {
 
 func (w *Waiter) look(now time.Time) State {
 	w.looked, w.early = now, false
-	w.state, w.err = w.files.Look()
+	w.state, w.err = w.source.Look()
 	if w.err == nil {
 		w.failing = time.Time{}
 	} else if w.failing.IsZero() {
@@ -143,7 +158,7 @@ func (w *Waiter) look(now time.Time) State {
 // Pause returns the time until the next look is due, if no signal comes before:
 // a second or less.
 func (w *Waiter) Pause() time.Duration {
-	interval := watched
+	interval := w.source.Interval()
 	switch {
 	case w.early:
 		interval = settle
@@ -189,9 +204,11 @@ func (f Files) Aborts() bool {
 	})
 }
 
-// directories are those that the files are in, each once.
-func (f Files) directories() []string {
-	var list []string
+// Interval is that of Tekton's entrypoint.
+func (f Files) Interval() time.Duration { return watched }
+
+// Directories are those that the files are in, each once.
+func (f Files) Directories() (list []string, written bool) {
 	add := func(path string) {
 		dir := filepath.Dir(path)
 		if !slices.Contains(list, dir) {
@@ -204,7 +221,7 @@ func (f Files) directories() []string {
 	for _, c := range f.Abort {
 		add(c.Path)
 	}
-	return list
+	return list, true
 }
 
 func (c Condition) holds() (bool, error) {

@@ -15,8 +15,9 @@ import "golang.org/x/sys/unix"
 type watch []directory
 
 type directory struct {
-	path string
-	fd   int // -1 while it isn't watched
+	path   string
+	events int
+	fd     int // -1 while it isn't watched
 }
 
 // The events after which a file may be there, or not be empty, that wasn't
@@ -28,10 +29,14 @@ const (
 	renamed  = 0x10 // DN_RENAME
 )
 
-func newWatch(paths []string) watch {
+func newWatch(paths []string, written bool) watch {
 	var w watch
+	events := created | renamed
+	if written {
+		events |= modified
+	}
 	for _, path := range paths {
-		w = append(w, directory{path, -1})
+		w = append(w, directory{path, events, -1})
 	}
 	return w
 }
@@ -57,7 +62,7 @@ func (d *directory) arm() {
 			return
 		}
 	}
-	if _, err := unix.FcntlInt(uintptr(d.fd), unix.F_NOTIFY, modified|created|renamed); err != nil {
+	if _, err := unix.FcntlInt(uintptr(d.fd), unix.F_NOTIFY, d.events); err != nil {
 		d.close()
 	}
 }
@@ -69,13 +74,14 @@ func (d *directory) close() {
 	}
 }
 
+// complete reports whether the kernel tells of all changes.
 func (w watch) complete() bool {
 	for _, d := range w {
 		if d.fd < 0 {
 			return false
 		}
 	}
-	return true
+	return len(w) > 0
 }
 
 func (w watch) close() {

@@ -47,11 +47,16 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 // describe is an event as JSON, but for its end; nil if it isn't to be told.
 func (ev *events) describe(e supervisor.Event, text string, number int) (l eventLine) {
 	switch e {
+	case supervisor.EventDependsOn:
+		l.begin("waiting").text("dependency", text)
+		ev.begins(supervisor.EventWaiting)
 	case supervisor.EventWaiting:
 		l.begin("waiting").text("file", text)
 		ev.begins(e)
 	case supervisor.EventWaited:
-		outcome := map[await.State]string{await.Met: "met", await.Aborted: "aborted", await.Unknown: "unknown"}[await.State(number)]
+		outcome := map[await.State]string{
+			await.Met: "met", await.Aborted: "aborted", await.TimedOut: "timedOut", await.Unknown: "unknown", await.Failed: "failed",
+		}[await.State(number)]
 		l.begin("waited").text("outcome", outcome).since(ev, supervisor.EventWaiting)
 	case supervisor.EventHookStarted:
 		ev.hooks++

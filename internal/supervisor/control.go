@@ -19,6 +19,8 @@ func controlNamed(name string) func(args []string) int {
 	switch name {
 	case "status":
 		return func(args []string) int { return controlling(name, args, 0, controlStatus) }
+	case "started":
+		return controlStarted
 	case "signal":
 		return func(args []string) int { return controlling(name, args, 1, controlSignal) }
 	case "continue":
@@ -53,6 +55,31 @@ func controlStatus([]string) error {
 		return ownFailure("writing to stdout failed")
 	}
 	return nil
+}
+
+// controlStarted is for a probe: what it prints would be in the pod's events. Where
+// there is no supervisor to be found, the command has taken its place.
+func controlStarted(args []string) int {
+	if len(args) > 0 {
+		return report(ownFailure("usage: entrypoint started"))
+	}
+	if link("self", "exe") == "" {
+		return 1 // nothing can be seen
+	}
+	pid, err := findSupervisor()
+	if err == nil && !hasStarted(pid) {
+		return 1
+	}
+	return 0
+}
+
+// hasStarted reports whether a supervisor has started its command, be it running still
+// or not.
+func hasStarted(pid int) bool {
+	if json := publishedBy(pid); json != "" {
+		return strings.Contains(json, `"started":"`)
+	}
+	return commandOf(pid) != 0
 }
 
 // controlSignal sends a signal to the supervisor, which passes it on, or to the

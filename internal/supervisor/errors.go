@@ -12,6 +12,7 @@ import (
 // Exit codes for a command that never ran, or took too long, as of env(1),
 // timeout(1) and POSIX shells.
 const (
+	exitDependency    = 123 // of xargs(1): what it ran has failed
 	exitTimeout       = 124
 	exitOwnFailure    = 125
 	exitNotExecutable = 126

@@ -16,7 +16,8 @@ type Event int
 
 // The events.
 const (
-	EventWaiting     Event = iota // for a file: its path
+	EventDependsOn   Event = iota // waits for another container: its name and a condition
+	EventWaiting                  // for a file: its path
 	EventWaited                   // no more: an await.State
 	EventHookStarted              // its argv[0], and its process ID
 	EventHookEnded                // its syscall.WaitStatus

@@ -8,7 +8,6 @@ package supervisor
 import (
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,13 +59,18 @@ type options struct {
 	statusFile         string
 	terminationMessage string
 	pause              []string
+
+	orderOptions
 }
 
 func defaults() *options {
-	return &options{mode: modeSupervise, hookTimeout: defaultHookTimeout, gracePeriod: defaultGracePeriod}
+	return &options{
+		mode: modeSupervise, hookTimeout: defaultHookTimeout, gracePeriod: defaultGracePeriod,
+		orderOptions: orderOptions{ready: defaultProbe},
+	}
 }
 
-// A flag is one that takes a value.
+// A flag is one that takes a value, unless that is "".
 type flag struct {
 	name, value string
 	help        string
@@ -74,7 +78,7 @@ type flag struct {
 	set func(o *options, value string) (right string)
 }
 
-// flags are all but -help and -version.
+// flags are all but -help and -version, and those of orderFlags.
 var flags = []flag{
 	{"mode", "supervise|exec", `supervise stays as the parent of the command (the default); exec
 replaces itself with it, for a command that insists on being PID 1.`, setMode},
@@ -165,6 +169,7 @@ signals to it, reaps orphans, and exits as it exited.
 
 usage: entrypoint [flags] -- command [argument...]
        entrypoint status           what the entrypoint of this container does
+       entrypoint started          exit with 0 if the command has been started
        entrypoint signal NAME      send a signal to the command that it runs
        entrypoint continue         release it from a -pause
        entrypoint copy PATH TARGET IMAGE   copy a tool out of the image that this runs in
@@ -182,10 +187,10 @@ All that follows the first -- is the command's, to the letter.
 
 // allFlags are those, and the output's.
 func allFlags() []flag {
+	all := slices.Concat(flags, orderFlags)
 	if available == nil {
-		return flags
+		return all
 	}
-	all := slices.Clone(flags)
 	for _, f := range available.Flags() {
 		all = append(all, flag{f.Name, f.Value, f.Help, func(_ *options, value string) string { return f.Set(value) }})
 	}
@@ -196,52 +201,10 @@ func usage() string {
 	var b strings.Builder
 	b.WriteString(usageHead)
 	for _, f := range allFlags() {
-		b.WriteString("  -" + f.name + "=" + f.value + "\n        " + strings.ReplaceAll(f.help, "\n", "\n        ") + "\n")
+		b.WriteString("  -" + strings.TrimSuffix(f.name+"="+f.value, "=") + "\n        " + strings.ReplaceAll(f.help, "\n", "\n        ") + "\n")
 	}
 	b.WriteString(usageTail)
 	return b.String()
-}
-
-// parse reads the arguments after the program's name. A flag is -name value or
-// -name=value, with one dash or two, as with the standard library's package
-// flag (which would double the program's start-up time). The first argument
-// that is exactly -- ends the flags, also where a flag's value is due.
-func parse(args []string) (*options, error) {
-	opts, flags := defaults(), allFlags()
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			opts.argv = args[i+1:]
-			if err := opts.check(); err != nil {
-				return nil, err
-			}
-			return opts, nil
-		}
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
-		if !strings.HasPrefix(arg, "-") {
-			return nil, parseFailure(arg, `neither a flag nor one of status, signal, continue, copy and help: put "--" before a command to start, or see -help`)
-		}
-		if name == "help" || name == "h" || name == "version" {
-			if hasValue {
-				return nil, parseFailure(arg, "it takes no value")
-			}
-			return &options{help: name != "version", version: name == "version"}, nil
-		}
-		at := slices.IndexFunc(flags, func(f flag) bool { return f.name == name })
-		if at < 0 {
-			return nil, parseFailure(arg, `unknown flag: see -help, and put "--" before the command`)
-		}
-		if !hasValue {
-			if i++; i == len(args) || args[i] == "--" {
-				return nil, parseFailure(arg, "it needs a value")
-			}
-			value = args[i]
-		}
-		if right := flags[at].set(opts, value); right != "" {
-			return nil, parseFailure("-"+name+"="+value, right)
-		}
-	}
-	return nil, ownFailure(`parsing the command line: no "--" in it: put "--" before the command`)
 }
 
 // check finds flags that contradict each other. Who is replaced by the command does
@@ -250,8 +213,8 @@ func (o *options) check() error {
 	if o.hold != 0 && o.waitLimit != 0 {
 		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: one who is held waits as long as the command does")
 	}
-	if o.mode != modeExec {
-		return nil
+	if err := o.checkOrder(); err != nil || o.mode != modeExec {
+		return err
 	}
 	for _, f := range []struct {
 		name string
@@ -264,6 +227,8 @@ func (o *options) check() error {
 		{"status-file", o.statusFile != ""},
 		{"termination-message", o.terminationMessage != ""},
 		{"logs", capturesOutput()},
+		{"ready-...", o.ready.Kinds() > 0},
+		{"order-heartbeat and -order-dir", o.heartbeat && o.orderDir != ""},
 		{"pause=" + pauseAfterFailure, slices.Contains(o.pause, pauseAfterFailure)},
 	} {
 		if f.set {
@@ -287,8 +252,4 @@ func (o *options) command() ([]string, error) {
 		return nil, ownFailure(`parsing the command line: nothing after "--": set command, or args for an image that has an ENTRYPOINT`)
 	}
 	return argv, nil
-}
-
-func parseFailure(arg, why string) error {
-	return ownFailure("parsing " + strconv.Quote(arg) + ": " + why)
 }

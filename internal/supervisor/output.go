@@ -115,8 +115,12 @@ func (s *supervision) forget(p *process) {
 // sleep returns after the pause, or earlier if a signal has come since it returned
 // the last time. Meanwhile it takes what the command prints.
 func (s *supervision) sleep(pause time.Duration) {
+	var fds []unix.PollFd
+	if s.prober != nil {
+		fds = s.prober.Poll(fds)
+	}
 	if s.output == nil {
-		sleep(pause, nil)
+		sleep(pause, fds)
 		return
 	}
 	s.noteTerm()
@@ -124,7 +128,7 @@ func (s *supervision) sleep(pause time.Duration) {
 	if s.phase != "" && s.output.News() {
 		s.report(s.phase)
 	}
-	sleep(pause, s.output.Poll(nil))
+	sleep(pause, s.output.Poll(fds))
 }
 
 // stdio are the first descriptors of what we start in the container.

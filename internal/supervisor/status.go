@@ -18,7 +18,7 @@ import (
 type phase string
 
 const (
-	phaseWaiting  phase = "Waiting"     // for -wait-file and the like
+	phaseWaiting  phase = "Waiting"     // for other containers, or for -wait-file and the like
 	phaseHooks    phase = "BeforeStart" // a before-start hook runs
 	phasePaused   phase = "Paused"
 	phaseRunning  phase = "Running"
@@ -36,12 +36,15 @@ const (
 	reasonStartFailure reason = "StartFailure"
 	reasonHookFailure  reason = "HookFailure"
 	reasonStopped      reason = "Stopped" // asked to end before the command was started
+
+	reasonDependencyFailure reason = "DependencyFailure" // of another container, which this one waited for
 )
 
 // status says what became of the command. docs/reference.md has its JSON.
 type status struct {
 	phase    phase
 	paused   string // where, while the phase is Paused
+	waiting  waiting
 	started  time.Time
 	finished time.Time
 	ended    bool // the command has: its exit code is known
@@ -65,6 +68,9 @@ func (s *status) json() []byte {
 	o.str("phase", string(s.phase))
 	if s.paused != "" {
 		o.str("paused", s.paused)
+	}
+	if len(s.waiting.unmet) > 0 {
+		o.waiting(s.waiting)
 	}
 	if !s.started.IsZero() {
 		o.str("started", s.started.UTC().Format(time.RFC3339Nano))
@@ -118,6 +124,24 @@ func (o *object) str(name, value string) {
 	o.quoted(value)
 }
 
+// maxWaiting bounds how many of those that are waited for are named, so that a status
+// keeps below maxStatus.
+const maxWaiting = 10
+
+func (o *object) waiting(w waiting) {
+	o.str("waitingSince", w.since.UTC().Format(time.RFC3339Nano))
+	o.key("waitingFor")
+	for i, u := range w.unmet[:min(len(w.unmet), maxWaiting)] {
+		var one object
+		one.str("container", u.Name())
+		one.str("condition", string(u.Condition))
+		one.str("seen", u.Seen)
+		o.buf = append(o.buf, "[,"[min(i, 1)])
+		o.buf = append(append(o.buf, one.buf...), '}')
+	}
+	o.buf = append(o.buf, ']')
+}
+
 // shortest are those that have an escape of one letter.
 const shortest = "\b\f\n\r\t"
 
@@ -169,7 +193,7 @@ func openPublisher(opts *options) publisher {
 
 // reports tells whether the status will say more than that the command runs.
 func (o *options) reports() bool {
-	return capturesOutput() || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
+	return capturesOutput() || len(o.dependsOn) > 0 || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
 		o.statusFile != "" || o.terminationMessage != ""
 }
 

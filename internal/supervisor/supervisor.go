@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/installer"
+	"github.com/entrypointer/entrypointer/internal/order"
 )
 
 // copyCommand is the name under which an init container copies a tool.
@@ -68,6 +69,7 @@ type supervision struct {
 	opts *options
 	status
 	publisher
+	presence
 	waiter     *await.Waiter
 	output     Output     // nil if it goes where ours does
 	termCame   time.Time  // the first SIGTERM, if there is an output
@@ -83,6 +85,7 @@ type supervision struct {
 // run returns the code to exit with.
 func (s *supervision) run(argv []string) int {
 	s.openOutput()
+	s.appear()
 	env, err := s.prepare(argv)
 	switch {
 	case err != nil:
@@ -96,6 +99,7 @@ func (s *supervision) run(argv []string) int {
 		say(f.text)
 		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
 	}
+	s.tellOthers(order.Ended, s.exitCode)
 	s.leavePostFiles()
 	if s.reason == reasonTimeout {
 		leaveTimeoutResult(s.opts.timeoutResult)
@@ -124,6 +128,7 @@ func (s *supervision) supervise(argv, env []string) error {
 		return pause
 	})
 	stopForwarding(command.pid) // also if it couldn't be ended
+	s.stopProbing()
 	if err != nil {
 		return err
 	}
@@ -165,6 +170,8 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	if s.held.process != nil {
 		s.continueHeld()
 	}
+	s.tellOthers(order.Started, 0)
+	s.startProbing(env)
 	return command, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
@@ -20,6 +21,18 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.opts.inOrder() { // so that a signal ends the wait, and those that wait are told
+		s.takeOver()
+	}
+	if err := s.awaitOthers(); err != nil {
+		return nil, err
+	}
+	return s.takeTurn(argv, env)
+}
+
+// takeTurn does what comes after the wait for other containers, with the environment as
+// far as it can be made at any time.
+func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	shared := s.preparesSharedly(env)
 	late := len(s.opts.env.files) > 0 // an earlier step may write them
 	if late && shared {
@@ -38,7 +51,9 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 		err = s.awaitTurn()
 	}
 	s.waiter.Close()
-	s.takeOver()
+	if !s.opts.inOrder() {
+		s.takeOver()
+	}
 	if err != nil || s.passedOver || s.held.process != nil && s.held.ended {
 		return env, s.endHeld(err)
 	}
@@ -96,7 +111,11 @@ func (s *supervision) awaitTurn() error {
 	}
 	s.reportWaiting()
 	var turn await.State
+	var end syscall.Signal
 	err := s.until(func() time.Duration {
+		if end = askedToEnd(); end != 0 { // none comes before signals are the command's
+			return done
+		}
 		if turn = s.waiter.Look(); turn != await.Waiting {
 			return done
 		}
@@ -104,6 +123,9 @@ func (s *supervision) awaitTurn() error {
 	})
 	if err != nil {
 		return err
+	}
+	if end != 0 {
+		return stoppedBy(end, "the wait for "+s.opts.wait.All[0].Path)
 	}
 	return s.hasTurned(turn)
 }
@@ -139,7 +161,7 @@ func (s *supervision) hasTurned(turn await.State) error {
 // entrypoint, which is a Go program, too, and does nothing about signals while it
 // waits.
 func (s *supervision) takeOver() {
-	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil {
+	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil || s.opts.inOrder() {
 		catchSignals()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {

@@ -1,0 +1,207 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAHostileDependencyOnlyDelays has db's command do what it can to its own
+// directory. Who waits says so once, and starts when db is restarted and behaves.
+func TestAHostileDependencyOnlyDelays(t *testing.T) {
+	for name, deed := range map[string]string{
+		"a pipe":               "rm state; mkfifo state",
+		"a pipe as the lock":   "rm lock; mkfifo lock",
+		"a link":               "mv state real; ln -s real state",
+		"a link to a device":   "rm state; ln -s /dev/zero state",
+		"a link to a terminal": "rm lock; ln -s /dev/tty lock",
+		"a huge file":          "truncate -s 100G state",
+		"many bytes":           "head -c 10000000 /dev/zero >state",
+		"half a state":         "head -c 50 state >half; mv half state",
+		"an empty one":         ": >state",
+		"somebody else's":      "sed -i 's/incarnation ./incarnation x/' state",
+		"unreadable":           "sed -i 's/ready/READY/' state",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := orderDir(t)
+			hostile := begin(t, []string{
+				entrypoint, "-order-dir=" + dir, "-ready-file=/", "--",
+				"sh", "-c", "until grep -q 'phase ready' state; do sleep 0.01; done; " + deed + "; echo done; exec sleep 60",
+			}, func(cmd *exec.Cmd) { cmd.Dir = dir })
+			hostile.expect("done")
+			var waiting []*process
+			for _, condition := range []string{"-depends-on=ready", "-depends-on-final=started", "-depends-on-final=completed"} {
+				waiting = append(waiting, web(t, dir, condition))
+			}
+			for _, p := range waiting {
+				require.Regexp(t, "^entrypointer: waiting for db:[a-z]+: its (lock|state) can't be read: .*: restart container \"db\" if that lasts$", p.line())
+				waits(t, p)
+			}
+			hostile.kill(hostile.Process.Pid)
+			for _, p := range waiting { // what is left of it says nothing, either
+				waits(t, p)
+			}
+			good := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+			isStarted(t, waiting[0])
+			isStarted(t, waiting[1])
+			good.kill(good.Process.Pid)
+		})
+	}
+}
+
+// TestNobodyElseHoldsTheLock has a third container, which sees db's directory
+// read-only, lock whatever it can. Neither does db seem to live by that, nor does it
+// keep it from living.
+func TestNobodyElseHoldsTheLock(t *testing.T) {
+	dir := orderDir(t)
+	dependency := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	hasSaid(t, dir, "ready")
+	locks := func(kind string) *process {
+		t.Helper()
+		third := begin(t, []string{"sh", "-c", "exec 9<" + dir + "/lock; flock " + kind + " 9; echo locked; exec sleep 60"})
+		third.expect("locked")
+		return third
+	}
+	third := locks("-x")
+	isStarted(t, web(t, dir, "-depends-on=ready"))
+	dependency.kill(dependency.Process.Pid)
+	p := web(t, dir, "-depends-on-final=ready")
+	require.Contains(t, p.line(), "it ended without a word")
+	require.Equal(t, 123, p.end())
+	p = web(t, dir, "-depends-on=ready")
+	waits(t, p)
+	dependency = db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	isStarted(t, p)
+	third.kill(third.Process.Pid)
+	dependency.kill(dependency.Process.Pid)
+}
+
+// TestOrderWhereContainersShareNothingElse has db and web be different users, with a
+// umask that lets nobody read anything, a root that is read-only, and the directory
+// read-only for web.
+func TestOrderWhereContainersShareNothingElse(t *testing.T) {
+	needRoot(t, "namespaces")
+	dir := orderDir(t)
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		require.NoError(t, os.Chmod(d, 0o777))
+	}
+	in := func(script string, args ...string) *process {
+		t.Helper()
+		argv := append([]string{"sh", "-ec", script + `; exec "$@"`, "sh"}, args...)
+		return begin(t, argv, func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} })
+	}
+	user := func(id int) []string {
+		n := strconv.Itoa(id)
+		return []string{"setpriv", "--reuid", n, "--regid", n, "--clear-groups", "--no-new-privs", entrypoint}
+	}
+	const root = "mount --bind " // of the directory, before all else is read-only
+	writable := root + dir + " " + dir + "; mount -o remount,bind,ro /; umask 077"
+	readOnly := root + dir + " " + dir + "; mount -o remount,bind,ro " + dir + "; mount -o remount,bind,ro /; umask 077"
+
+	waiting := in(readOnly, append(user(1234), "-depends-on=ready:"+dir, "--", "sh", "-c", "touch "+dir+"/x 2>/dev/null || echo web is started")...)
+	waits(t, waiting)
+	dependency := in(writable, append(user(5678), "-order-dir="+dir, "-ready-exec=true", "--", "sh", "-c", "umask; exec sleep 60")...)
+	dependency.expect("0077")
+	isStarted(t, waiting)
+	late := in(readOnly, append(user(1234), "-depends-on-final=completed:"+dir, "--", "true")...)
+	waits(t, late)
+	dependency.kill(dependency.Process.Pid)
+	require.Contains(t, late.line(), "it ended without a word")
+	require.Equal(t, 123, late.end())
+
+	// The next life may be another user's.
+	require.Zero(t, in(writable, append(user(91011), "-order-dir="+dir, "--", "true")...).end())
+	isStarted(t, in(readOnly, append(user(1234), "-depends-on=completed:"+dir, "--", "echo", "web is started")...))
+}
+
+// TestAVolumeThatIsFull: an end is told all the same, if anything could be; what could
+// not is told once there is room.
+func TestAVolumeThatIsFull(t *testing.T) {
+	needRoot(t, "mounts")
+	dir := orderDir(t)
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=777"))
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	fill := func() {
+		t.Helper()
+		_ = output(t, []string{"sh", "-c", "cat /dev/zero >>" + dir + "/full"})
+	}
+	finish := t.TempDir() + "/finish"
+	dependency := db(t, dir, "--", "sh", "-c", "until [ -e "+finish+" ]; do sleep 0.01; done")
+	hasSaid(t, dir, "started")
+	fill()
+	waiting := web(t, dir, "-depends-on-final=completed")
+	waits(t, waiting)
+	create(t, finish)
+	require.Zero(t, dependency.end())
+	isStarted(t, waiting)
+
+	fill()
+	dependency = db(t, dir, "--", "sleep", "60")
+	require.Contains(t, dependency.line(), "no space left on device: they wait until that works")
+	waiting = web(t, dir, "-depends-on=started")
+	waits(t, waiting)
+	require.NoError(t, os.Remove(dir+"/full"))
+	isStarted(t, waiting)
+	dependency.kill(dependency.Process.Pid)
+}
+
+// TestFiftyWaitAtOnce for one, where nobody may have an instance of inotify, and the
+// clock of the files is wrong.
+func TestFiftyWaitAtOnce(t *testing.T) {
+	const many = 50
+	if os.Getenv("ORDER_WITHOUT_INOTIFY") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFiftyWaitAtOnce$", "-test.v", "-entrypoint.bin="+binDir)
+		cmd.Env = append(os.Environ(), "ORDER_WITHOUT_INOTIFY=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		said, err := cmd.CombinedOutput()
+		if err != nil && strings.Contains(err.Error(), "operation not permitted") {
+			t.Skip(noRoot + "a user namespace")
+		}
+		require.NoError(t, err, "%s", said)
+		return
+	}
+	for _, limit := range []string{"max_inotify_instances", "max_inotify_watches"} {
+		require.NoError(t, os.WriteFile("/proc/sys/user/"+limit, []byte("0"), 0))
+	}
+	_, err := syscall.InotifyInit()
+	require.ErrorIs(t, err, syscall.EMFILE)
+
+	dir := orderDir(t)
+	var waiting []*process
+	for range many {
+		waiting = append(waiting, web(t, dir, "-depends-on-final=ready"))
+	}
+	for _, p := range waiting {
+		waits(t, p)
+	}
+	ready := t.TempDir() + "/ready"
+	db(t, dir, "-ready-file="+ready, "-ready-period=1ms", "--", "sleep", "60")
+	hasSaid(t, dir, "started")
+	for i, file := range []string{"/lock", "/state"} {
+		wrong := time.Unix(int64(i)*1<<32, 0)
+		require.NoError(t, os.Chtimes(dir+file, wrong, wrong))
+	}
+	for _, p := range waiting {
+		waits(t, p)
+	}
+	create(t, ready)
+	for _, p := range waiting {
+		isStarted(t, p)
+	}
+}

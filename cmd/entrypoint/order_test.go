@@ -1,0 +1,288 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The dependency of these tests is db, and web waits for it.
+
+// orderDir is a directory of db's, which anybody may write to, as to an emptyDir.
+func orderDir(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "db")
+	require.NoError(t, os.Mkdir(dir, 0o777))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	return dir
+}
+
+// db is a life of the dependency. What follows the directory are flags and the command.
+func db(t testing.TB, dir string, args ...string) *process {
+	t.Helper()
+	return begin(t, append([]string{entrypoint, "-order-dir=" + dir}, args...))
+}
+
+// web waits for a condition such as -depends-on=started, and says that it was started.
+func web(t testing.TB, dir, condition string) *process {
+	t.Helper()
+	return begin(t, []string{entrypoint, condition + ":" + dir, "--", "echo", "web is started"})
+}
+
+// hasSaid waits for db to have said how far it is.
+func hasSaid(t testing.TB, dir, phase string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		data, _ := os.ReadFile(dir + "/state")
+		return strings.Contains(string(data), "\nphase "+phase+"\n")
+	}, deadline, time.Millisecond, phase)
+}
+
+// waits makes sure that a process waits: it has looked, and gone to sleep.
+func waits(t testing.TB, p *process) {
+	t.Helper()
+	require.Eventually(t, func() bool { return filepath.Base(executable(p.Process.Pid)) == "entrypoint" }, deadline, time.Millisecond)
+	settle(t, p.Process.Pid)
+	select {
+	case <-p.done:
+		require.Fail(t, "it doesn't wait", "exit code %d: %s", code(p.ProcessState), p.kill(0))
+	default:
+	}
+	require.Empty(t, children(p.Process.Pid))
+}
+
+func isStarted(t testing.TB, p *process) {
+	t.Helper()
+	p.expect("web is started")
+	require.Zero(t, p.end())
+}
+
+// TestADependencyThatIsKilledIsNoticed has the supervisor of db killed at each point of
+// its life. Who waits for what comes after that is told that it won't come, if db isn't
+// restarted. Otherwise it waits, and starts when db has come as far in another life.
+func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
+	conditions := []string{"started", "ready", "completed", "exited"}
+	for name, life := range map[string]struct {
+		args    []string
+		prepare func(dir string) // before it begins
+		until   string           // it has said so
+		met     []string         // conditions that are, by then or by its end
+		failed  []string         // conditions that never will be, if it was the last life
+	}{
+		"before it takes its lock": {},
+		"between its lock and its state": {
+			args: []string{"--", "sleep", "60"},
+			prepare: func(dir string) {
+				require.NoError(t, os.MkdirAll(dir+"/state/in the way", 0o755))
+			},
+			met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+		"in a hook": {
+			args:  []string{"-before-start=sleep", "-before-start-arg=60", "--", "true"},
+			until: "preparing", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+		"while its command runs": {
+			args:  []string{"--", "sleep", "60"},
+			until: "started", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+		"while its command is ready": {
+			args:  []string{"-ready-file=/", "--", "sleep", "60"},
+			until: "ready", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+		"when its command has taken its place": {
+			args:  []string{"-mode=exec", "--", "sleep", "60"},
+			until: "started", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+		"after its command has failed": {
+			args:  []string{"-pause=after-failure", "--", "false"},
+			until: "ended", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := orderDir(t)
+			if life.prepare != nil {
+				life.prepare(dir)
+			}
+			if life.args != nil {
+				p := db(t, dir, life.args...)
+				if life.until != "" {
+					hasSaid(t, dir, life.until)
+				} else {
+					require.Eventually(t, func() bool { return len(children(p.Process.Pid)) == 1 }, deadline, time.Millisecond)
+				}
+				p.kill(p.Process.Pid)
+			}
+			if life.prepare != nil {
+				require.NoError(t, os.RemoveAll(dir+"/state"))
+			}
+			for _, condition := range life.met {
+				isStarted(t, web(t, dir, "-depends-on="+condition))
+				isStarted(t, web(t, dir, "-depends-on-final="+condition))
+			}
+			for _, condition := range life.failed {
+				p := web(t, dir, "-depends-on-final="+condition)
+				require.Contains(t, p.line(), "entrypointer: waiting for db:"+condition)
+				require.Equal(t, 123, p.end())
+			}
+			var waiting []*process
+			for _, condition := range conditions {
+				if len(life.met) == 0 || condition != "exited" {
+					waiting = append(waiting, web(t, dir, "-depends-on="+condition))
+				}
+			}
+			for _, p := range waiting {
+				waits(t, p)
+			}
+			next := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+			hasSaid(t, dir, "ready")
+			for _, p := range waiting[:2] {
+				isStarted(t, p)
+			}
+			next.kill(next.Process.Pid)
+			require.Zero(t, db(t, dir, "--", "true").end())
+			for _, p := range waiting[2:] {
+				isStarted(t, p)
+			}
+		})
+	}
+}
+
+// TestADeathIsNoticedWhileSomebodyWaits, within the second that nobody tells of it.
+func TestADeathIsNoticedWhileSomebodyWaits(t *testing.T) {
+	dir := orderDir(t)
+	dependency := db(t, dir, "--", "sleep", "60")
+	hasSaid(t, dir, "started")
+	p := web(t, dir, "-depends-on-final=completed")
+	waits(t, p)
+	began := time.Now()
+	dependency.kill(dependency.Process.Pid)
+	require.Equal(t, "entrypointer: waiting for db:completed (it ended without a word, as by SIGKILL or for want of memory), "+
+		"which is not restarted: the command was not started: see the log of container \"db\"", p.line())
+	t.Logf("noticed after %s", time.Since(began))
+	require.Equal(t, 123, p.end())
+}
+
+// TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes: only
+// then it has.
+func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
+	dir := orderDir(t)
+	p := web(t, dir, "-depends-on=completed")
+	waits(t, p)
+	require.Equal(t, 3, db(t, dir, "--", "sh", "-c", "exit 3").end())
+	waits(t, p)
+	killed := db(t, dir, "--", "sleep", "60")
+	hasSaid(t, dir, "started")
+	waits(t, p)
+	killed.kill(killed.Process.Pid)
+	waits(t, p)
+	require.Zero(t, db(t, dir, "--", "true").end())
+	isStarted(t, p)
+}
+
+// TestAPastLifeIsNotTakenForThePresentOne: what db has said of itself ends with the life
+// in which it did.
+func TestAPastLifeIsNotTakenForThePresentOne(t *testing.T) {
+	dir := orderDir(t)
+	past := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	hasSaid(t, dir, "ready")
+	isStarted(t, web(t, dir, "-depends-on=ready"))
+	past.kill(past.Process.Pid)
+	early := web(t, dir, "-depends-on=ready")
+	waits(t, early)
+
+	hook := t.TempDir() + "/go"
+	present := db(t, dir, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=until [ -e "+hook+" ]; do sleep 0.01; done", "-ready-file=/", "--", "sleep", "60")
+	hasSaid(t, dir, "preparing")
+	late := web(t, dir, "-depends-on=started")
+	waits(t, early)
+	waits(t, late)
+	require.NoError(t, os.WriteFile(hook, nil, 0o600))
+	isStarted(t, early)
+	isStarted(t, late)
+	present.kill(present.Process.Pid)
+
+	// Nor is it completed any more once it lives again.
+	require.Zero(t, db(t, dir, "--", "true").end())
+	isStarted(t, web(t, dir, "-depends-on=completed"))
+	db(t, dir, "--", "sleep", "60")
+	hasSaid(t, dir, "started")
+	waits(t, web(t, dir, "-depends-on=completed"))
+	waits(t, web(t, dir, "-depends-on=exited"))
+}
+
+// TestAWaitEndsWhenTheContainerShall, at once, and those who wait for it are told.
+func TestAWaitEndsWhenTheContainerShall(t *testing.T) {
+	for _, mode := range []string{"-mode=supervise", "-mode=exec"} {
+		for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+			dir, own := orderDir(t), orderDir(t)
+			p := begin(t, []string{entrypoint, mode, "-order-dir=" + own, "-depends-on=started:" + dir, "--", "echo", "started"})
+			waits(t, p)
+			p.send(syscall.SIGUSR1) // is the command's
+			waits(t, p)
+			p.send(sig)
+			require.Regexp(t, "entrypointer: ended by SIG(TERM|INT) during the wait for db:started .*: the command was not started", p.line())
+			require.Equal(t, code, p.end())
+			data, err := os.ReadFile(own + "/state")
+			require.NoError(t, err)
+			require.Contains(t, string(data), "phase ended\nexit-code 1")
+		}
+	}
+	// One that others wait for doesn't wait for a file longer than for a container.
+	own := orderDir(t)
+	p := db(t, own, "-wait-file="+own+"/missing", "--", "echo", "started")
+	waits(t, p)
+	p.send(syscall.SIGTERM)
+	require.Contains(t, p.line(), "ended by SIGTERM during the wait for "+own+"/missing: the command was not started")
+	require.Equal(t, 143, p.end())
+}
+
+// TestTheCommandHasNothingOfTheOrder but, in mode exec, the lock, where no shell uses
+// its descriptor.
+func TestTheCommandHasNothingOfTheOrder(t *testing.T) {
+	look := []string{"--", "sh", "-c", "ls /proc/self/fd; env | grep -i order; true"}
+	bare := output(t, look[1:])
+	dir := orderDir(t)
+	args := append([]string{entrypoint, "-order-dir=" + dir, "-depends-on=started:" + dir, "-depends-on-timeout=1h", "-ready-file=/"}, look...)
+	p := db(t, dir, "--", "sleep", "60")
+	hasSaid(t, dir, "started")
+	args[1] = "-order-dir=" + orderDir(t)
+	require.Equal(t, bare, output(t, args))
+	args[4] = "-mode=exec"
+	require.ElementsMatch(t, append(strings.Fields(bare.Stdout), "100"), strings.Fields(output(t, args).Stdout))
+	p.kill(p.Process.Pid)
+}
+
+// TestHeartbeatsWhereLocksAreNotTrusted: who was there before is told at once; who comes
+// later waits until it hears db, and so does who comes after db's death, in vain.
+func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
+	dir := orderDir(t)
+	listens := func(condition string) *process {
+		t.Helper()
+		return begin(t, []string{entrypoint, "-order-heartbeat", condition + ":" + dir, "--", "echo", "web is started"})
+	}
+	early := listens("-depends-on=ready")
+	waits(t, early)
+	dependency := db(t, dir, "-order-heartbeat", "-ready-file=/", "--", "sleep", "60")
+	isStarted(t, early)
+	hasSaid(t, dir, "ready")
+	isStarted(t, listens("-depends-on=ready"))
+	dependency.kill(dependency.Process.Pid)
+	late := listens("-depends-on-final=started")
+	time.Sleep(time.Second)
+	waits(t, late)
+	// An end that was told is one.
+	require.Zero(t, db(t, dir, "-order-heartbeat", "--", "true").end())
+	isStarted(t, listens("-depends-on=completed"))
+	require.Contains(t, late.line(), "waiting for db:started (it exited with 0)")
+	require.Equal(t, 123, late.end())
+}

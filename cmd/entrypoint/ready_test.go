@@ -1,0 +1,205 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A way in which a command is ready, and how it becomes so.
+type readiness struct {
+	flags  []string
+	become func()
+}
+
+// TestACommandIsReadyOnceItsProbeSucceeds, and not before: it is started, and who waits
+// for more waits on.
+func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
+	for name, probe := range map[string]func(t *testing.T) readiness{
+		"a command": func(t *testing.T) readiness {
+			file := t.TempDir() + "/ready"
+			return readiness{[]string{"-ready-exec=test", "-ready-exec=-e", "-ready-exec=" + file}, func() { create(t, file) }}
+		},
+		"a command that isn't there at first": func(t *testing.T) readiness {
+			file := t.TempDir() + "/program"
+			return readiness{[]string{"-ready-exec=" + file}, func() { require.NoError(t, os.Symlink("/bin/true", file)) }}
+		},
+		"a command that takes too long at first": func(t *testing.T) readiness {
+			file := t.TempDir() + "/ready"
+			return readiness{
+				[]string{"-ready-exec=sh", "-ready-exec=-c", "-ready-exec=test -e " + file + " || { sleep 60 & sleep 60; }"},
+				func() { create(t, file) },
+			}
+		},
+		"a file": func(t *testing.T) readiness {
+			file := t.TempDir() + "/ready"
+			return readiness{[]string{"-ready-file=" + file}, func() { create(t, file) }}
+		},
+		"a port": func(t *testing.T) readiness {
+			port, listen := port(t, "127.0.0.1")
+			return readiness{[]string{"-ready-tcp=:" + port}, listen}
+		},
+		"a port of an address": func(t *testing.T) readiness {
+			port, listen := port(t, "127.0.0.1")
+			return readiness{[]string{"-ready-tcp=127.0.0.1:" + port}, listen}
+		},
+		"a port of IPv6": func(t *testing.T) readiness {
+			port, listen := port(t, "::1")
+			return readiness{[]string{"-ready-tcp=:" + port}, listen}
+		},
+		"a port of the pod's own address": func(t *testing.T) readiness {
+			port, listen := port(t, ownAddress(t))
+			return readiness{[]string{"-ready-tcp=:" + port}, listen}
+		},
+		"a server's answer": func(t *testing.T) readiness {
+			var ready atomic.Bool
+			port := server(t, func(w http.ResponseWriter, r *http.Request) {
+				if !ready.Load() || r.Method != http.MethodGet || r.RequestURI != "/healthz?full=1" || r.Host != "other" || r.Header.Get("X-Probe") != "yes" {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			})
+			return readiness{
+				[]string{"-ready-http=http://:" + port + "/healthz?full=1", "-ready-http-header=Host: other", "-ready-http-header=x-probe: yes"},
+				func() { ready.Store(true) },
+			}
+		},
+		"a redirection": func(t *testing.T) readiness {
+			var code atomic.Int32
+			code.Store(http.StatusNotFound)
+			port := server(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "http://nowhere.invalid/")
+				w.WriteHeader(int(code.Load()))
+			})
+			return readiness{[]string{"-ready-http=http://127.0.0.1:" + port}, func() { code.Store(http.StatusFound) }}
+		},
+		"a server that is silent at first": func(t *testing.T) readiness {
+			var ready atomic.Bool
+			port := server(t, func(_ http.ResponseWriter, r *http.Request) {
+				if !ready.Load() {
+					<-r.Context().Done()
+				}
+			})
+			return readiness{[]string{"-ready-http=http://:" + port + "/"}, func() { ready.Store(true) }}
+		},
+		"a server that speaks something else at first": func(t *testing.T) readiness {
+			var ready atomic.Bool
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = listener.Close() })
+			go func() {
+				for {
+					c, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					answer := strings.Repeat("HTTP/", 2000)
+					if ready.Load() {
+						answer = "HTTP/1.0 204 No Content\r\n\r\n"
+					}
+					_, _ = c.Write([]byte(answer))
+					_ = c.Close()
+				}
+			}()
+			_, number, _ := net.SplitHostPort(listener.Addr().String())
+			return readiness{[]string{"-ready-http=http://:" + number + "/"}, func() { ready.Store(true) }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := orderDir(t)
+			r := probe(t)
+			flags := append([]string{"-ready-period=20ms", "-ready-timeout=200ms"}, r.flags...)
+			dependency := db(t, dir, append(flags, "--", child, "spin")...)
+			p := web(t, dir, "-depends-on=ready")
+			isStarted(t, web(t, dir, "-depends-on=started"))
+			time.Sleep(300 * time.Millisecond) // some tries
+			waits(t, p)
+			r.become()
+			isStarted(t, p)
+			// It is not asked any more, and nothing is left of the asking.
+			supervisor := dependency.Process.Pid
+			require.Eventually(t, func() bool { return len(children(supervisor)) == 1 }, deadline, time.Millisecond)
+			settle(t, supervisor)
+			fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", supervisor))
+			require.NoError(t, err)
+			for _, fd := range fds {
+				target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", supervisor, fd.Name()))
+				require.False(t, strings.HasPrefix(target, "socket:"), target)
+			}
+			dependency.kill(supervisor)
+		})
+	}
+}
+
+// TestAProbeThatNeverSucceedsHoldsUpNothing: neither the command's end, nor the time
+// that it may take, nor a signal.
+func TestAProbeThatNeverSucceedsHoldsUpNothing(t *testing.T) {
+	for _, probe := range [][]string{
+		{"-ready-exec=sleep", "-ready-exec=60"},
+		{"-ready-exec=/missing"},
+		{"-ready-tcp=:1"},
+		{"-ready-file=/missing"},
+	} {
+		flags := append([]string{"-ready-period=1ms", "-ready-timeout=1m"}, probe...)
+		require.Equal(t, 5, db(t, orderDir(t), append(flags, "--", "sh", "-c", "sleep 0.1; exit 5")...).end())
+		require.Equal(t, 124, db(t, orderDir(t), append(flags, "-timeout=100ms", "--", "sleep", "60")...).end())
+		p := db(t, orderDir(t), append(flags, "--", "sh", "-c", "trap 'exit 7' TERM; echo trapped; while :; do sleep 0.01; done")...)
+		p.expect("trapped")
+		p.send(15)
+		require.Equal(t, 7, p.end())
+	}
+}
+
+func create(t *testing.T, file string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+}
+
+// port is a free one of an address, and what listens there.
+func port(t *testing.T, ip string) (number string, listen func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	require.NoError(t, err)
+	n := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	return strconv.Itoa(n), func() {
+		listener, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(n)))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = listener.Close() })
+	}
+}
+
+// ownAddress is the one that others know this machine by.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	c, err := net.Dial("udp", "198.51.100.1:9") // sends nothing
+	if err != nil {
+		t.Log("this machine has no address of its own")
+		return "127.0.0.1"
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).IP.String()
+}
+
+func server(t *testing.T, handle http.HandlerFunc) (port string) {
+	t.Helper()
+	s := httptest.NewServer(handle)
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	require.NoError(t, err)
+	return port
+}

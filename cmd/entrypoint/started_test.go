@@ -1,0 +1,101 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// waitingFor is what "entrypoint status" says of those that are waited for.
+type waitingFor struct {
+	Phase        string
+	WaitingSince time.Time
+	WaitingFor   []struct{ Container, Condition, Seen string }
+}
+
+// TestWhoIsWaitedForIsKnown from outside, and follows what happens.
+func TestWhoIsWaitedForIsKnown(t *testing.T) {
+	dir, cache := orderDir(t), t.TempDir()+"/cache"
+	began := time.Now()
+	p, control := container(t, "-depends-on=ready:"+dir, "-depends-on-final=completed:"+cache, "--", "sleep", "60")
+	seen := func() (list []string) {
+		var s waitingFor
+		got := control("status")
+		require.Zero(t, got.Code, got.Stderr)
+		require.NoError(t, json.Unmarshal([]byte(got.Stdout), &s), got.Stdout)
+		if s.Phase == "Waiting" {
+			require.WithinRange(t, s.WaitingSince, began, time.Now())
+		} else {
+			require.Zero(t, s.WaitingSince)
+		}
+		for _, w := range s.WaitingFor {
+			list = append(list, w.Container+" "+w.Condition+": "+w.Seen)
+		}
+		return list
+	}
+	becomes := func(want ...string) {
+		t.Helper()
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, seen()) }, deadline, time.Millisecond)
+	}
+	becomes("db ready: it has not begun yet", "cache completed: it has not begun yet")
+	ready := t.TempDir() + "/ready"
+	db(t, dir, "-ready-file="+ready, "-ready-period=1ms", "--", "sleep", "60")
+	becomes("db ready: it is started", "cache completed: it has not begun yet")
+	create(t, ready)
+	becomes("cache completed: it has not begun yet")
+	require.NoError(t, os.Mkdir(cache, 0o777))
+	require.Zero(t, db(t, cache, "--", "true").end())
+	require.Eventually(t, func() bool { return status(t, control).Phase == "Running" }, deadline, time.Millisecond)
+	require.Empty(t, seen())
+	p.kill(p.Process.Pid)
+}
+
+// TestStartedSaysWhetherTheCommandIs for a probe: without a word, by its exit code.
+func TestStartedSaysWhetherTheCommandIs(t *testing.T) {
+	hook := []string{"-before-start=sh", "-before-start-arg=-c"}
+	for name, test := range map[string]struct {
+		before []string // words before the entrypoint
+		flags  func(dir, file string) []string
+	}{
+		"after another container": {
+			flags: func(dir, _ string) []string { return []string{"-depends-on=started:" + dir} },
+		},
+		"in its place": {
+			flags: func(dir, _ string) []string { return []string{"-depends-on=started:" + dir, "-mode=exec"} },
+		},
+		"after a hook": {
+			flags: func(_, file string) []string {
+				return append(hook, "-before-start-arg=until [ -e "+file+" ]; do sleep 0.01; done")
+			},
+		},
+		"where nothing can be published": {
+			before: []string{child, "refuse", "memfd_create"},
+			flags:  func(dir, _ string) []string { return []string{"-depends-on=started:" + dir} },
+		},
+		"after a file": {
+			flags: func(_, file string) []string { return []string{"-wait-file=" + file} },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, file := orderDir(t), t.TempDir()+"/go"
+			p, control := containerOf(t, test.before, append(test.flags(dir, file), "--", "sh", "-c", "echo started; exec sleep 60")...)
+			for range 5 {
+				require.Equal(t, result{Status: "exit status 1", Code: 1}, control("started"))
+			}
+			create(t, file)
+			db(t, dir, "--", "sleep", "60")
+			p.expect("started")
+			require.Equal(t, result{Status: "exit status 0"}, control("started"))
+			p.kill(p.Process.Pid)
+		})
+	}
+}

@@ -1,0 +1,220 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package order
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connection is an attempt by TCP, at one address after the other, and by HTTP on
+// top of it if there is a request.
+type connection struct {
+	addresses []unix.Sockaddr // still to try
+	request   func(host string) []byte
+
+	fd      int // -1 between two addresses
+	step    step
+	out, in []byte // what is left of the request; the answer so far
+	err     error  // of the address before
+}
+
+// A step is what a connection waits for.
+type step int16
+
+const (
+	connecting step = iota
+	sending
+	receiving
+)
+
+func newConnection(e *Endpoint, request func(host string) []byte) *connection {
+	return &connection{addresses: e.addresses(), request: request, fd: -1, err: unix.EADDRNOTAVAIL}
+}
+
+func (c *connection) advance() (over bool, err error) {
+	for {
+		if c.fd < 0 {
+			if len(c.addresses) == 0 {
+				return true, c.err
+			}
+			c.dial()
+			continue
+		}
+		ok, err := c.proceed()
+		switch {
+		case err == unix.EAGAIN:
+			return false, nil
+		case err != nil:
+			c.err = err
+			c.close()
+		case ok:
+			return true, nil
+		}
+	}
+}
+
+// dial begins to connect to the next address.
+func (c *connection) dial() {
+	address := c.addresses[0]
+	c.addresses = c.addresses[1:]
+	family := unix.AF_INET
+	if _, is := address.(*unix.SockaddrInet6); is {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.fd, c.step, c.in = fd, connecting, nil
+	if c.request != nil {
+		c.out = c.request(hostOf(address))
+	}
+	if err := unix.Connect(fd, address); err != nil && err != unix.EINPROGRESS {
+		c.err = err
+		c.close()
+	}
+}
+
+// proceed goes a step further. The error is EAGAIN if that has to wait.
+func (c *connection) proceed() (over bool, err error) {
+	switch c.step {
+	case connecting:
+		if !c.isReady() {
+			return false, unix.EAGAIN
+		}
+		if code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
+			return false, unix.Errno(max(code, 1))
+		}
+		c.step = sending
+		return c.request == nil, nil
+	case sending:
+		if len(c.out) == 0 {
+			c.step = receiving
+			return false, nil
+		}
+		// No SIGPIPE: it would be forwarded to the command.
+		n, err := unix.SendmsgN(c.fd, c.out, nil, nil, unix.MSG_NOSIGNAL)
+		if err != nil {
+			return false, retried(err)
+		}
+		c.out = c.out[n:]
+		return false, nil
+	default:
+		return c.receive()
+	}
+}
+
+// receive reads as much of the answer as has the status.
+func (c *connection) receive() (over bool, err error) {
+	var buf [512]byte
+	n, err := unix.Read(c.fd, buf[:])
+	if err != nil {
+		return false, retried(err)
+	}
+	c.in = append(c.in, buf[:n]...)
+	line, _, whole := strings.Cut(string(c.in), "\n")
+	switch {
+	case whole:
+		if !isSuccess(line) {
+			return false, errFailed
+		}
+		return true, nil
+	case n == 0, len(c.in) > maxFile:
+		return false, errFailed
+	}
+	return false, nil
+}
+
+// retried is the error of a system call, but nil if it is to be made again.
+func retried(err error) error {
+	if err == unix.EINTR {
+		return nil
+	}
+	return err
+}
+
+// isSuccess reads a status line (RFC 9112, section 4), and goes by the kubelet's rule:
+// a redirection is a success.
+func isSuccess(line string) bool {
+	version, rest, _ := strings.Cut(line, " ")
+	code, err := strconv.Atoi(rest[:min(len(rest), 3)])
+	return strings.HasPrefix(version, "HTTP/1.") && err == nil && code >= 200 && code < 400
+}
+
+// isReady reports whether the connection is made, or has failed.
+func (c *connection) isReady() bool {
+	fds := c.poll(nil)
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+func (c *connection) poll(fds []unix.PollFd) []unix.PollFd {
+	events := int16(unix.POLLOUT)
+	if c.step == receiving {
+		events = unix.POLLIN
+	}
+	return append(fds, unix.PollFd{Fd: int32(c.fd), Events: events}) //nolint:gosec // descriptors are ints of C
+}
+
+func (c *connection) close() {
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// request is an HTTP request, whose headers are those of the kubelet's unless others
+// are given.
+func request(host, path string, headers []string) []byte {
+	var b strings.Builder
+	b.WriteString("GET " + path + " HTTP/1.1\r\n")
+	for _, header := range []string{"Host: " + host, "User-Agent: entrypointer", "Accept: */*", "Connection: close"} {
+		if name, _, _ := strings.Cut(header, ":"); !hasHeader(headers, name) {
+			b.WriteString(header + "\r\n")
+		}
+	}
+	for _, header := range headers {
+		b.WriteString(header + "\r\n")
+	}
+	b.WriteString("\r\n")
+	return []byte(b.String())
+}
+
+func hasHeader(headers []string, name string) bool {
+	for _, header := range headers {
+		if other, _, _ := strings.Cut(header, ":"); strings.EqualFold(other, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOf is an address as a Host header has it.
+func hostOf(address unix.Sockaddr) string {
+	switch a := address.(type) {
+	case *unix.SockaddrInet4:
+		parts := make([]string, len(a.Addr))
+		for i, b := range a.Addr {
+			parts[i] = strconv.Itoa(int(b))
+		}
+		return strings.Join(parts, ".") + ":" + strconv.Itoa(a.Port)
+	case *unix.SockaddrInet6:
+		parts := make([]string, len(a.Addr)/2)
+		for i := range parts {
+			parts[i] = strconv.FormatUint(uint64(a.Addr[2*i])<<8|uint64(a.Addr[2*i+1]), 16)
+		}
+		host := strings.Join(parts, ":")
+		if host == "0:0:0:0:0:0:0:1" {
+			host = "::1"
+		}
+		return "[" + host + "]:" + strconv.Itoa(a.Port)
+	}
+	return ""
+}

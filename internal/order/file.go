@@ -1,0 +1,101 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package order
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// The files in a container's directory. Each is written beside its place, and then
+// moved there.
+const (
+	lockName  = "/lock"
+	stateName = "/state"
+	newLock   = "/lock.new"
+	newState  = "/state.new"
+)
+
+var (
+	errNoFile  = errors.New("it is no regular file")
+	errTooLong = errors.New("it is too long")
+)
+
+// readRegular returns what a file holds, and its descriptor, to be closed. Whatever
+// the file is, it doesn't wait, and follows no link.
+func readRegular(path string) (fd int, data []byte, err error) {
+	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	switch err {
+	case nil:
+	case unix.ELOOP, unix.ENXIO: // a link, a socket
+		return -1, nil, errNoFile
+	default:
+		return -1, nil, err
+	}
+	data, err = readOpen(fd)
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, nil, err
+	}
+	return fd, data, nil
+}
+
+func readOpen(fd int) ([]byte, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, errNoFile
+	}
+	buf := make([]byte, 0, maxFile+1)
+	for {
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return buf, nil
+		case len(buf)+n > maxFile:
+			return nil, errTooLong
+		default:
+			buf = buf[:len(buf)+n]
+		}
+	}
+}
+
+// isHeld reports whether somebody holds the lock of a file.
+func isHeld(fd int) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock); err != nil {
+		return false, err
+	}
+	return lock.Type != unix.F_UNLCK, nil
+}
+
+// hold takes the lock of a file that nobody else has seen.
+func hold(fd int) error {
+	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+}
+
+// create makes a file that all may read, whatever the umask, in the place of what
+// is there.
+func create(path string) (fd int, err error) {
+	if err := unix.Unlink(path); err != nil && err != unix.ENOENT {
+		return -1, err
+	}
+	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Fchmod(fd, 0o644); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

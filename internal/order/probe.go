@@ -1,0 +1,153 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package order
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Probe is how to find out whether a command is ready, as the kubelet would: one of
+// Exec, TCP, HTTP and File.
+type Probe struct {
+	Exec    []string // a command that exits with 0
+	TCP     *Endpoint
+	HTTP    *Endpoint // that answers with a code from 200 to 399
+	Path    string    // of HTTP, and its query
+	Headers []string  // NAME: VALUE
+	File    string    // that exists
+
+	Period, Timeout time.Duration
+}
+
+// Kinds is how many there are of Exec, TCP, HTTP and File.
+func (p *Probe) Kinds() (n int) {
+	for _, is := range []bool{p.Exec != nil, p.TCP != nil, p.HTTP != nil, p.File != ""} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// A Runner starts a command of a probe. It returns what says whether that has ended, and
+// whether by a success, and what ends it.
+type Runner func(argv []string) (ended func() (over, success bool), kill func(), err error)
+
+// A Prober tries a probe until it succeeds once. It waits for nothing: its caller calls
+// Act when one of the descriptors of Poll is ready, and when it is time to.
+type Prober struct {
+	probe    *Probe
+	run      Runner
+	attempt  attempt   // nil between two
+	deadline time.Time // of the attempt
+	next     time.Time // when the next attempt begins
+}
+
+// An attempt is one try.
+type attempt interface {
+	// advance does what can be done at once. The error is why it is over, if it failed.
+	advance() (over bool, err error)
+	poll(fds []unix.PollFd) []unix.PollFd
+	close()
+}
+
+// NewProber returns a Prober, to be closed.
+func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, run: run} }
+
+// Act does what is due, and returns whether the command is ready, or else when to be
+// called again at the latest.
+func (p *Prober) Act() (ready bool, next time.Time) {
+	now := time.Now()
+	if p.attempt == nil {
+		if now.Before(p.next) {
+			return false, p.next
+		}
+		p.deadline, p.next = now.Add(p.probe.Timeout), now.Add(p.probe.Period)
+		p.attempt = p.begin()
+	}
+	over, err := p.attempt.advance()
+	if !over && now.Before(p.deadline) {
+		return false, p.deadline
+	}
+	p.Close()
+	return over && err == nil, p.next
+}
+
+// Poll adds the descriptors that may bring news.
+func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
+	if p.attempt == nil {
+		return fds
+	}
+	return p.attempt.poll(fds)
+}
+
+// Close ends the attempt that is under way.
+func (p *Prober) Close() {
+	if p.attempt != nil {
+		p.attempt.close()
+		p.attempt = nil
+	}
+}
+
+func (p *Prober) begin() attempt {
+	switch {
+	case p.probe.Exec != nil:
+		ended, kill, err := p.run(p.probe.Exec)
+		return &program{ended, kill, err}
+	case p.probe.File != "":
+		return file(p.probe.File)
+	case p.probe.HTTP != nil:
+		return newConnection(p.probe.HTTP, func(host string) []byte { return request(host, p.probe.Path, p.probe.Headers) })
+	default:
+		return newConnection(p.probe.TCP, nil)
+	}
+}
+
+var errFailed = errors.New("it failed")
+
+// A program is an attempt by a command.
+type program struct {
+	ended func() (over, success bool)
+	kill  func()
+	err   error // why it wasn't started
+}
+
+func (p *program) advance() (over bool, err error) {
+	if p.err != nil {
+		return true, p.err
+	}
+	over, success := p.ended()
+	if over {
+		p.kill = nil
+	}
+	if !success {
+		err = errFailed
+	}
+	return over, err
+}
+
+func (p *program) poll(fds []unix.PollFd) []unix.PollFd { return fds } // a signal tells
+
+func (p *program) close() {
+	if p.kill != nil {
+		p.kill()
+	}
+}
+
+// A file is an attempt by a look at one.
+type file string
+
+func (f file) advance() (over bool, err error) {
+	var st unix.Stat_t
+	return true, unix.Stat(string(f), &st)
+}
+
+func (file) poll(fds []unix.PollFd) []unix.PollFd { return fds }
+
+func (file) close() {}

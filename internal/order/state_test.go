@@ -1,0 +1,76 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package order
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const someone = "6f1e0c9b2a7d4853"
+
+func TestAStateIsReadAsItWasWritten(t *testing.T) {
+	for _, s := range []state{
+		{someone, Preparing, 0, 0},
+		{someone, Started, 0, math.MaxUint64},
+		{someone, Ready, 0, 7},
+		{someone, Ended, 255, 0},
+	} {
+		require.LessOrEqual(t, len(s.text()), reserved)
+		got, err := parseState(string(s.text()))
+		require.NoError(t, err)
+		require.Equal(t, s, got)
+	}
+}
+
+func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
+	good := string(state{someone, Ended, 0, 12}.text())
+	for name, data := range map[string]string{
+		"nothing":             "",
+		"zeros":               strings.Repeat("\x00", 200),
+		"the end is missing":  strings.TrimSuffix(good, "\n"),
+		"there is more":       good + "\n",
+		"another format":      strings.Replace(good, "order 1", "order 2", 1),
+		"no incarnation":      strings.Replace(good, someone, "", 1),
+		"a path":              strings.Replace(good, someone, "../../../../etc/", 1),
+		"no phase":            strings.Replace(good, "ended", "done", 1),
+		"no code":             strings.Replace(good, "exit-code 0", "exit-code", 1),
+		"a code below zero":   strings.Replace(good, "exit-code 0", "exit-code -1", 1),
+		"a code of nine bits": strings.Replace(good, "exit-code 0", "exit-code 256", 1),
+		"a code with a plus":  strings.Replace(good, "exit-code 0", "exit-code +0", 1),
+		"too large a beat":    strings.Replace(good, "beat 12", "beat 99999999999999999999", 1),
+		"carriage returns":    strings.ReplaceAll(good, "\n", "\r\n"),
+		"twice the same":      strings.Replace(good, "phase ended\n", "phase started\nphase ended\n", 1),
+	} {
+		_, err := parseState(data)
+		require.ErrorIs(t, err, errGarbage, name)
+	}
+	// Half of it is none, however little is missing.
+	for n := range len(good) {
+		_, err := parseState(good[:n])
+		require.ErrorIs(t, err, errGarbage, good[:n])
+	}
+}
+
+// FuzzParseState has any text be no state, or be the text of the state that it is.
+func FuzzParseState(f *testing.F) {
+	f.Add(string(state{someone, Ended, 137, 12}.text()))
+	f.Add(string(state{someone, Preparing, 0, 0}.text()))
+	f.Add("order 1\nincarnation \nphase ready\nexit-code 0\nbeat 0\n")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, data string) {
+		s, err := parseState(data)
+		if err != nil {
+			require.Equal(t, state{}, s)
+			return
+		}
+		require.Equal(t, data, string(s.text()))
+		require.True(t, isIncarnation(s.incarnation))
+	})
+}

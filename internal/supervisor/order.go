@@ -1,0 +1,202 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/order"
+)
+
+// A presence is what others see of this container: those that depend on it. The zero
+// value is seen by nobody.
+type presence struct {
+	self    *order.Incarnation // nil if nobody depends on it
+	prober  *order.Prober      // while a command runs that has to become ready
+	unheard bool               // that it can not be seen was said
+}
+
+// appear has others see that this life of the container has begun.
+func (s *supervision) appear() {
+	if s.opts.orderDir == "" {
+		return
+	}
+	s.self = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, Write)
+	s.tellOthers(order.Preparing, 0)
+}
+
+// tellOthers tells them how far this container has come.
+func (s *supervision) tellOthers(phase order.Phase, exitCode int) {
+	if s.self != nil {
+		s.self.Tell(phase, exitCode)
+		s.complain()
+	}
+}
+
+// complain says once that others can't be told. The command doesn't have to suffer for
+// it: they wait, and are told when they can be.
+func (s *supervision) complain() {
+	if err := s.self.Err(); err != nil && !s.unheard {
+		s.unheard = true
+		say("telling the containers that depend on this one, in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
+			": they wait until that works: let the container's user write there, and make room")
+	}
+}
+
+// startProbing has others told when the command is ready.
+func (s *supervision) startProbing(env []string) {
+	if s.self != nil && s.opts.ready.Kinds() > 0 {
+		s.prober = order.NewProber(&s.opts.ready, s.probeRunner(env))
+	}
+}
+
+func (s *supervision) stopProbing() {
+	if s.prober != nil {
+		s.prober.Close()
+		s.prober = nil
+	}
+}
+
+// tend does what is due for those that depend on this container, and returns the time
+// until there is more to do.
+func (s *supervision) tend() time.Duration {
+	if s.self == nil {
+		return forever
+	}
+	pause := forever
+	if s.prober != nil {
+		ready, next := s.prober.Act()
+		if ready {
+			s.stopProbing()
+			s.tellOthers(order.Ready, 0)
+		} else {
+			pause = max(time.Until(next), 0)
+		}
+	}
+	if next, will := s.self.Act(); will {
+		pause = min(pause, max(time.Until(next), 0))
+	}
+	s.complain()
+	return pause
+}
+
+// probeRunner starts a probe's command: with the command's environment, and with nothing
+// to read or to write to. Its end is noticed as that of any child.
+func (s *supervision) probeRunner(env []string) order.Runner {
+	return func(argv []string) (func() (bool, bool), func(), error) {
+		null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer unix.Close(null)
+		fd := uintptr(null)
+		p, err := s.start(argv, env, []uintptr{fd, fd, fd}, childAttr(terminal{}))
+		if err != nil {
+			return nil, nil, err
+		}
+		ended := func() (over, success bool) {
+			if p.ended {
+				s.forget(p)
+			}
+			return p.ended, p.ended && exitCode(p.status) == 0
+		}
+		kill := func() {
+			if !p.ended {
+				_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+				_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			}
+			s.forget(p)
+		}
+		return ended, kill, nil
+	}
+}
+
+// bequeath tells those that depend on this container that the command is started, just
+// before it takes our place, and leaves it the lock by which they see that it lives.
+func (s *supervision) bequeath() {
+	if s.self == nil || s.self.Phase() == order.Started {
+		return
+	}
+	s.tellOthers(order.Started, 0)
+	if err := s.self.Bequeath(); err != nil {
+		say("leaving the command what tells other containers that it runs: " + err.Error() + ": raise the limit of open files")
+	}
+}
+
+// awaitOthers waits for the containers that this one depends on.
+func (s *supervision) awaitOthers() error {
+	if len(s.opts.dependsOn) == 0 {
+		return nil
+	}
+	others := order.NewDependencies(s.opts.dependsOn, s.opts.heartbeat)
+	waiter := await.NewWaiter(others, s.opts.dependsOnTimeout)
+	defer waiter.Close()
+	var outcome await.State
+	var end syscall.Signal
+	for _, d := range s.opts.dependsOn {
+		s.event(EventDependsOn, d.String(), 0)
+	}
+	patience := patience{began: time.Now()}
+	err := s.until(func() time.Duration {
+		if end = askedToEnd(); end != 0 {
+			return done
+		}
+		outcome = waiter.Look()
+		s.waitFor(others.Unmet(), &patience)
+		if outcome != await.Waiting {
+			return done
+		}
+		return waiter.Pause()
+	})
+	s.waiting = waiting{}
+	switch {
+	case err != nil:
+		return err
+	case end != 0:
+		return stoppedBy(end, "the wait for "+listed(others.Unmet()))
+	}
+	s.event(EventWaited, "", int(outcome))
+	switch outcome {
+	case await.Failed:
+		return dependencyFailed(others.Unmet())
+	case await.TimedOut:
+		return &failure{exitTimeout, reasonTimeout, "waiting for " + listed(others.Unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
+			": the command was not started: see to them, or raise depends-on-timeout"}
+	}
+	return nil
+}
+
+// waitFor makes known who is waited for, and what was seen of them.
+func (s *supervision) waitFor(unmet []order.Unmet, p *patience) {
+	if len(unmet) == 0 {
+		return
+	}
+	if listed(unmet) != listed(s.waiting.unmet) {
+		s.waiting = waiting{p.began, unmet}
+		s.report(phaseWaiting)
+	}
+	for _, line := range p.lines(time.Since(p.began), unmet) {
+		say(line)
+	}
+}
+
+// dependencyFailed is the failure of a command that won't be started, because another
+// container has failed for good.
+func dependencyFailed(unmet []order.Unmet) error {
+	var failed []order.Unmet
+	for _, u := range unmet {
+		if u.Failed {
+			failed = append(failed, u)
+		}
+	}
+	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + listed(failed) +
+		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
+}
