@@ -423,6 +423,7 @@ func TestAReadinessProbeIsTheEntrypoints(t *testing.T) {
 		"a page":                  {probe: http(corev1.HTTPGetAction{Port: port(8080)}), want: []string{"-ready-http=http://:8080/"}},
 		"a page by its path":      {probe: http(corev1.HTTPGetAction{Port: port(8080), Path: "healthz?full=$x"}), want: []string{"-ready-http=http://:8080/healthz?full=$$x"}},
 		"a path with a space":     {probe: http(corev1.HTTPGetAction{Port: port(8080), Path: "/a b%"}), want: []string{"-ready-http=http://:8080/a%20b%25"}},
+		"a query with a space":    {probe: http(corev1.HTTPGetAction{Port: port(8080), Path: "/?a b"}), says: "a path that can't be sent"},
 		"headers":                 {probe: http(corev1.HTTPGetAction{Port: port(80), Host: "10.0.0.1", Scheme: "HTTP", HTTPHeaders: []corev1.HTTPHeader{{Name: "Host", Value: "$a"}}}), want: []string{"-ready-http=http://10.0.0.1:80/", "-ready-http-header=Host: $$a"}},
 		"a header of two lines":   {probe: http(corev1.HTTPGetAction{Port: port(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "b\r\nC: d"}}}), says: "a header that can't be sent"},
 		"TLS":                     {probe: http(corev1.HTTPGetAction{Port: port(443), Scheme: "HTTPS"}), says: "asks by HTTPS"},
@@ -456,7 +457,7 @@ func TestAReadinessProbeIsTheEntrypoints(t *testing.T) {
 	}
 	for _, value := range []string{
 		"", "ready", "[]", `[""]`, `["a\u0000"]`, `["a"`, "tcp://", "tcp://:0", "tcp://:65536", "tcp://db:1", "tcp://[fe80::1%eth0]:1", "https://:1/", "http:///", "http://host:1/",
-		"http://u@:1/", "http://:1/#x", "http://:x/", "file://run/ready", "file://", "grpc://:1",
+		"http://u@:1/", "http://:1/#x", "http://:1/?a b", "http://:x/", "file://run/ready", "file://", "grpc://:1",
 	} {
 		p := annotated(dependsOn(abc(), "a", "b:ready"), "ready-when.entrypointer.dev/b", value)
 		requireRefused(t, refusal(t, newInjector(nil), p), pod.InvalidAnnotation, "ready-when.entrypointer.dev/b", "it can be a command as JSON")

@@ -46,7 +46,7 @@ func parseReadyWhen(value string) ([]string, error) {
 		return []string{readyTCPFlag + at}, nil
 	case "http":
 		u, err := url.Parse(value)
-		if err != nil || u.User != nil || u.Fragment != "" {
+		if err != nil || u.User != nil || u.Fragment != "" || strings.ContainsFunc(u.RequestURI(), unicode.IsSpace) {
 			return nil, wrong
 		}
 		at, ok := address(u.Hostname(), u.Port(), nil)
@@ -142,6 +142,9 @@ func httpFlags(c *corev1.Container, get *corev1.HTTPGetAction) ([]string, error)
 		u = &url.URL{Path: get.Path}
 	}
 	path := (&url.URL{Path: "/" + strings.TrimPrefix(u.Path, "/"), RawQuery: u.RawQuery}).RequestURI()
+	if strings.ContainsFunc(path, unicode.IsSpace) || strings.ContainsFunc(path, unicode.IsControl) {
+		return nil, errors.New("its readinessProbe has a path that can't be sent")
+	}
 	flags := []string{readyHTTPFlag + "http://" + at + escape(path)}
 	for _, header := range get.HTTPHeaders {
 		line := header.Name + ": " + header.Value
