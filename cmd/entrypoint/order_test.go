@@ -237,6 +237,13 @@ func TestAWaitEndsWhenTheContainerShall(t *testing.T) {
 			require.Contains(t, string(data), "phase ended\nexit-code 1")
 		}
 	}
+	// One that others wait for doesn't wait for a file longer than for a container.
+	own := orderDir(t)
+	p := db(t, own, "-wait-file="+own+"/missing", "--", "echo", "started")
+	waits(t, p)
+	p.send(syscall.SIGTERM)
+	require.Contains(t, p.line(), "ended by SIGTERM during the wait for "+own+"/missing: the command was not started")
+	require.Equal(t, 143, p.end())
 }
 
 // TestTheCommandHasNothingOfTheOrder but, in mode exec, the lock, where no shell uses

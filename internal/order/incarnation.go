@@ -17,10 +17,10 @@ import (
 // An Incarnation is this life of a container, as others see it.
 type Incarnation struct {
 	dir   string
-	beats bool
+	beats bool // and has no lock
 	write func(fd int, data []byte) (int, error)
 
-	lock    int // the descriptor that holds it, -1 while it isn't taken
+	lock    int // the descriptor of its lock, -1 while there is none
 	spare   int // a file with room for the next state, -1 if there is none
 	state   state
 	told    bool      // that is what others can read
@@ -36,7 +36,8 @@ const (
 )
 
 // NewIncarnation returns one that others see once it says something in dir. It writes
-// by write, which is write(2). With beats, it says again and again that it lives.
+// by write, which is write(2). With beats, it says again and again that it lives, and
+// holds no lock.
 func NewIncarnation(dir string, beats bool, write func(fd int, data []byte) (int, error)) *Incarnation {
 	return &Incarnation{dir: dir, beats: beats, write: write, lock: -1, spare: -1, state: state{incarnation: newName()}}
 }
@@ -130,7 +131,7 @@ func (i *Incarnation) take() error {
 		return err
 	}
 	err = i.writeAll(fd, []byte(i.state.incarnation))
-	if err == nil {
+	if err == nil && !i.beats {
 		err = hold(fd)
 	}
 	if err == nil {

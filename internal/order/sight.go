@@ -36,8 +36,8 @@ const silence = 30 * time.Second
 // An observer looks at a container's directory.
 type observer struct {
 	dir string
-	// beats says that it lives who was heard within silence, on our own clock. A lock
-	// that is held doesn't.
+	// beats says that who lives is who was heard within silence, on our own clock. Locks
+	// are not asked for.
 	beats  bool
 	pulse  pulse
 	looked time.Time // when the last look was
@@ -54,8 +54,11 @@ type pulse struct {
 // look looks once. The lock comes before the state: who is dead by the lock has said
 // all that it ever will.
 func (o *observer) look(now time.Time) sight {
-	s := readLock(o.dir)
+	s := o.readLock()
 	if s.doubt != "" || s.life == absent {
+		if o.beats && s.life == absent {
+			o.listen(now, pulse{}) // who comes after that is heard
+		}
 		return s
 	}
 	latest, err := readState(o.dir)
@@ -67,7 +70,7 @@ func (o *observer) look(now time.Time) sight {
 	case latest.incarnation == s.incarnation:
 		s.state = latest
 	}
-	if s.state.phase == "" && s.life == over && readLock(o.dir).incarnation != s.incarnation {
+	if s.state.phase == "" && s.life == over && o.readLock().incarnation != s.incarnation {
 		return sight{life: unsure} // the next one has begun meanwhile
 	}
 	if o.beats {
@@ -77,8 +80,8 @@ func (o *observer) look(now time.Time) sight {
 }
 
 // readLock says which incarnation is the newest, and whether it goes on.
-func readLock(dir string) sight {
-	fd, data, err := readRegular(dir + lockName)
+func (o *observer) readLock() sight {
+	fd, data, err := readRegular(o.dir + lockName)
 	if err == unix.ENOENT {
 		return sight{}
 	}
@@ -86,17 +89,21 @@ func readLock(dir string) sight {
 		return sight{doubt: "its lock can't be read: " + err.Error()}
 	}
 	defer unix.Close(fd)
+	name := string(data)
+	if !isIncarnation(name) {
+		return sight{doubt: "its lock can't be read: " + errGarbage.Error()}
+	}
+	if o.beats {
+		return sight{life: unsure, incarnation: name}
+	}
 	held, err := isHeld(fd)
-	switch name := string(data); {
+	switch {
 	case err != nil:
 		return sight{doubt: "its lock can't be asked for: " + err.Error()}
-	case !isIncarnation(name):
-		return sight{doubt: "its lock can't be read: " + errGarbage.Error()}
 	case held:
 		return sight{life: alive, incarnation: name}
-	default:
-		return sight{life: over, incarnation: name}
 	}
+	return sight{life: over, incarnation: name}
 }
 
 func readState(dir string) (state, error) {

@@ -225,10 +225,13 @@ func TestHeartbeats(t *testing.T) {
 		}
 		return s
 	}
+	early := &observer{dir: dir, beats: true}
+	require.Equal(t, absent, early.look(now).life)
 	i.Tell(Ready, 0)
 
 	// Who comes later has to hear something before it believes that it lives.
 	o := &observer{dir: dir, beats: true}
+	require.Equal(t, alive, early.look(now).life)
 	require.Equal(t, unsure, o.look(now).life)
 	require.Equal(t, wait, judgements(dir, true)[IsReady])
 	require.Equal(t, unsure, looks(o, silence/2).life)

@@ -22,13 +22,14 @@
 // environment, the descriptors, the limits, the signal mask and the terminal
 // that it would have had without us (start.go, tty.go).
 //
-// What else it can do is off until asked for: wait for files before the start
-// (package await), edit the environment (env.go), run hooks (hooks.go), pause
+// What else it can do is off until asked for: wait for other containers and tell them
+// how far it is (package order, order.go), wait for files before the start (package
+// await), edit the environment (env.go), run hooks (hooks.go), pause
 // (pause.go), end what takes too long (limit.go), call codes a success, and
 // tell what became of it (status.go, events.go), also from within the container
 // (control.go). It happens in this order:
 //
-//	wait -> environment -> hooks -> pause -> command -> post file -> pause -> status
+//	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status
 //
 // A command that waits itself, as Tekton's entrypoint does, may be started before
 // the wait, if there is nothing in between, and is then held until its turn
@@ -39,18 +40,19 @@
 //   - the child's own code, or 128+n when signal n killed it;
 //   - 0 instead of a code that -success-exit-codes has;
 //   - a before-start hook's code when that fails;
+//   - 123 when another container, which was waited for, has failed for good;
 //   - 124 when the command, or a hook, took longer than it may, whatever its own
-//     code was;
+//     code was, or when another container was waited for longer than that;
 //   - 127 when there is no such command, or its interpreter is missing;
 //   - 126 when there is one, but it can't be run: permission denied, a
 //     directory, a format that the kernel doesn't know, arguments too long;
 //   - 125 when the supervisor itself failed: flags it can't parse, no command,
 //     no argv for this platform, no memory or process to be had.
 //
-// These codes are those of env(1), nohup(1) and timeout(1). Without us, a container
+// These codes are those of xargs(1), env(1), nohup(1) and timeout(1). Without us, a container
 // runtime fails to create the container for the reasons of 126 and 127, and the
 // kubelet shows StartError and exit code 128: a pod that was broken stays broken,
-// with another code and our line in its log. For 124 to 127 there
+// with another code and our line in its log. For 123 to 127 there
 // is one line on stderr, which starts with "entrypointer: " and says what was
 // attempted, with what, and what to do.
 //
@@ -71,4 +73,8 @@
 //     as well;
 //   - a signal's sender is the supervisor, and a value attached to it by
 //     sigqueue(3) is lost.
+//
+// With -mode=exec and -order-dir, the command has a descriptor more, from 100 on: the
+// lock by which other containers see that it lives. One that closes what it
+// doesn't know is taken for dead.
 package supervisor

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -82,6 +83,24 @@ func TestParse(t *testing.T) {
 				o.statusFile, o.terminationMessage, o.pause = "/s", "/t", []string{pauseBeforeStart, pauseAfterFailure}
 			}), "",
 		},
+		"an order": {
+			[]string{
+				"-depends-on=ready:/o/db", "-depends-on-final=completed:/o/a-b", "-depends-on-timeout=30s", "-order-dir=/o/web", "-order-heartbeat",
+				"-ready-http=http://:80/ok", "-ready-http-header=A: b", "-ready-period=5s", "-ready-timeout=2s", "--",
+			},
+			with(func(o *options) {
+				o.argv = []string{}
+				o.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: true}}
+				o.dependsOnTimeout, o.orderDir, o.heartbeat = 30*time.Second, "/o/web", true
+				o.ready = order.Probe{
+					HTTP: &order.Endpoint{Port: 80}, Path: "/ok", Headers: []string{"A: b"}, Period: 5 * time.Second, Timeout: 2 * time.Second,
+				}
+			}), "",
+		},
+		"a command that finds out": {
+			[]string{"-order-dir=/o", "-ready-exec=test", "-ready-exec=-e", "-ready-exec=", "--"},
+			with(func(o *options) { o.argv, o.orderDir, o.ready.Exec = []string{}, "/o", []string{"test", "-e", ""} }), "",
+		},
 
 		"nothing":             {nil, nil, `no "--" in it`},
 		"no --":               {[]string{"-mode", "exec"}, nil, `no "--" in it`},
@@ -106,6 +125,9 @@ func TestParse(t *testing.T) {
 		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
 		"two ends of it":      {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
 		"nobody holds":        {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
+		"no directory":        {[]string{"-depends-on=ready:db", "--"}, nil, `no dependency: use started, ready`},
+		"not its directory":   {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `no dependency`},
+		"heartbeats":          {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
 		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": it belongs to no platform`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +151,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"--\necho\nhi", "-mode\nexec\n--\na", "-mode=exec\n--\n--\n-mode", "-mode\n--\nexec", "-platform\nlinux/amd64\n-arg\na\n-arg=--\n--\nx",
 		"-platform=linux/arm/v7\n--", "-before-start=a\n-before-start-arg=b\n-pause=before-start\n--\nx", "-mode=exec\n-timeout=1s\n--",
-		"-success-exit-codes=1,2-3\n-env=A=b\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-platform=\n--", "-arg=\n--",
+		"-success-exit-codes=1,2-3\n-env=A=b\n--", "-order-heartbeat\n-depends-on=ready:/a\n--", "-order-heartbeat=\n--", "-help", "--version", "-x", "x", "", "-", "---", "-mode", "--=", "-=\n--", "-platform=\n--", "-arg=\n--",
 	} {
 		f.Add(seed)
 	}

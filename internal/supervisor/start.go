@@ -43,12 +43,14 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 // replace makes this process the command, and returns only if it can't.
 func (s *supervision) replace(argv, env []string) error {
 	return search(argv[0], env, func(path string) error {
+		if askedToEnd() == 0 {
+			s.bequeath()
+		}
 		releaseSignals()
 		// What has come is the command's, but an end is an end.
 		if sig := askedToEnd(); sig != 0 {
 			return stoppedBy(sig, "its start")
 		}
-		s.bequeath()
 		forwardTo(os.Getpid())
 		return syscall.Exec(path, argv, env)
 	})

@@ -8,6 +8,7 @@ package supervisor
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/order"
 )
 
 func TestStatusAsJSON(t *testing.T) {
@@ -25,6 +28,12 @@ func TestStatusAsJSON(t *testing.T) {
 		`{"phase":"Waiting"}`:                                            {phase: phaseWaiting},
 		`{"phase":"Paused","paused":"before-start"}`:                     {phase: phasePaused, paused: pauseBeforeStart},
 		`{"phase":"Running","started":"2026-11-21T16:00:00.000000005Z"}`: {phase: phaseRunning, started: at},
+		`{"phase":"Waiting","waitingSince":"2026-11-21T16:00:00.000000005Z","waitingFor":[{"container":"db","condition":"ready","seen":"it is started"},{"container":"a","condition":"exited","seen":"its \"state\""}]}`: {
+			phase: phaseWaiting, waiting: waiting{at, []order.Unmet{
+				{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
+				{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: `its "state"`},
+			}},
+		},
 		`{"phase":"Finished","finished":"2026-11-21T16:00:00.000000005Z","reason":"OOMKilled","exitCode":137,"commandExitCode":137,"signal":"SIGKILL","oomKills":2}`: {
 			phase: phaseFinished, finished: at, reason: reasonOOMKilled, exitCode: 137, ended: true, command: 137, signal: syscall.SIGKILL, oomKills: 2,
 		},
@@ -44,7 +53,11 @@ func TestATerminationMessageFits(t *testing.T) {
 		signal: syscall.SIGKILL, oomKills: 1 << 30, message: strings.Repeat(`"`, 10_000),
 	}
 	require.LessOrEqual(t, len(s.json()), maxStatus)
-	s.message = strings.Repeat("é", 10_000)
+	s.message, s.waiting = strings.Repeat("é", 10_000), waiting{time.Now(), slices.Repeat([]order.Unmet{{
+		Dependency: order.Dependency{Condition: order.IsCompleted, Dir: "/entrypointer/order/" + strings.Repeat("n", 63)},
+		Seen:       "it ended without a word, as by SIGKILL or for want of memory",
+	}}, 50)}
+	require.LessOrEqual(t, len(s.json()), maxStatus)
 	require.True(t, utf8.Valid(s.json()))
 }
 

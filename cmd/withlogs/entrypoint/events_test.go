@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -118,6 +119,20 @@ func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
 		require.EqualValues(t, 3, all[10]["exitCode"])
 		require.EqualValues(t, 3, all[10]["logs"].(map[string]any)["stdout"].(map[string]any)["printed"])
 		require.NotContains(t, string(s.stream("events").data), "secret")
+	})
+	t.Run("a container that waits for another, and ends with it", func(t *testing.T) {
+		s := serve(t)
+		dir := t.TempDir()
+		cmd := s.command("-depends-on-final=completed:"+dir+"/db", "-depends-on=started:"+dir+"/cache", "--", "true")
+		wait := s.start(cmd)
+		require.NoError(t, os.Mkdir(dir+"/db", 0o700))
+		require.Error(t, exec.Command(cmd.Path, "-order-dir="+dir+"/db", "--", "false").Run())
+		require.Equal(t, 123, wait().code)
+		all := look(t, s, "waiting", "waiting", "waited", "finished")
+		require.Equal(t, "db:completed", all[0]["dependency"])
+		require.Equal(t, "cache:started", all[1]["dependency"])
+		require.Equal(t, "failed", all[2]["outcome"])
+		require.Equal(t, "DependencyFailure", all[3]["reason"])
 	})
 	t.Run("a command that takes too long, and can't be sent for a while", func(t *testing.T) {
 		s := serve(t)

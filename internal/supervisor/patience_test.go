@@ -1,0 +1,44 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/order"
+)
+
+func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
+	unmet := []order.Unmet{
+		{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
+		{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: "it has not begun yet"},
+	}
+	var p patience
+	said := map[time.Duration][]string{}
+	for waited := time.Duration(0); waited < time.Hour; waited += 500 * time.Millisecond {
+		if lines := p.lines(waited, unmet); lines != nil {
+			said[waited] = lines
+		}
+	}
+	const who = "waiting for db:ready (it is started), a:exited (it has not begun yet) for "
+	require.Equal(t, map[time.Duration][]string{
+		10 * time.Second: {who + "10s now"}, time.Minute: {who + "1m0s now"}, 10 * time.Minute: {who + "10m0s now"},
+	}, said)
+
+	// Who was stopped for long says the latest only.
+	p = patience{}
+	require.Equal(t, []string{who + "1m0s now"}, p.lines(5*time.Minute, unmet))
+}
+
+func TestADoubtIsToldOfOnce(t *testing.T) {
+	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: it is too long", Doubt: true}}
+	var p patience
+	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: restart container "db" if that lasts`}, p.lines(0, unmet))
+	require.Empty(t, p.lines(time.Second, unmet))
+}
