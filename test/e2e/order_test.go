@@ -234,6 +234,7 @@ func TestAnOrderIsInjectedOnce(t *testing.T) {
 	namespace := optedInNamespace(t)
 	p := orderedPod("once", map[string]string{"depends-on/web": "db:completed"}, busybox(t, "web", "true"), busybox(t, "db", "true"))
 	once := createPod(t, namespace, p)
+	require.Equal(t, "Injected by init-container; order: db -> web", once.Annotations[pod.StatusAnnotation])
 	p.Name, p.Spec, p.Annotations = "twice", *once.Spec.DeepCopy(), once.Annotations
 	twice := createPod(t, namespace, p)
 	require.True(t, equality.Semantic.DeepEqual(once.Spec, twice.Spec), "once: %+v; twice: %+v", once.Spec, twice.Spec)
