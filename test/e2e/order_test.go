@@ -180,13 +180,13 @@ func TestAWaitHasALongestTime(t *testing.T) {
 	require.Contains(t, logs(t, namespace, p.Name, "web"), "entrypointer: waiting for db:ready")
 }
 
-// The first life of the database ends without a word. It must not be taken for a
-// failure that is final, nor its ready file, which is in a volume, for its second life's.
+// The database's first life ends before it is ready, with or without its supervisor. It
+// isn't its last.
 func TestADependencyThatIsKilledIsWaitedForInItsNextLife(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
 	for name, dies := range map[string]string{
-		"oom":    "tail /dev/zero",
+		"oom":    "exec tail /dev/zero",
 		"killed": "kill -9 $PPID; sleep 60", // the supervisor, which isn't PID 1 there
 	} {
 		db := busybox(t, "db", "sh", "-c", "if mkdir /data/first; then sleep 2; "+dies+"; fi; echo second >/data/life; until test -e /data/done; do sleep 1; done")
