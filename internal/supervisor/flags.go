@@ -70,7 +70,8 @@ func defaults() *options {
 	}
 }
 
-// A flag is one that takes a value, unless that is "".
+// A flag is one that takes a value, unless that is "". Then it may have "true": the
+// injector writes each flag as one word with its value.
 type flag struct {
 	name, value string
 	help        string

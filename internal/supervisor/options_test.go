@@ -116,6 +116,9 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 		if o.Name == "tools" {
 			continue // its effect is a mount; pkg/pod tests it
 		}
+		if o.Name == "depends-on" || o.Name == "depends-on-timeout" || o.Name == "ready-when" {
+			continue // they take two containers: TestAnOrderIsUnderstood
+		}
 		annotations := asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example)
 		if o.Name == "tools-in-path" {
 			annotations["entrypointer.dev/tools"] = "ni"

@@ -54,8 +54,8 @@ func (o *options) set(flags []flag, args []string) (rest []string, _ error) {
 		return nil, parseFailure(arg, `unknown flag: see -help, and put "--" before the command`)
 	}
 	takes := flags[at].value != ""
-	if hasValue && !takes {
-		return nil, parseFailure(arg, "it takes no value")
+	if hasValue && !takes && value != "true" {
+		return nil, parseFailure(arg, `it takes no value but "true"`)
 	}
 	if takes && !hasValue {
 		if len(rest) == 0 || rest[0] == "--" {

@@ -55,11 +55,15 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 			warnings = append(warnings, warning("annotation %s has no effect on a pod: it is for namespaces", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
+		case container == "" && o.perContainer:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: it is for a container by its name; write %sCONTAINER", key, o.forContainer())
 		case container != "" && !present[container] && owner == Tekton:
 			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
 			warnings = append(warnings, warning("annotation %s has no effect: the pod has no container %q", key, container))
 		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
+		case !o.suits(owner) && option == dependsOnOption:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order, and remove the annotation", key)
 		case !o.suits(owner):
 			warnings = append(warnings, noEffect(key, owner))
 		}
@@ -106,8 +110,8 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
 			continue
 		}
 		option, container, _ := parseKey(key)
-		switch _, found := optionNamed(option); {
-		case key == ContainersAnnotation || key == StatusAnnotation || found && container != "":
+		switch o, found := optionNamed(option); {
+		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
 			warnings = append(warnings, warning("annotation %s has no effect on a namespace: it is for pods", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))

@@ -26,6 +26,8 @@ const (
 	maxQuoted = 320
 	// maxListed is how many names a text lists.
 	maxListed = 16
+	// maxOrdered is how many containers of a pod can have a place in its order.
+	maxOrdered = 128
 	// maxWarnings is how many warnings a pod gets.
 	maxWarnings = 16
 )

@@ -16,6 +16,11 @@
 // The tools that an operator offers come beside it: which a pod may have is in
 // tool.go, how they get into it in tools.go.
 //
+// Which containers wait for others is a graph: order.go reads it, ordergraph.go has
+// what is true of any graph, ordercheck.go refuses what can't come true, ready.go makes
+// probes of the entrypoint's, and ordervolume.go gives the containers the directories
+// in which they tell each other.
+//
 // What annotations ask of the entrypoint is in options.go and optionvalues.go, whose
 // word counts in settings.go, and which annotations do nothing in annotations.go.
 // What is taken over from a pod has bounds (bounds.go).

@@ -32,6 +32,18 @@ const (
 	hookArgFlag     = "-before-start-arg="
 	hookTimeoutFlag = "-before-start-timeout="
 
+	dependsOnFlag        = "-depends-on="
+	dependsOnFinalFlag   = "-depends-on-final="
+	dependsOnTimeoutFlag = "-depends-on-timeout="
+	orderDirFlag         = "-order-dir="
+	orderHeartbeatFlag   = "-order-heartbeat="
+	readyExecFlag        = "-ready-exec="
+	readyTCPFlag         = "-ready-tcp="
+	readyHTTPFlag        = "-ready-http="
+	readyHTTPHeaderFlag  = "-ready-http-header="
+	readyFileFlag        = "-ready-file="
+	readyTimeoutFlag     = "-ready-timeout="
+
 	timeoutFlag            = "-timeout="
 	gracePeriodFlag        = "-grace-period="
 	timeoutResultFlag      = "-timeout-result="

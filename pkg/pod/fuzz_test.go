@@ -4,11 +4,14 @@
 package pod_test
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,7 +59,7 @@ func FuzzInjectUnknownFields(f *testing.F) {
 // on in every way.
 func TestFilledPodsMeetEveryDecision(t *testing.T) {
 	const pods = 4800
-	met, tools := map[pod.Outcome]int{}, map[string]int{}
+	met, tools, orders := map[pod.Outcome]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(pods) {
 		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
 		result, err := fuzzedInjector([]byte{byte(seed)}).Inject(t.Context(), "tenant", before)
@@ -66,11 +69,13 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		}
 		require.NoError(t, err)
 		met[result.Outcome]++
-		tools[toolsDecision(before, result.Pod)]++
+		tools[volumesDecision(before, result.Pod, pod.ToolsVolumeName)]++
+		orders[volumesDecision(before, result.Pod, pod.OrderVolumePrefix)]++
 	}
-	t.Logf("%v, tools %v", met, tools)
+	t.Logf("%v, tools %v, orders %v", met, tools, orders)
 	for _, decision := range []string{"added", "changed", "removed"} {
 		require.Greater(t, tools[decision], 5, "tools that are %s, of %v", decision, tools)
+		require.Greater(t, orders[decision], 5, "orders that are %s, of %v", decision, orders)
 	}
 	for _, outcome := range []pod.Outcome{
 		pod.Injected, pod.PartlyInjected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
@@ -78,24 +83,20 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 	} {
 		require.Positive(t, met[outcome], "%s, of %v", outcome, met)
 	}
-	require.Greater(t, met[pod.Injected], pods/5, "%v", met)
+	require.Greater(t, met[pod.Injected], pods/6, "%v", met)
 }
 
-// toolsDecision is what became of the volume that may have tools.
-func toolsDecision(before, after *corev1.Pod) string {
-	find := func(p *corev1.Pod) *corev1.Volume {
-		at := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == pod.ToolsVolumeName })
-		if at < 0 {
-			return nil
-		}
-		return &p.Spec.Volumes[at]
+// volumesDecision is what became of the volumes whose names begin like this.
+func volumesDecision(before, after *corev1.Pod, prefix string) string {
+	find := func(p *corev1.Pod) []corev1.Volume {
+		return slices.DeleteFunc(slices.Clone(p.Spec.Volumes), func(v corev1.Volume) bool { return !strings.HasPrefix(v.Name, prefix) })
 	}
 	switch was, is := find(before), find(after); {
-	case was == nil && is == nil:
+	case len(was) == 0 && len(is) == 0:
 		return "none"
-	case was == nil:
+	case len(was) < len(is):
 		return "added"
-	case is == nil:
+	case len(was) > len(is):
 		return "removed"
 	case equality.Semantic.DeepEqual(was, is):
 		return "left"
@@ -184,8 +185,13 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 				require.Equal(t, behindDashes(t, was.Args), behindDashes(t, is.Args))
 				is.Args = was.Args
 			}
-			was, is.VolumeMounts = *was.DeepCopy(), slices.Clone(is.VolumeMounts)
-			forget := func(m corev1.VolumeMount) bool { return m.Name == pod.ToolsVolumeName } // with the tools
+			was, is = *was.DeepCopy(), *is.DeepCopy()
+			forget := func(m corev1.VolumeMount) bool { // with the tools, and with the order
+				return m.Name == pod.ToolsVolumeName || strings.HasPrefix(m.Name, pod.OrderVolumePrefix)
+			}
+			if asksWhetherStarted(was) || asksWhetherStarted(is) {
+				was.StartupProbe, is.StartupProbe = nil, nil
+			}
 			was.VolumeMounts, is.VolumeMounts = slices.DeleteFunc(was.VolumeMounts, forget), slices.DeleteFunc(is.VolumeMounts, forget)
 			for m := range was.VolumeMounts {
 				if was.VolumeMounts[m].Name == pod.VolumeName { // it may lead elsewhere in the other delivery
@@ -205,6 +211,11 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 		require.GreaterOrEqual(t, len(argv), len(was.Args))
 		require.True(t, slices.Equal(was.Args, argv[len(argv)-len(was.Args):]), "the author's own tokens are never touched: %q", argv)
 	}
+}
+
+// asksWhetherStarted says whether a container has the startupProbe of one that waits.
+func asksWhetherStarted(c corev1.Container) bool {
+	return c.StartupProbe != nil && c.StartupProbe.Exec != nil && slices.Equal(c.StartupProbe.Exec.Command, []string{pod.EntrypointPath, "started"})
 }
 
 // behindDashes is the original argv of a wrapped container. Flags have their
@@ -249,6 +260,9 @@ func requireOnlyOurs(t *testing.T, sentJSON, patchedJSON []byte, wrapped []strin
 		for _, key := range []string{"command", "args", "image"} {
 			undoKey(container, original, key)
 		}
+		if asksWhetherStarted(*decode[corev1.Container](t, encode(t, container))) || asksWhetherStarted(*decode[corev1.Container](t, encode(t, original))) {
+			undoKey(container, original, "startupProbe")
+		}
 	}
 	require.Equal(t, sent, patched)
 }
@@ -259,9 +273,12 @@ type object map[string]any
 func (o object) object(key string) object { found, _ := o[key].(map[string]any); return found }
 func (o object) list(key string) []any    { found, _ := o[key].([]any); return found }
 
-// forget removes the elements of these names from a list, and the list with its last.
+// forget removes the elements of these names from a list, those of the order too, and
+// the list with its last.
 func (o object) forget(key string, names ...string) {
-	list := slices.DeleteFunc(slices.Clone(o.list(key)), func(element any) bool { return slices.Contains(names, named(element)) })
+	list := slices.DeleteFunc(slices.Clone(o.list(key)), func(element any) bool {
+		return slices.Contains(names, named(element)) || strings.HasPrefix(named(element), pod.OrderVolumePrefix)
+	})
 	if o[key] = list; len(list) == 0 {
 		delete(o, key)
 	}
@@ -360,7 +377,45 @@ func filledPod(data []byte) *corev1.Pod {
 		func(i *intstr.IntOrString, c randfill.Continue) { *i = intstr.FromInt32(c.Int31()) },
 		fillMeta, fillSpec, fillContainer, fillMount, fillVolume,
 	).Fill(&filled)
+	orderSome(&filled, data)
 	return &filled
+}
+
+// orderSome has some of a pod's containers wait for others, and leaves something of
+// another order.
+func orderSome(p *corev1.Pod, data []byte) {
+	random := rand.New(rand.NewChaCha8(sha256.Sum256(data)))
+	if random.IntN(3) > 0 {
+		return
+	}
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Spec.RestartPolicy = []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}[random.IntN(3)]
+	for at := range p.Spec.Containers {
+		c, other := &p.Spec.Containers[at], p.Spec.Containers[random.IntN(max(at, 1))].Name // itself, too
+		if random.IntN(8) > 0 {                                                             // an author's startupProbe refuses the pod
+			c.StartupProbe, c.Lifecycle = nil, nil
+		}
+		what := random.IntN(4)
+		if at == 0 && random.IntN(8) > 0 {
+			what += 2 // it could wait for itself only
+		}
+		switch what {
+		case 0, 1:
+			p.Annotations["depends-on.entrypointer.dev/"+c.Name] = other + []string{":started", ":ready", ":exited", ":completed", ":started?, nobody:ready?"}[random.IntN(5)]
+			p.Annotations["ready-when.entrypointer.dev/"+other] = "tcp://:1"
+		case 2:
+			p.Annotations["depends-on-timeout.entrypointer.dev/"+c.Name] = "1m"
+			name := []string{c.Name, other, "gone"}[random.IntN(3)]
+			volume := corev1.Volume{Name: pod.OrderVolumePrefix + name}
+			if volume.EmptyDir = (&corev1.EmptyDirVolumeSource{}); random.IntN(8) == 0 {
+				volume.EmptyDir = nil
+			}
+			p.Spec.Volumes = append(p.Spec.Volumes, volume)
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: pod.OrderMountPath + "/" + name, ReadOnly: random.IntN(2) == 0})
+		}
+	}
 }
 
 func fillMeta(m *metav1.ObjectMeta, c randfill.Continue) {
@@ -442,6 +497,9 @@ func fillContainer(container *corev1.Container, c randfill.Continue) {
 	if len(container.Command) == 0 && !oneIn(c, 3) {
 		container.Command = []string{pick(c, fuzzedWords), pick(c, fuzzedWords)}
 	}
+	if oneIn(c, 12) {
+		container.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{pod.EntrypointPath, "started"}}}, PeriodSeconds: 1}
+	}
 	if oneIn(c, 8) {
 		container.Command = []string{pod.EntrypointPath}
 		container.Args = []string{pick(c, fuzzedWords), "--", pick(c, fuzzedWords)}
@@ -457,7 +515,17 @@ func fillMount(m *corev1.VolumeMount, c randfill.Continue) {
 	if oneIn(c, 6) {
 		*m = corev1.VolumeMount{Name: pod.ToolsVolumeName, MountPath: pod.ToolsMountPath, ReadOnly: !oneIn(c, 6)}
 	}
+	if oneIn(c, 10) {
+		name := pick(c, orderVolumesOfAnyone)
+		*m = corev1.VolumeMount{Name: name, MountPath: pod.OrderMountPath + "/" + strings.TrimPrefix(name, pod.OrderVolumePrefix), ReadOnly: !oneIn(c, 3)}
+		if oneIn(c, 4) {
+			m.MountPath = pick(c, fuzzedPaths)
+		}
+	}
 }
+
+// orderVolumesOfAnyone are names of volumes by which containers are ordered.
+var orderVolumesOfAnyone = []string{pod.OrderVolumePrefix + "app", pod.OrderVolumePrefix + "step-a", pod.OrderVolumePrefix + "gone"}
 
 func fillVolume(v *corev1.Volume, c randfill.Continue) {
 	c.FillNoCustom(v)
@@ -471,6 +539,9 @@ func fillVolume(v *corev1.Volume, c randfill.Continue) {
 			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pick(c, []string{"theirs", claimName}), ReadOnly: oneIn(c, 2)}
 		default:
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		}
+		if oneIn(c, 3) {
+			v.Name = pick(c, orderVolumesOfAnyone)
 		}
 	}
 }

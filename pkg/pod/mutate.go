@@ -61,6 +61,9 @@ type Result struct {
 	// Unwrapped names the containers that run unwrapped because their images
 	// can't be looked up, and the Policy waives that.
 	Unwrapped []string
+	// Order is the graph of its containers that wait for each other, in short, empty if
+	// none do.
+	Order string
 	// Warnings are for whoever created the pod.
 	Warnings []string
 }
@@ -100,6 +103,7 @@ type wrapping struct {
 	pod       *corev1.Pod // as it was sent
 	owner     Owner
 	delivery  Delivery
+	order     *ordering
 	added     int // bytes, see maxAdded
 	warnings  []string
 	toolboxes map[string]*toolbox // of the containers, by their names
@@ -111,12 +115,15 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
 		return Result{}, err
 	}
-	result := Result{Pod: w.pod.DeepCopy()}
+	if w.order, err = w.compileOrder(selected); err != nil {
+		return Result{}, err
+	}
+	result := Result{Pod: w.pod.DeepCopy(), Order: w.order.String()}
 	var wrapped []int
 	for _, index := range selected {
 		c := &result.Pod.Spec.Containers[index]
 		now, err := w.wrap(ctx, c)
-		if failed, ok := errors.AsType[*lookup.Error](err); ok && w.Policy.WaiveFailedLookups {
+		if failed := w.waived(c.Name, err); failed != nil {
 			w.warnings = append(w.warnings, warning("container %q runs without its supervisor: %v", c.Name, failed))
 			result.Unwrapped = append(result.Unwrapped, c.Name)
 			continue
@@ -154,12 +161,23 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	return result, nil
 }
 
+// waived is the lookup that failed, if the container runs unwrapped for it. One that
+// has a place in the order doesn't: it would neither wait nor tell.
+func (w *wrapping) waived(container string, err error) *lookup.Error {
+	failed, ok := errors.AsType[*lookup.Error](err)
+	if !ok || !w.Policy.WaiveFailedLookups || w.order.has(container) {
+		return nil
+	}
+	return failed
+}
+
 // afterAll warns if the pod's status says that this container, which is wrapped
 // now, was left unwrapped. That is so if an API server asks again and the registry
 // has answered in the meantime. The status could be forged, so it decides nothing.
 func afterAll(pod *corev1.Pod, container string) []string {
 	status := pod.Annotations[StatusAnnotation]
-	_, names, _ := strings.Cut(status, ": ")
+	decided, _, _ := strings.Cut(status, orderInStatus)
+	_, names, _ := strings.Cut(decided, ": ")
 	partly := strings.HasPrefix(status, string(PartlyInjected))
 	unwrapped := status == string(LookupWaived) || partly && slices.Contains(strings.Split(names, ","), container)
 	if !unwrapped {
@@ -255,13 +273,20 @@ func (r Result) withStatus() Result {
 	return r
 }
 
+// orderInStatus comes before the order in the status annotation.
+const orderInStatus = "; order: "
+
 // status is what the status annotation says.
 func (r Result) status() string {
+	var order string
+	if r.Order != "" {
+		order = orderInStatus + r.Order
+	}
 	switch r.Outcome {
 	case Injected, AlreadyInjected:
-		return fmt.Sprintf("%s by %s", Injected, r.Delivery)
+		return fmt.Sprintf("%s by %s", Injected, r.Delivery) + order
 	case PartlyInjected:
-		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, listed(r.Unwrapped, ","))
+		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, listed(r.Unwrapped, ",")) + order
 	default:
 		return string(r.Outcome)
 	}

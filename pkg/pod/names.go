@@ -18,7 +18,8 @@ const (
 	// StatusAnnotation holds the Outcome, on pods that are ours. Injected, which
 	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
 	// init-container"), PartlyInjected also by the names of the containers that run
-	// unwrapped ("PartlyInjected by init-container: a,b").
+	// unwrapped ("PartlyInjected by init-container: a,b"). Where containers wait for
+	// each other, the order comes last ("Injected by init-container; order: db -> web").
 	StatusAnnotation = "entrypointer.dev/status"
 )
 

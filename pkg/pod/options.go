@@ -33,6 +33,9 @@ type Option struct {
 	afterStart func(value string) bool
 	// beforeStart says that something happens before the command that may fail.
 	beforeStart bool
+	// perContainer says that each container has its own, or none: nothing that is
+	// said of all of them has a meaning.
+	perContainer bool
 	// only and except are owners; empty is none of them.
 	only, except Owner
 }
@@ -47,6 +50,7 @@ type target struct {
 	logs            func() []string // makes the flags of a container that sends; nil if it can't
 	sends           bool            // it can, and is asked to
 	tools           bool            // it gets some
+	waits           bool            // for other containers
 }
 
 // toolsOption is the name of the option by which tools are asked for.
@@ -68,6 +72,21 @@ var options = []Option{
 			"Where Tekton copies credentials to a `HOME` that is a volume, its entrypoint is always started with the pod; then an `env-file` is read that early, too, and with `mode: exec` hooks run that early. " +
 			"The entrypoint also tells the steps after it when Tekton's entrypoint dies without a word, as long as the container doesn't die with it. With `false`, hooks and time limits begin when the pod does; so they do where Tekton's flags aren't known.",
 		flags: handOffFlags, byDefault: "true", only: Tekton,
+	},
+	{
+		Name: dependsOnOption, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end if the pod need not have that container", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
+		About: "Which containers of the pod this one waits for, and until when: `started`, `ready`, `completed` or `exited`. [How](order.md). Only for a container by its name; not for Tekton's steps, which have an order of their own.",
+		flags: dependsOnFlags, perContainer: true, except: Tekton,
+	},
+	{
+		Name: dependsOnTimeoutOption, Value: "a duration", Default: "none", Example: "5m",
+		About: "The longest time that a container waits for those that it depends on: then it fails with 124, without its command having been started.",
+		flags: dependsOnTimeoutFlags, except: Tekton,
+	},
+	{
+		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready"]`,
+		About: "When this container is `ready` for those that depend on it: the entrypoint tries once a second until the command exits with 0, the port accepts, the server answers with a code from 200 to 399, or the file is there. Only for a container by its name.",
+		flags: readyWhenFlags, perContainer: true, except: Tekton, afterStart: always,
 	},
 	{
 		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",

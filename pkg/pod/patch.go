@@ -114,7 +114,8 @@ func (p *patch) volumes(before, after *corev1.Pod) {
 
 // isOurVolume says whether a volume of this name may have been added, changed or removed.
 func isOurVolume(name string) bool {
-	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName || strings.HasPrefix(name, secretPrefix)
+	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName ||
+		strings.HasPrefix(name, secretPrefix) || strings.HasPrefix(name, OrderVolumePrefix)
 }
 
 // initContainers may find ours added, removed, or repaired. Of others, only the
@@ -138,6 +139,13 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 	}
 	if before.Image != after.Image {
 		p.add(at+"/image", after.Image)
+	}
+	switch {
+	case equality.Semantic.DeepEqual(before.StartupProbe, after.StartupProbe):
+	case after.StartupProbe == nil:
+		p.remove(at + "/startupProbe")
+	default:
+		p.add(at+"/startupProbe", after.StartupProbe)
 	}
 	p.mounts(at, before.VolumeMounts, after.VolumeMounts)
 }

@@ -25,7 +25,7 @@ type Defaults struct {
 func NamespaceDefaults(namespace string, annotations map[string]string) Defaults {
 	d := Defaults{Of: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
 	for _, o := range options {
-		if value, set := annotations[o.key()]; set {
+		if value, set := annotations[o.key()]; set && !o.perContainer {
 			d.Values[o.Name] = value
 		}
 	}
@@ -42,6 +42,9 @@ func (d Defaults) Check() error {
 				names[i] = o.Name
 			}
 			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
+		}
+		if o.perContainer {
+			return fmt.Errorf("option %s: it is for a container by its name; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
 		}
 		if _, err := o.flags(d.Values[name], target{}); err != nil {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
@@ -74,6 +77,9 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
 	if value, set := pod.Annotations[string(append(append(buffer[:0], key.container...), container...))]; set {
 		return setting{o, value, "annotation " + key.container + container, 0}, true
+	}
+	if o.perContainer {
+		return setting{}, false
 	}
 	if value, set := pod.Annotations[key.pod]; set {
 		return setting{o, value, "annotation " + key.pod, 0}, true
@@ -143,6 +149,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		return nil, err
 	}
 	to.tools, w.toolboxes[c.Name] = len(box.tools) > 0, box
+	to.waits = w.order.isWaiter(c.Name)
 	step, isStep := parseStep(argv)
 	var all []string
 	for _, s := range settings {
@@ -156,16 +163,26 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		if err != nil {
 			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
 		}
-		if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
-			return nil, refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", s.source)
-		}
-		if w.added += len(s.value) + sizeOf(flags); w.added > maxAdded {
-			return nil, refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
-				s.source, c.Name, maxAdded)
+		if err := w.bound(flags, len(s.value), s.source, c.Name); err != nil {
+			return nil, err
 		}
 		all = append(all, flags...)
 	}
-	return all, nil
+	inOrder := w.order.flags(c.Name)
+	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
+}
+
+// bound refuses flags that are too long, one or all of the pod's together with the
+// values that they are made of.
+func (w *wrapping) bound(flags []string, value int, source, container string) error {
+	if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
+		return refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", source)
+	}
+	if w.added += value + sizeOf(flags); w.added > maxAdded {
+		return refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
+			source, container, maxAdded)
+	}
+	return nil
 }
 
 // sizeOf is about what words take in memory and in a patch, in bytes.

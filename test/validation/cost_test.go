@@ -132,6 +132,13 @@ func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, pod.InitContainerName, wrapped.Spec.InitContainers[0].Name)
 			requireSameCost(t, plain, wrapped)
+			if all := test.pod.Spec.Containers; len(all) > 1 { // in order, too
+				test.pod.Annotations["depends-on.entrypointer.dev/"+all[1].Name] = all[0].Name + ":started"
+				ordered, err := cluster{webhook: newWebhook(ordinary), limitRange: test.limit}.create(t, test.pod)
+				require.NoError(t, err)
+				require.NotNil(t, ordered.Spec.Containers[1].StartupProbe)
+				requireSameCost(t, plain, ordered)
+			}
 		})
 	}
 }

@@ -90,6 +90,11 @@ func (c *chooser) pod() *corev1.Pod {
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c.container(name))
 	}
+	if last := len(p.Spec.Containers) - 1; last > 0 && c.rarely(4) {
+		waiter, other := p.Spec.Containers[last].Name, p.Spec.Containers[0].Name
+		p.Annotations = withAnnotation(p.Annotations, "depends-on.entrypointer.dev/"+waiter, other+one(c, ":started", ":ready", ":exited?"))
+		p.Annotations["ready-when.entrypointer.dev/"+other] = "tcp://:8080"
+	}
 	for i := range c.below(3) {
 		made := c.container("init-" + strconv.Itoa(i))
 		made.LivenessProbe, made.Lifecycle, made.RestartPolicy = nil, nil, maybe(c, corev1.ContainerRestartPolicyAlways)

@@ -1,0 +1,101 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// ordered are the options of container "web", which waits for "db", and of "db"; false
+// if the pod is refused.
+func ordered(t *testing.T, probe *corev1.Probe, annotations ...string) (web, db *options, admitted bool) {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: asksToBeWrapped(annotations...)},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, RuntimeClassName: new("other"), Containers: []corev1.Container{
+			{Name: "web", Image: "busybox", Command: []string{"x"}}, {Name: "db", Image: "busybox", Command: []string{"x"}, ReadinessProbe: probe},
+		}},
+	}
+	result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
+	if err != nil {
+		var refusal *pod.Refusal
+		require.ErrorAs(t, err, &refusal)
+		return nil, nil, false
+	}
+	var all []*options
+	for _, c := range result.Pod.Spec.Containers {
+		var args []string
+		for _, arg := range c.Args {
+			args = append(args, strings.ReplaceAll(arg, "$$", "$")) // as the kubelet does
+		}
+		opts, err := parse(args)
+		require.NoError(t, err)
+		require.Equal(t, []string{"x"}, opts.argv)
+		all = append(all, opts)
+	}
+	return all[0], all[1], true
+}
+
+func TestAnOrderIsUnderstood(t *testing.T) {
+	web, db, admitted := ordered(t, nil, "depends-on.entrypointer.dev/web", "db:ready", "entrypointer.dev/depends-on-timeout", "5m",
+		"ready-when.entrypointer.dev/db", `["pg_isready", "$x"]`)
+	require.True(t, admitted)
+	require.Equal(t, orderOptions{
+		heartbeat: true, ready: defaultProbe, dependsOnTimeout: 5 * time.Minute,
+		dependsOn: []order.Dependency{{Condition: order.IsReady, Dir: "/entrypointer/order/db", Final: true}},
+	}, web.orderOptions)
+	probe := defaultProbe
+	probe.Exec = []string{"pg_isready", "$x"}
+	require.Equal(t, orderOptions{heartbeat: true, ready: probe, orderDir: "/entrypointer/order/db"}, db.orderOptions)
+}
+
+// FuzzWhatAnOrderSaysIsUnderstood has the injector refuse what the entrypoint would
+// refuse, of dependencies and of probes.
+func FuzzWhatAnOrderSaysIsUnderstood(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"db:started", ""},
+		{"db:ready", `["a","b"]`},
+		{"db:exited, other:ready?", "tcp://:1"},
+		{"db:completed\n", "tcp://[::ffff:1.2.3.4]:080"},
+		{"db:ready", "http://127.0.0.1:80/a b?c=%zz"},
+		{"db:ready", "http://:80?x"},
+		{"db:ready", "http://:80/ü"},
+		{"db:ready", "file:///a\nb"},
+	} {
+		f.Add(seed[0], seed[1], "", "", "")
+	}
+	f.Add("db:ready", "", "::1", "healthz?a=b c", "Host: a")
+	f.Add("db:ready", "", "127.0.0.1", "//a#b", "X: ü\t")
+	f.Fuzz(func(t *testing.T, dependsOn, readyWhen, host, path, header string) {
+		name, value, _ := strings.Cut(header, ": ")
+		get := &corev1.HTTPGetAction{Host: host, Path: path, Port: intstr.FromInt32(80)}
+		if header != "" {
+			get.HTTPHeaders = []corev1.HTTPHeader{{Name: name, Value: value}}
+		}
+		annotations := []string{"depends-on.entrypointer.dev/web", dependsOn}
+		if readyWhen != "" {
+			annotations = append(annotations, "ready-when.entrypointer.dev/db", readyWhen)
+		}
+		web, db, admitted := ordered(t, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}}, annotations...)
+		if !admitted || len(web.dependsOn) == 0 {
+			return
+		}
+		require.Equal(t, web.dependsOn[0].Dir, db.orderDir)
+		if web.dependsOn[0].Condition == order.IsReady {
+			require.Equal(t, 1, db.ready.Kinds())
+		}
+	})
+}

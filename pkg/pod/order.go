@@ -1,0 +1,228 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The names of the options by which containers wait for each other.
+const (
+	dependsOnOption        = "depends-on"
+	dependsOnTimeoutOption = "depends-on-timeout"
+	readyWhenOption        = "ready-when"
+)
+
+// A condition is what a container waits for of another one.
+type condition string
+
+// The conditions.
+const (
+	started   condition = "started"   // its command has been started, and runs
+	ready     condition = "ready"     // it was found ready since, and runs
+	completed condition = "completed" // it has ended with success
+	exited    condition = "exited"    // it has ended
+)
+
+// A dependency is one word of the option depends-on: CONTAINER:CONDITION, with a
+// question mark behind it if the pod need not have such a container.
+type dependency struct {
+	on        string
+	condition condition
+	optional  bool
+	final     bool // a failure is: the container isn't restarted
+}
+
+// parseDependencies reads a value of the option depends-on. No container is named twice.
+func parseDependencies(value string) ([]dependency, error) {
+	wrong := canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "started", "ready", "completed" and "exited"`)
+	var list []dependency
+	named := map[string]bool{}
+	for _, word := range splitList(value) {
+		name, what, found := strings.Cut(word, ":")
+		what, optional := strings.CutSuffix(what, "?")
+		known := slices.Contains([]condition{started, ready, completed, exited}, condition(what))
+		if !found || !known || !isContainerName(name) || named[name] {
+			return nil, wrong
+		}
+		named[name] = true
+		list = append(list, dependency{on: name, condition: condition(what), optional: optional})
+	}
+	if len(list) == 0 {
+		return nil, wrong
+	}
+	return list, nil
+}
+
+// isContainerName says whether a container can have this name, which becomes a part
+// of a path.
+func isContainerName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
+// dependsOnFlags has none: they are made of the whole graph, by [ordering.flags].
+func dependsOnFlags(value string, _ target) ([]string, error) {
+	_, err := parseDependencies(value)
+	return nil, err
+}
+
+// dependsOnTimeoutFlags are for containers that wait.
+func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
+	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
+	if !c.waits {
+		flags = nil
+	}
+	return flags, err
+}
+
+// An ordering is the graph of a pod's containers that wait for each other. Nil has none.
+type ordering struct {
+	names   []string                // of the containers in it, in the pod's order
+	waits   map[string][]dependency // by who waits
+	awaited map[string]bool         // who is waited for
+	probes  map[string][]string     // of who shall be ready: the flags by which it finds out
+	// doubtful says that neither locks nor inotify are known to work between containers.
+	doubtful bool
+}
+
+func (o *ordering) isWaiter(name string) bool { return o != nil && len(o.waits[name]) > 0 }
+
+func (o *ordering) isAwaited(name string) bool { return o != nil && o.awaited[name] }
+
+func (o *ordering) has(name string) bool { return o.isWaiter(name) || o.isAwaited(name) }
+
+// flags are those of a container that has a place in the order.
+func (o *ordering) flags(name string) (flags []string) {
+	if !o.has(name) {
+		return nil
+	}
+	if o.doubtful {
+		flags = append(flags, orderHeartbeatFlag+"true")
+	}
+	if o.awaited[name] {
+		flags = append(append(flags, orderDirFlag+orderDirectory(name)), o.probes[name]...)
+	}
+	for _, d := range o.waits[name] {
+		flag := dependsOnFlag
+		if d.final {
+			flag = dependsOnFinalFlag
+		}
+		flags = append(flags, flag+string(d.condition)+":"+orderDirectory(d.on))
+	}
+	return flags
+}
+
+// compileOrder makes the graph of what the pod's annotations say, and refuses what
+// can't come true.
+func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
+	if w.owner == Tekton {
+		return nil, nil //nolint:nilnil // there is no graph
+	}
+	o := &ordering{
+		waits: map[string][]dependency{}, awaited: map[string]bool{}, probes: map[string][]string{},
+		doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != "",
+	}
+	among := orderable{pod: w.pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, wrapped: map[string]bool{}}
+	for at := range w.pod.Spec.Containers {
+		c := &w.pod.Spec.Containers[at]
+		among.containers[c.Name] = c
+	}
+	for _, c := range w.pod.Spec.InitContainers {
+		among.before[c.Name] = true
+	}
+	for _, index := range selected {
+		among.wrapped[w.pod.Spec.Containers[index].Name] = true
+	}
+	for _, c := range w.pod.Spec.Containers {
+		key := dependsOnOption + "." + domain + "/" + c.Name
+		value, set := w.pod.Annotations[key]
+		if !set {
+			continue
+		}
+		dependencies, err := among.resolve(key, c.Name, value)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range dependencies {
+			o.awaited[d.on] = true
+			if d.condition == ready {
+				o.probes[d.on] = nil // check finds them
+			}
+		}
+		o.waits[c.Name] = dependencies
+	}
+	for _, c := range w.pod.Spec.Containers {
+		if o.has(c.Name) {
+			o.names = append(o.names, c.Name)
+		}
+	}
+	w.warnings = append(w.warnings, o.unusedProbes(w.pod)...)
+	if len(o.names) == 0 {
+		return nil, nil //nolint:nilnil // there is no graph
+	}
+	if len(o.names) > maxOrdered {
+		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: %d containers of the pod would have a place in its order, and %d is the most", dependsOnOption, domain, len(o.names), maxOrdered)
+	}
+	return o, w.check(o, among)
+}
+
+// An orderable is what dependencies are looked up in.
+type orderable struct {
+	pod        *corev1.Pod
+	containers map[string]*corev1.Container // by name
+	before     map[string]bool              // init containers
+	wrapped    map[string]bool              // those that get the entrypoint
+}
+
+// resolve reads which containers of the pod a container waits for.
+func (among orderable) resolve(key, waiter, value string) (found []dependency, _ error) {
+	all, err := parseDependencies(value)
+	if err != nil {
+		return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
+	}
+	if !among.wrapped[waiter] {
+		return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, waiter, among.whyUnwrapped(waiter))
+	}
+	for _, d := range all {
+		_, present := among.containers[d.on]
+		switch {
+		case among.wrapped[d.on]:
+			found = append(found, d)
+		case present:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: nobody would know how container %q is doing, because %w", key, d.on, among.whyUnwrapped(d.on))
+		case among.before[d.on]:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is an init container: the kubelet starts no other container before it; remove it from the annotation", key, d.on)
+		case !d.optional:
+			return nil, noContainer(among.pod, key, d.on)
+		}
+	}
+	return found, nil
+}
+
+// whyUnwrapped says why a container of the pod doesn't get the entrypoint.
+func (among orderable) whyUnwrapped(name string) error {
+	switch _, narrowed := among.pod.Annotations[ContainersAnnotation]; {
+	case name == "queue-proxy":
+		return errors.New("queue-proxy is Knative's own, and isn't wrapped")
+	case narrowed:
+		return errors.New("the entrypoint isn't put in front of it; add it to annotation " + ContainersAnnotation)
+	default:
+		return errors.New("the entrypoint isn't put in front of it: proxies that other webhooks add are left alone")
+	}
+}
+
+// unusedProbes warns of a ready-when that nobody asks for.
+func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []string) {
+	for _, c := range pod.Spec.Containers {
+		key := readyWhenOption + "." + domain + "/" + c.Name
+		_, asked := o.probes[c.Name]
+		if _, set := pod.Annotations[key]; set && !asked {
+			warnings = append(warnings, warning("annotation %s has no effect: no container depends on %q being ready", key, c.Name))
+		}
+	}
+	return warnings
+}

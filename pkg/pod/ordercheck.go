@@ -1,0 +1,161 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// check refuses an order that can't come true, and completes one that can.
+func (w *wrapping) check(o *ordering, among orderable) error {
+	if cycle := o.cycle(); cycle != nil {
+		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: these containers wait for each other, and none of them would ever start: %w; remove one of them",
+			dependsOnOption, domain, errors.New(listed(cycle, arrow)))
+	}
+	for _, name := range o.names {
+		if !isContainerName(name) {
+			return refuse(InvalidAnnotation, "ordering container %q: no container has such a name", name)
+		}
+	}
+	if err := w.checkConditions(o, among); err != nil {
+		return err
+	}
+	if err := o.checkHooks(w.pod); err != nil {
+		return err
+	}
+	if err := o.checkStartupProbes(among); err != nil {
+		return err
+	}
+	for _, name := range o.names {
+		if _, asked := o.probes[name]; !asked {
+			continue
+		}
+		var err error
+		if o.probes[name], err = w.readyFlags(among.containers[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkConditions refuses those that can't be relied on, and notes whose failures are final.
+func (w *wrapping) checkConditions(o *ordering, among orderable) error {
+	lives := map[string]*life{}
+	for _, name := range o.names {
+		if !o.awaited[name] {
+			continue
+		}
+		var err error
+		if lives[name], err = w.lifeOf(among.containers[name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range o.names {
+		for at, d := range o.waits[name] {
+			if why := lives[d.on].prevents(d.condition, o.doubtful); why != nil {
+				return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q can't wait for %q to be %s: %w",
+					dependsOnOption, domain, name, name, d.on, string(d.condition), why)
+			}
+			o.waits[name][at].final = lives[d.on].failsForGood()
+		}
+	}
+	return nil
+}
+
+// A life is what can become of a container.
+type life struct {
+	mode     string       // the source of mode: exec, "" without
+	restarts [1 << 8]bool // by exit code, whether the kubelet starts it again
+}
+
+// lifeOf reads the restart policy of a container: its own rules, the first that
+// matches, before its own policy, before the pod's
+// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
+func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
+	settings, err := w.settings(w.pod, w.owner, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	var l life
+	if at := slices.IndexFunc(settings, setting.replaces); at >= 0 {
+		l.mode = settings[at].source
+	}
+	policy := w.pod.Spec.RestartPolicy
+	if c.RestartPolicy != nil {
+		policy = corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	for code := range l.restarts {
+		l.restarts[code] = policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
+	}
+	for _, rule := range c.RestartPolicyRules { // there is no rule against a restart
+		if rule.ExitCodes == nil {
+			continue
+		}
+		var named [1 << 8]bool
+		for _, code := range rule.ExitCodes.Values {
+			named[uint8(code)] = named[uint8(code)] || code >= 0 && int(code) < len(named) //nolint:gosec // G115: a code that is none changes nothing
+		}
+		for code := range l.restarts {
+			if named[code] == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+				l.restarts[code] = true
+			}
+		}
+	}
+	return &l, nil
+}
+
+// failsForGood says whether the container isn't started again whatever code it fails with.
+func (l *life) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
+
+// prevents says why a condition can't be relied on, nil if it can. Where locks can't be
+// trusted, somebody has to say all the time that the container lives.
+func (l *life) prevents(what condition, doubtful bool) error {
+	switch {
+	case l.mode != "" && doubtful:
+		return fmt.Errorf("by %s: exec, nobody is left there to tell, which it takes in a pod with a runtimeClassName; remove one of them", l.mode)
+	case l.mode != "" && what != started:
+		return fmt.Errorf("by %s: exec, nobody is left there to tell; wait for it to be started", l.mode)
+	case what == completed && l.restarts[0]:
+		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or wait for another condition")
+	case what == exited && !slices.Contains(l.restarts[:], false):
+		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or wait for another condition")
+	}
+	return nil
+}
+
+// checkHooks refuses a postStart hook that keeps the kubelet from starting what its
+// container waits for: the kubelet starts containers in the pod's order, and waits for
+// the hook of each before it starts the next.
+func (o *ordering) checkHooks(pod *corev1.Pod) error {
+	place := map[string]int{}
+	for at, c := range pod.Spec.Containers {
+		place[c.Name] = at
+	}
+	for at, c := range pod.Spec.Containers {
+		if c.Lifecycle == nil || c.Lifecycle.PostStart == nil || c.Lifecycle.PostStart.Sleep != nil {
+			continue
+		}
+		var later string
+		if o.reaches(c.Name, func(name string) bool { later = name; return place[name] > at }) {
+			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers and has to start before it, until the hook has ended; put %q first, or remove the hook",
+				dependsOnOption, domain, c.Name, c.Name, later, later)
+		}
+	}
+	return nil
+}
+
+// checkStartupProbes refuses those of containers that wait: ours has to take that place.
+func (o *ordering) checkStartupProbes(among orderable) error {
+	for _, name := range o.names {
+		if probe := among.containers[name].StartupProbe; o.isWaiter(name) && probe != nil && !isOurProbe(probe) {
+			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q has a startupProbe, which would fail while it waits; Kubernetes allows one only, and the entrypoint needs it to be neither killed nor ready meanwhile; remove it, and let the failureThreshold of the livenessProbe allow for the start",
+				dependsOnOption, domain, name, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// OrderVolumePrefix begins the name of the emptyDir in which a container that
+	// others depend on says how it is doing. The rest is its name.
+	OrderVolumePrefix = "entrypointer-order-"
+	// OrderMountPath has one directory for each of them, under its name: writable for
+	// that container, read-only for those that depend on it.
+	OrderMountPath = "/entrypointer/order"
+	// orderSize bounds what a container writes there: a state of 4 KiB, the next
+	// one, and locks.
+	orderSize = "1Mi"
+)
+
+// startedCommand asks the entrypoint whether the command of its container has been started.
+var startedCommand = []string{EntrypointPath, "started"}
+
+func orderDirectory(container string) string { return OrderMountPath + "/" + container }
+
+// orderVolumeName is that of a container's emptyDir. No container has a name that
+// begins with a dash, as the hash of one does that is too long.
+func orderVolumeName(container string) string {
+	if len(OrderVolumePrefix)+len(container) <= validation.DNS1123LabelMaxLength {
+		return OrderVolumePrefix + container
+	}
+	sum := sha256.Sum256([]byte(container))
+	return OrderVolumePrefix + "-" + hex.EncodeToString(sum[:20])
+}
+
+// isOrderMount says whether a mount is one of ours.
+func isOrderMount(m corev1.VolumeMount) bool {
+	return strings.HasPrefix(m.Name, OrderVolumePrefix) && path.Dir(m.MountPath) == OrderMountPath && m.Name == orderVolumeName(path.Base(m.MountPath))
+}
+
+// installOrder gives each container of the order its directories, and a probe to
+// those that wait. What an earlier look has left, and isn't needed any more, goes.
+func (w *wrapping) installOrder(pod *corev1.Pod, wrapped []int) error {
+	unmounted := map[string]bool{}
+	for _, index := range wrapped {
+		c := &pod.Spec.Containers[index]
+		if err := w.order.mount(c, unmounted); err != nil {
+			return err
+		}
+		alignStartupProbe(c, w.order.isWaiter(c.Name))
+	}
+	awaited := map[string]bool{}
+	if w.order != nil {
+		for name := range w.order.awaited {
+			awaited[orderVolumeName(name)] = true
+		}
+	}
+	if err := w.checkOrderMounters(pod, awaited, unmounted); err != nil {
+		return err
+	}
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return unmounted[v.Name] && !awaited[v.Name] && v.EmptyDir != nil
+	})
+	return w.installOrderVolumes(pod)
+}
+
+// mount mounts the directories of the container itself, and of those that it waits
+// for. It notes the volumes of which it has removed a mount.
+func (o *ordering) mount(c *corev1.Container, unmounted map[string]bool) error {
+	wanted := o.mounts(c.Name)
+	if len(wanted) == 0 && !slices.ContainsFunc(c.VolumeMounts, isOrderMount) {
+		return nil
+	}
+	if len(wanted) > 0 {
+		if err := checkMountsAt(*c, wanted[0].Name, OrderMountPath, isOrderMount); err != nil {
+			return err
+		}
+	}
+	missing := map[string]corev1.VolumeMount{}
+	for _, m := range wanted {
+		missing[m.Name] = m
+	}
+	var kept []corev1.VolumeMount
+	for _, m := range c.VolumeMounts {
+		ours, isWanted := missing[m.Name]
+		switch {
+		case !isOrderMount(m):
+			kept = append(kept, m)
+		case !isWanted:
+			unmounted[m.Name] = true
+		default:
+			if sameMount(m, ours) {
+				ours = m
+			}
+			kept = append(kept, ours)
+			delete(missing, m.Name)
+		}
+	}
+	for _, m := range wanted {
+		if _, isMissing := missing[m.Name]; isMissing {
+			kept = append(kept, m)
+		}
+	}
+	c.VolumeMounts = kept
+	return nil
+}
+
+// mounts are those that a container has for the order.
+func (o *ordering) mounts(name string) (mounts []corev1.VolumeMount) {
+	if o.isAwaited(name) {
+		mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(name), MountPath: orderDirectory(name)})
+	}
+	if o.isWaiter(name) {
+		for _, d := range o.waits[name] {
+			mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(d.on), MountPath: orderDirectory(d.on), ReadOnly: true})
+		}
+	}
+	return mounts
+}
+
+// checkOrderMounters refuses a container that mounts what one of the order is said
+// in, and has no part in it: it could say so itself. It notes which volumes still
+// have mounts.
+func (w *wrapping) checkOrderMounters(pod *corev1.Pod, awaited, unmounted map[string]bool) error {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		hasPart := w.order.has(c.Name)
+		for _, m := range c.VolumeMounts {
+			delete(unmounted, m.Name)
+			if awaited[m.Name] && (!hasPart || !isOrderMount(m)) {
+				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only containers that wait for each other have such volumes; use another volume",
+					m.Name, c.Name, m.MountPath)
+			}
+		}
+	}
+	return nil
+}
+
+// installOrderVolumes adds the emptyDirs, or puts them right.
+func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
+	if w.order == nil {
+		return nil
+	}
+	at, marked := map[string]int{}, true
+	for i, v := range slices.Backward(pod.Spec.Volumes) {
+		at[v.Name] = i
+	}
+	for _, container := range w.order.names {
+		if !w.order.awaited[container] {
+			continue
+		}
+		name := orderVolumeName(container)
+		size := resource.MustParse(orderSize)
+		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: medium(pod)}
+		i, found := at[name]
+		switch {
+		case !found:
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &wanted}})
+		case pod.Spec.Volumes[i].EmptyDir == nil:
+			return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", name)
+		default:
+			if there := pod.Spec.Volumes[i].EmptyDir.Medium; there != corev1.StorageMediumDefault {
+				wanted.Medium = there
+			}
+			pod.Spec.Volumes[i].EmptyDir = &wanted
+		}
+		marked = markSafeToEvict(pod, name) && marked
+	}
+	if !marked {
+		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+	}
+	return nil
+}
+
+// alignStartupProbe has a container that waits neither killed by its other probes nor
+// called ready until its command runs.
+func alignStartupProbe(c *corev1.Container, waits bool) {
+	wanted := &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(startedCommand)}},
+		PeriodSeconds:    1,
+		TimeoutSeconds:   5,
+		SuccessThreshold: 1, // what the API server would default
+		FailureThreshold: math.MaxInt32,
+	}
+	switch {
+	case !waits && c.StartupProbe != nil && isOurProbe(c.StartupProbe):
+		c.StartupProbe = nil
+	case waits && !equality.Semantic.DeepEqual(c.StartupProbe, wanted):
+		c.StartupProbe = wanted
+	}
+}
+
+// isOurProbe says whether a startupProbe asks what ours does.
+func isOurProbe(p *corev1.Probe) bool {
+	return p.Exec != nil && slices.Equal(p.Exec.Command, startedCommand)
+}
