@@ -35,10 +35,15 @@ NAMESPACE
   ) ]]
 }
 
-deadline=$((SECONDS + 60))
-until trusts pods.entrypointer.dev && trusts namespaces.entrypointer.dev && answers; do
+alone() { # no replica of another release answers any more, as one may for half a minute
+  [[ $(kubectl -n entrypointer-system get pods -l app.kubernetes.io/name=injector -o name | wc -l) == \
+    "$(kubectl -n entrypointer-system get deployment injector -o jsonpath='{.spec.replicas}')" ]]
+}
+
+deadline=$((SECONDS + 120))
+until alone && trusts pods.entrypointer.dev && trusts namespaces.entrypointer.dev && answers; do
   if ((SECONDS >= deadline)); then
-    echo "waiting for the webhooks to answer: they don't, after 60 s; see: kubectl -n entrypointer-system logs deployment/injector" >&2
+    echo "waiting for the webhooks to answer: they don't, after 120 s; see: kubectl -n entrypointer-system logs deployment/injector" >&2
     exit 1
   fi
   sleep 0.5
