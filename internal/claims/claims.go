@@ -59,8 +59,8 @@ func (c *Claims) Ready(namespace string) string {
 
 // NewReconciler returns a constructor of the controller that has claims made and
 // filled where the delivery is claim.
-func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
-	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		c.images = images
 		restConfig := injection.GetConfig(ctx)
@@ -75,8 +75,7 @@ func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
 		namespaces := namespaceinformer.Get(ctx)
 		r := &filler{
 			images: c.images, client: kubeclient.Get(ctx), volumes: volumes,
-			config:     config.NewStore(zap.NewNop().Sugar(), watcher), // the pod webhook's logs the faults
-			namespaces: namespaces.Lister(), own: system.Namespace(),
+			config: settings, namespaces: namespaces.Lister(), own: system.Namespace(),
 			seen: c.watch.current.Load, absent: c.watch.absent.Load,
 		}
 		impl := controller.NewContext(ctx, r, controller.ControllerOptions{WorkQueueName: "claims", Logger: logger})
@@ -110,7 +109,7 @@ func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
 		})); err != nil {
 			logger.Fatalw("Failed to watch namespaces", zap.Error(err))
 		}
-		watcher.Watch(config.Name, func(*corev1.ConfigMap) { enqueueAll() })
+		settings.Follow(func(*config.Config) { enqueueAll() })
 		go c.watch.run(ctx)
 		return impl
 	}

@@ -10,12 +10,12 @@ import (
 	"maps"
 	"strings"
 
-	"go.uber.org/zap"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
 	"knative.dev/pkg/system"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
@@ -26,11 +26,12 @@ import (
 // WebhookName is the name of the MutatingWebhookConfiguration.
 const WebhookName = "namespaces.entrypointer.dev"
 
-// NewAdmissionController returns the controller of the namespace webhook.
-func NewAdmissionController(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
-	// The pods' webhook says what is wrong with the configuration.
-	labels := &labelAdmission{rule: newRule(system.Namespace()), config: config.NewStore(zap.NewNop().Sugar(), watcher)}
-	return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
+// NewAdmissionController returns a constructor of the namespace webhook.
+func NewAdmissionController(settings *config.Store) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+		labels := &labelAdmission{rule: newRule(system.Namespace()), config: settings}
+		return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
+	}
 }
 
 type labelAdmission struct {

@@ -45,10 +45,11 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 	metrics, err := newMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
 	recorder := record.NewFakeRecorder(10)
-	watcher := &configmap.ManualWatcher{}
+	watcher, settings := &configmap.ManualWatcher{}, &config.Store{}
+	settings.Watch(logtesting.TestLogger(t), watcher)
 	w := &wrapper{
 		images:  Images{Copier: "copier", Entrypoint: "entrypoint", CopierWithLogs: "copier-with-logs", EntrypointWithLogs: "entrypoint-with-logs"},
-		config:  config.NewStore(logtesting.TestLogger(t), watcher),
+		config:  settings,
 		lookups: &lookups{metrics: metrics, lookuper: answer},
 		metrics: metrics,
 		events:  &events{recorder},
