@@ -28,6 +28,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/pods"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // configWebhook is the name of the ValidatingWebhookConfiguration.
@@ -73,7 +74,10 @@ func main() {
 		knativecertificates.NewController,
 		pods.NewAdmissionController(images, settings, auto, volumes.Ready),
 		auto.NewController,
-		namespaces.NewAdmissionController(settings),
+		namespaces.NewAdmissionController(settings, map[pod.Delivery]namespaces.Part{
+			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
+			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
+		}),
 		namespaces.NewReconciler,
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,

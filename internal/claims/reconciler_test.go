@@ -309,13 +309,6 @@ func TestTheClaimOfAToolVolumeThatGoesIsMountedNoMore(t *testing.T) {
 	require.Empty(t, w.ready())
 }
 
-func TestNamespacesThatCannotOptInGetNoClaims(t *testing.T) {
-	for name, asks := range map[string]bool{"kube-system": false, "injectors": false, "tenant": true} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
-		require.Equal(t, asks, asksFor(ns, "injectors", pod.Claim), name)
-	}
-}
-
 func TestAToolVolumeThatSomebodyWroteIntoIsTheirs(t *testing.T) {
 	w := newWorld(t)
 	w.write(ofClass("none"), ours())

@@ -189,10 +189,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
 	policy := current.Policy
-	// A value that nobody knows was refused when it was written, or is another release's.
-	if asked, err := pod.NamespaceDelivery(namespace.Annotations); err == nil && asked != "" {
-		policy.Delivery = asked
-	}
+	policy.Delivery = current.DeliveryIn(namespace)
 	var claim string
 	if policy.Delivery == pod.Claim {
 		claim = w.claim(namespace.Name)

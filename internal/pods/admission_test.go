@@ -145,6 +145,19 @@ func TestUnderAutoAPodMountsAnImageOnlyWhereThatIsProven(t *testing.T) {
 	}
 }
 
+func TestANamespaceCanAskForAutoItself(t *testing.T) {
+	for reason, want := range map[delivery.Reason]pod.Delivery{delivery.Proven: pod.ImageVolume, delivery.NodeUnfit: pod.InitContainer} {
+		w, _ := newWrapper(t, map[string]string{"delivery": "init-container"}, found)
+		w.auto = knows(reason)
+		w.namespaces.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{
+			"entrypointer.dev/inject": "true", "entrypointer.dev/delivery": "auto",
+		}}})
+		response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+		require.True(t, response.Allowed)
+		require.Contains(t, string(response.Patch), `"value":"Injected by `+string(want)+`"`, reason)
+	}
+}
+
 func TestAPodOfANamespaceWhoseClaimIsNotReadyGetsAnInitContainer(t *testing.T) {
 	w, _ := newWrapper(t, map[string]string{"delivery": "claim"}, found)
 	var asked []string
