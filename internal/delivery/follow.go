@@ -17,15 +17,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/entrypointer/entrypointer/internal/look"
 )
 
-const (
-	// lookInterval is how often a replica looks whether it may watch nodes, and which
-	// version the API server is of.
-	lookInterval = 10 * time.Second
-	// lookPatience is how long a look may take.
-	lookPatience = 5 * time.Second
-)
+// lookPatience is how long a look may take.
+const lookPatience = 5 * time.Second
 
 // A follower watches the nodes, while that is wanted and permitted. An informer
 // that is started with the injector would keep it from starting where it isn't.
@@ -41,22 +38,12 @@ type follower struct {
 
 // follow looks until ctx is done.
 func (f *follower) follow(ctx context.Context) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		f.look(ctx)
-		select {
-		case <-ctx.Done():
-			// Whoever is still answered gets what works everywhere.
-			f.end()
-			return
-		case <-tick.C:
-		case <-f.auto.asked:
-		}
-	}
+	f.look(ctx)
+	look.Again(ctx, look.Interval, f.auto.asked, f.look)
+	f.end() // whoever is still answered gets what works everywhere
 }
 
-// look starts or ends the watch. An API server that doesn't answer changes nothing.
+// look starts or ends the watch, and asks which version the API server is of. An API server that doesn't answer changes nothing.
 func (f *follower) look(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
