@@ -28,6 +28,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/pods"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // configWebhook is the name of the ValidatingWebhookConfiguration.
@@ -64,16 +65,21 @@ func main() {
 			log.Fatalf("starting the injector: %q is no image with a digest, but each of the flags that end with -image needs one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
+	settings := &config.Store{}
 	auto := delivery.New(delivery.Images{Entrypoint: images.Entrypoint, WithLogs: images.EntrypointWithLogs})
+	settings.Follow(auto.Configure)
 	volumes := claims.New()
-	err := run(ctx, kubeconfig,
+	err := run(ctx, kubeconfig, settings,
 		certificates.NewController,
 		knativecertificates.NewController,
-		pods.NewAdmissionController(images, auto, volumes.Ready),
+		pods.NewAdmissionController(images, settings, auto, volumes.Ready),
 		auto.NewController,
-		namespaces.NewAdmissionController,
+		namespaces.NewAdmissionController(settings, map[pod.Delivery]namespaces.Part{
+			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
+			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
+		}),
 		namespaces.NewReconciler,
-		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}),
+		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,
 		uninstall.NewController(uninstall.Webhooks{
 			Mutating:   []string{pods.WebhookName, namespaces.WebhookName},

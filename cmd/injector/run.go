@@ -30,6 +30,7 @@ import (
 	"knative.dev/pkg/webhook"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/serve"
 )
@@ -38,10 +39,10 @@ import (
 const component = "injector"
 
 // run does what sharedmain.MainWithConfig does, but for the server: draining of
-// knative.dev/pkg's doesn't end under load.
-func run(ctx context.Context, config *rest.Config, constructors ...injection.ControllerConstructor) error {
-	config.QPS, config.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
-	ctx, startInformers := injection.EnableInjectionOrDie(ctx, config)
+// knative.dev/pkg's doesn't end under load. The settings are those of all constructors.
+func run(ctx context.Context, kubeconfig *rest.Config, settings *config.Store, constructors ...injection.ControllerConstructor) error {
+	kubeconfig.QPS, kubeconfig.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
+	ctx, startInformers := injection.EnableInjectionOrDie(ctx, kubeconfig)
 	logger, level := sharedmain.SetupLoggerOrDie(ctx, component)
 	defer func() { _ = logger.Sync() }()
 	ctx = logging.WithLogger(ctx, logger)
@@ -66,6 +67,7 @@ func run(ctx context.Context, config *rest.Config, constructors ...injection.Con
 	}()
 
 	controllers, webhooks := sharedmain.ControllersAndWebhooksFromCtors(ctx, watcher, constructors...)
+	settings.Watch(logger, watcher)
 	sharedmain.WatchLoggingConfigOrDie(ctx, watcher, logger, level, component)
 	sharedmain.WatchObservabilityConfigOrDie(ctx, watcher, profiling, logger, component)
 	if err := watcher.Start(ctx.Done()); err != nil {
@@ -117,19 +119,19 @@ func checkConfinement(ctx context.Context) error {
 
 func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	// The environment can ask for another version of TLS (WEBHOOK_TLS_MIN_VERSION).
-	config, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
+	tlsConfig, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
 	if err != nil {
 		return fmt.Errorf("configuring TLS: %w", err)
 	}
 	certificates := &serve.Certificates{Read: certificate(ctx)}
-	config.GetCertificate = certificates.Get
+	tlsConfig.GetCertificate = certificates.Get
 	// Probes show none; who has to is the configuration's to say (api-server-ca).
-	config.ClientAuth = tls.RequestClientCert
+	tlsConfig.ClientAuth = tls.RequestClientCert
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	server := &serve.Server{Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: config, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
+	server := &serve.Server{Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: tlsConfig, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
 	return server.Run(ctx, listener)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -22,7 +21,6 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // Claims are those that hold this version of the entrypoint.
@@ -57,10 +55,13 @@ func (c *Claims) Ready(namespace string) string {
 	return name
 }
 
+// Absent says that config/claims isn't installed, rather than not looked for yet.
+func (c *Claims) Absent() bool { return c.watch.absent.Load() }
+
 // NewReconciler returns a constructor of the controller that has claims made and
 // filled where the delivery is claim.
-func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
-	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		c.images = images
 		restConfig := injection.GetConfig(ctx)
@@ -75,9 +76,8 @@ func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
 		namespaces := namespaceinformer.Get(ctx)
 		r := &filler{
 			images: c.images, client: kubeclient.Get(ctx), volumes: volumes,
-			config:     config.NewStore(zap.NewNop().Sugar(), watcher), // the pod webhook's logs the faults
-			namespaces: namespaces.Lister(), own: system.Namespace(),
-			seen: c.watch.current.Load, absent: c.watch.absent.Load,
+			config: settings, namespaces: namespaces.Lister(), own: system.Namespace(),
+			seen: c.watch.current.Load, absent: c.Absent,
 		}
 		impl := controller.NewContext(ctx, r, controller.ControllerOptions{WorkQueueName: "claims", Logger: logger})
 		each := func(do func(types.NamespacedName)) error {
@@ -110,20 +110,8 @@ func (c *Claims) NewReconciler(images Images) injection.ControllerConstructor {
 		})); err != nil {
 			logger.Fatalw("Failed to watch namespaces", zap.Error(err))
 		}
-		watcher.Watch(config.Name, func(*corev1.ConfigMap) { enqueueAll() })
+		settings.Follow(func(*config.Config) { enqueueAll() })
 		go c.watch.run(ctx)
 		return impl
 	}
-}
-
-// asksFor says whether a namespace's pods are to mount a claim. The cluster's own
-// namespace and the injector's can't opt in.
-func asksFor(ns *corev1.Namespace, injectors string, operators pod.Delivery) bool {
-	if ns.Annotations[pod.InjectAnnotation] != "true" || ns.Name == metav1.NamespaceSystem || ns.Name == injectors {
-		return false
-	}
-	if own, err := pod.NamespaceDelivery(ns.Annotations); err == nil && own != "" {
-		return own == pod.Claim
-	}
-	return operators == pod.Claim
 }

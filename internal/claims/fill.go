@@ -93,7 +93,8 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 	}
 	switch {
 	case !metav1.IsControlledBy(job, claim):
-		v.manager().MarkUnknown(Populated, Pending, "Job %q is of another claim of that name, or somebody else's; it has to go first; delete it", job.Name)
+		v.manager().MarkUnknown(Populated, Pending, "Job %q has the name of the one that is to fill the claim, and isn't the claim's. "+
+			"One that entrypointer made is deleted without you. Delete any other: kubectl -n %s delete job %s", job.Name, v.Namespace, job.Name)
 		return false, later, f.deleteJob(ctx, v.Namespace, job.Name)
 	case jobIs(job, batchv1.JobComplete) != nil:
 		v.manager().MarkTrue(Bound)

@@ -24,6 +24,7 @@ import (
 	"knative.dev/pkg/reconciler"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // soon is when to look at a Job again, later at what somebody has to change.
@@ -62,7 +63,7 @@ func (f *filler) Reconcile(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("reading namespace %q: %w", key, err)
 	}
-	asked := asksFor(ns, f.own, f.config.Load().Policy.Delivery)
+	asked := config.OptsIn(ns, f.own) && f.config.Load().DeliveryIn(ns) == pod.Claim
 	s := f.seen()
 	if s == nil {
 		if asked && f.absent() {

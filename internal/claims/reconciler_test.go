@@ -193,6 +193,12 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 			w.bind(w.onlyClaim())
 			w.refused = true
 		}, corev1.ConditionFalse, JobRefused, "creating the Job that fills claim"},
+		"somebody else's Job": {Spec{}, func(w *world) {
+			require.NoError(t, w.reconcile())
+			w.bind(w.onlyClaim())
+			_, err := w.kube.BatchV1().Jobs("tenant").Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: w.onlyClaim().Name}}, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}, corev1.ConditionUnknown, Pending, "Delete any other: kubectl -n tenant delete job entrypointer-"},
 		"a Job that fails": {Spec{}, func(w *world) {
 			require.NoError(t, w.reconcile())
 			w.bind(w.onlyClaim())
@@ -307,13 +313,6 @@ func TestTheClaimOfAToolVolumeThatGoesIsMountedNoMore(t *testing.T) {
 	require.NoError(t, err)
 	w.sync()
 	require.Empty(t, w.ready())
-}
-
-func TestNamespacesThatCannotOptInGetNoClaims(t *testing.T) {
-	for name, asks := range map[string]bool{"kube-system": false, "injectors": false, "tenant": true} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
-		require.Equal(t, asks, asksFor(ns, "injectors", pod.Claim), name)
-	}
 }
 
 func TestAToolVolumeThatSomebodyWroteIntoIsTheirs(t *testing.T) {

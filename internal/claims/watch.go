@@ -21,15 +21,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/entrypointer/entrypointer/internal/look"
 )
 
-const (
-	// lookInterval is how often the injector looks whether config/claims is installed. A
-	// watch would be refused where it isn't, and tried again and again.
-	lookInterval = 10 * time.Second
-	// lookPatience is how long a look may take, and the first lists of a watch.
-	lookPatience = 20 * time.Second
-)
+// lookPatience is how long a look may take, and the first lists of a watch.
+const lookPatience = 20 * time.Second
 
 var claimResource = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
@@ -54,17 +51,9 @@ type seen struct {
 
 // run looks until ctx is done.
 func (w *watch) run(ctx context.Context) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		w.look(ctx)
-		select {
-		case <-ctx.Done():
-			w.stop()
-			return
-		case <-tick.C:
-		}
-	}
+	w.look(ctx)
+	look.Again(ctx, look.Interval, nil, w.look)
+	w.stop()
 }
 
 // look starts the informers where they may watch, and stops them where they may no
@@ -80,7 +69,7 @@ func (w *watch) look(ctx context.Context) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		if w.current.Load() != nil {
-			w.logger.Infow("config/claims is gone: where the delivery is claim, pods get an init container", zap.Error(err))
+			w.logger.Infow("config/claims isn't installed any more. Pods whose delivery is claim get an init container. To have them mount claims, run: ko apply -f config/claims", zap.Error(err))
 			w.stop()
 		}
 		if !w.absent.Swap(true) {

@@ -248,7 +248,8 @@ func started(t *testing.T, data map[string]string) (*config.Config, []string) {
 	t.Helper()
 	core, logged := observer.New(zapcore.ErrorLevel)
 	watcher := &configmap.ManualWatcher{}
-	store := config.NewStore(zap.New(core).Sugar(), watcher)
+	store := &config.Store{}
+	store.Watch(zap.New(core).Sugar(), watcher)
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
 	var messages []string
 	for _, entry := range logged.All() {
@@ -333,7 +334,7 @@ func TestTheMetricCountsTheKeysThatAreNotInForceAsWritten(t *testing.T) {
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
 	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
 	watcher := &configmap.ManualWatcher{}
-	config.NewStore(zap.NewNop().Sugar(), watcher)
+	(&config.Store{}).Watch(zap.NewNop().Sugar(), watcher)
 	for _, step := range []struct {
 		data map[string]string
 		want int64
@@ -355,7 +356,8 @@ func TestTheMetricCountsTheKeysThatAreNotInForceAsWritten(t *testing.T) {
 func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {
 	named := metav1.ObjectMeta{Name: config.Name}
 	watcher := &configmap.ManualWatcher{}
-	store := config.NewStore(logtesting.TestLogger(t), watcher)
+	store := &config.Store{}
+	store.Watch(logtesting.TestLogger(t), watcher)
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "forbidden"}})
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"pod-opt-out": "perhaps"}})
 	require.True(t, store.Load().Policy.ForbidOptOut)
@@ -368,7 +370,12 @@ func TestWhoeverFollowsIsToldWhatComesIntoForce(t *testing.T) {
 	named := metav1.ObjectMeta{Name: config.Name}
 	watcher := &configmap.ManualWatcher{}
 	var told []pod.Delivery
-	config.NewStore(logtesting.TestLogger(t), watcher, func(c *config.Config) { told = append(told, c.Policy.Delivery) })
+	store := &config.Store{}
+	store.Follow(func(c *config.Config) {
+		require.Same(t, c, store.Load())
+		told = append(told, c.Policy.Delivery)
+	})
+	store.Watch(logtesting.TestLogger(t), watcher)
 	for _, delivery := range []string{"sidecar", "auto", "sidecar", "image-volume"} {
 		watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"delivery": delivery}})
 	}

@@ -13,7 +13,7 @@ import (
 	"knative.dev/pkg/configmap"
 )
 
-// Store holds the configuration in force.
+// Store holds the configuration in force, for all parts of the injector.
 //
 // knative.dev/pkg's own store ends the process if the first ConfigMap that it
 // sees can't be parsed. Every namespace that opted in would then be blocked,
@@ -25,24 +25,26 @@ type Store struct {
 	follows []func(*Config)
 }
 
-// NewStore returns a Store that is filled by watcher before the injector
-// serves. Of a ConfigMap that can't be parsed, the injector takes what it can
-// read when it starts, and safe values for the rest. Later, the last good
-// ConfigMap stays in force. Both are logged as errors, and counted. Whoever follows
-// is told each configuration that comes into force.
-func NewStore(logger configmap.Logger, watcher configmap.Watcher, follows ...func(*Config)) *Store {
+// Follow has follow told each configuration that comes into force, once it is. It is
+// called before Watch.
+func (s *Store) Follow(follow func(*Config)) { s.follows = append(s.follows, follow) }
+
+// Watch has the Store filled by watcher before the injector serves. Of a ConfigMap that
+// can't be parsed, the injector takes what it can read when it starts, and safe values
+// for the rest. Later, the last good ConfigMap stays in force. Both are logged as
+// errors, and counted.
+func (s *Store) Watch(logger configmap.Logger, watcher configmap.Watcher) {
 	// docs/metrics.md lists the metrics.
 	faulty, err := otel.GetMeterProvider().Meter("github.com/entrypointer/entrypointer").Int64Gauge(
 		"entrypointer.config.faulty_keys", metric.WithDescription("Keys of "+Name+" that aren't in force as they are written."))
 	if err != nil {
 		logger.Errorf("Making a metric of the keys of %s that can't be read: %v", Name, err)
 	}
-	store := &Store{logger: logger, faulty: faulty, follows: follows}
-	watcher.Watch(Name, store.follow)
-	return store
+	s.logger, s.faulty = logger, faulty
+	watcher.Watch(Name, s.learn)
 }
 
-func (s *Store) follow(cm *corev1.ConfigMap) {
+func (s *Store) learn(cm *corev1.ConfigMap) {
 	config, faults := read(cm)
 	s.faulty.Record(context.Background(), int64(len(faults)))
 	first := s.current.Load() == nil
@@ -61,5 +63,5 @@ func (s *Store) follow(cm *corev1.ConfigMap) {
 	}
 }
 
-// Load returns the configuration in force. It must not be changed.
+// Load returns the configuration in force, nil before there is one. It must not be changed.
 func (s *Store) Load() *Config { return s.current.Load() }

@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -31,8 +32,9 @@ import (
 // Auto knows whether pods can mount the images.
 type Auto struct {
 	current atomic.Pointer[Verdict]
-	// configured is sent to when the configuration may have changed.
-	configured chan struct{}
+	absent  atomic.Bool
+	// asked is sent to when somebody asks for it, or ceases to.
+	asked chan struct{}
 
 	mu       sync.Mutex
 	evidence evidence
@@ -42,7 +44,7 @@ type Auto struct {
 
 // New returns an Auto that says no until its controller runs.
 func New(images Images) *Auto {
-	a := &Auto{configured: make(chan struct{}, 1), evidence: evidence{images: images, nodes: map[string]node{}}}
+	a := &Auto{asked: make(chan struct{}, 1), evidence: evidence{images: images, asking: map[string]bool{}, nodes: map[string]node{}}}
 	a.update(func(*evidence) {})
 	return a
 }
@@ -50,12 +52,54 @@ func New(images Images) *Auto {
 // Verdict is the one in force. It takes no lock.
 func (a *Auto) Verdict() Verdict { return *a.current.Load() }
 
+// Absent says that config/auto isn't installed, rather than not looked for yet.
+func (a *Auto) Absent() bool { return a.absent.Load() }
+
 // Configure tells which configuration is in force.
 func (a *Auto) Configure(c *config.Config) {
-	a.update(func(e *evidence) { e.wanted = c.Policy.Delivery == pod.Auto })
+	a.update(func(e *evidence) { e.configured = c.Policy.Delivery == pod.Auto })
+	a.hurry()
+}
+
+// namespaceHandler takes over which namespaces ask for auto themselves.
+func (a *Auto) namespaceHandler(injectors string) cache.ResourceEventHandler {
+	learn := func(object any) {
+		if ns, ok := object.(*corev1.Namespace); ok {
+			asked, err := pod.NamespaceDelivery(ns.Annotations)
+			a.learnAsking(ns.Name, err == nil && asked == pod.Auto && config.OptsIn(ns, injectors))
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    learn,
+		UpdateFunc: func(_, object any) { learn(object) },
+		DeleteFunc: func(object any) {
+			if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				a.learnAsking(name, false)
+			}
+		},
+	}
+}
+
+// learnAsking takes over whether a namespace asks, or does nothing if that isn't new.
+func (a *Auto) learnAsking(namespace string, asks bool) {
+	same := false
+	a.read(func(e *evidence) { same = e.asking[namespace] == asks })
+	if same {
+		return
+	}
+	a.update(func(e *evidence) {
+		if delete(e.asking, namespace); asks {
+			e.asking[namespace] = true
+		}
+	})
+	a.hurry()
+}
+
+// hurry has the follower look at once.
+func (a *Auto) hurry() {
 	select {
-	case a.configured <- struct{}{}:
-	default: // it is about to be looked at
+	case a.asked <- struct{}{}:
+	default: // it is about to
 	}
 }
 

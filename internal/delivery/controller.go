@@ -16,6 +16,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
@@ -53,6 +54,9 @@ func (a *Auto) NewController(ctx context.Context, watcher configmap.Watcher) *co
 		logger.Fatalf("Failed to watch ConfigMap %q: the watcher %T doesn't take a default for one that may be missing", ProofsName, watcher)
 	}
 	remembered.WatchWithDefault(corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: knativesystem.Namespace(), Name: ProofsName}}, a.learnProofs)
+	if _, err := namespaceinformer.Get(ctx).Informer().AddEventHandler(a.namespaceHandler(c.own)); err != nil {
+		logger.Fatalw("Failed to watch namespaces", zap.Error(err))
+	}
 	f := &follower{auto: a, client: client, version: serverVersion(client), logger: logger}
 	go f.follow(ctx)
 	return impl

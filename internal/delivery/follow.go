@@ -17,15 +17,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/entrypointer/entrypointer/internal/look"
 )
 
-const (
-	// lookInterval is how often a replica looks whether it may watch nodes, and which
-	// version the API server is of.
-	lookInterval = 10 * time.Second
-	// lookPatience is how long a look may take.
-	lookPatience = 5 * time.Second
-)
+// lookPatience is how long a look may take.
+const lookPatience = 5 * time.Second
 
 // A follower watches the nodes, while that is wanted and permitted. An informer
 // that is started with the injector would keep it from starting where it isn't.
@@ -41,38 +38,27 @@ type follower struct {
 
 // follow looks until ctx is done.
 func (f *follower) follow(ctx context.Context) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		f.look(ctx)
-		select {
-		case <-ctx.Done():
-			// Whoever is still answered gets what works everywhere.
-			f.end(func(*evidence) {})
-			return
-		case <-tick.C:
-		case <-f.auto.configured:
-		}
-	}
+	f.look(ctx)
+	look.Again(ctx, look.Interval, f.auto.asked, f.look)
+	f.end() // whoever is still answered gets what works everywhere
 }
 
-// look starts or ends the watch. An API server that doesn't answer changes nothing.
+// look starts or ends the watch, and asks which version the API server is of. An API server that doesn't answer changes nothing.
 func (f *follower) look(ctx context.Context) {
-	var wanted bool
-	f.auto.read(func(e *evidence) { wanted = e.wanted })
-	if !wanted {
-		if f.stop != nil {
-			f.end(func(*evidence) {})
-		}
-		return
-	}
 	asking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	switch _, err := f.client.CoreV1().Nodes().List(asking, metav1.ListOptions{Limit: 1}); {
-	case apierrors.IsForbidden(err):
-		f.end(func(e *evidence) { e.permitted = false })
+	_, err := f.client.CoreV1().Nodes().List(asking, metav1.ListOptions{Limit: 1})
+	forbidden, wanted := apierrors.IsForbidden(err), false
+	if err == nil || forbidden {
+		f.auto.absent.Store(forbidden)
+		f.auto.update(func(e *evidence) { e.permitted = !forbidden })
+	}
+	f.auto.read(func(e *evidence) { wanted = e.wanted() })
+	if forbidden || !wanted {
+		f.end()
 		return
-	case err != nil:
+	}
+	if err != nil {
 		f.logger.Warnw("Looking whether the injector may watch nodes", zap.Error(err))
 		return
 	}
@@ -80,27 +66,22 @@ func (f *follower) look(ctx context.Context) {
 	if err != nil {
 		f.logger.Warnw("Asking for the API server's version", zap.Error(err))
 	}
-	f.auto.update(func(e *evidence) {
-		e.permitted = true
-		if err == nil {
-			e.server = server
-		}
-	})
+	if err == nil {
+		f.auto.update(func(e *evidence) { e.server = server })
+	}
 	if f.stop == nil {
 		f.start(ctx)
 	}
 }
 
 // end ends the watch, if there is one. Nothing is known of the nodes any more.
-func (f *follower) end(change func(*evidence)) {
-	if f.stop != nil {
-		f.stop()
-		f.stop = nil
+func (f *follower) end() {
+	if f.stop == nil {
+		return
 	}
-	f.auto.update(func(e *evidence) {
-		e.synced, e.nodes = false, map[string]node{}
-		change(e)
-	})
+	f.stop()
+	f.stop = nil
+	f.auto.update(func(e *evidence) { e.synced, e.nodes = false, map[string]node{} })
 }
 
 // start starts the watch. While it is interrupted, what it has told stays.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	logtesting "knative.dev/pkg/logging/testing"
 
 	"github.com/entrypointer/entrypointer/internal/config"
@@ -52,7 +53,7 @@ func newWatched(t *testing.T, delivery pod.Delivery, nodes ...*corev1.Node) *wat
 		auto: a, client: w.kube, logger: logtesting.TestLogger(t),
 		version: func(context.Context) (string, error) { return "v1.36.3", nil },
 	}
-	t.Cleanup(func() { w.end(func(*evidence) {}) })
+	t.Cleanup(w.end)
 	return w
 }
 
@@ -118,10 +119,11 @@ func TestAnAPIServerThatIsAwayChangesNothing(t *testing.T) {
 	require.False(t, w.auto.Verdict().ImageVolumes(), "from the start")
 }
 
-func TestUnderAnotherDeliveryNobodyAsksAboutNodes(t *testing.T) {
+func TestUnderAnotherDeliveryNobodyWatchesNodes(t *testing.T) {
 	w := newWatched(t, pod.InitContainer, listed("a", fits))
 	w.look(t.Context())
-	require.Zero(t, w.requests.Load())
+	require.EqualValues(t, 1, w.requests.Load(), "whether it is permitted")
+	require.Nil(t, w.stop)
 	require.Equal(t, NotConfigured, w.auto.Verdict().Reason)
 
 	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.Auto}})
@@ -149,4 +151,72 @@ func TestAChangeOfTheConfigurationIsLookedAtAtOnce(t *testing.T) {
 	cancel()
 	<-ended
 	require.Equal(t, NodesUnknown, w.auto.Verdict().Reason, "a replica that stops doesn't know any more")
+}
+
+// What a namespace asks for may need a part of the installation that isn't there.
+func TestWhetherConfigAutoIsInstalledIsKnownUnderEveryDelivery(t *testing.T) {
+	for _, delivery := range []pod.Delivery{pod.InitContainer, pod.Auto} {
+		w := newWatched(t, delivery, listed("a", fits))
+		require.False(t, w.auto.Absent(), "before it has looked")
+		w.refuse(forbidden)
+		w.look(t.Context())
+		require.True(t, w.auto.Absent())
+		w.refuse(errors.New("connection refused"))
+		w.look(t.Context())
+		require.True(t, w.auto.Absent(), "nobody has said otherwise")
+		w.refusal.Store(nil)
+		w.look(t.Context())
+		require.False(t, w.auto.Absent())
+	}
+}
+
+func TestANamespaceThatAsksTurnsItOnWhateverTheOperatorsDeliveryIs(t *testing.T) {
+	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	namespaces := w.auto.namespaceHandler(home)
+	asking := func(name string, annotations ...string) *corev1.Namespace {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "auto"}}}
+		for i := 0; i < len(annotations); i += 2 {
+			ns.Annotations[annotations[i]] = annotations[i+1]
+		}
+		return ns
+	}
+	for name, ns := range map[string]*corev1.Namespace{
+		"it is out":                  asking("a", pod.InjectAnnotation, "false"),
+		"it asks for something else": asking("a", pod.DeliveryAnnotation, "claim"),
+		"it asks for nothing known":  asking("a", pod.DeliveryAnnotation, "Auto"),
+		"it is the injector's":       asking(home),
+		"it is the cluster's":        asking("kube-system"),
+	} {
+		namespaces.OnAdd(ns, false)
+		w.look(t.Context())
+		require.Equal(t, NotConfigured, w.auto.Verdict().Reason, name)
+	}
+
+	namespaces.OnAdd(asking("a"), false)
+	namespaces.OnAdd(asking("b"), true)
+	w.look(t.Context())
+	w.requireSoon(t, Proven)
+	namespaces.OnUpdate(asking("a"), asking("a", pod.InjectAnnotation, "false"))
+	w.look(t.Context())
+	require.Equal(t, Proven, w.auto.Verdict().Reason, "another one asks")
+	namespaces.OnDelete(cache.DeletedFinalStateUnknown{Key: "b", Obj: asking("b")})
+	require.Equal(t, NotConfigured, w.auto.Verdict().Reason)
+	w.look(t.Context())
+	require.Nil(t, w.stop, "nobody watches nodes for nobody")
+}
+
+func TestANamespaceThatAsksIsHeardAtOnce(t *testing.T) {
+	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.follow(ctx)
+	}()
+	w.auto.namespaceHandler(home).OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "a", Annotations: map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "auto"},
+	}}, false)
+	w.requireSoon(t, Proven)
+	cancel()
+	<-ended
 }

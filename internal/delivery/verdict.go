@@ -17,7 +17,7 @@ type Reason string
 // The reasons. All but Proven mean the init container.
 const (
 	Proven          Reason = "Proven"          // a canary has run on each system
-	NotConfigured   Reason = "NotConfigured"   // the configuration has another delivery
+	NotConfigured   Reason = "NotConfigured"   // nobody asks for it
 	NotPermitted    Reason = "NotPermitted"    // config/auto isn't installed
 	NodesUnknown    Reason = "NodesUnknown"    // the API server hasn't told yet which nodes there are
 	APIServerTooOld Reason = "APIServerTooOld" // it doesn't know image volumes, or hasn't said its version
@@ -50,14 +50,17 @@ func (v Verdict) String() string {
 
 // evidence is what a verdict depends on.
 type evidence struct {
-	images    Images
-	wanted    bool // delivery: auto
-	permitted bool
-	synced    bool
-	server    string // version of the API server, empty if it isn't known
-	nodes     map[string]node
-	proofs    proofs
+	images     Images
+	configured bool            // the operator's delivery is auto
+	asking     map[string]bool // namespaces whose own is
+	permitted  bool
+	synced     bool
+	server     string // version of the API server, empty if it isn't known
+	nodes      map[string]node
+	proofs     proofs
 }
+
+func (e *evidence) wanted() bool { return e.configured || len(e.asking) > 0 }
 
 // A question is whether a system can mount images: it has nodes, and no proof.
 type question struct {
@@ -108,8 +111,8 @@ func open(asked map[string]*question, known proofs) (unanswered []*question) {
 // judge decides. What isn't known is never taken for proven.
 func (e *evidence) judge() Verdict {
 	switch {
-	case !e.wanted:
-		return Verdict{NotConfigured, "it isn't configured"}
+	case !e.wanted():
+		return Verdict{NotConfigured, "neither the operator nor a namespace asks for it"}
 	case !e.permitted:
 		return Verdict{NotPermitted, "the injector may not look at nodes: ko apply -f config/auto"}
 	case !e.synced:

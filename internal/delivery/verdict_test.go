@@ -44,7 +44,7 @@ func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 
 // seen is all that has to be known.
 func seen(answered proofs, nodes ...*corev1.Node) *evidence {
-	e := &evidence{images: images, wanted: true, permitted: true, synced: true, server: "v1.36.3", nodes: map[string]node{}, proofs: answered}
+	e := &evidence{images: images, configured: true, permitted: true, synced: true, server: "v1.36.3", nodes: map[string]node{}, proofs: answered}
 	for _, n := range nodes {
 		e.nodes[n.Name] = nodeOf(n)
 	}
@@ -103,7 +103,7 @@ func TestNothingIsProvenByAbsence(t *testing.T) {
 		says   string
 	}{
 		"all is known":                       {func(*evidence) {}, Proven, ""},
-		"another delivery":                   {func(e *evidence) { e.wanted = false }, NotConfigured, ""},
+		"another delivery":                   {func(e *evidence) { e.configured = false }, NotConfigured, ""},
 		"no rights":                          {func(e *evidence) { e.permitted = false }, NotPermitted, "ko apply -f config/auto"},
 		"a list that isn't complete":         {func(e *evidence) { e.synced = false }, NodesUnknown, ""},
 		"an API server that hasn't answered": {func(e *evidence) { e.server = "" }, APIServerTooOld, "hasn't told"},

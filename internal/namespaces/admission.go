@@ -10,12 +10,12 @@ import (
 	"maps"
 	"strings"
 
-	"go.uber.org/zap"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
 	"knative.dev/pkg/system"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
@@ -26,16 +26,26 @@ import (
 // WebhookName is the name of the MutatingWebhookConfiguration.
 const WebhookName = "namespaces.entrypointer.dev"
 
-// NewAdmissionController returns the controller of the namespace webhook.
-func NewAdmissionController(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
-	// The pods' webhook says what is wrong with the configuration.
-	labels := &labelAdmission{rule: newRule(system.Namespace()), config: config.NewStore(zap.NewNop().Sugar(), watcher)}
-	return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
+// A Part is an optional one of the installation.
+type Part struct {
+	Folder string
+	// Absent says that it isn't installed.
+	Absent func() bool
+}
+
+// NewAdmissionController returns a constructor of the namespace webhook. The parts are
+// those that deliveries need.
+func NewAdmissionController(settings *config.Store, parts map[pod.Delivery]Part) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+		labels := &labelAdmission{rule: newRule(system.Namespace()), config: settings, parts: parts}
+		return admission.NewController(ctx, WebhookName, "/namespaces", labels.admit)
+	}
 }
 
 type labelAdmission struct {
 	rule   rule
 	config interface{ Load() *config.Config }
+	parts  map[pod.Delivery]Part
 }
 
 // admit lets the label follow the annotation within the write that changes
@@ -103,8 +113,21 @@ func (l *labelAdmission) withoutEffect(namespace *corev1.Namespace, optedIn bool
 	warnings := pod.IgnoredOnNamespace(namespace.Annotations)
 	if optedIn {
 		warnings = append(warnings, l.lackingTools(options, namespace.Name)...)
+		warnings = append(warnings, l.lackingPart(namespace)...)
 	}
 	return warnings
+}
+
+// lackingPart warns of a delivery that needs what isn't installed. Of the operator's
+// own delivery, the operator is told.
+func (l *labelAdmission) lackingPart(namespace *corev1.Namespace) []string {
+	asked, err := pod.NamespaceDelivery(namespace.Annotations)
+	part, needed := l.parts[asked]
+	if err != nil || !needed || !part.Absent() {
+		return nil
+	}
+	return []string{fmt.Sprintf("entrypointer: annotation %s: %s has no effect on namespace %q until %s is installed: its pods get an init container; have the operator of entrypointer run: ko apply -f %s",
+		pod.DeliveryAnnotation, asked, namespace.Name, part.Folder, part.Folder)}
 }
 
 func checkOptions(namespace *corev1.Namespace, options pod.Defaults) error {

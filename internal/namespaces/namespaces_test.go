@@ -201,6 +201,36 @@ func TestAToolThatIsNotOfferedIsWarnedOfWhenANamespaceAsks(t *testing.T) {
 	require.False(t, response.Allowed, "what can't be a name is a mistake")
 }
 
+// The operator may install it later, so it is no mistake.
+func TestADeliveryThatNeedsAPartThatIsNotInstalledIsWarnedOf(t *testing.T) {
+	here, gone := func() bool { return false }, func() bool { return true }
+	for name, test := range map[string]struct {
+		asks, inject string
+		auto, claims func() bool
+		want         []string
+	}{
+		"auto":                     {"auto", "true", gone, here, []string{`entrypointer: annotation entrypointer.dev/delivery: auto has no effect on namespace "tenant" until config/auto is installed: its pods get an init container; have the operator of entrypointer run: ko apply -f config/auto`}},
+		"auto, installed":          {"auto", "true", here, gone, nil},
+		"claim":                    {"claim", "true", here, gone, []string{`entrypointer: annotation entrypointer.dev/delivery: claim has no effect on namespace "tenant" until config/claims is installed: its pods get an init container; have the operator of entrypointer run: ko apply -f config/claims`}},
+		"claim, installed":         {"claim", "true", gone, here, nil},
+		"one that needs no part":   {"image-volume", "true", gone, gone, nil},
+		"none":                     {"", "true", gone, gone, nil},
+		"auto, of one that is out": {"auto", "false", gone, gone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := namespace("tenant", new(test.inject), nil)
+			if test.asks != "" {
+				ns.Annotations[pod.DeliveryAnnotation] = test.asks
+			}
+			labels := newLabelAdmission()
+			labels.parts = map[pod.Delivery]Part{pod.Auto: {"config/auto", test.auto}, pod.Claim: {"config/claims", test.claims}}
+			response := labels.admit(t.Context(), writing(t, ns, nil))
+			require.True(t, response.Allowed)
+			require.Equal(t, test.want, response.Warnings)
+		})
+	}
+}
+
 func TestANamespaceWithoutLabelsGetsItsFirst(t *testing.T) {
 	bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
 	require.Equal(t, map[string]string{labelKey: "true"}, patched(t, bare, admit(t, bare, nil)).Labels)
@@ -215,13 +245,22 @@ func TestAnObjectThatIsNoNamespaceIsRefused(t *testing.T) {
 
 func admit(t *testing.T, now, before *corev1.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
+	return newLabelAdmission().admit(t.Context(), writing(t, now, before))
+}
+
+func newLabelAdmission() *labelAdmission {
+	return &labelAdmission{rule: newRule(own), config: configured{Tools: tools}}
+}
+
+func writing(t *testing.T, now, before *corev1.Namespace) *admissionv1.AdmissionRequest {
+	t.Helper()
 	request := &admissionv1.AdmissionRequest{Operation: admissionv1.Create}
 	request.Object.Raw = encode(t, now)
 	if before != nil {
 		request.Operation = admissionv1.Update
 		request.OldObject.Raw = encode(t, before)
 	}
-	return (&labelAdmission{rule: newRule(own), config: configured{Tools: tools}}).admit(t.Context(), request)
+	return request
 }
 
 func patched(t *testing.T, ns *corev1.Namespace, response *admissionv1.AdmissionResponse) *corev1.Namespace {

@@ -51,10 +51,10 @@ type Images struct {
 }
 
 // NewAdmissionController returns a constructor of the pod webhook, which auto tells
-// whether pods can mount images, and which tells auto its configuration. claim is the
-// name of the claim that pods of a namespace can mount, "" if there is none.
-func NewAdmissionController(images Images, auto *delivery.Auto, claim func(namespace string) string) func(context.Context, configmap.Watcher) *controller.Impl {
-	return func(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
+// whether pods can mount images. claim is the name of the claim that pods of a
+// namespace can mount, "" if there is none.
+func NewAdmissionController(images Images, settings *config.Store, auto *delivery.Auto, claim func(namespace string) string) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		client, err := unlimitedClient(ctx)
 		if err != nil {
@@ -72,7 +72,7 @@ func NewAdmissionController(images Images, auto *delivery.Auto, claim func(names
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
 		w := &wrapper{
 			images:  images,
-			config:  config.NewStore(logger, watcher, auto.Configure),
+			config:  settings,
 			auto:    auto,
 			claim:   claim,
 			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
@@ -189,10 +189,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
 	policy := current.Policy
-	// A value that nobody knows was refused when it was written, or is another release's.
-	if asked, err := pod.NamespaceDelivery(namespace.Annotations); err == nil && asked != "" {
-		policy.Delivery = asked
-	}
+	policy.Delivery = current.DeliveryIn(namespace)
 	var claim string
 	if policy.Delivery == pod.Claim {
 		claim = w.claim(namespace.Name)

@@ -45,10 +45,11 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 	metrics, err := newMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
 	recorder := record.NewFakeRecorder(10)
-	watcher := &configmap.ManualWatcher{}
+	watcher, settings := &configmap.ManualWatcher{}, &config.Store{}
+	settings.Watch(logtesting.TestLogger(t), watcher)
 	w := &wrapper{
 		images:  Images{Copier: "copier", Entrypoint: "entrypoint", CopierWithLogs: "copier-with-logs", EntrypointWithLogs: "entrypoint-with-logs"},
-		config:  config.NewStore(logtesting.TestLogger(t), watcher),
+		config:  settings,
 		lookups: &lookups{metrics: metrics, lookuper: answer},
 		metrics: metrics,
 		events:  &events{recorder},
@@ -141,6 +142,19 @@ func TestUnderAutoAPodMountsAnImageOnlyWhereThatIsProven(t *testing.T) {
 		response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 		require.True(t, response.Allowed)
 		require.Contains(t, string(response.Patch), `"value":"Injected by `+string(test.want)+`"`, "%s: %s", test.configured, test.reason)
+	}
+}
+
+func TestANamespaceCanAskForAutoItself(t *testing.T) {
+	for reason, want := range map[delivery.Reason]pod.Delivery{delivery.Proven: pod.ImageVolume, delivery.NodeUnfit: pod.InitContainer} {
+		w, _ := newWrapper(t, map[string]string{"delivery": "init-container"}, found)
+		w.auto = knows(reason)
+		w.namespaces.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{
+			"entrypointer.dev/inject": "true", "entrypointer.dev/delivery": "auto",
+		}}})
+		response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
+		require.True(t, response.Allowed)
+		require.Contains(t, string(response.Patch), `"value":"Injected by `+string(want)+`"`, reason)
 	}
 }
 

@@ -14,16 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/look"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-const (
-	// logServiceInterval is how often the injector looks where the log service is. A
-	// watch would be refused where none is installed, and tried again and again.
-	logServiceInterval = 10 * time.Second
-	// logServicePatience is how long a look may take.
-	logServicePatience = 5 * time.Second
-)
+// logServicePatience is how long a look may take.
+const logServicePatience = 5 * time.Second
 
 // A logService knows where the log service is, if there is one.
 type logService struct {
@@ -37,18 +33,7 @@ type logService struct {
 func followLogService(ctx context.Context, client kubernetes.Interface, logger *zap.SugaredLogger) *logService {
 	l := &logService{client: client, logger: logger}
 	l.look(ctx)
-	go func() {
-		tick := time.NewTicker(logServiceInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				l.look(ctx)
-			}
-		}
-	}()
+	go look.Again(ctx, look.Interval, nil, l.look)
 	return l
 }
 

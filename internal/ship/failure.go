@@ -6,7 +6,6 @@
 package ship
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 
@@ -28,11 +27,6 @@ func (f *failure) set(text string) {
 	f.text = text
 	f.ring.SetFailure(text)
 	ring.Wake(f.news)
-}
-
-// hangs says that it is a file that doesn't answer.
-func (f *failure) hangs(name string) {
-	f.set(fmt.Sprintf("looking at %q, whose content is masked, takes long: nothing is sent until its volume answers", name))
 }
 
 // printable is a text of one line: what a service answers may be anything.

@@ -18,13 +18,17 @@ import (
 )
 
 const (
-	// maxSecret is how much of a file is read, in bytes: what a Secret can hold.
-	maxSecret = 1 << 20
-	// maxFiles is how many files of a directory are read, those counted that are
-	// directories, and maxDepth how deep they may be.
+	// mebi is a mebibyte, in bytes.
+	mebi = 1 << 20
+	// maxSecret is how large a file may be, in bytes: what a Secret can hold.
+	maxSecret = 1 * mebi
+	// maxSecrets is how large all files may be together, in bytes: a masker takes some
+	// fifty times as much memory, which is the container's.
+	maxSecrets = 4 * mebi
+	// maxFiles is how many files and directories there may be below a path.
 	maxFiles = 1000
-	maxDepth = 8
-	// patience is how long a file may take before somebody is told.
+	// patience is how long a file may take before somebody is told, and the pause
+	// between looks at files of which there is too much.
 	patience = 2 * time.Second
 	// leased is how long to wait between tries to open a file that somebody else has a
 	// lease of (fcntl(2), F_SETLEASE): the kernel ends that within 45 s.
@@ -34,16 +38,17 @@ const (
 // files are those whose content is masked.
 type files struct {
 	paths []string // of them, and of directories of files
-	// hang is told of a file that doesn't answer, because the server of its volume is
-	// gone for instance. Nothing is sent until it does: it may have a secret.
-	hang func(name string)
+	// tell is told why nothing is sent: a file doesn't answer, because the server of its
+	// volume is gone for instance, or there is more than can be masked. What isn't masked
+	// may be a secret.
+	tell func(why string)
 
 	read func(name string) string
 	at   atomic.Pointer[string] // the file that is being looked at
 }
 
-func newFiles(paths []string, hang func(name string)) *files {
-	return &files{paths: paths, hang: hang, read: readSecret}
+func newFiles(paths []string, tell func(why string)) *files {
+	return &files{paths: paths, tell: tell, read: readSecret}
 }
 
 // A look is what was found of the files.
@@ -51,18 +56,31 @@ type look struct {
 	stamp  string // see files.stamp
 	count  int
 	values []string // what they have, if their stamp isn't the one before
+	excess error    // why not all of it can be masked
 }
 
-// look returns when all files have answered.
-func (f *files) look(before string) (l look) {
+// look returns when all files have answered, and can be masked.
+func (f *files) look(before string) look {
 	if len(f.paths) == 0 {
-		return l
+		return look{}
 	}
+	for {
+		l := f.lookOnce(before)
+		if l.excess == nil {
+			return l
+		}
+		f.tell(l.excess.Error())
+		time.Sleep(patience)
+	}
+}
+
+// lookOnce returns when all files have answered.
+func (f *files) lookOnce(before string) (l look) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if l.stamp, l.count = f.stamp(); l.stamp != before {
-			l.values = f.values()
+		if l.stamp, l.count, l.excess = f.stamp(); l.excess == nil && l.stamp != before {
+			l.values, l.excess = f.values()
 		}
 	}()
 	tick := time.NewTicker(patience)
@@ -73,7 +91,7 @@ func (f *files) look(before string) (l look) {
 			return l
 		case <-tick.C:
 			if name := f.at.Load(); name != nil {
-				f.hang(*name)
+				f.tell(fmt.Sprintf("looking at %q, whose content is masked, takes long: nothing is sent until its volume answers", *name))
 			}
 		}
 	}
@@ -81,83 +99,127 @@ func (f *files) look(before string) (l look) {
 
 // stamp changes when files do: the kubelet has links lead to other files, and
 // others write to the file, or put another one in its place. It is never "".
-func (f *files) stamp() (stamp string, count int) {
-	b := []byte("stamp ")
-	for name := range f.all {
+func (f *files) stamp() (stamp string, count int, err error) {
+	b, total := []byte("stamp "), int64(0)
+	err = f.all(func(name string) error {
 		count++
-		if info, err := os.Stat(name); err == nil {
-			b = fmt.Appendf(b, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
-			if stat, is := info.Sys().(*syscall.Stat_t); is {
-				// A program may give a file the time that it had (touch).
-				b = fmt.Appendf(b, "%d %d %d ", stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
-			}
+		info, _ := os.Stat(name)
+		if info == nil {
+			return nil // it isn't there, or the command can't read it either
 		}
-	}
-	return string(b), count
+		b = fmt.Appendf(b, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
+		if stat, is := info.Sys().(*syscall.Stat_t); is {
+			// A program may give a file the time that it had (touch).
+			b = fmt.Appendf(b, "%d %d %d ", stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
+		}
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		total += info.Size()
+		return bounded(name, info.Size(), total)
+	})
+	return string(b), count, err
 }
 
 // values are what the files have.
-func (f *files) values() (values []string) {
-	for name := range f.all {
-		if value := f.read(name); value != "" {
+func (f *files) values() (values []string, err error) {
+	total := int64(0)
+	err = f.all(func(name string) error {
+		value := f.read(name)
+		if value != "" {
 			values = append(values, value)
 		}
-	}
-	return values
+		total += int64(len(value))
+		return bounded(name, int64(len(value)), total)
+	})
+	return values, err
 }
 
-// all are the names of the files.
-func (f *files) all(yield func(name string) bool) {
+// bounded is an error if a file of this size, or all up to it together, can't be masked.
+func bounded(name string, size, total int64) error {
+	switch {
+	case size > maxSecret:
+		return fmt.Errorf("%q, whose content is masked, has more than %d MiB: nothing is sent; name or mount a smaller file", name, maxSecret/mebi)
+	case total > maxSecrets:
+		return fmt.Errorf("files whose content is masked have more than %d MiB together: nothing is sent; name or mount fewer of them", maxSecrets/mebi)
+	}
+	return nil
+}
+
+// all has do called with the names of the files, until it fails.
+func (f *files) all(do func(name string) error) error {
 	for _, path := range f.paths {
 		f.at.Store(&path)
-		for _, name := range filesIn(path) {
+		names, whole := filesIn(path)
+		if !whole {
+			return fmt.Errorf("%q has more than %d files and directories, whose content is masked: nothing is sent; name or mount fewer of them", path, maxFiles)
+		}
+		for _, name := range names {
 			f.at.Store(&name)
-			if !yield(name) {
-				return
+			if err := do(name); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
-// filesIn are the files of a directory and of those in it, or the file itself.
-func filesIn(path string) (names []string) {
+// filesIn are the files of a directory and of those in it, or the file itself, and
+// whether these are all.
+func filesIn(path string) (names []string, whole bool) {
 	left := maxFiles
-	var add func(path string, depth int)
-	add = func(path string, depth int) {
+	listed := map[fileID]bool{}
+	var add func(path string)
+	add = func(path string) {
 		if left--; left < 0 {
 			return
 		}
-		entries, err := entriesOf(path)
+		entries, id, err := entriesOf(path)
 		if err != nil {
 			names = append(names, path)
 			return
 		}
+		if listed[id] {
+			return
+		}
+		listed[id] = true // once, or a link to it would lead there for ever
 		for _, entry := range entries {
 			// The kubelet's own begin with two dots. Others are links to what is in them.
-			if depth > 0 && !strings.HasPrefix(entry.Name(), "..") {
-				add(filepath.Join(path, entry.Name()), depth-1)
+			if !strings.HasPrefix(entry.Name(), "..") {
+				add(filepath.Join(path, entry.Name()))
 			}
 		}
 	}
-	add(path, maxDepth)
-	return names
+	add(path)
+	return names, left >= 0
 }
 
-// entriesOf are those of a directory, no more than are read.
-func entriesOf(path string) ([]os.DirEntry, error) {
+// A fileID tells files apart.
+type fileID struct{ device, inode uint64 }
+
+// entriesOf are those of a directory, one more than are read at most.
+func entriesOf(path string) (entries []os.DirEntry, id fileID, err error) {
 	directory, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, err
+		return nil, id, err
 	}
 	defer func() { _ = directory.Close() }()
-	entries, err := directory.ReadDir(maxFiles)
+	info, err := directory.Stat()
+	if err != nil {
+		return nil, id, err
+	}
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		id = fileID{stat.Dev, stat.Ino}
+	}
+	entries, err = directory.ReadDir(maxFiles + 1)
 	if errors.Is(err, io.EOF) { // there are none
 		err = nil
 	}
-	return entries, err
+	return entries, id, err
 }
 
-// readSecret is what a file has, "" if it can't be read: the command can't either.
+// readSecret is what a file has, "" if it can't be read: the command can't either. Of one
+// that is too large, it is one byte more than can be masked.
 func readSecret(name string) string {
 	// To open what is no file may do something.
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
@@ -181,7 +243,7 @@ func readRegular(name string) string {
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	value, err := io.ReadAll(io.LimitReader(file, maxSecret))
+	value, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return ""
 	}

@@ -50,9 +50,10 @@ type secrets struct {
 	stamp  string        // of them, when they were read
 }
 
-// newSecrets knows the variables, and what files had of which the shipper before has known.
-func newSecrets(sources secretSources, environ []string, former *ring.Snapshot, hang func(name string)) *secrets {
-	s := &secrets{files: newFiles(sources.paths, hang), former: former, known: map[string]bool{}}
+// newSecrets knows the variables, and what files had of which the shipper before has
+// known. It tells why nothing can be sent while the files can't be masked.
+func newSecrets(sources secretSources, environ []string, former *ring.Snapshot, tell func(why string)) *secrets {
+	s := &secrets{files: newFiles(sources.paths, tell), former: former, known: map[string]bool{}}
 	for _, kv := range environ {
 		if name, value, _ := strings.Cut(kv, "="); slices.Contains(sources.variables, name) {
 			s.variables = append(s.variables, value)

@@ -124,7 +124,7 @@ func run(o *options, r *ring.Reader, said *failure) error {
 		return err
 	}
 	former, _ := ring.OpenSnapshot(formerFD) // nil where the supervisor couldn't make one
-	newShipper(r, client, newSecrets(o.secrets, os.Environ(), former, said.hangs), said, wakeFD).run()
+	newShipper(r, client, newSecrets(o.secrets, os.Environ(), former, said.set), said, wakeFD).run()
 	return nil
 }
 

@@ -92,7 +92,7 @@ func newChain(t *testing.T, sources secretSources, between func(http.ResponseWri
 	require.NoError(t, os.WriteFile(token, []byte("token"), 0o600))
 	sends := &client{address: server.URL, token: token, container: "main", start: "1", http: server.Client(), packer: gzip.NewWriter(nil)}
 	said := &failure{ring: c.reader, news: wake}
-	c.shipper = newShipper(c.reader, sends, newSecrets(sources, nil, nil, said.hangs), said, wake)
+	c.shipper = newShipper(c.reader, sends, newSecrets(sources, nil, nil, said.set), said, wake)
 	return c
 }
 

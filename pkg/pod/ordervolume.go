@@ -161,7 +161,7 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 		}
 		name := orderVolumeName(container)
 		size := resource.MustParse(orderSize)
-		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: medium(pod)}
+		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: entrypointMedium(pod)}
 		i, found := at[name]
 		switch {
 		case !found:

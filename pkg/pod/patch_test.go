@@ -5,6 +5,7 @@ package pod_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,31 @@ func TestFieldsThatWeDontKnowSurvive(t *testing.T) {
 	require.Equal(t, "b", at("spec", "containers", 1, "future"))
 }
 
+// Were it taken for ours, it would be put elsewhere as our types know it.
+func TestAnInitContainerOfTheAuthorsWithANameOfOursKeepsItsFields(t *testing.T) {
+	for name, test := range map[string]struct {
+		injector *pod.Injector
+		tools    string
+	}{
+		"entrypointer-tool-mine": {newInjector(nil), "none"},
+		"entrypointer-tool-ni":   {offering(pod.InitContainer, ni), "none"},
+		"entrypointer-tool-yq":   {offering(pod.InitContainer, ni), "ni"},
+		"entrypointer-init":      {mounting(), "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			document := fmt.Sprintf(`{"metadata": {"annotations": {"entrypointer.dev/inject": "true", "entrypointer.dev/tools": %q}}, "spec": {
+				"initContainers": [{"name": %q, "image": "i", "future": 1}, {"name": "second", "image": "i", "future": 2}],
+				"containers": [{"name": "a", "image": "i", "command": ["run"]}]}}`, test.tools, name)
+			spec := appliedBy(t, test.injector, document)["spec"].(map[string]any)
+			containers := spec["initContainers"].([]any)
+			require.Equal(t, []any{
+				map[string]any{"name": name, "image": "i", "future": 1.0},
+				map[string]any{"name": "second", "image": "i", "future": 2.0},
+			}, containers[len(containers)-2:])
+		})
+	}
+}
+
 func TestThePatchLeadsToTheInjectedPod(t *testing.T) {
 	for name, document := range map[string]string{
 		"lists that are there":   fromTheFuture,
@@ -86,9 +112,14 @@ func TestThePatchLeadsToTheInjectedPod(t *testing.T) {
 // applied injects a pod and applies the patch to the document, as an API server does.
 func applied(t *testing.T, document string) map[string]any {
 	t.Helper()
+	return appliedBy(t, newInjector(nil), document)
+}
+
+func appliedBy(t *testing.T, injector *pod.Injector, document string) map[string]any {
+	t.Helper()
 	var before corev1.Pod
 	require.NoError(t, json.Unmarshal([]byte(document), &before))
-	operations, err := json.Marshal(pod.Patch(&before, inject(t, newInjector(nil), &before).Pod))
+	operations, err := json.Marshal(pod.Patch(&before, inject(t, injector, &before).Pod))
 	require.NoError(t, err)
 	patch, err := jsonpatch.DecodePatch(operations)
 	require.NoError(t, err)

@@ -258,6 +258,6 @@ func toolsVolume(pod *corev1.Pod, tools []Tool, directory string) corev1.Volume 
 	// One more, while it takes the place of the one that an earlier try has copied.
 	size := resource.NewQuantity(int64(len(tools)+1)*toolSize, resource.BinarySI)
 	return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: medium(pod)},
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: toolsMedium(pod)},
 	}}
 }

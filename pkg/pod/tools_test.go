@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -265,16 +264,6 @@ func TestAToolIsCopiedByAUserThatIsNotRoot(t *testing.T) {
 	require.Equal(t, new(int64(1000680000)), inject(t, injector, p).Pod.Spec.InitContainers[1].SecurityContext.RunAsUser)
 	p.Spec.InitContainers[1].SecurityContext.RunAsUser = new(int64(1000690000))
 	require.Equal(t, new(int64(1000690000)), inject(t, injector, p).Pod.Spec.InitContainers[1].SecurityContext.RunAsUser, "theirs stays")
-}
-
-func TestAPodOfLittleDiskHasItsToolsInMemory(t *testing.T) {
-	p := withTools(asking(running("a", "x")), "ni")
-	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("64Mi")}
-	injector := offering(pod.InitContainer, ni)
-	wrapped := inject(t, injector, p).Pod
-	require.Equal(t, corev1.StorageMediumMemory, wrapped.Spec.Volumes[1].EmptyDir.Medium)
-	wrapped.Spec.Volumes[1].EmptyDir.Medium = corev1.StorageMediumDefault
-	require.Equal(t, corev1.StorageMediumMemory, inject(t, injector, wrapped).Pod.Spec.Volumes[1].EmptyDir.Medium)
 }
 
 // Each of these would have another program copied, or elsewhere, or with more rights.

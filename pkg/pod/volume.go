@@ -16,9 +16,6 @@ import (
 const (
 	// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
 	volumeSize = "32Mi"
-	// littleDisk is the limit of ephemeral storage up to which the copy goes to
-	// memory: above it, the copy's 2 MB are little.
-	littleDisk = "128Mi"
 	// imagePath is where ko puts the binary in an image, without the leading slash.
 	imagePath = "ko-app"
 )
@@ -99,28 +96,8 @@ func (w *wrapping) volume(pod *corev1.Pod) corev1.Volume {
 	}
 	size := resource.MustParse(volumeSize)
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: medium(pod)},
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: entrypointMedium(pod)},
 	}}
-}
-
-// medium is where the emptyDir is: on disk, or in memory if the pod may use so
-// little disk that the copy, which counts, would have it evicted. The kubelet
-// compares what the pod uses with the sum of its containers' limits
-// (podEphemeralStorageLimitEviction in
-// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/eviction/eviction_manager.go).
-func medium(pod *corev1.Pod) corev1.StorageMedium {
-	var sum resource.Quantity
-	limited := false
-	for _, c := range pod.Spec.Containers {
-		if limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
-			sum.Add(limit)
-			limited = true
-		}
-	}
-	if limited && sum.Cmp(resource.MustParse(littleDisk)) <= 0 {
-		return corev1.StorageMediumMemory
-	}
-	return corev1.StorageMediumDefault
 }
 
 // isVolume says whether a volume holds the program that the wanted one would.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -49,48 +48,6 @@ func TestAnImageVolumeNeedsNoInitContainer(t *testing.T) {
 	again := inject(t, mounting(), result.Pod)
 	require.Equal(t, pod.AlreadyInjected, again.Outcome)
 	require.Equal(t, result.Pod, again.Pod)
-}
-
-// The copy counts against what the pod may use of the node's disk.
-func TestAPodOfLittleDiskHasTheCopyInMemory(t *testing.T) {
-	limited := func(limits ...string) *corev1.Pod {
-		p := asking(running("free", "x"))
-		for _, limit := range limits {
-			c := running("limited-"+limit, "x")
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse(limit)}
-			p.Spec.Containers = append(p.Spec.Containers, c)
-		}
-		return p
-	}
-	for name, test := range map[string]struct {
-		pod  *corev1.Pod
-		want corev1.StorageMedium
-	}{
-		"no limit":                     {limited(), corev1.StorageMediumDefault},
-		"none at all to use":           {limited("0"), corev1.StorageMediumMemory},
-		"a mebibyte":                   {limited("1Mi"), corev1.StorageMediumMemory},
-		"several, which count as one":  {limited("64Mi", "32Mi", "32Mi"), corev1.StorageMediumMemory},
-		"enough":                       {limited("129Mi"), corev1.StorageMediumDefault},
-		"enough in one of two":         {limited("1Mi", "1Gi"), corev1.StorageMediumDefault},
-		"more than a number can count": {limited("8Ei", "8Ei"), corev1.StorageMediumDefault},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wrapped := inject(t, newInjector(nil), test.pod).Pod
-			require.Equal(t, test.want, wrapped.Spec.Volumes[0].EmptyDir.Medium)
-			require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), wrapped).Outcome)
-			require.Nil(t, inject(t, mounting(), test.pod).Pod.Spec.Volumes[0].EmptyDir)
-		})
-	}
-
-	// Another release, or a limit that came after us.
-	p := inject(t, newInjector(nil), limited("1Mi")).Pod
-	p.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumDefault
-	require.Equal(t, corev1.StorageMediumMemory, inject(t, newInjector(nil), p).Pod.Spec.Volumes[0].EmptyDir.Medium)
-
-	// Another webhook may prefer memory.
-	p = inject(t, newInjector(nil), limited()).Pod
-	p.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory
-	require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), p).Outcome)
 }
 
 func TestAnImageVolumeHoldsNobodyElsesProgram(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/delivery"
@@ -220,6 +221,20 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	waitForNoCanary(t)
 }
 
+func TestANamespaceMayAskForAutoItself(t *testing.T) {
+	needsImageVolumes(t)
+	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.Auto)})
+	waitForDelivery(t, ns.Name, kit.ImageVolume)
+	ranBy(t, ns.Name, "asked", kit.ImageVolume)
+	other := optedInNamespace(t)
+	seen, err := wouldBecome(t, other, askingPod("silent", busybox(t, "main", "true")))
+	require.NoError(t, err)
+	require.Equal(t, kit.InitContainer, kit.Delivery(seen), "the operator's delivery counts elsewhere")
+	_, err = annotate(t.Context(), ns.Name, "null")
+	require.NoError(t, err)
+	waitForNoCanary(t)
+}
+
 func waitForNoCanary(t *testing.T) {
 	t.Helper()
 	eventually(t, time.Minute, "canaries to be removed", func() error {
@@ -247,6 +262,19 @@ func withFlag(ctx context.Context, t *testing.T, flag, value string) (before str
 	require.NoError(t, err)
 	require.NoError(t, cluster.DeploymentReady(ctx, kit.SystemNamespace, kit.Injector))
 	return before
+}
+
+// heardAsking are the warnings for a namespace that asks for a delivery.
+func heardAsking(t *testing.T, delivery pod.Delivery) []string {
+	t.Helper()
+	var heard warnings
+	client, err := typedcorev1.NewForConfig(heardBy(&heard))
+	require.NoError(t, err)
+	_, err = client.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "e2e-", Annotations: map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(delivery)},
+	}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
+	return heard
 }
 
 // An image that has no entrypoint in it: its volume is mounted, and nothing runs from it.
@@ -294,6 +322,13 @@ func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 	require.NoError(t, err)
 	waitForDelivery(t, namespace, kit.InitContainer)
 	waitForSaying(t, start, delivery.NotPermitted, "ko apply -f config/auto")
+	eventually(t, time.Minute, "a namespace that asks for auto to be warned", func() error {
+		heard := heardAsking(t, pod.Auto)
+		if !slices.ContainsFunc(heard, func(text string) bool { return strings.Contains(text, "run: ko apply -f config/auto") }) {
+			return fmt.Errorf("%q was heard", heard)
+		}
+		return nil
+	})
 	ranBy(t, namespace, "without", kit.InitContainer)
 
 	// Replicas that never had the rights serve as well, and use them when they come.

@@ -23,18 +23,23 @@ import (
 )
 
 // The kubelet looks every ten seconds at what pods use of the disk. What the
-// supervisor takes there, it would take from a pod that may use a mebibyte.
-func TestAPodOfLittleDiskIsNotEvicted(t *testing.T) {
+// supervisor takes there, it would take from a pod that uses nearly all that it may.
+func TestAPodWhoseDiskIsLimitedIsNotEvictedForTheEntrypoint(t *testing.T) {
 	t.Parallel()
 	both := newPair(t)
-	p := askingPod("little-disk", busybox(t, "main", "sh", "-c", "readlink /proc/1/exe; sleep 45"))
-	p.Spec.Containers[0].Resources = guaranteed("cpu", "10m", "memory", "32Mi", "ephemeral-storage", "1Mi")
-	_, wrapped := both.create(t, p)
-	requireWrapped(t, wrapped, "main")
-	for _, namespace := range []string{both.plain, both.optedIn} {
-		done := waitUntilDone(t, namespace, p.Name)
-		require.Equal(t, corev1.PodSucceeded, done.Status.Phase, "%s: %s", done.Status.Reason, done.Status.Message)
-		require.Equal(t, corev1.PodQOSGuaranteed, done.Status.QOSClass)
+	limits := map[string]string{"1Mi": "true", "200Mi": "dd if=/dev/zero of=/tmp/most bs=1M count=199"}
+	for limit, use := range limits {
+		p := askingPod("limited-"+strings.ToLower(limit), busybox(t, "main", "sh", "-c", "readlink /proc/1/exe; "+use+"; sleep 45"))
+		p.Spec.Containers[0].Resources = guaranteed("cpu", "10m", "memory", "32Mi", "ephemeral-storage", limit)
+		_, wrapped := both.create(t, p)
+		requireWrapped(t, wrapped, "main")
+	}
+	for limit := range limits {
+		for _, namespace := range []string{both.plain, both.optedIn} {
+			done := waitUntilDone(t, namespace, "limited-"+strings.ToLower(limit))
+			require.Equal(t, corev1.PodSucceeded, done.Status.Phase, "%s: %s", done.Status.Reason, done.Status.Message)
+			require.Equal(t, corev1.PodQOSGuaranteed, done.Status.QOSClass)
+		}
 	}
 }
 

@@ -79,9 +79,7 @@ func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {
 	p := askingPod("misspelt", busybox(t, "main", "true"))
 	p.Annotations["entrypointer.dev/mod"] = "exec"
 	var heard warnings
-	config := rest.CopyConfig(cluster.Config)
-	config.WarningHandler = &heard
-	client, err := typedcorev1.NewForConfig(config)
+	client, err := typedcorev1.NewForConfig(heardBy(&heard))
 	require.NoError(t, err)
 	_, err = client.Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.NoError(t, err)
@@ -89,6 +87,13 @@ func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {
 }
 
 type warnings []string
+
+// heardBy is how to reach the API server for one who hears its warnings.
+func heardBy(heard *warnings) *rest.Config {
+	config := rest.CopyConfig(cluster.Config)
+	config.WarningHandler = heard
+	return config
+}
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }

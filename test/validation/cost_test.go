@@ -81,6 +81,9 @@ func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
 		"requests alone": {podOf([]corev1.Container{container("a", exactly, nil), container("b", nil, nil)}), core.PodQOSBurstable, nil},
 		"a limit alone":  {podOf([]corev1.Container{container("a", nil, resources{"memory": "64Mi"})}), core.PodQOSBurstable, nil},
 		"a disk":         {podOf([]corev1.Container{container("a", nil, resources{"ephemeral-storage": "1Gi"})}), core.PodQOSBestEffort, nil},
+		"a disk of an init container's": {podOf([]corev1.Container{container("a", nil, nil)}, func(s *corev1.PodSpec) {
+			s.InitContainers = []corev1.Container{container("migrate", nil, resources{"ephemeral-storage": "1Gi"})}
+		}), core.PodQOSBestEffort, nil},
 		"a GPU": {podOf([]corev1.Container{
 			container("a", nil, resources{"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}), container("b", nil, resources{"nvidia.com/gpu": "1"}),
 		}), core.PodQOSBurstable, nil},
@@ -132,6 +135,11 @@ func TestAWrappedPodCostsWhatThePlainOneCosts(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, pod.InitContainerName, wrapped.Spec.InitContainers[0].Name)
 			requireSameCost(t, plain, wrapped)
+			_, limited := resourcehelper.PodLimits(plain, resourcehelper.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
+			for _, v := range wrapped.Spec.Volumes {
+				inMemory := v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory
+				require.Equal(t, limited, inMemory, "the kubelet counts what volume %q has on a disk that it limits", v.Name)
+			}
 			if all := test.pod.Spec.Containers; len(all) > 1 { // in order, too
 				test.pod.Annotations["depends-on.entrypointer.dev/"+all[1].Name] = all[0].Name + ":started"
 				ordered, err := cluster{webhook: newWebhook(ordinary), limitRange: test.limit}.create(t, test.pod)

@@ -196,3 +196,27 @@ func TestAMaskedFileThatNeverAnswersDoesNotKeepTheCommandFromItsEnd(t *testing.T
 	require.Less(t, got.took, deadline)
 	require.Empty(t, s.id("stdout"))
 }
+
+// Of what is beyond the bound, nobody knows whether it is printed.
+func TestWhileAMaskedFileIsTooLargeNothingIsSentAndTheStatusSaysWhich(t *testing.T) {
+	s := serve(t)
+	directory := t.TempDir()
+	secret, status, told := filepath.Join(directory, "secret"), filepath.Join(directory, "status"), filepath.Join(directory, "told")
+	require.NoError(t, os.WriteFile(secret, []byte(strings.Repeat("x", 1<<20)+"open sesame"), 0o600))
+	wait := s.start(s.command("-mask-files="+secret, "-status-file="+status, "--", "sh", "-c",
+		"echo open sesame; until [ -e "+told+" ]; do sleep 0.05; done; exit 3"))
+	says := func(text string) bool {
+		have, _ := os.ReadFile(status)
+		return strings.Contains(string(have), text)
+	}
+	require.Eventually(t, func() bool {
+		return says(`"failure":"\"` + secret + `\", whose content is masked, has more than 1 MiB: nothing is sent`)
+	}, deadline, 20*time.Millisecond)
+	require.Empty(t, s.id("stdout"))
+	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
+	require.Eventually(t, func() bool { return !says("has more than") }, deadline, 20*time.Millisecond)
+	require.NoError(t, os.WriteFile(told, nil, 0o600))
+	require.Equal(t, 3, wait().code)
+	require.Equal(t, stream{data: []byte("***********\n"), complete: true}, s.stream("stdout"))
+	require.Equal(t, []string{"started", "sendingFailed", "sendingResumed", "exited", "finished"}, s.kinds())
+}
