@@ -118,7 +118,8 @@ func (c *canaries) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap %q: %w; where it isn't there: ko apply -f config/auto", ProofsName, err)
 	}
-	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: readProofs(memory.Data), busy: map[string]bool{}}
+	known := readProofs(memory.Data).until(c.now().Add(longestPause))
+	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: known, busy: map[string]bool{}}
 	return r.run(ctx)
 }
 
