@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -73,4 +74,17 @@ func TestProofsThatAreNeededOutliveAnyNumberOfFailures(t *testing.T) {
 		known[id], asked[id] = proof{Result: failed, Canaries: 1, At: noon.Add(time.Hour)}, true
 	}
 	require.Contains(t, known.data(asked), "good")
+}
+
+// Nodes say of themselves what they like, and each change of any has all looked at.
+func TestWhatANodeSaysIsKeptInAFewBytes(t *testing.T) {
+	long := strings.Repeat("1.", 1<<19)
+	n := listed("a", system{"v1.36.0-" + long, "containerd://2.3.0-" + long, long, long}, tainted("long", corev1.TaintEffect(long)))
+	n.Status.Conditions[0].Message = long
+	small, err := slim(n)
+	require.NoError(t, err)
+	require.Less(t, small.(*corev1.Node).Size(), 4096)
+	require.Equal(t, nodeOf(n), nodeOf(small.(*corev1.Node)))
+	require.Less(t, len(fmt.Sprint(nodeOf(n))), 4096)
+	require.Empty(t, nodeOf(n).lacks())
 }
