@@ -88,3 +88,26 @@ func TestWhatANodeSaysIsKeptInAFewBytes(t *testing.T) {
 	require.Less(t, len(fmt.Sprint(nodeOf(n))), 4096)
 	require.Empty(t, nodeOf(n).lacks())
 }
+
+// Events of one object are few: what exceeds 25, and one in five minutes, is lost.
+func TestNodesThatComeAndGoInHundredsAreToldOfInAFewEvents(t *testing.T) {
+	l := newLeader(t, newCluster(t), listed("a", fits))
+	l.round()
+	l.ends("a", succeeded)
+	l.round()
+	l.round()
+	require.Len(t, l.told(), 2)
+	for i := range 300 {
+		l.see(listed(fmt.Sprintf("old-%03d", 300-i), tooOld))
+		l.round()
+	}
+	require.Len(t, l.told(), 1)
+	l.clock = l.clock.Add(eventPause)
+	l.round()
+	require.Equal(t, []string{`Warning NodeUnfit delivery auto: pods get the init container: node "old-001" and 299 others: kubelet v1.33.1 is older than 1.35.0`}, l.told())
+	for i := range 300 {
+		l.lose(fmt.Sprintf("old-%03d", 300-i))
+		l.round()
+	}
+	require.Equal(t, []string{`Normal Proven delivery auto: pods get image volumes: every kind of node has run the entrypoint from one`}, l.told())
+}
