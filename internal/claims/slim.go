@@ -4,6 +4,8 @@
 package claims
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -35,10 +37,7 @@ func slimVolume(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	slim := &unstructured.Unstructured{Object: map[string]any{}}
-	for key, value := range v.Object {
-		slim.Object[key] = value
-	}
+	slim := &unstructured.Unstructured{Object: maps.Clone(v.Object)}
 	metadata := map[string]any{}
 	if all, ok := v.Object["metadata"].(map[string]any); ok {
 		for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"} {
