@@ -5,7 +5,10 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,8 +25,8 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 	claim, err := claims.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		claim, err = claims.Create(ctx, wantedClaim(v, name), metav1.CreateOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			v.manager().MarkFalse(Bound, ClaimRefused, "creating claim %q: %v; change spec.volumeClaimTemplate, or what forbids it", name, err)
+		if refuses(err) {
+			v.manager().MarkFalse(Bound, ClaimRefused, "creating claim %q: %s; change spec.volumeClaimTemplate, or what forbids it", name, quoted(err.Error()))
 			return nil, later, nil
 		}
 	}
@@ -102,17 +105,21 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 		return true, 0, nil
 	case jobIs(job, batchv1.JobFailed) != nil:
 		v.manager().MarkFalse(Populated, JobFailed, "filling claim %q failed: %s; see: kubectl -n %s describe job %s, and the logs of its pods; "+
-			"change spec.volumeClaimTemplate, or delete the Job and it is tried again", claim.Name, jobIs(job, batchv1.JobFailed).Message, v.Namespace, job.Name)
+			"change spec.volumeClaimTemplate, or delete the Job and it is tried again", claim.Name, quoted(jobIs(job, batchv1.JobFailed).Message), v.Namespace, job.Name)
 		return false, later, nil
 	}
 	populating(v, claim)
+	// One that somebody suspends, or keeps from being deleted, has no end.
+	if time.Since(job.CreationTimestamp.Time) > jobPatience {
+		return false, later, nil
+	}
 	return false, soon, nil
 }
 
 func (f *filler) createJob(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	_, err := f.client.BatchV1().Jobs(v.Namespace).Create(ctx, f.images.wantedJob(claim), metav1.CreateOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		v.manager().MarkFalse(Populated, JobRefused, "creating the Job that fills claim %q: %v", claim.Name, err)
+	if refuses(err) {
+		v.manager().MarkFalse(Populated, JobRefused, "creating the Job that fills claim %q: %s", claim.Name, quoted(err.Error()))
 		return false, later, nil
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -155,4 +162,31 @@ func (f *filler) deleteJob(ctx context.Context, namespace, name string) error {
 		return fmt.Errorf("deleting Job %q in namespace %q: %w", name, namespace, err)
 	}
 	return nil
+}
+
+// refuses says whether an API server, or a webhook that it asks, doesn't let an object
+// be, rather than can't answer now. Webhooks choose the code: a denial that names none
+// has 400.
+func refuses(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return false
+	}
+	switch code := status.ErrStatus.Code; code {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500
+	}
+}
+
+// maxQuoted is how many bytes a condition has of what others say: a status that is
+// too long couldn't be written.
+const maxQuoted = 1024
+
+func quoted(said string) string {
+	if len(said) <= maxQuoted {
+		return said
+	}
+	return strings.ToValidUTF8(said[:maxQuoted], "") + "..."
 }

@@ -30,8 +30,8 @@ const (
 	// defaultSize is what a claim requests if its template doesn't say: several times
 	// what both binaries take.
 	defaultSize = "64Mi"
-	// jobPatience is how long filling a claim may take, from the Job's creation, in seconds.
-	jobPatience = int64(10 * time.Minute / time.Second)
+	// jobPatience is how long filling a claim may take, from the Job's creation.
+	jobPatience = 10 * time.Minute
 	jobRetries  = 3
 	// claimMount is where the Job has the claim.
 	claimMount = "/claim"
@@ -98,7 +98,7 @@ func (i Images) wantedJob(claim *corev1.PersistentVolumeClaim) *batchv1.Job {
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:          new(int32(jobRetries)),
-			ActiveDeadlineSeconds: new(jobPatience),
+			ActiveDeadlineSeconds: new(int64(jobPatience / time.Second)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: ours()},
 				Spec: corev1.PodSpec{

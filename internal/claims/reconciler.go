@@ -96,7 +96,7 @@ func (f *filler) reconcile(ctx context.Context, s *seen, v *ToolVolume, asked bo
 	if err != nil {
 		return err
 	}
-	v.Status.keepTimes(before)
+	v.keepTimes(before)
 	v.Status.ObservedGeneration = v.Generation
 	if !equality.Semantic.DeepEqual(before, v.Status) {
 		if err := f.writeStatus(ctx, v); err != nil {
@@ -152,7 +152,7 @@ func (f *filler) follow(ctx context.Context, s *seen, v *ToolVolume) (time.Durat
 func (f *filler) leave(ctx context.Context, s *seen, v *ToolVolume, before Status) (time.Duration, error) {
 	v.Status.ClaimName = ""
 	v.manager().MarkUnknown(Bound, NotAskedFor, "the delivery of this namespace isn't claim; annotate it with entrypointer.dev/delivery: claim")
-	v.Status.keepTimes(before)
+	v.keepTimes(before)
 	wait := v.Spec.retireAfter() - time.Since(v.manager().GetCondition(Bound).LastTransitionTime.Inner.Time)
 	// One that somebody has written into is theirs by now.
 	if wait <= 0 && v.Labels[managedByLabel] == manager && equality.Semantic.DeepEqual(v.Spec, Spec{}) {

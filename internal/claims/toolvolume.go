@@ -135,13 +135,23 @@ func (v *ToolVolume) forgetConditions() Status {
 	return before
 }
 
-// keepTimes gives conditions that are as they were the time since which they are.
-func (s *Status) keepTimes(before Status) {
-	for i := range s.Conditions {
-		now := &s.Conditions[i]
+// keepTimes gives conditions that are as they were the time since which they are. What
+// others say of the same fault in other words, with a number of the request for
+// instance, is left as it was for a while: each status that is written has the
+// namespace looked at again.
+func (v *ToolVolume) keepTimes(before Status) {
+	for i := range v.Status.Conditions {
+		now := &v.Status.Conditions[i]
 		was := before.GetCondition(now.Type)
-		if was != nil && was.Status == now.Status && was.Reason == now.Reason && was.Message == now.Message {
-			now.LastTransitionTime = was.LastTransitionTime
+		if was == nil || was.Status != now.Status || was.Reason != now.Reason {
+			continue
+		}
+		since := was.LastTransitionTime
+		switch {
+		case was.Message == now.Message:
+			now.LastTransitionTime = since
+		case now.IsFalse() && before.ObservedGeneration == v.Generation && time.Since(since.Inner.Time) < later:
+			now.Message, now.LastTransitionTime = was.Message, since
 		}
 	}
 }

@@ -5,6 +5,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -96,12 +97,13 @@ func (w *watch) start(ctx context.Context) {
 		options.LabelSelector = managedByLabel + "=" + manager
 	})
 	s := &seen{volumes: volumes.ForResource(Resource).Lister(), claims: claims.ForResource(claimResource).Lister(), stop: stop}
-	for _, informer := range []cache.SharedIndexInformer{volumes.ForResource(Resource).Informer(), claims.ForResource(claimResource).Informer()} {
-		if _, err := informer.AddEventHandler(w.handler()); err != nil {
-			w.logger.Errorw("Following ToolVolumes and claims", zap.Error(err))
-			stop()
-			return
-		}
+	err := errors.Join(
+		w.handle(volumes.ForResource(Resource).Informer(), slimVolume),
+		w.handle(claims.ForResource(claimResource).Informer(), slimClaim))
+	if err != nil {
+		w.logger.Errorw("Following ToolVolumes and claims", zap.Error(err))
+		stop()
+		return
 	}
 	volumes.Start(ctx.Done())
 	claims.Start(ctx.Done())
@@ -120,6 +122,11 @@ func (w *watch) start(ctx context.Context) {
 	w.current.Store(s)
 	w.absent.Store(false)
 	w.changed("")
+}
+
+func (w *watch) handle(informer cache.SharedIndexInformer, slim cache.TransformFunc) error {
+	_, err := informer.AddEventHandler(w.handler())
+	return errors.Join(err, informer.SetTransform(slim))
 }
 
 func (w *watch) handler() cache.ResourceEventHandler {

@@ -75,6 +75,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		w.uids++
 		object := action.(clienttesting.CreateAction).GetObject()
 		accessor(object).SetUID(types.UID(strings.Repeat("u", w.uids)))
+		accessor(object).SetCreationTimestamp(metav1.Now())
 		return false, nil, nil
 	})
 	namespaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -63,12 +64,23 @@ func nodeOf(n *corev1.Node) node {
 	})
 	return node{
 		name:   n.Name,
-		system: system{info.KubeletVersion, info.ContainerRuntimeVersion, info.OSImage, info.Architecture},
+		system: system{kept(info.KubeletVersion), kept(info.ContainerRuntimeVersion), kept(info.OSImage), kept(info.Architecture)},
 		apart:  n.Spec.Unschedulable || windows || virtual,
 		ready: slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}),
 	}
+}
+
+// maxKept is how much is kept, in bytes, of what a node says of itself: each change of
+// any node has all of it looked at.
+const maxKept = 256
+
+func kept(said string) string {
+	if len(said) > maxKept {
+		return strings.Clone(strings.ToValidUTF8(said[:maxKept], ""))
+	}
+	return said
 }
 
 // slim leaves of a Node what nodeOf reads: a node lists all of its images.
@@ -82,7 +94,21 @@ func slim(object any) (any, error) {
 	if os, labelled := n.Labels[corev1.LabelOSStable]; labelled {
 		small.Labels = map[string]string{corev1.LabelOSStable: os}
 	}
-	small.Spec.Unschedulable, small.Spec.Taints = n.Spec.Unschedulable, n.Spec.Taints
-	small.Status.NodeInfo, small.Status.Conditions = n.Status.NodeInfo, n.Status.Conditions
+	small.Spec.Unschedulable = n.Spec.Unschedulable
+	for _, t := range n.Spec.Taints {
+		if t.Key == pod.VirtualKubeletTaint {
+			small.Spec.Taints = append(small.Spec.Taints, corev1.Taint{Key: t.Key, Effect: t.Effect})
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			small.Status.Conditions = append(small.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
+		}
+	}
+	info := n.Status.NodeInfo
+	small.Status.NodeInfo = corev1.NodeSystemInfo{
+		KubeletVersion: kept(info.KubeletVersion), ContainerRuntimeVersion: kept(info.ContainerRuntimeVersion),
+		OSImage: kept(info.OSImage), Architecture: kept(info.Architecture), OperatingSystem: kept(info.OperatingSystem),
+	}
 	return &small, nil
 }

@@ -4,6 +4,7 @@
 package delivery
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -62,32 +63,54 @@ func backoff(n int) time.Duration {
 // proofs are by question.
 type proofs map[string]proof
 
-// maxProofs bounds the ConfigMap: systems come and go.
-const maxProofs = 64
+const (
+	// maxProofs bounds the ConfigMap: systems come and go.
+	maxProofs = 64
+	// maxProof is the longest text of a proof, in bytes: more than data makes.
+	maxProof = 16 << 10
+	// maxCanaries is as good as any number above it.
+	maxCanaries = 1 << 20
+)
 
 // readProofs reads what is in the ConfigMap. What can't be read proves nothing.
 func readProofs(data map[string]string) proofs {
 	known := proofs{}
 	for question, text := range data {
 		var p proof
-		if err := json.Unmarshal([]byte(text), &p); err == nil {
+		if err := json.Unmarshal([]byte(text), &p); err == nil && len(text) <= maxProof {
+			p.Canaries = min(max(p.Canaries, 0), maxCanaries)
 			known[question] = p
 		}
 	}
 	return known
 }
 
+// until is without times after this one: by a clock that was wrong, or written by hand,
+// they would put off the next canary until then.
+func (p proofs) until(latest time.Time) proofs {
+	for question, kept := range p {
+		if kept.At.After(latest) {
+			kept.At = time.Time{}
+			p[question] = kept
+		}
+	}
+	return p
+}
+
 // data is what the ConfigMap shall hold: the proofs that questions need which are
-// asked now, and of the others the newest.
+// asked now, answers before tries, and of the others the newest.
 func (p proofs) data(asked map[string]bool) map[string]string {
-	order := slices.SortedFunc(maps.Keys(p), func(a, b string) int {
-		if asked[a] != asked[b] {
-			if asked[a] {
-				return -1
-			}
+	rank := func(question string) int {
+		switch {
+		case !asked[question]:
+			return 2
+		case p[question].Result != proven:
 			return 1
 		}
-		return p[b].At.Compare(p[a].At)
+		return 0
+	}
+	order := slices.SortedFunc(maps.Keys(p), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), p[b].At.Compare(p[a].At))
 	})
 	data := map[string]string{}
 	for _, question := range order[:min(len(order), maxProofs)] {

@@ -33,6 +33,10 @@ const (
 	canaryPoll = time.Second
 	// roundPatience is how long a look at all of them may take.
 	roundPatience = 30 * time.Second
+	// eventPause is how long an event isn't followed by another of the same reason: of
+	// more, client-go drops any, the last one too (NewEventCorrelator in
+	// https://github.com/kubernetes/client-go/blob/v0.36.3/tools/record/events_cache.go).
+	eventPause = 5 * time.Minute
 	// maxEvent is what the message of an event may have, in bytes, with some to spare.
 	maxEvent = 1000
 )
@@ -53,8 +57,9 @@ type canaries struct {
 	now     func() time.Time
 
 	// idle says that no canary is there.
-	idle bool
-	told Verdict
+	idle   bool
+	told   Verdict
+	toldAt time.Time
 }
 
 // Reconcile implements controller.Reconciler.
@@ -78,6 +83,10 @@ func (c *canaries) tell(ctx context.Context) error {
 		c.told = verdict
 		return nil
 	}
+	if left := c.toldAt.Add(eventPause).Sub(c.now()); verdict.Reason == c.told.Reason && left > 0 {
+		c.later(left)
+		return nil
+	}
 	about, err := c.client.CoreV1().ConfigMaps(c.own).Get(ctx, config.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap %q: %w", config.Name, err)
@@ -89,7 +98,7 @@ func (c *canaries) tell(ctx context.Context) error {
 	c.events.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "ConfigMap", Namespace: about.Namespace, Name: about.Name, UID: about.UID,
 	}, kind, string(verdict.Reason), cut(verdict.String(), maxEvent))
-	c.told = verdict
+	c.told, c.toldAt = verdict, c.now()
 	return nil
 }
 
@@ -118,7 +127,8 @@ func (c *canaries) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap %q: %w; where it isn't there: ko apply -f config/auto", ProofsName, err)
 	}
-	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: readProofs(memory.Data), busy: map[string]bool{}}
+	known := readProofs(memory.Data).until(c.now().Add(longestPause))
+	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: known, busy: map[string]bool{}}
 	return r.run(ctx)
 }
 

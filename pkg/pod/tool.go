@@ -33,6 +33,8 @@ const (
 	maxToolName = 63 - len(toolContainerPrefix)
 	// maxToolPath is the longest path of a program, in bytes.
 	maxToolPath = 1024
+	// maxToolList is the longest list of tools, in bytes: each container has it read.
+	maxToolList = 4096
 	// noTools is the value that asks for none.
 	noTools = "none"
 )
@@ -70,7 +72,10 @@ func checkToolName(name string) error {
 
 // toolNames are those that a value of the option tools has, sorted.
 func toolNames(value string) ([]string, error) {
-	names := splitList(value)
+	var names []string
+	if len(value) <= maxToolList {
+		names = splitList(value)
+	}
 	if slices.Equal(names, []string{noTools}) {
 		return nil, nil
 	}

@@ -175,7 +175,7 @@ func TestAToolThatCanNotBeHad(t *testing.T) {
 			require.Empty(t, inject(t, test.injector, result.Pod).Warnings, "a second look says nothing new")
 		})
 	}
-	for _, value := range []string{"", ",", "Ni", "ni, none", "a/b", strings.Repeat("x", 46), strings.Join(strings.Split("abcdefghijklmnopq", ""), ",")} {
+	for _, value := range []string{"", ",", "Ni", "ni, none", "a/b", strings.Repeat("x", 46), strings.Join(strings.Split("abcdefghijklmnopq", ""), ","), strings.Repeat("ni,", 1<<16)} {
 		_, err := offering(pod.InitContainer, ni).Inject(t.Context(), "tenant", withTools(asking(running("a", "x")), value))
 		requireRefused(t, err, pod.InvalidAnnotation, "entrypointer.dev/tools", `it can be names of tools, 16 at most, separated by commas, or "none"`)
 	}

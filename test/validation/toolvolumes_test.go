@@ -6,6 +6,7 @@ package validation
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,5 +85,28 @@ func TestFormerClaimsStayFromAMinuteToThirtyDays(t *testing.T) {
 			}
 			require.ErrorContains(t, errs.ToAggregate(), "spec.retireAfter")
 		})
+	}
+}
+
+// The injector keeps them all, and reads one for each pod.
+func TestAToolVolumeIsSmall(t *testing.T) {
+	validate := toolVolumes(t)
+	for length, good := range map[int]bool{253 + 1 + 63: true, 253 + 1 + 64: false, 1 << 20: false} {
+		words := map[string]any{strings.Repeat("x", length): "x"}
+		for where, template := range map[string]any{
+			"metadata.labels":           map[string]any{"metadata": map[string]any{"labels": words}},
+			"metadata.annotations":      map[string]any{"metadata": map[string]any{"annotations": words}},
+			"spec.selector.matchLabels": map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": words}}},
+		} {
+			errs := validate(map[string]any{
+				"apiVersion": "entrypointer.dev/v1alpha1", "kind": "ToolVolume", "metadata": map[string]any{"name": "entrypointer"},
+				"spec": map[string]any{"volumeClaimTemplate": template},
+			})
+			if good {
+				require.Empty(t, errs, where)
+				continue
+			}
+			require.ErrorContains(t, errs.ToAggregate(), "a key has 317 characters at most", where)
+		}
 	}
 }
