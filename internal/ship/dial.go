@@ -28,9 +28,10 @@ const hurry = 300 * time.Millisecond
 // nowhere, or to somebody else: a pod may have another DNS than the cluster's. By
 // either, it is known by its name and its CA.
 type dialer struct {
-	ip   string // "" if there is none
-	tls  *tls.Config
-	byIP atomic.Bool // which led there the last time
+	ip       string // "" if there is none
+	tls      *tls.Config
+	resolver *net.Resolver // nil is that of the system
+	byIP     atomic.Bool   // which led there the last time
 }
 
 // dial is for http.Transport.
@@ -72,5 +73,5 @@ type way struct {
 func (d *dialer) connect(ctx context.Context, network, address string, limit time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return (&tls.Dialer{Config: d.tls}).DialContext(ctx, network, address)
+	return (&tls.Dialer{NetDialer: &net.Dialer{Resolver: d.resolver}, Config: d.tls}).DialContext(ctx, network, address)
 }

@@ -22,16 +22,14 @@ func TestADNSServerThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()
-	before := net.DefaultResolver
-	defer func() { net.DefaultResolver = before }()
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+	silence := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("udp", silent.LocalAddr().String())
 	}}
 	service := httptest.NewTLSServer(http.NotFoundHandler())
 	defer service.Close()
 	_, port, err := net.SplitHostPort(service.Listener.Addr().String())
 	require.NoError(t, err)
-	d := &dialer{ip: "127.0.0.1", tls: &tls.Config{InsecureSkipVerify: true}}
+	d := &dialer{ip: "127.0.0.1", tls: &tls.Config{InsecureSkipVerify: true}, resolver: silence}
 	for range 2 {
 		began := time.Now()
 		connection, err := d.dial(t.Context(), "tcp", net.JoinHostPort("logs.test.svc", port))
