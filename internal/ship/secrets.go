@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxKnown is how much is kept of secrets that were replaced, together with those
-	// that there are, in bytes.
+	// maxKnown is how much is kept of secrets that were replaced, in bytes.
 	maxKnown = 1 << 20
 	// Files are looked at whenever something is about to be sent; where they are more
 	// than few, once in a while. When they have changed, which takes time, they are left
@@ -99,15 +98,15 @@ func (s *secrets) learn(values []string) (more bool) {
 // forget leaves out former secrets, the oldest first, if there are too many: a file that
 // changes all the time isn't kept in all of its forms.
 func (s *secrets) forget(now []string) {
-	if s.size <= maxKnown {
-		return
-	}
-	current := map[string]bool{}
+	current, most := map[string]bool{}, maxKnown
 	for _, value := range now {
-		current[value] = true
+		if !current[value] {
+			current[value] = true
+			most += len(value)
+		}
 	}
 	s.order = slices.DeleteFunc(s.order, func(value string) bool {
-		if s.size <= maxKnown || current[value] {
+		if s.size <= most || current[value] {
 			return false
 		}
 		s.size -= len(value)
