@@ -84,7 +84,7 @@ var options = []Option{
 		flags: dependsOnTimeoutFlags, except: Tekton,
 	},
 	{
-		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready"]`,
+		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
 		About: "When this container is `ready` for those that depend on it: the entrypoint tries once a second until the command exits with 0, the port accepts, the server answers with a code from 200 to 399, or the file is there. Only for a container by its name.",
 		flags: readyWhenFlags, perContainer: true, except: Tekton, afterStart: always,
 	},

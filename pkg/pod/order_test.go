@@ -188,6 +188,9 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 		"a startupProbe where ours belongs": {func(p *corev1.Pod) {
 			dependsOn(p, "a", "b:started").Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
 		}, []string{`"a" has a startupProbe`, "remove it"}},
+		"more rules than a container can have": {func(p *corev1.Pod) {
+			dependsOn(p, "a", "b:started").Spec.Containers[1].RestartPolicyRules = make([]corev1.ContainerRestartRule, 21)
+		}, []string{`restartPolicyRules of container "b"`, "there are 21, and Kubernetes allows 20"}},
 		"for all containers": {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/depends-on", "a:started") }, []string{
 			"entrypointer.dev/depends-on: it is for a container by its name; write depends-on.entrypointer.dev/CONTAINER",
 		}},

@@ -47,7 +47,7 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 func (w *wrapping) checkConditions(o *ordering, among orderable) error {
 	lives := map[string]*life{}
 	for _, name := range o.names {
-		if !o.awaited[name] {
+		if !o.awaited[name] || lives[name] != nil { // the API server refuses a name that comes twice, but later
 			continue
 		}
 		var err error
@@ -73,6 +73,10 @@ type life struct {
 	restarts [1 << 8]bool // by exit code, whether the kubelet starts it again
 }
 
+// maxRestartRules is how many rules Kubernetes' validation allows a container
+// (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/validation.go).
+const maxRestartRules = 20
+
 // lifeOf reads the restart policy of a container: its own rules, the first that
 // matches, before its own policy, before the pod's
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
@@ -91,6 +95,9 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 	}
 	for code := range l.restarts {
 		l.restarts[code] = policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
+	}
+	if len(c.RestartPolicyRules) > maxRestartRules {
+		return nil, refuse(InvalidAnnotation, "reading the restartPolicyRules of container %q: there are %d, and Kubernetes allows %d", c.Name, len(c.RestartPolicyRules), maxRestartRules)
 	}
 	for _, rule := range c.RestartPolicyRules { // there is no rule against a restart
 		if rule.ExitCodes == nil {

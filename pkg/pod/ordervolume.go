@@ -161,7 +161,9 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 		}
 		name := orderVolumeName(container)
 		size := resource.MustParse(orderSize)
-		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: entrypointMedium(pod)}
+		// On disk, since it has to outlast a reboot: a container that has completed
+		// isn't always run again. It is some KiB, whatever limits the pod has.
+		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size}
 		i, found := at[name]
 		switch {
 		case !found:
@@ -169,9 +171,6 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 		case pod.Spec.Volumes[i].EmptyDir == nil:
 			return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", name)
 		default:
-			if there := pod.Spec.Volumes[i].EmptyDir.Medium; there != corev1.StorageMediumDefault {
-				wanted.Medium = there
-			}
 			pod.Spec.Volumes[i].EmptyDir = &wanted
 		}
 		marked = markSafeToEvict(pod, name) && marked
