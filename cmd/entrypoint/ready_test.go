@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,29 @@ import (
 type readiness struct {
 	flags  []string
 	become func()
+}
+
+func TestACommandThatDoesNotBecomeReadySaysWhy(t *testing.T) {
+	for flags, why := range map[string]string{
+		"-ready-exec=false":               "it exited with 1",
+		"-ready-exec=/missing":            "no such file or directory",
+		"-ready-exec=sleep -ready-exec=9": "it took longer than 1s",
+		"-ready-file=/missing":            "no such file or directory",
+		"-ready-tcp=127.0.0.1:1":          "connection refused",
+		"-ready-http=http://127.0.0.1:" + server(t, http.NotFound) + "/": `the answer was "HTTP/1.1 404 Not Found\r"`,
+	} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"-order-dir=" + orderDir(t)}, strings.Fields(flags)...)
+			cmd := exec.CommandContext(t.Context(), entrypoint, append(args, "--", "sleep", "12")...)
+			var said strings.Builder
+			cmd.Stderr = &said
+			require.NoError(t, cmd.Run())
+			require.Equal(t, 1, strings.Count(said.String(), "entrypointer: "), said.String())
+			require.Contains(t, said.String(), "not ready after 10s")
+			require.Contains(t, said.String(), why)
+		})
+	}
 }
 
 // TestACommandIsReadyOnceItsProbeSucceeds, and not before: it is started, and who waits

@@ -6,6 +6,7 @@
 package order
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -92,6 +93,9 @@ func (c *connection) proceed() (over bool, err error) {
 		if code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
 			return false, unix.Errno(max(code, 1))
 		}
+		if isItself(c.fd) {
+			return false, unix.ECONNREFUSED
+		}
 		c.step = sending
 		return c.request == nil, nil
 	case sending:
@@ -123,11 +127,12 @@ func (c *connection) receive() (over bool, err error) {
 	switch {
 	case whole:
 		if !isSuccess(line) {
-			return false, errFailed
+			const quoted = 64 // bytes of what anybody may have sent
+			return false, errors.New("the answer was " + strconv.Quote(line[:min(len(line), quoted)]))
 		}
 		return true, nil
 	case n == 0, len(c.in) > maxFile:
-		return false, errFailed
+		return false, errors.New("the answer was none of HTTP")
 	}
 	return false, nil
 }
@@ -217,4 +222,26 @@ func hostOf(address unix.Sockaddr) string {
 		return "[" + host + "]:" + strconv.Itoa(a.Port)
 	}
 	return ""
+}
+
+// isItself reports whether both ends of a connection are the same: the kernel may choose
+// the port that is asked for as the one to ask from, and then nobody else has to listen.
+func isItself(fd int) bool {
+	here, err := unix.Getsockname(fd)
+	if err != nil {
+		return false
+	}
+	there, err := unix.Getpeername(fd)
+	if err != nil {
+		return false
+	}
+	switch here := here.(type) {
+	case *unix.SockaddrInet4:
+		there, same := there.(*unix.SockaddrInet4)
+		return same && here.Port == there.Port && here.Addr == there.Addr
+	case *unix.SockaddrInet6:
+		there, same := there.(*unix.SockaddrInet6)
+		return same && here.Port == there.Port && here.Addr == there.Addr
+	}
+	return false
 }

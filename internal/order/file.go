@@ -83,17 +83,19 @@ func hold(fd int) error {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
-// create makes a file that all may read, whatever the umask, in the place of what
-// is there.
-func create(path string) (fd int, err error) {
+// forAll is the mode of a file that those who wait can read, whichever users they are.
+const forAll = 0o644
+
+// create makes a file of this mode, whatever the umask, in the place of what is there.
+func create(path string, mode uint32) (fd int, err error) {
 	if err := unix.Unlink(path); err != nil && err != unix.ENOENT {
 		return -1, err
 	}
-	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Fchmod(fd, 0o644); err != nil {
+	if err := unix.Fchmod(fd, mode); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}

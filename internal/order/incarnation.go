@@ -124,15 +124,18 @@ func (i *Incarnation) publish() error {
 	return err
 }
 
-// take makes the lock of this incarnation. Nobody sees it before it is held.
+// take makes the lock of this incarnation. No other user can open it before it is held.
 func (i *Incarnation) take() error {
-	fd, err := create(i.dir + newLock)
+	fd, err := create(i.dir+newLock, 0o600)
 	if err != nil {
 		return err
 	}
 	err = i.writeAll(fd, []byte(i.state.incarnation))
 	if err == nil && !i.beats {
 		err = hold(fd)
+	}
+	if err == nil {
+		err = unix.Fchmod(fd, forAll)
 	}
 	if err == nil {
 		err = unix.Rename(i.dir+newLock, i.dir+lockName)
@@ -152,7 +155,7 @@ const reserved = 256
 // reserve makes a file for the next state, so that there is room for it also if
 // the volume is full by then.
 func (i *Incarnation) reserve() error {
-	fd, err := create(i.dir + newState)
+	fd, err := create(i.dir+newState, forAll)
 	if err != nil {
 		return err
 	}

@@ -36,8 +36,8 @@ func (p *Probe) Kinds() (n int) {
 }
 
 // A Runner starts a command of a probe. It returns what says whether that has ended, and
-// whether by a success, and what ends it.
-type Runner func(argv []string) (ended func() (over, success bool), kill func(), err error)
+// with which failure if it has, and what ends it.
+type Runner func(argv []string) (ended func() (over bool, failure error), kill func(), err error)
 
 // A Prober tries a probe until it succeeds once. It waits for nothing: its caller calls
 // Act when one of the descriptors of Poll is ready, and when it is time to.
@@ -47,6 +47,8 @@ type Prober struct {
 	attempt  attempt   // nil between two
 	deadline time.Time // of the attempt
 	next     time.Time // when the next attempt begins
+	began    time.Time // with the first
+	failure  error     // of the last one that is over
 }
 
 // An attempt is one try.
@@ -64,6 +66,9 @@ func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, run: run
 // called again at the latest.
 func (p *Prober) Act() (ready bool, next time.Time) {
 	now := time.Now()
+	if p.began.IsZero() {
+		p.began = now
+	}
 	if p.attempt == nil {
 		if now.Before(p.next) {
 			return false, p.next
@@ -76,8 +81,16 @@ func (p *Prober) Act() (ready bool, next time.Time) {
 		return false, p.deadline
 	}
 	p.Close()
-	return over && err == nil, p.next
+	if !over {
+		err = errors.New("it took longer than " + p.probe.Timeout.String())
+	}
+	p.failure = err
+	return err == nil, p.next
 }
+
+// Failure is that of the last attempt, and for how long there have been such; nil if none
+// is over.
+func (p *Prober) Failure() (err error, lasting time.Duration) { return p.failure, time.Since(p.began) }
 
 // Poll adds the descriptors that may bring news.
 func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
@@ -109,11 +122,9 @@ func (p *Prober) begin() attempt {
 	}
 }
 
-var errFailed = errors.New("it failed")
-
 // A program is an attempt by a command.
 type program struct {
-	ended func() (over, success bool)
+	ended func() (over bool, failure error)
 	kill  func()
 	err   error // why it wasn't started
 }
@@ -122,12 +133,9 @@ func (p *program) advance() (over bool, err error) {
 	if p.err != nil {
 		return true, p.err
 	}
-	over, success := p.ended()
+	over, err = p.ended()
 	if over {
 		p.kill = nil
-	}
-	if !success {
-		err = errFailed
 	}
 	return over, err
 }

@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,12 +59,12 @@ func controlStatus([]string) error {
 }
 
 // controlStarted is for a probe: what it prints would be in the pod's events. Where
-// there is no supervisor to be found, the command has taken its place.
+// there is no supervisor, the command has taken its place.
 func controlStarted(args []string) int {
 	if len(args) > 0 {
 		return report(ownFailure("usage: entrypoint started"))
 	}
-	if link("self", "exe") == "" {
+	if link("self", "exe") == "" || link("self", "ns/mnt") == "" || !slices.Contains(processes(), os.Getpid()) {
 		return 1 // nothing can be seen
 	}
 	pid, err := findSupervisor()

@@ -6,6 +6,7 @@
 package supervisor
 
 import (
+	"errors"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,6 +23,7 @@ type presence struct {
 	self    *order.Incarnation // nil if nobody depends on it
 	prober  *order.Prober      // while a command runs that has to become ready
 	unheard bool               // that it can not be seen was said
+	unready bool               // why it isn't ready was said
 }
 
 // appear has others see that this life of the container has begun.
@@ -31,6 +33,15 @@ func (s *supervision) appear() {
 	}
 	s.self = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, Write)
 	s.tellOthers(order.Preparing, 0)
+}
+
+// neverBegan reports an error of a life without a command, also to others: by their word,
+// those that depend on this container would wait for it to begin.
+func neverBegan(opts *options, err error) (code int) {
+	s := &supervision{opts: opts}
+	s.appear()
+	s.tellOthers(order.Ended, asFailure(err).code)
+	return report(err)
 }
 
 // tellOthers tells them how far this container has come.
@@ -79,6 +90,7 @@ func (s *supervision) tend() time.Duration {
 			s.tellOthers(order.Ready, 0)
 		} else {
 			pause = max(time.Until(next), 0)
+			s.sayWhyUnready()
 		}
 	}
 	if next, will := s.self.Act(); will {
@@ -88,10 +100,22 @@ func (s *supervision) tend() time.Duration {
 	return pause
 }
 
+// sayWhyUnready says once why the probe fails, since nobody else sees it: those that wait
+// know only that it does.
+func (s *supervision) sayWhyUnready() {
+	err, lasting := s.prober.Failure()
+	if err == nil || s.unready || lasting < reminders[0] {
+		return
+	}
+	s.unready = true
+	say("not ready after " + reminders[0].String() + ", and others wait for it: the last try by ready-when, or else by the readinessProbe: " + err.Error() +
+		": correct that, or see why the command doesn't become ready")
+}
+
 // probeRunner starts a probe's command: with the command's environment, and with nothing
 // to read or to write to. Its end is noticed as that of any child.
 func (s *supervision) probeRunner(env []string) order.Runner {
-	return func(argv []string) (func() (bool, bool), func(), error) {
+	return func(argv []string) (func() (bool, error), func(), error) {
 		null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, nil, err
@@ -102,11 +126,15 @@ func (s *supervision) probeRunner(env []string) order.Runner {
 		if err != nil {
 			return nil, nil, err
 		}
-		ended := func() (over, success bool) {
-			if p.ended {
-				s.forget(p)
+		ended := func() (over bool, failure error) {
+			if !p.ended {
+				return false, nil
 			}
-			return p.ended, p.ended && exitCode(p.status) == 0
+			s.forget(p)
+			if exitCode(p.status) != 0 {
+				failure = errors.New("it " + describe(p.status))
+			}
+			return true, failure
 		}
 		kill := func() {
 			if !p.ended {

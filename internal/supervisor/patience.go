@@ -7,7 +7,6 @@ package supervisor
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func (p *patience) lines(waited time.Duration, unmet []order.Unmet) (list []stri
 	for _, u := range unmet {
 		if name := u.String(); u.Doubt && !slices.Contains(p.doubted, name) {
 			p.doubted = append(p.doubted, name)
-			list = append(list, "waiting for "+name+": "+u.Seen+": restart container "+strconv.Quote(u.Name())+" if that lasts")
+			list = append(list, "waiting for "+name+": "+u.Seen+": delete the pod if that lasts")
 		}
 	}
 	due := p.reminded

@@ -39,6 +39,6 @@ func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
 func TestADoubtIsToldOfOnce(t *testing.T) {
 	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: it is too long", Doubt: true}}
 	var p patience
-	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: restart container "db" if that lasts`}, p.lines(0, unmet))
+	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: delete the pod if that lasts`}, p.lines(0, unmet))
 	require.Empty(t, p.lines(time.Second, unmet))
 }

@@ -57,7 +57,7 @@ func MainWith(output Output, args []string) int {
 	}
 	argv, err := opts.command()
 	if err != nil {
-		return report(err)
+		return neverBegan(opts, err)
 	}
 	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait, opts.waitLimit)}
 	return s.run(argv)
