@@ -28,6 +28,7 @@ type readiness struct {
 }
 
 func TestACommandThatDoesNotBecomeReadySaysWhy(t *testing.T) {
+	t.Parallel()
 	for flags, why := range map[string]string{
 		"-ready-exec=false":               "it exited with 1",
 		"-ready-exec=/missing":            "no such file or directory",

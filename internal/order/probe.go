@@ -88,9 +88,9 @@ func (p *Prober) Act() (ready bool, next time.Time) {
 	return err == nil, p.next
 }
 
-// Failure is that of the last attempt, and for how long there have been such; nil if none
-// is over.
-func (p *Prober) Failure() (err error, lasting time.Duration) { return p.failure, time.Since(p.began) }
+// Failure is for how long attempts have failed, and how the last one did; nil if none is
+// over.
+func (p *Prober) Failure() (lasting time.Duration, _ error) { return time.Since(p.began), p.failure }
 
 // Poll adds the descriptors that may bring news.
 func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {

@@ -103,7 +103,7 @@ func (s *supervision) tend() time.Duration {
 // sayWhyUnready says once why the probe fails, since nobody else sees it: those that wait
 // know only that it does.
 func (s *supervision) sayWhyUnready() {
-	err, lasting := s.prober.Failure()
+	lasting, err := s.prober.Failure()
 	if err == nil || s.unready || lasting < reminders[0] {
 		return
 	}
