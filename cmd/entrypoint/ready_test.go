@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,13 +42,17 @@ func TestACommandThatDoesNotBecomeReadySaysWhy(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"-order-dir=" + orderDir(t)}, strings.Fields(flags)...)
-			cmd := exec.CommandContext(t.Context(), entrypoint, append(args, "--", "sleep", "12")...)
-			var said strings.Builder
-			cmd.Stderr = &said
-			require.NoError(t, cmd.Run())
-			require.Equal(t, 1, strings.Count(said.String(), "entrypointer: "), said.String())
-			require.Contains(t, said.String(), "not ready after 10s")
-			require.Contains(t, said.String(), why)
+			cmd := exec.CommandContext(t.Context(), entrypoint, append(args, "--", "sleep", "60")...)
+			stderr, err := cmd.StderrPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			said, err := bufio.NewReader(stderr).ReadString('\n')
+			require.NoError(t, err, "it has ended")
+			require.Contains(t, said, "not ready after 10s")
+			require.Contains(t, said, why)
+			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+			require.Error(t, cmd.Wait())
+			require.Equal(t, 128+15, cmd.ProcessState.ExitCode())
 		})
 	}
 }
