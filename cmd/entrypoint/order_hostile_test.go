@@ -46,7 +46,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 				waiting = append(waiting, web(t, dir, condition))
 			}
 			for _, p := range waiting {
-				require.Regexp(t, "^entrypointer: waiting for db:[a-z]+: its (lock|state) can't be read: .*: restart container \"db\" if that lasts$", p.line())
+				require.Regexp(t, "^entrypointer: waiting for db:[a-z]+: its (lock|state) can't be read: .*: delete the pod if that lasts$", p.line())
 				waits(t, p)
 			}
 			hostile.kill(hostile.Process.Pid)
