@@ -80,3 +80,14 @@ func requireGolden(t *testing.T, name string, object any) {
 	require.NoError(t, err, "run the test with -update to write it")
 	require.Equal(t, string(want), string(got), "run the test with -update if the change is meant")
 }
+
+// requireRepaired forges a wrapped pod, and has the injector make it what it was.
+func requireRepaired(t *testing.T, injector *pod.Injector, wrapped *corev1.Pod, forge func(*corev1.Pod)) {
+	t.Helper()
+	forged := wrapped.DeepCopy()
+	forge(forged)
+	result := inject(t, injector, forged)
+	requireSamePod(t, wrapped, result.Pod, "it is to be as we make it")
+	requireSamePod(t, result.Pod, patched(t, forged, result.Pod), "the patch leads elsewhere")
+	require.Equal(t, pod.AlreadyInjected, inject(t, injector, result.Pod).Outcome)
+}

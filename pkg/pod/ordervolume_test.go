@@ -172,12 +172,7 @@ func TestAForgedOrderIsRepaired(t *testing.T) {
 		"no flags":                 func(p *corev1.Pod) { p.Spec.Containers[0].Args = p.Spec.Containers[0].Args[1:] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := wrapped()
-			forge(p)
-			result := inject(t, injector, p)
-			requireSamePod(t, wrapped(), result.Pod, "it is to be as we make it")
-			requireSamePod(t, result.Pod, patched(t, p, result.Pod), "the patch leads elsewhere")
-			require.Equal(t, pod.AlreadyInjected, inject(t, injector, result.Pod).Outcome)
+			requireRepaired(t, injector, wrapped(), forge)
 		})
 	}
 }

@@ -306,12 +306,7 @@ func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
 		"a part that a variable names":      func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].SubPathExpr = "$(EVIL)" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := wrapped()
-			forge(p)
-			result := inject(t, injector, p)
-			requireSamePod(t, wrapped(), result.Pod, "it is to be as we make it")
-			requireSamePod(t, result.Pod, patched(t, p, result.Pod), "the patch leads elsewhere")
-			require.Equal(t, pod.AlreadyInjected, inject(t, injector, result.Pod).Outcome)
+			requireRepaired(t, injector, wrapped(), forge)
 		})
 	}
 }

@@ -155,7 +155,7 @@ func ranBy(t *testing.T, namespace, name, want string) {
 	require.Equal(t, "/entrypointer/bin/entrypoint\n", logs(t, namespace, name, "main"))
 }
 
-// needsImageVolumes skips where nothing can be proven.
+// needsImageVolumes skips where pods can mount images only behind a feature gate.
 func needsImageVolumes(t *testing.T) {
 	t.Helper()
 	mounts, err := cluster.HasImageVolumes()

@@ -22,11 +22,7 @@ import (
 // With an init container, this result would be cut: Kubernetes shares 12 KiB of
 // termination messages among a pod's containers, and Tekton's results travel in them.
 func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
-	mounts, err := cluster.HasImageVolumes()
-	require.NoError(t, err)
-	if !mounts {
-		t.Skip("this Kubernetes has image volumes only behind a feature gate")
-	}
+	needsImageVolumes(t)
 	configureForNow(t, kit.DeliveryKey, kit.ImageVolume)
 	namespace := optedInNamespace(t, "pod-security.kubernetes.io/enforce", "baseline")
 	p := askingPod("mounted", busybox(t, "main", "readlink", "/proc/1/exe"))

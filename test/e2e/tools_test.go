@@ -88,11 +88,7 @@ func fileOf(t *testing.T, image v1.Image, file string) []byte {
 func offerTools(t *testing.T, delivery string, tools ...pod.Tool) {
 	t.Helper()
 	if delivery == kit.ImageVolume {
-		mounts, err := cluster.HasImageVolumes()
-		require.NoError(t, err)
-		if !mounts {
-			t.Skip("this Kubernetes has image volumes only behind a feature gate")
-		}
+		needsImageVolumes(t)
 	}
 	configureForNow(t, kit.DeliveryKey, delivery)
 	var offer strings.Builder
