@@ -72,11 +72,11 @@ func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, 
 // stringHeader is what a string takes beside its bytes.
 const stringHeader = 16
 
-// argvBytes is how much memory command lines take.
+// argvBytes is how much memory command lines take, and what is kept with them.
 func argvBytes(configs []Config) int {
 	total := 0
 	for _, config := range configs {
-		total += len(config.Platform)
+		total += len(config.Platform) + len(config.StopSignal)
 		for _, word := range slices.Concat(config.Entrypoint, config.Cmd) {
 			total += stringHeader + len(word)
 		}

@@ -66,10 +66,14 @@ const (
 	Opened     Source = "Opened"     // the registry doesn't answer; the same asker opened this digest within hours
 )
 
-// Config is the command line that an image carries for one platform.
+// Config is the command line that an image carries for one platform, and how it wants to
+// be stopped.
 type Config struct {
 	// Platform is os/architecture or os/architecture/variant, as in "linux/arm64/v8".
 	Platform   string
 	Entrypoint []string
 	Cmd        []string
+	// StopSignal is the image's STOPSIGNAL by the name that [ParseStopSignal] gives it,
+	// such as SIGQUIT, and empty if the image names none, or what is no signal.
+	StopSignal string
 }

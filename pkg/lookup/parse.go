@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// What is read of manifests and configs is what decides about a command line,
-// and nothing else: a list that isn't needed takes no memory, however long it is.
+// What is read of manifests and configs is what decides about a command line
+// and how it is stopped, and nothing else: a list that isn't needed takes no memory, however long it is.
 
 // maxEntries is how many entries of an index are looked at. The largest
 // official images have some sixty, attestations among them.
@@ -109,18 +109,21 @@ func parseManifest(raw []byte) (descriptor, error) {
 	return manifest.Config, err
 }
 
-// parseConfig returns the command line that is in an image's config
+// parseConfig returns the command line and the stop signal that are in an image's config
 // (https://github.com/opencontainers/image-spec/blob/main/config.md).
 func parseConfig(raw []byte) (Config, error) {
 	var file struct {
 		platform
 
-		Config struct{ Entrypoint, Cmd words } `json:"config"`
+		Config struct {
+			Entrypoint, Cmd words
+			StopSignal      stopSignal
+		} `json:"config"`
 	}
 	if err := unmarshal(raw, &file, "config"); err != nil {
 		return Config{}, err
 	}
-	return Config{Platform: file.String(), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd}, nil
+	return Config{Platform: file.String(), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd, StopSignal: string(file.Config.StopSignal)}, nil
 }
 
 // unmarshal doesn't tell what is wrong with the JSON: whatever was read may be
