@@ -54,10 +54,7 @@ func (ev *events) describe(e supervisor.Event, text string, number int) (l event
 		l.begin("waiting").text("file", text)
 		ev.begins(e)
 	case supervisor.EventWaited:
-		outcome := map[await.State]string{
-			await.Met: "met", await.Aborted: "aborted", await.TimedOut: "timedOut", await.Unknown: "unknown", await.Failed: "failed",
-		}[await.State(number)]
-		l.begin("waited").text("outcome", outcome).since(ev, supervisor.EventWaiting)
+		l.begin("waited").text("outcome", outcome(number)).since(ev, supervisor.EventWaiting)
 	case supervisor.EventHookStarted:
 		ev.hooks++
 		l.begin("hookStarted").number("hook", ev.hooks).number("pid", number).text("argv0", text)
@@ -77,6 +74,8 @@ func (ev *events) describe(e supervisor.Event, text string, number int) (l event
 		l = ev.signal(syscall.Signal(number))
 	case supervisor.EventTimeout:
 		l.begin("timeout").since(ev, supervisor.EventStarted)
+	case supervisor.EventStopHeld, supervisor.EventStopPassed, supervisor.EventStopWhen:
+		l = ev.stop(e, text, number)
 	case supervisor.EventExited:
 		ev.pid = 0
 		l.begin("exited").end(number).since(ev, supervisor.EventStarted)
@@ -86,6 +85,27 @@ func (ev *events) describe(e supervisor.Event, text string, number int) (l event
 		l.begin("finished").text("reason", text).number("exitCode", number)
 	}
 	return l
+}
+
+// stop is an event of the order in which containers stop.
+func (ev *events) stop(e supervisor.Event, text string, number int) (l eventLine) {
+	switch e {
+	case supervisor.EventStopHeld:
+		l.begin("stopHeld").text("dependency", text)
+		ev.begins(e)
+	case supervisor.EventStopPassed:
+		l.begin("stopPassed").text("outcome", text).since(ev, supervisor.EventStopHeld)
+	default:
+		l.begin("stopWhen").text("outcome", outcome(number))
+	}
+	return l
+}
+
+// outcome is an await.State, as a word.
+func outcome(state int) string {
+	return map[await.State]string{
+		await.Met: "met", await.Aborted: "aborted", await.TimedOut: "timedOut", await.Unknown: "unknown", await.Failed: "failed",
+	}[await.State(state)]
 }
 
 func (ev *events) signal(sig syscall.Signal) (l eventLine) {

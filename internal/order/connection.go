@@ -6,7 +6,6 @@
 package order
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
@@ -18,11 +17,13 @@ import (
 type connection struct {
 	addresses []unix.Sockaddr // still to try
 	request   func(host string) []byte
+	method    string
 
 	fd      int // -1 between two addresses
 	step    step
 	out, in []byte // what is left of the request; the answer so far
-	err     error  // of the address before
+	sent    bool   // the whole request, to one of them
+	err     error  // of an address before
 }
 
 // A step is what a connection waits for.
@@ -35,7 +36,7 @@ const (
 )
 
 func newConnection(e *Endpoint, request func(host string) []byte) *connection {
-	return &connection{addresses: e.addresses(), request: request, fd: -1, err: unix.EADDRNOTAVAIL}
+	return &connection{addresses: e.addresses(), request: request, method: get, fd: -1, err: unix.EADDRNOTAVAIL}
 }
 
 func (c *connection) advance() (over bool, err error) {
@@ -52,7 +53,7 @@ func (c *connection) advance() (over bool, err error) {
 		case err == unix.EAGAIN:
 			return false, nil
 		case err != nil:
-			c.err = err
+			c.note(err)
 			c.close()
 		case ok:
 			return true, nil
@@ -70,7 +71,7 @@ func (c *connection) dial() {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		c.err = err
+		c.note(err)
 		return
 	}
 	c.fd, c.step, c.in = fd, connecting, nil
@@ -78,8 +79,15 @@ func (c *connection) dial() {
 		c.out = c.request(hostOf(address))
 	}
 	if err := unix.Connect(fd, address); err != nil && err != unix.EINPROGRESS {
-		c.err = err
+		c.note(err)
 		c.close()
+	}
+}
+
+// note keeps what somebody has answered, whatever comes of the other addresses.
+func (c *connection) note(err error) {
+	if _, answered := c.err.(*answer); !answered { //nolint:errorlint // it comes from here
+		c.err = err
 	}
 }
 
@@ -100,7 +108,7 @@ func (c *connection) proceed() (over bool, err error) {
 		return c.request == nil, nil
 	case sending:
 		if len(c.out) == 0 {
-			c.step = receiving
+			c.step, c.sent = receiving, true
 			return false, nil
 		}
 		// No SIGPIPE: it would be forwarded to the command.
@@ -126,13 +134,13 @@ func (c *connection) receive() (over bool, err error) {
 	line, _, whole := strings.Cut(string(c.in), "\n")
 	switch {
 	case whole:
-		if !isSuccess(line) {
+		if code := statusOf(line); !isSuccess(c.method, code) {
 			const quoted = 64 // bytes of what anybody may have sent
-			return false, errors.New("the answer was " + strconv.Quote(line[:min(len(line), quoted)]))
+			return false, &answer{code, "the answer was " + strconv.Quote(line[:min(len(line), quoted)])}
 		}
 		return true, nil
 	case n == 0, len(c.in) > maxFile:
-		return false, errors.New("the answer was none of HTTP")
+		return false, &answer{text: "the answer was none of HTTP"}
 	}
 	return false, nil
 }
@@ -145,13 +153,29 @@ func retried(err error) error {
 	return err
 }
 
-// isSuccess reads a status line (RFC 9112, section 4), and goes by the kubelet's rule:
-// a redirection is a success.
-func isSuccess(line string) bool {
+// isSuccess goes by the kubelet's rule for what is asked: a redirection is a success.
+// What is asked for hasn't been done by one.
+func isSuccess(method string, code int) bool {
+	return code >= 200 && (code < 300 || method == get && code < 400)
+}
+
+// statusOf reads the code of a status line (RFC 9112, section 4), 0 if it is none.
+func statusOf(line string) int {
 	version, rest, _ := strings.Cut(line, " ")
 	code, err := strconv.Atoi(rest[:min(len(rest), 3)])
-	return strings.HasPrefix(version, "HTTP/1.") && err == nil && code >= 200 && code < 400
+	if !strings.HasPrefix(version, "HTTP/1.") || err != nil {
+		return 0
+	}
+	return code
 }
+
+// An answer is one that is no success.
+type answer struct {
+	code int // 0 if it is none of HTTP
+	text string
+}
+
+func (a *answer) Error() string { return a.text }
 
 // isReady reports whether the connection is made, or has failed.
 func (c *connection) isReady() bool {
@@ -175,12 +199,22 @@ func (c *connection) close() {
 	}
 }
 
-// request is an HTTP request, whose headers are those of the kubelet's unless others
-// are given.
-func request(host, path string, headers []string) []byte {
+// The methods.
+const (
+	get  = "GET"
+	post = "POST"
+)
+
+// request is an HTTP request without a body, whose headers are those of the kubelet's
+// unless others are given.
+func request(method, host, path string, headers []string) []byte {
 	var b strings.Builder
-	b.WriteString("GET " + path + " HTTP/1.1\r\n")
-	for _, header := range []string{"Host: " + host, "User-Agent: entrypointer", "Accept: */*", "Connection: close"} {
+	b.WriteString(method + " " + path + " HTTP/1.1\r\n")
+	ours := []string{"Host: " + host, "User-Agent: entrypointer", "Accept: */*", "Connection: close"}
+	if method == post {
+		ours = append(ours, "Content-Length: 0")
+	}
+	for _, header := range ours {
 		if name, _, _ := strings.Cut(header, ":"); !hasHeader(headers, name) {
 			b.WriteString(header + "\r\n")
 		}

@@ -38,7 +38,7 @@ func ParseDependency(value string) (d Dependency, ok bool) {
 	d = Dependency{Condition: Condition(condition), Dir: dir}
 	switch d.Condition {
 	case IsStarted, IsReady, IsCompleted, HasExited:
-		return d, path.IsAbs(dir) && dir == path.Clean(dir) && dir != "/"
+		return d, IsDirectory(dir)
 	}
 	return Dependency{}, false
 }
@@ -83,6 +83,7 @@ func metIf(is bool) await.State {
 // met at the same time.
 type Dependencies struct {
 	list  []tracked
+	ends  []crossing
 	beats bool
 }
 
@@ -103,6 +104,20 @@ func NewDependencies(list []Dependency, beats bool) *Dependencies {
 	return ds
 }
 
+// Connect adds ends of pipes, which have to be connected as well.
+func (ds *Dependencies) Connect(ends []End) {
+	for _, e := range ends {
+		ds.ends = append(ds.ends, crossing{End: e})
+	}
+}
+
+// A crossing is an end of a pipe, and what the last look across it has found.
+type crossing struct {
+	End
+	state await.State
+	unmet Unmet
+}
+
 // Look looks at each. It has no errors: what can't be read is waited for.
 func (ds *Dependencies) Look() (await.State, error) {
 	all, now := await.Met, time.Now()
@@ -112,6 +127,13 @@ func (ds *Dependencies) Look() (await.State, error) {
 		d.state = d.judge(d.seen)
 		if d.state == await.Failed || d.state == await.Waiting && all == await.Met {
 			all = d.state
+		}
+	}
+	for i := range ds.ends {
+		e := &ds.ends[i]
+		e.state, e.unmet = e.lookAcross(now)
+		if e.state == await.Failed || e.state == await.Waiting && all == await.Met {
+			all = e.state
 		}
 	}
 	return all, nil
@@ -125,26 +147,46 @@ func (ds *Dependencies) Directories() (paths []string, written bool) {
 	for _, d := range ds.list {
 		paths = append(paths, d.Dir)
 	}
+	for _, e := range ds.ends {
+		paths = append(paths, e.watched())
+	}
 	return paths, false
 }
 
-// Interval is within the second in which a death without a word is to be noticed, of
+// interval is within the second in which a death without a word is to be noticed, of
 // which the kernel doesn't tell.
-func (ds *Dependencies) Interval() time.Duration { return 400 * time.Millisecond }
+const interval = 400 * time.Millisecond
 
-// An Unmet is a dependency that isn't met.
+// Interval is the same for all.
+func (ds *Dependencies) Interval() time.Duration { return interval }
+
+// An Unmet is a dependency that isn't met, or a target that hasn't succeeded.
 type Unmet struct {
 	Dependency
+	URL    string // of a target, or else ""
 	Failed bool   // it never will be
 	Seen   string // of the container, at the last look
 	Doubt  bool   // that is why nothing can be known
+}
+
+// String is the URL, or as in the annotation depends-on.
+func (u Unmet) String() string {
+	if u.URL != "" {
+		return u.URL
+	}
+	return u.Dependency.String()
 }
 
 // Unmet returns those that weren't at the last look.
 func (ds *Dependencies) Unmet() (list []Unmet) {
 	for _, d := range ds.list {
 		if d.state != await.Met {
-			list = append(list, Unmet{d.Dependency, d.state == await.Failed, d.seen.String(), d.seen.doubt != ""})
+			list = append(list, Unmet{Dependency: d.Dependency, Failed: d.state == await.Failed, Seen: d.seen.String(), Doubt: d.seen.doubt != ""})
+		}
+	}
+	for _, e := range ds.ends {
+		if e.state != await.Met {
+			list = append(list, e.unmet)
 		}
 	}
 	return list

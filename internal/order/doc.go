@@ -22,6 +22,9 @@
 // takes a descriptor that can write, so that whoever has the directory read-only can't
 // hold it in the place of its owner; to ask for it takes no lock.
 //
+// A container that reads what another one prints has a second directory, for the pipe
+// (pipe.go).
+//
 // What one finds there may have been put there by any program of the other container.
 // It is believed as far as that container's own affairs go. What can't be understood
 // is no answer: who waits goes on to wait (sight.go).

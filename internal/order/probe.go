@@ -22,7 +22,7 @@ type Probe struct {
 	Headers []string  // NAME: VALUE
 	File    string    // that exists
 
-	Period, Timeout time.Duration
+	Delay, Period, Timeout time.Duration // Delay is what comes before the first try
 }
 
 // Kinds is how many there are of Exec, TCP, HTTP and File.
@@ -43,12 +43,15 @@ type Runner func(argv []string) (ended func() (over bool, failure error), kill f
 // Act when one of the descriptors of Poll is ready, and when it is time to.
 type Prober struct {
 	probe    *Probe
+	method   string // of an HTTP request
+	sent     bool   // the last one was, as a whole
 	run      Runner
 	attempt  attempt   // nil between two
 	deadline time.Time // of the attempt
 	next     time.Time // when the next attempt begins
 	began    time.Time // with the first
 	failure  error     // of the last one that is over
+	failures int       // attempts that failed
 }
 
 // An attempt is one try.
@@ -60,14 +63,14 @@ type attempt interface {
 }
 
 // NewProber returns a Prober, to be closed.
-func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, run: run} }
+func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, method: get, run: run} }
 
 // Act does what is due, and returns whether the command is ready, or else when to be
 // called again at the latest.
 func (p *Prober) Act() (ready bool, next time.Time) {
 	now := time.Now()
 	if p.began.IsZero() {
-		p.began = now
+		p.began, p.next = now, now.Add(p.probe.Delay)
 	}
 	if p.attempt == nil {
 		if now.Before(p.next) {
@@ -85,12 +88,18 @@ func (p *Prober) Act() (ready bool, next time.Time) {
 		err = errors.New("it took longer than " + p.probe.Timeout.String())
 	}
 	p.failure = err
+	if err != nil {
+		p.failures++
+	}
 	return err == nil, p.next
 }
 
 // Failure is for how long attempts have failed, and how the last one did; nil if none is
 // over.
 func (p *Prober) Failure() (lasting time.Duration, _ error) { return time.Since(p.began), p.failure }
+
+// Failures is how many attempts have failed.
+func (p *Prober) Failures() int { return p.failures }
 
 // Poll adds the descriptors that may bring news.
 func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
@@ -103,6 +112,9 @@ func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
 // Close ends the attempt that is under way.
 func (p *Prober) Close() {
 	if p.attempt != nil {
+		if c, is := p.attempt.(*connection); is {
+			p.sent = c.sent
+		}
 		p.attempt.close()
 		p.attempt = nil
 	}
@@ -116,7 +128,9 @@ func (p *Prober) begin() attempt {
 	case p.probe.File != "":
 		return file(p.probe.File)
 	case p.probe.HTTP != nil:
-		return newConnection(p.probe.HTTP, func(host string) []byte { return request(host, p.probe.Path, p.probe.Headers) })
+		c := newConnection(p.probe.HTTP, func(host string) []byte { return request(p.method, host, p.probe.Path, p.probe.Headers) })
+		c.method = p.method
+		return c
 	default:
 		return newConnection(p.probe.TCP, nil)
 	}

@@ -143,7 +143,7 @@ func (s sight) String() string {
 		return s.doubt
 	case s.life == absent:
 		return "it has not begun yet"
-	case s.state.phase == Ended:
+	case s.state.phase.commandEnded():
 		return "it exited with " + strconv.Itoa(s.state.exitCode)
 	case s.life == over:
 		return "it ended without a word, as by SIGKILL or for want of memory"
@@ -155,6 +155,8 @@ func (s sight) String() string {
 		return "it is started"
 	case Ready:
 		return "it is ready"
+	case Stopping:
+		return "it is being stopped"
 	}
 	return "it isn't started yet"
 }

@@ -19,6 +19,10 @@ const (
 	Preparing Phase = "preparing" // it waits itself, runs hooks, or is paused
 	Started   Phase = "started"
 	Ready     Phase = "ready"
+	Stopping  Phase = "stopping" // its stop signal has come
+	// Finishing is the phase of a command that has ended in a container that goes on: it
+	// delivers logs, or is paused. The exit code is known.
+	Finishing Phase = "finishing"
 	Ended     Phase = "ended"
 )
 
@@ -30,11 +34,17 @@ const (
 //	phase ended
 //	exit-code 3
 //	beat 0
+//
+// One that writes to a pipe has another line before the last, with the incarnation that
+// reads:
+//
+//	pipe 0c9b2a7d48536f1e
 type state struct {
 	incarnation string
 	phase       Phase
 	exitCode    int    // the container's, once it has ended
 	beat        uint64 // grows while it lives, where locks can't be trusted
+	pipe        string // whose, "" if its command doesn't write to one
 }
 
 // maxFile bounds the files of this package, in bytes.
@@ -44,8 +54,12 @@ const maxFile = 4 << 10
 const version = "1"
 
 func (s state) text() []byte {
+	pipe := ""
+	if s.pipe != "" {
+		pipe = "\npipe " + s.pipe
+	}
 	return []byte("order " + version + "\nincarnation " + s.incarnation + "\nphase " + string(s.phase) +
-		"\nexit-code " + strconv.Itoa(s.exitCode) + "\nbeat " + strconv.FormatUint(s.beat, 10) + "\n")
+		"\nexit-code " + strconv.Itoa(s.exitCode) + pipe + "\nbeat " + strconv.FormatUint(s.beat, 10) + "\n")
 }
 
 // errGarbage is the error of what no supervisor has written.
@@ -63,10 +77,14 @@ func parseState(data string) (s state, err error) {
 	}
 	s.incarnation, s.phase = field("incarnation"), Phase(field("phase"))
 	code, failed := strconv.Atoi(field("exit-code"))
+	if strings.HasPrefix(rest, "pipe ") {
+		s.pipe = field("pipe")
+		ok = ok && isIncarnation(s.pipe)
+	}
 	beat, failedToo := strconv.ParseUint(field("beat"), 10, 64)
 	s.exitCode, s.beat = code, beat
 	switch s.phase {
-	case Preparing, Started, Ready, Ended:
+	case Preparing, Started, Ready, Stopping, Finishing, Ended:
 	default:
 		ok = false
 	}
@@ -82,3 +100,9 @@ const incarnationDigits = 16
 func isIncarnation(name string) bool {
 	return len(name) == incarnationDigits && strings.Trim(name, "0123456789abcdef") == ""
 }
+
+// commandEnded reports whether the command has, so that the exit code is known.
+func (p Phase) commandEnded() bool { return p == Finishing || p == Ended }
+
+// commandRuns reports whether the command has been started, and goes on.
+func (p Phase) commandRuns() bool { return p == Started || p == Ready || p == Stopping }

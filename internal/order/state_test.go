@@ -13,14 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const someone = "6f1e0c9b2a7d4853"
+const (
+	someone = "6f1e0c9b2a7d4853"
+	other   = "0c9b2a7d48536f1e"
+)
 
 func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	for _, s := range []state{
-		{someone, Preparing, 0, 0},
-		{someone, Started, 0, math.MaxUint64},
-		{someone, Ready, 0, 7},
-		{someone, Ended, 255, 0},
+		{someone, Preparing, 0, 0, ""},
+		{someone, Started, 0, math.MaxUint64, other},
+		{someone, Ready, 0, 7, ""},
+		{someone, Stopping, 0, 8, other},
+		{someone, Ended, 255, 0, other},
 	} {
 		require.LessOrEqual(t, len(s.text()), reserved)
 		got, err := parseState(string(s.text()))
@@ -30,7 +34,7 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
-	good := string(state{someone, Ended, 0, 12}.text())
+	good := string(state{someone, Ended, 0, 12, other}.text())
 	for name, data := range map[string]string{
 		"nothing":             "",
 		"zeros":               strings.Repeat("\x00", 200),
@@ -45,6 +49,9 @@ func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
 		"a code of nine bits": strings.Replace(good, "exit-code 0", "exit-code 256", 1),
 		"a code with a plus":  strings.Replace(good, "exit-code 0", "exit-code +0", 1),
 		"too large a beat":    strings.Replace(good, "beat 12", "beat 99999999999999999999", 1),
+		"a pipe of nobody's":  strings.Replace(good, "pipe "+other, "pipe ", 1),
+		"a pipe elsewhere":    strings.Replace(good, other, "../../../../etc/", 1),
+		"two pipes":           good + "pipe " + other + "\n",
 		"carriage returns":    strings.ReplaceAll(good, "\n", "\r\n"),
 		"twice the same":      strings.Replace(good, "phase ended\n", "phase started\nphase ended\n", 1),
 	} {
@@ -60,8 +67,9 @@ func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
 
 // FuzzParseState has any text be no state, or be the text of the state that it is.
 func FuzzParseState(f *testing.F) {
-	f.Add(string(state{someone, Ended, 137, 12}.text()))
-	f.Add(string(state{someone, Preparing, 0, 0}.text()))
+	f.Add(string(state{someone, Ended, 137, 12, other}.text()))
+	f.Add(string(state{someone, Preparing, 0, 0, ""}.text()))
+	f.Add(string(state{someone, Stopping, 0, 1, other}.text()))
 	f.Add("order 1\nincarnation \nphase ready\nexit-code 0\nbeat 0\n")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, data string) {

@@ -75,10 +75,10 @@ func controlStarted(args []string) int {
 }
 
 // hasStarted reports whether a supervisor has started its command, be it running still
-// or not.
+// or not, and its startupProbe has succeeded, if it tries one.
 func hasStarted(pid int) bool {
 	if json := publishedBy(pid); json != "" {
-		return strings.Contains(json, `"started":"`)
+		return strings.Contains(json, `"started":"`) && !strings.Contains(json, `"startupProbe":"`+startupPending) && !strings.Contains(json, `"startupProbe":"`+startupFailed)
 	}
 	return commandOf(pid) != 0
 }

@@ -25,11 +25,13 @@
 // What else it can do is off until asked for: wait for other containers and tell them
 // how far it is (package order, order.go), wait for files before the start (package
 // await), edit the environment (env.go), run hooks (hooks.go), pause
-// (pause.go), end what takes too long (limit.go), call codes a success, and
+// (pause.go), end what takes too long (limit.go), hold a stop signal back for those
+// that depend on this container (stop.go), end a command that is of no use any more
+// (stopwhen.go), call codes a success, and
 // tell what became of it (status.go, events.go), also from within the container
 // (control.go). It happens in this order:
 //
-//	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status
+//	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status -> sidecars
 //
 // A command that waits itself, as Tekton's entrypoint does, may be started before
 // the wait, if there is nothing in between, and is then held until its turn
@@ -39,6 +41,7 @@
 //
 //   - the child's own code, or 128+n when signal n killed it;
 //   - 0 instead of a code that -success-exit-codes has;
+//   - 0 of a command that ends, or isn't started, by -stop-when;
 //   - a before-start hook's code when that fails;
 //   - 123 when another container, which was waited for, has failed for good;
 //   - 124 when the command, or a hook, took longer than it may, whatever its own

@@ -23,12 +23,15 @@ const (
 	EventHookEnded                // its syscall.WaitStatus
 	EventPaused                   // where
 	EventContinued
-	EventStarted   // the command: its argv[0], and its process ID
-	EventSignal    // has come: its number
-	EventTimeout   // the command is sent SIGTERM
-	EventExited    // the command: its syscall.WaitStatus
-	EventOOMKilled // how many processes
-	EventFinished  // why, and the container's exit code; it is the last one
+	EventStarted    // the command: its argv[0], and its process ID
+	EventSignal     // has come: its number
+	EventTimeout    // the command is sent SIGTERM
+	EventStopHeld   // back for another container: its name and a condition
+	EventStopPassed // to the command: why
+	EventStopWhen   // is met, or never will be: an await.State
+	EventExited     // the command: its syscall.WaitStatus
+	EventOOMKilled  // how many processes
+	EventFinished   // why, and the container's exit code; it is the last one
 )
 
 // event tells the output, if there is one.

@@ -61,12 +61,13 @@ type options struct {
 	pause              []string
 
 	orderOptions
+	sidecarOptions
 }
 
 func defaults() *options {
 	return &options{
 		mode: modeSupervise, hookTimeout: defaultHookTimeout, gracePeriod: defaultGracePeriod,
-		orderOptions: orderOptions{ready: defaultProbe},
+		orderOptions: orderOptions{ready: defaultProbe, startup: defaultStartupProbe},
 	}
 }
 
@@ -79,7 +80,7 @@ type flag struct {
 	set func(o *options, value string) (right string)
 }
 
-// flags are all but -help and -version, and those of orderFlags.
+// flags are all but -help and -version, and those that allFlags adds.
 var flags = []flag{
 	{"mode", "supervise|exec", `supervise stays as the parent of the command (the default); exec
 replaces itself with it, for a command that insists on being PID 1.`, setMode},
@@ -188,7 +189,7 @@ All that follows the first -- is the command's, to the letter.
 
 // allFlags are those, and the output's.
 func allFlags() []flag {
-	all := slices.Concat(flags, orderFlags)
+	all := slices.Concat(flags, orderFlags, waitForFlags, stopFlags, endSidecarsFlags, pipeFlags, startupFlags)
 	if available == nil {
 		return all
 	}
@@ -214,7 +215,10 @@ func (o *options) check() error {
 	if o.hold != 0 && o.waitLimit != 0 {
 		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: one who is held waits as long as the command does")
 	}
-	if err := o.checkOrder(); err != nil || o.mode != modeExec {
+	if err := o.checkOrder(); err != nil {
+		return err
+	}
+	if err := o.checkStartup(); err != nil || o.mode != modeExec {
 		return err
 	}
 	for _, f := range []struct {
@@ -229,6 +233,9 @@ func (o *options) check() error {
 		{"termination-message", o.terminationMessage != ""},
 		{"logs", capturesOutput()},
 		{"ready-...", o.ready.Kinds() > 0},
+		{"startup-...", o.startup.Kinds() > 0},
+		{"end-sidecar", len(o.endSidecars) > 0},
+		{"stdin-from and -stdout-to", o.isPiped()},
 		{"order-heartbeat and -order-dir", o.heartbeat && o.orderDir != ""},
 		{"pause=" + pauseAfterFailure, slices.Contains(o.pause, pauseAfterFailure)},
 	} {

@@ -97,9 +97,25 @@ func TestParse(t *testing.T) {
 				}
 			}), "",
 		},
+		"a pipe": {
+			[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-stdout-to=/o/c", "-stdin-from-final=completed", "-stdout-to-final=exited", "--"},
+			with(func(o *options) {
+				o.argv, o.orderDir = []string{}, "/o/b"
+				o.pipeOptions = pipeOptions{"/o/a", "/o/c", order.Ends{Completed: true}, order.Ends{Completed: true, Failed: true}}
+			}), "",
+		},
 		"a command that finds out": {
 			[]string{"-order-dir=/o", "-ready-exec=test", "-ready-exec=-e", "-ready-exec=", "--"},
 			with(func(o *options) { o.argv, o.orderDir, o.ready.Exec = []string{}, "/o", []string{"test", "-e", ""} }), "",
+		},
+
+		"the end of sidecars": {
+			[]string{"-order-dir=/o/a", "-end-sidecar=http://:9091/quit", "-end-sidecars-on=exited", "-end-sidecars-when=completed:/o/b", "-wait-for=file:///x", "--"},
+			with(func(o *options) {
+				o.argv, o.orderDir = []string{}, "/o/a"
+				o.endSidecars, o.waitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
+				o.endSidecarsOn, o.endSidecarsWhen = order.HasExited, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
+			}), "",
 		},
 
 		"nothing":             {nil, nil, `no "--" in it`},
@@ -122,12 +138,26 @@ func TestParse(t *testing.T) {
 		"range upside down":   {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
 		"no place":            {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
 		"whose hook":          {[]string{"-before-start-arg=x", "--"}, nil, `it belongs to no hook`},
+		"no URL to wait for":  {[]string{"-wait-for=https://:1/", "--"}, nil, `no URL to wait for: use http://`},
+		"no URL to post to":   {[]string{"-end-sidecar=tcp://:1", "--"}, nil, `no URL to post to: use http://`},
+		"no end":              {[]string{"-end-sidecars-on=ready", "--"}, nil, `no end: use completed or exited`},
+		"no end of another":   {[]string{"-end-sidecars-when=started:/o/b", "--"}, nil, `no end of another container`},
+		"it isn't said when":  {[]string{"-end-sidecar=http://:1/", "--"}, nil, `use -end-sidecars-on as well`},
+		"nobody to ask":       {[]string{"-end-sidecars-on=exited", "--"}, nil, `use -end-sidecar as well`},
+		"nobody would know":   {[]string{"-end-sidecar=http://:1/", "-end-sidecars-on=exited", "-end-sidecars-when=exited:/b", "--"}, nil, `use -order-dir as well`},
+		"nobody asks":         {[]string{"-mode=exec", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
+		"who is held":         {[]string{"-hold=1s", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
 		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
 		"two ends of it":      {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
 		"nobody holds":        {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
 		"no directory":        {[]string{"-depends-on=ready:db", "--"}, nil, `no dependency: use started, ready`},
 		"not its directory":   {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `no dependency`},
 		"heartbeats":          {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
+		"no end of a partner": {[]string{"-stdin-from-final=ready", "--"}, nil, `no end: use completed, failed or exited`},
+		"whose end":           {[]string{"-stdout-to-final=failed", "--"}, nil, `it belongs to no container: use -stdout-to as well`},
+		"untold":              {[]string{"-stdin-from=/o/a", "--"}, nil, `use -order-dir as well`},
+		"between kernels":     {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-order-heartbeat", "--"}, nil, `no pipe leads from one kernel to another`},
+		"nobody connects":     {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-mode=exec", "--"}, nil, `not together with -stdin-from and -stdout-to`},
 		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": it belongs to no platform`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *supervision) until(look look) error {
 		if pause == done {
 			return nil
 		}
-		s.sleep(min(pause, s.tend()))
+		s.sleep(min(pause, s.attend(), s.tend(), s.tendStartup()))
 	}
 }
 

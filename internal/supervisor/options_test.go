@@ -113,11 +113,11 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 		if o.Name == "logs" || o.Name == "mask-files" {
 			continue // their flags are those of package capture: cmd/withlogs/entrypoint tests them
 		}
-		if o.Name == "tools" {
-			continue // its effect is a mount; pkg/pod tests it
+		if o.Name == "tools" || o.Name == "shared-directory" {
+			continue // their effect is a mount; pkg/pod tests it
 		}
-		if o.Name == "depends-on" || o.Name == "depends-on-timeout" || o.Name == "ready-when" {
-			continue // they take two containers: TestAnOrderIsUnderstood
+		if slices.Contains([]string{"depends-on", "depends-on-timeout", "stop-when", "ready-when", "wait-for", "end-sidecars", "stdin"}, o.Name) {
+			continue // they take two containers: TestAnOrderIsUnderstood, TestAPipeIsUnderstood
 		}
 		annotations := asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example)
 		if o.Name == "tools-in-path" {

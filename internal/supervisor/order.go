@@ -20,10 +20,18 @@ import (
 // A presence is what others see of this container: those that depend on it. The zero
 // value is seen by nobody.
 type presence struct {
-	self    *order.Incarnation // nil if nobody depends on it
-	prober  *order.Prober      // while a command runs that has to become ready
-	unheard bool               // that it can not be seen was said
-	unready bool               // why it isn't ready was said
+	self          *order.Incarnation // nil if nobody depends on it
+	prober        *order.Prober      // while a command runs that has to become ready
+	startupProber *order.Prober      // while the startupProbe of the command has neither succeeded nor failed
+	unheard       bool               // that it can not be seen was said
+	unstarted     bool               // its startupProbe had the command ended
+	unready       bool               // why it isn't ready was said
+	asked         poller             // what doesn't run under an entrypoint, while it is asked
+}
+
+// A poller adds the descriptors that may bring news.
+type poller interface {
+	Poll(fds []unix.PollFd) []unix.PollFd
 }
 
 // appear has others see that this life of the container has begun.
@@ -40,8 +48,11 @@ func (s *supervision) appear() {
 func neverBegan(opts *options, err error) (code int) {
 	s := &supervision{opts: opts}
 	s.appear()
-	s.tellOthers(order.Ended, asFailure(err).code)
-	return report(err)
+	s.exitCode = asFailure(err).code
+	s.tellOthers(order.Ended, s.exitCode)
+	report(err)
+	s.endSidecars()
+	return s.exitCode
 }
 
 // tellOthers tells them how far this container has come.
@@ -82,14 +93,15 @@ func (s *supervision) tend() time.Duration {
 	if s.self == nil {
 		return forever
 	}
-	pause := forever
+	s.tellStop()
+	pause := s.watchWriter()
 	if s.prober != nil {
 		ready, next := s.prober.Act()
 		if ready {
 			s.stopProbing()
 			s.tellOthers(order.Ready, 0)
 		} else {
-			pause = max(time.Until(next), 0)
+			pause = min(pause, max(time.Until(next), 0))
 			s.sayWhyUnready()
 		}
 	}
@@ -159,12 +171,15 @@ func (s *supervision) bequeath() {
 	}
 }
 
-// awaitOthers waits for the containers that this one depends on.
+// awaitOthers waits for the containers that this one depends on, and for what isn't
+// wrapped.
 func (s *supervision) awaitOthers() error {
-	if len(s.opts.dependsOn) == 0 {
+	if !s.opts.waits() {
 		return nil
 	}
-	others := order.NewDependencies(s.opts.dependsOn, s.opts.heartbeat)
+	others := s.newConditions()
+	defer s.closeConditions(others)
+	others.Connect(s.pipeEnds())
 	waiter := await.NewWaiter(others, s.opts.dependsOnTimeout)
 	defer waiter.Close()
 	var outcome await.State
@@ -177,26 +192,27 @@ func (s *supervision) awaitOthers() error {
 		if end = askedToEnd(); end != 0 {
 			return done
 		}
+		pause := others.try()
 		outcome = waiter.Look()
-		s.waitFor(others.Unmet(), &patience)
+		s.waitFor(others.unmet(), &patience)
 		if outcome != await.Waiting {
 			return done
 		}
-		return waiter.Pause()
+		return min(pause, waiter.Pause())
 	})
 	s.waiting = waiting{}
 	switch {
 	case err != nil:
 		return err
 	case end != 0:
-		return stoppedBy(end, "the wait for "+listed(others.Unmet()))
+		return stoppedBy(end, "the wait for "+listed(others.unmet()))
 	}
 	s.event(EventWaited, "", int(outcome))
 	switch outcome {
 	case await.Failed:
-		return dependencyFailed(others.Unmet())
+		return dependencyFailed(others.unmet())
 	case await.TimedOut:
-		return &failure{exitTimeout, reasonTimeout, "waiting for " + listed(others.Unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
+		return &failure{exitTimeout, reasonTimeout, "waiting for " + listed(others.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
 			": the command was not started: see to them, or raise depends-on-timeout"}
 	}
 	return nil
@@ -219,12 +235,17 @@ func (s *supervision) waitFor(unmet []order.Unmet, p *patience) {
 // dependencyFailed is the failure of a command that won't be started, because another
 // container has failed for good.
 func dependencyFailed(unmet []order.Unmet) error {
-	var failed []order.Unmet
+	failed := failedOf(unmet)
+	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + listed(failed) +
+		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
+}
+
+// failedOf are those that never will be met.
+func failedOf(unmet []order.Unmet) (failed []order.Unmet) {
 	for _, u := range unmet {
 		if u.Failed {
 			failed = append(failed, u)
 		}
 	}
-	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + listed(failed) +
-		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
+	return failed
 }

@@ -21,7 +21,12 @@ type orderOptions struct {
 	heartbeat        bool
 	ready            order.Probe
 	dependsOn        []order.Dependency
+	waitFor          []order.Target
 	dependsOnTimeout time.Duration // 0 is none
+	startup          startupProbe
+
+	stopOptions
+	pipeOptions
 }
 
 var orderFlags = []flag{
@@ -45,11 +50,11 @@ may write there.`,
 	{"order-heartbeat", "", `Where containers don't share a kernel: tell them every 5 s that this one
 lives, and take others for dead that say nothing for 30 s.`, setHeartbeat},
 	{"ready-exec", "WORD", `The command is ready once this program exits with 0. Repeated for each of
-its arguments.`, addReadyWord},
+its arguments.`, addProbeWord(readyProbe)},
 	{"ready-tcp", "HOST:PORT", `It is ready once one can connect there. The host is an IP address; without
-one, it is this pod.`, setReadyTCP},
-	{"ready-http", "http://HOST:PORT/PATH", `It is ready once a request is answered there with a code from 200 to 399.`, setReadyHTTP},
-	{"ready-http-header", "NAME: VALUE", `A header of that request. May be repeated.`, addReadyHeader},
+one, it is this pod.`, setProbeTCP(readyProbe)},
+	{"ready-http", "http://HOST:PORT/PATH", `It is ready once a request is answered there with a code from 200 to 399.`, setProbeHTTP(readyProbe)},
+	{"ready-http-header", "NAME: VALUE", `A header of that request. May be repeated.`, addProbeHeader(readyProbe)},
 	{
 		"ready-file", "PATH", `It is ready once this file exists.`,
 		setPath(func(o *options) *string { return &o.ready.File }),
@@ -64,8 +69,15 @@ one, it is this pod.`, setReadyTCP},
 	},
 }
 
+// waits reports whether the command's start depends on something else of the pod.
+func (o *orderOptions) waits() bool {
+	return len(o.dependsOn) > 0 || len(o.waitFor) > 0 || o.isPiped()
+}
+
 // inOrder reports whether another container depends on this one, or it on another.
-func (o *orderOptions) inOrder() bool { return o.orderDir != "" || len(o.dependsOn) > 0 }
+func (o *orderOptions) inOrder() bool {
+	return o.orderDir != "" || o.waits() || o.isStopped()
+}
 
 // checkOrder finds flags that contradict each other.
 func (o *options) checkOrder() error {
@@ -78,9 +90,15 @@ func (o *options) checkOrder() error {
 	case o.ready.Headers != nil && o.ready.HTTP == nil:
 		return parseFailure("-ready-http-header="+o.ready.Headers[0], "it belongs to no request: use -ready-http as well")
 	case o.hold != 0 && o.inOrder():
-		return parseFailure("-hold="+o.hold.String(), "not together with -depends-on and -order-dir: one who is held is a Tekton step, whose order is Tekton's")
+		return parseFailure("-hold="+o.hold.String(), "not together with -depends-on, -wait-for and -order-dir: one who is held is a Tekton step, whose order is Tekton's")
 	}
-	return nil
+	if err := o.checkEndSidecars(); err != nil {
+		return err
+	}
+	if err := o.checkStop(); err != nil {
+		return err
+	}
+	return o.checkPipes()
 }
 
 func addDependency(final bool) func(*options, string) string {
@@ -100,33 +118,46 @@ func setHeartbeat(o *options, _ string) string {
 	return ""
 }
 
-func addReadyWord(o *options, value string) string {
-	o.ready.Exec = append(o.ready.Exec, value)
-	return ""
+// A probeOf is one of the probes that flags are about.
+type probeOf func(*options) *order.Probe
+
+func readyProbe(o *options) *order.Probe { return &o.ready }
+
+func addProbeWord(of probeOf) func(*options, string) string {
+	return func(o *options, value string) string {
+		of(o).Exec = append(of(o).Exec, value)
+		return ""
+	}
 }
 
-func setReadyTCP(o *options, value string) string {
-	e, ok := order.ParseEndpoint(value)
-	if !ok {
-		return "no endpoint: use HOST:PORT with an IP address or nothing as the host"
+func setProbeTCP(of probeOf) func(*options, string) string {
+	return func(o *options, value string) string {
+		e, ok := order.ParseEndpoint(value)
+		if !ok {
+			return "no endpoint: use HOST:PORT with an IP address or nothing as the host"
+		}
+		of(o).TCP = &e
+		return ""
 	}
-	o.ready.TCP = &e
-	return ""
 }
 
-func setReadyHTTP(o *options, value string) string {
-	e, path, ok := order.ParseURL(value)
-	if !ok {
-		return "no URL to ask: use http://HOST:PORT/PATH with an IP address or nothing as the host"
+func setProbeHTTP(of probeOf) func(*options, string) string {
+	return func(o *options, value string) string {
+		e, path, ok := order.ParseURL(value)
+		if !ok {
+			return "no URL to ask: use http://HOST:PORT/PATH with an IP address or nothing as the host"
+		}
+		of(o).HTTP, of(o).Path = &e, path
+		return ""
 	}
-	o.ready.HTTP, o.ready.Path = &e, path
-	return ""
 }
 
-func addReadyHeader(o *options, value string) string {
-	if !order.IsHeader(value) {
-		return "no header: use NAME: VALUE"
+func addProbeHeader(of probeOf) func(*options, string) string {
+	return func(o *options, value string) string {
+		if !order.IsHeader(value) {
+			return "no header: use NAME: VALUE"
+		}
+		of(o).Headers = append(of(o).Headers, value)
+		return ""
 	}
-	o.ready.Headers = append(o.ready.Headers, value)
-	return ""
 }

@@ -53,13 +53,40 @@ func TestAnOrderIsUnderstood(t *testing.T) {
 	web, db, admitted := ordered(t, nil, "depends-on.entrypointer.dev/web", "db:ready", "entrypointer.dev/depends-on-timeout", "5m",
 		"ready-when.entrypointer.dev/db", `["pg_isready", "$x"]`)
 	require.True(t, admitted)
-	require.Equal(t, orderOptions{
-		heartbeat: true, ready: defaultProbe, dependsOnTimeout: 5 * time.Minute,
-		dependsOn: []order.Dependency{{Condition: order.IsReady, Dir: "/entrypointer/order/db", Final: true}},
-	}, web.orderOptions)
-	probe := defaultProbe
-	probe.Exec = []string{"pg_isready", "$x"}
-	require.Equal(t, orderOptions{heartbeat: true, ready: probe, orderDir: "/entrypointer/order/db"}, db.orderOptions)
+	const webs, dbs = "/entrypointer/order/web", "/entrypointer/order/db"
+	want := defaults().orderOptions
+	want.orderDir, want.heartbeat, want.dependsOnTimeout = webs, true, 5*time.Minute
+	want.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: true}}
+	require.Equal(t, want, web.orderOptions)
+	want = defaults().orderOptions
+	want.orderDir, want.heartbeat, want.ready.Exec = dbs, true, []string{"pg_isready", "$x"}
+	want.stopAfter, want.stopShare = []string{webs}, 15*time.Second
+	require.Equal(t, want, db.orderOptions)
+}
+
+func TestAPipeIsUnderstood(t *testing.T) {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: asksToBeWrapped("stdin.entrypointer.dev/b", "a")},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{
+			{Name: "a", Image: "busybox", Command: []string{"x"}}, {Name: "b", Image: "busybox", Command: []string{"x"}},
+		}},
+	}
+	result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
+	require.NoError(t, err)
+	const a, b = "/entrypointer/order/a", "/entrypointer/order/b"
+	for at, want := range []pipeOptions{{stdoutTo: b, stdoutToFinal: order.Ends{Completed: true}}, {stdinFrom: a, stdinFromFinal: order.Ends{Completed: true}}} {
+		opts, err := parse(result.Pod.Spec.Containers[at].Args)
+		require.NoError(t, err)
+		expected := defaults().orderOptions
+		expected.orderDir, expected.pipeOptions = []string{a, b}[at], want
+		require.Equal(t, expected, opts.orderOptions)
+		for _, m := range result.Pod.Spec.Containers[at].VolumeMounts {
+			if strings.HasSuffix(m.MountPath, order.PipesSuffix) {
+				require.Equal(t, b+order.PipesSuffix, m.MountPath)
+				require.Equal(t, at == 0, m.ReadOnly)
+			}
+		}
+	}
 }
 
 // FuzzWhatAnOrderSaysIsUnderstood has the injector refuse what the entrypoint would

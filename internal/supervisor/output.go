@@ -119,6 +119,12 @@ func (s *supervision) sleep(pause time.Duration) {
 	if s.prober != nil {
 		fds = s.prober.Poll(fds)
 	}
+	if s.startupProber != nil {
+		fds = s.startupProber.Poll(fds)
+	}
+	if s.asked != nil {
+		fds = s.asked.Poll(fds)
+	}
 	if s.output == nil {
 		sleep(pause, fds)
 		return
@@ -142,7 +148,7 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 
 // noteTerm takes note of when we were first told to end.
 func (s *supervision) noteTerm() {
-	if s.termCame.IsZero() && hasCome(syscall.SIGTERM) {
+	if s.termCame.IsZero() && (hasCome(syscall.SIGTERM) || s.wasStopped()) {
 		s.termCame = time.Now()
 	}
 }

@@ -47,7 +47,7 @@ const aborted = 100 * time.Millisecond
 
 // endingSignals are those whose purpose it is to ask for the end, signal(7). An
 // image may declare another one as its STOPSIGNAL, which only the command
-// understands.
+// understands, unless -stop-signal has it (expectStop).
 var endingSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 
 // askedToEnd returns an ending signal that has come, 0 for none.
@@ -58,6 +58,11 @@ func askedToEnd() syscall.Signal {
 		}
 	}
 	return 0
+}
+
+// isToEnd reports whether a signal has come by which the kubelet stops containers.
+func (s *supervision) isToEnd() bool {
+	return s.wasStopped() || slices.ContainsFunc(endingSignals, hasCome)
 }
 
 // stoppedBy is the failure of a command that was not started because somebody

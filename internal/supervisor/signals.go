@@ -45,11 +45,13 @@ var refused [lastSignal + 1]uint32
 func hasCome(sig syscall.Signal) bool { return came[sig] || atomic.LoadUint32(&seen[sig]) > 0 }
 
 // forwardTo makes pid the process to forward signals to, those included that
-// came before.
+// came before, but for the one that is held back (stop.go).
 func forwardTo(pid int) {
 	atomic.StoreInt64(&child, int64(pid))
-	for sig := range received {
-		sendPending(pid, syscall.Signal(sig))
+	for n := range received {
+		if sig := syscall.Signal(n); sig != heldBack {
+			sendPending(pid, sig)
+		}
 	}
 }
 

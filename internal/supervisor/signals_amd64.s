@@ -51,6 +51,16 @@ TEXT ·onPing(SB), NOSPLIT|NOFRAME, $0-0
 	INCL	(AX)
 	RET
 
+// func onHeld()
+TEXT ·onHeld(SB), NOSPLIT|NOFRAME, $0-0
+	MOVL	DI, R8
+	LEAQ	·seen(SB), R11
+	MOVL	$1, (R11)(R8*4)
+	LEAQ	·received(SB), R9
+	LOCK
+	INCL	(R9)(R8*4)
+	JMP	·wake(SB)
+
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL	DI, R8
@@ -103,6 +113,12 @@ TEXT ·handlers(SB), NOSPLIT, $0-32
 	MOVQ	AX, urgent+16(FP)
 	LEAQ	·onFault(SB), AX
 	MOVQ	AX, fault+24(FP)
+	RET
+
+// func heldHandler() uintptr
+TEXT ·heldHandler(SB), NOSPLIT, $0-8
+	LEAQ	·onHeld(SB), AX
+	MOVQ	AX, ret+0(FP)
 	RET
 
 // func pingHandler() uintptr

@@ -57,6 +57,22 @@ count:
 	CBNZW	R7, count
 	RET
 
+// func onHeld()
+TEXT ·onHeld(SB), NOSPLIT|NOFRAME, $0-0
+	MOVWU	R0, R4
+	MOVD	$·seen(SB), R6
+	ADD	R4<<2, R6, R6
+	MOVD	$1, R7
+	MOVW	R7, (R6)
+	MOVD	$·received(SB), R5
+	ADD	R4<<2, R5, R5
+increment:
+	LDAXRW	(R5), R6
+	ADDW	$1, R6, R6
+	STLXRW	R6, (R5), R7
+	CBNZW	R7, increment
+	JMP	·wake(SB)
+
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVWU	R0, R4
@@ -116,6 +132,12 @@ TEXT ·handlers(SB), NOSPLIT, $0-32
 	MOVD	R0, urgent+16(FP)
 	MOVD	$·onFault(SB), R0
 	MOVD	R0, fault+24(FP)
+	RET
+
+// func heldHandler() uintptr
+TEXT ·heldHandler(SB), NOSPLIT, $0-8
+	MOVD	$·onHeld(SB), R0
+	MOVD	R0, ret+0(FP)
 	RET
 
 // func pingHandler() uintptr

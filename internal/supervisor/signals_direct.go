@@ -38,6 +38,7 @@ func onSignal()
 func onChild()
 func onUrgent()
 func onFault()
+func onHeld() //nolint:unused // assembly takes its address; it only counts
 func onPing()
 
 // wake is how they end.
@@ -46,6 +47,7 @@ func wake()
 // handlers returns their addresses. A func value of theirs would be that of a
 // wrapper that does follow Go's calling convention.
 func handlers() (signal, child, urgent, fault uintptr)
+func heldHandler() uintptr
 func pingHandler() uintptr
 
 // tellsSender: the handlers know who has sent a signal.
@@ -157,6 +159,8 @@ func install(sig syscall.Signal) {
 		runtimeHandler = action.handler
 	}
 	switch {
+	case sig == heldBack:
+		action.handler = heldHandler()
 	case sig == syscall.SIGCHLD:
 		action.handler = child
 	case sig == syscall.SIGURG:

@@ -73,7 +73,7 @@ func deliver() {
 func forward(sig syscall.Signal) {
 	atomic.AddUint32(&received[sig], 1)
 	atomic.StoreUint32(&seen[sig], 1)
-	if pid := int(atomic.LoadInt64(&child)); pid != 0 {
+	if pid := int(atomic.LoadInt64(&child)); pid != 0 && sig != heldBack {
 		sendPending(pid, sig)
 	}
 }

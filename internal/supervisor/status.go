@@ -22,6 +22,7 @@ const (
 	phaseHooks    phase = "BeforeStart" // a before-start hook runs
 	phasePaused   phase = "Paused"
 	phaseRunning  phase = "Running"
+	phaseStopping phase = "Stopping" // the stop signal is held back, or was, or comes from us
 	phaseFinished phase = "Finished"
 )
 
@@ -37,24 +38,26 @@ const (
 	reasonHookFailure  reason = "HookFailure"
 	reasonStopped      reason = "Stopped" // asked to end before the command was started
 
+	reasonUnneeded          reason = "Unneeded"          // by -stop-when
 	reasonDependencyFailure reason = "DependencyFailure" // of another container, which this one waited for
 )
 
 // status says what became of the command. docs/reference.md has its JSON.
 type status struct {
-	phase    phase
-	paused   string // where, while the phase is Paused
-	waiting  waiting
-	started  time.Time
-	finished time.Time
-	ended    bool // the command has: its exit code is known
-	exitCode int  // the container's
-	command  int  // the command's own exit code
-	signal   syscall.Signal
-	reason   reason
-	oomKills int
-	message  string
-	logs     string // an object, "" if the output isn't captured
+	phase        phase
+	paused       string // where, while the phase is Paused
+	waiting      waiting
+	started      time.Time
+	startupProbe string // how it stands, "" if the entrypoint tries none
+	finished     time.Time
+	ended        bool // the command has: its exit code is known
+	exitCode     int  // the container's
+	command      int  // the command's own exit code
+	signal       syscall.Signal
+	reason       reason
+	oomKills     int
+	message      string
+	logs         string // an object, "" if the output isn't captured
 }
 
 // maxMessage bounds the message, so that a termination message, for which
@@ -74,6 +77,9 @@ func (s *status) json() []byte {
 	}
 	if !s.started.IsZero() {
 		o.str("started", s.started.UTC().Format(time.RFC3339Nano))
+	}
+	if s.startupProbe != "" {
+		o.str("startupProbe", s.startupProbe)
 	}
 	if !s.finished.IsZero() {
 		o.str("finished", s.finished.UTC().Format(time.RFC3339Nano))
@@ -128,13 +134,20 @@ func (o *object) str(name, value string) {
 // keeps below maxStatus.
 const maxWaiting = 10
 
+// maxURL bounds how much of a URL that is waited for is shown, for the same reason.
+const maxURL = 128
+
 func (o *object) waiting(w waiting) {
 	o.str("waitingSince", w.since.UTC().Format(time.RFC3339Nano))
 	o.key("waitingFor")
 	for i, u := range w.unmet[:min(len(w.unmet), maxWaiting)] {
 		var one object
-		one.str("container", u.Name())
-		one.str("condition", string(u.Condition))
+		if u.URL != "" {
+			one.str("url", u.URL[:min(len(u.URL), maxURL)])
+		} else {
+			one.str("container", u.Name())
+			one.str("condition", string(u.Condition))
+		}
 		one.str("seen", u.Seen)
 		o.buf = append(o.buf, "[,"[min(i, 1)])
 		o.buf = append(append(o.buf, one.buf...), '}')
@@ -193,7 +206,7 @@ func openPublisher(opts *options) publisher {
 
 // reports tells whether the status will say more than that the command runs.
 func (o *options) reports() bool {
-	return capturesOutput() || len(o.dependsOn) > 0 || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
+	return capturesOutput() || o.waits() || len(o.stopAfter) > 0 || len(o.stopWhen) > 0 || o.startup.Kinds() > 0 || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
 		o.statusFile != "" || o.terminationMessage != ""
 }
 

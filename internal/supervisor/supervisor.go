@@ -70,11 +70,14 @@ type supervision struct {
 	status
 	publisher
 	presence
+	pipes
 	waiter     *await.Waiter
 	output     Output     // nil if it goes where ours does
 	termCame   time.Time  // the first SIGTERM, if there is an output
 	children   []*process // that we have started
 	held       held
+	holdup     holdup
+	helper     helper
 	passedOver bool     // its turn won't come; the command knows, and only says so
 	term       terminal // of the command, once it runs
 	told       [lastSignal + 1]bool
@@ -94,55 +97,80 @@ func (s *supervision) run(argv []string) int {
 	default:
 		err = s.supervise(argv, env)
 	}
-	if err != nil {
+	if err = s.excused(err); err != nil {
 		f := asFailure(err)
 		say(f.text)
 		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
 	}
-	s.tellOthers(order.Ended, s.exitCode)
+	s.closePipes()
+	if len(s.opts.endSidecars) == 0 {
+		s.tellOthers(order.Ended, s.exitCode)
+	} else {
+		s.tellOthers(order.Finishing, s.exitCode) // and the end last of all
+	}
 	s.leavePostFiles()
 	if s.reason == reasonTimeout {
 		leaveTimeoutResult(s.opts.timeoutResult)
 	}
 	s.tell()
+	s.endSidecars()
 	return s.exitCode
 }
 
 // supervise has argv run as a child, until that has exited.
 func (s *supervision) supervise(argv, env []string) error {
+	if s.unneeded() {
+		return errUnneeded
+	}
 	command, err := s.begin(argv, env)
 	if err != nil {
 		return err
 	}
 	limit := newLimit(command, s.opts.timeout, s.opts.gracePeriod)
+	if err := s.awaitEnd(command, limit); err != nil {
+		return err
+	}
+	if s.term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
+	}
+	switch {
+	case s.helper.ended:
+		s.concludeUnneeded(limit)
+		return nil
+	case limit.refused != nil && s.unstarted:
+		return ownFailure("the startupProbe has failed, and the command can't be ended: " + limit.refused.Error() + ": " + otherUser)
+	case limit.refused != nil:
+		return s.timedOut("it can't be ended: " + limit.refused.Error() + ": " + otherUser)
+	}
+	s.conclude(command.status)
+	if limit.reached && !s.unstarted {
+		return s.timedOut("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
+	}
+	return s.checkInput()
+}
+
+// awaitEnd waits for the end of the command, or until it can't be ended by its limit.
+func (s *supervision) awaitEnd(command *process, limit *limit) error {
 	told := false
-	err = s.until(func() time.Duration {
+	err := s.until(func() time.Duration {
+		s.endUnneeded(limit)
+		s.endAfterStartup(limit)
 		pause := limit.act()
-		if limit.reached && !told {
+		if limit.reached && !told && !s.unstarted && !s.helper.ended {
+			s.forgetStops()
 			told = true
 			s.event(EventTimeout, "", 0)
 		}
 		if command.ended || limit.refused != nil {
 			return done
 		}
-		return pause
+		return min(pause, s.holdStop(command))
 	})
 	stopForwarding(command.pid) // also if it couldn't be ended
 	s.stopProbing()
-	if err != nil {
-		return err
-	}
-	if s.term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
-		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
-	}
-	if limit.refused != nil {
-		return s.timedOut("it can't be ended: " + limit.refused.Error() + ": " + otherUser)
-	}
-	s.conclude(command.status)
-	if limit.reached {
-		return s.timedOut("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
-	}
-	return nil
+	s.stopStartupProbe()
+	s.endHoldup()
+	return err
 }
 
 // begin starts the command, or continues the one that is held.
@@ -151,13 +179,18 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	if s.opts.reports() {
 		// Before the command, so that it can read it.
 		s.started = time.Now()
+		s.expectStartupProbe()
 		s.report(phaseRunning)
 	}
 	command := s.held.process
 	if command == nil {
 		s.killsBefore = s.countOOMKills()
-		var err error
-		if command, err = s.start(argv, env, s.stdio(0), childAttr(s.term)); err != nil {
+		files, err := s.commandFiles()
+		if err == nil {
+			command, err = s.start(argv, env, files, childAttr(s.term))
+		}
+		s.leaveOutput()
+		if err != nil {
 			s.started = time.Time{}
 			return nil, err
 		}
@@ -172,6 +205,7 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	}
 	s.tellOthers(order.Started, 0)
 	s.startProbing(env)
+	s.startStartupProbe(env)
 	return command, nil
 }
 
@@ -231,6 +265,7 @@ func (s *supervision) tell() {
 	}
 	s.deliver()
 	s.report(phaseFinished)
+	s.output = nil // it is closed
 	leaveTerminationMessage(s.opts.terminationMessage, s.json())
 }
 
@@ -239,7 +274,7 @@ func (s *supervision) tell() {
 // and SIGQUIT may have been about a configuration or a stack trace.
 func (s *supervision) wasAskedToEnd() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || s.opts.wait.Aborts() || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.wasStopped() || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // report makes the status known, with a new phase.

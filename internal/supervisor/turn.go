@@ -24,10 +24,17 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	if s.opts.inOrder() { // so that a signal ends the wait, and those that wait are told
 		s.takeOver()
 	}
+	if s.unneeded() {
+		return nil, errUnneeded
+	}
 	if err := s.awaitOthers(); err != nil {
 		return nil, err
 	}
-	return s.takeTurn(argv, env)
+	env, err = s.takeTurn(argv, env)
+	for err == nil && s.hasLostReader() {
+		err = s.awaitOthers()
+	}
+	return env, err
 }
 
 // takeTurn does what comes after the wait for other containers, with the environment as
@@ -162,6 +169,7 @@ func (s *supervision) hasTurned(turn await.State) error {
 // waits.
 func (s *supervision) takeOver() {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil || s.opts.inOrder() {
+		s.expectStop()
 		catchSignals()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {

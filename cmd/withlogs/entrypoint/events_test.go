@@ -136,6 +136,35 @@ func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
 		require.Equal(t, "failed", all[2]["outcome"])
 		require.Equal(t, "DependencyFailure", all[3]["reason"])
 	})
+	t.Run("a helper whose stop is held back until it is of no use", func(t *testing.T) {
+		s := serve(t)
+		dir, status := t.TempDir(), filepath.Join(t.TempDir(), "status")
+		for _, name := range []string{"web", "db"} {
+			require.NoError(t, os.Mkdir(dir+"/"+name, 0o700))
+		}
+		cmd := s.command("-status-file="+status, "-stop-after="+dir+"/web", "-stop-together", "-stop-share=1m", "-stop-when-final=completed:"+dir+"/db", "--",
+			"sh", "-c", "trap 'exit 3' TERM; echo up; while true; do sleep 0.05; done")
+		web := exec.Command(cmd.Path, "-order-dir="+dir+"/web", "--", "sleep", "60")
+		require.NoError(t, web.Start())
+		t.Cleanup(func() { _, _ = web.Process.Kill(), web.Wait() })
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(dir + "/web/state")
+			return err == nil
+		}, time.Minute, time.Millisecond)
+		wait := s.start(cmd)
+		s.waitFor("stdout", "up\n")
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		waitForPhase(t, status, "Stopping")
+		require.Error(t, exec.Command(cmd.Path, "-order-dir="+dir+"/db", "--", "false").Run())
+		require.Zero(t, wait().code)
+		all := look(t, s, "started", "signal", "stopHeld", "stopWhen", "stopPassed", "exited", "finished")
+		require.Equal(t, "web:exited", all[2]["dependency"])
+		require.Equal(t, "failed", all[3]["outcome"])
+		require.Equal(t, "stopWhen", all[4]["outcome"])
+		require.EqualValues(t, 3, all[5]["exitCode"])
+		require.Equal(t, "Unneeded", all[6]["reason"])
+		require.EqualValues(t, 0, all[6]["exitCode"])
+	})
 	t.Run("a command that takes too long, and can't be sent for a while", func(t *testing.T) {
 		s := serve(t)
 		o, status := s.failing(), filepath.Join(t.TempDir(), "status")

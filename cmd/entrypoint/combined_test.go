@@ -1,0 +1,77 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What several options of the order do together.
+
+// endsSidecars are flags of a container that tells of its end last of all.
+var endsSidecars = []string{"-end-sidecar=http://127.0.0.1:1/", "-end-sidecars-on=exited"}
+
+// goesOn are those by which it goes on for as long as it is let.
+var goesOn = append(endsSidecars, "-pause=after-failure")
+
+func TestAWriterThatHasFailedAndGoesOnFailsItsReader(t *testing.T) {
+	writer, reader := writerAndReader(t)
+	a := writer.lives(append(slices.Clip(goesOn), writer.to(reader), "--", "sh", "-c", "echo half; until test -e "+writer.dir+"/go; do sleep 0.01; done; exit 3")...)
+	b := reader.lives(reader.from(writer), "--", "cat")
+	b.expect("half")
+	create(t, writer.dir+"/go")
+	require.Equal(t, 123, b.end())
+	hasSaid(t, writer.dir, "finishing")
+	a.kill(a.Process.Pid)
+}
+
+func TestAContainerWhoseCommandHasEndedIsNotReady(t *testing.T) {
+	dir := orderDir(t)
+	d := db(t, dir, append(slices.Clip(goesOn), "-ready-file=/", "--", "sh", "-c", "exit 1")...)
+	hasSaid(t, dir, "finishing")
+	p := web(t, dir, "-depends-on=ready")
+	waits(t, p)
+	d.kill(d.Process.Pid)
+	p.kill(p.Process.Pid)
+}
+
+func TestATimeoutStaysOneThoughTheWorkEndsThen(t *testing.T) {
+	dir, gone := orderDir(t), t.TempDir()+"/gone"
+	work := db(t, dir, "--", "sh", "-c", "until test -e "+gone+"; do sleep 0.01; done")
+	p := begin(t, []string{
+		entrypoint, "-stop-when=completed:" + dir, "-timeout=100ms", "-grace-period=2s", "--",
+		"sh", "-c", "trap 'touch " + gone + "' TERM; while :; do sleep 0.01; done",
+	})
+	require.Equal(t, 124, p.end())
+	require.NotContains(t, strings.Join(p.kill(0), "\n"), "the command was not started")
+	require.Zero(t, work.end())
+}
+
+func TestAStartupProbeEndsWithTheStopSignal(t *testing.T) {
+	p := begin(t, []string{
+		entrypoint, "-startup-exec=false", "-startup-period=100ms", "-startup-failures=3", "-startup-grace=100ms", "--",
+		"sh", "-c", "trap 'sleep 1; exit 7' TERM; echo up; while :; do sleep 0.01; done",
+	})
+	p.expect("up")
+	p.send(syscall.SIGTERM)
+	require.Equal(t, 7, p.end())
+}
+
+func TestACommandThatTimesOutWhileItsStopIsHeldIsToldOnce(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	other := dependent(t, web, stopped("TERM", "sleep 2; exit 0"))
+	p := stopsAfter(t, db, web, stopped("TERM", "sleep 4; exit 0"), "-stop-share=60s", "-timeout=1s", "-grace-period=20s")
+	p.send(syscall.SIGTERM)
+	other.send(syscall.SIGTERM)
+	require.Equal(t, 124, p.end())
+	require.Equal(t, 1, strings.Count(strings.Join(p.kill(0), "\n")+"\n", "stopped\n"))
+	other.end()
+}

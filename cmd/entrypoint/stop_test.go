@@ -1,0 +1,319 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// In these tests, web depends on db, and db is stopped after it.
+
+// stopped is the script of a command that says so when it is told to end by a signal, and
+// then does what is left to do.
+func stopped(sig, then string) string {
+	return "trap 'echo stopped; " + then + "' " + sig + "; trap 'echo usr1' USR1; " + waitForSignals
+}
+
+// stopsAfter is db, with flags and the script of its command.
+func stopsAfter(t *testing.T, dir, web, script string, flags ...string) *process {
+	t.Helper()
+	argv := append([]string{entrypoint, "-order-dir=" + dir, "-stop-after=" + web}, flags...)
+	p := begin(t, append(argv, "--", "sh", "-c", script), listening(t))
+	p.expect("ready")
+	hasSaid(t, dir, "started")
+	return p
+}
+
+// dependent is web, with the script of its command.
+func dependent(t *testing.T, dir, script string, flags ...string) *process {
+	t.Helper()
+	argv := append([]string{entrypoint, "-order-dir=" + dir}, flags...)
+	p := begin(t, append(argv, "--", "sh", "-c", script), listening(t))
+	p.expect("ready")
+	hasSaid(t, dir, "started")
+	return p
+}
+
+// staysHeld makes sure that the stop signal has come, and that the command runs without it.
+func staysHeld(t *testing.T, dir string, p *process) {
+	t.Helper()
+	hasSaid(t, dir, "stopping")
+	p.send(syscall.SIGUSR1)
+	p.expect("usr1")
+}
+
+// TestAPodIsStoppedInReverse of the order in which its containers start, whichever is told
+// first.
+func TestAPodIsStoppedInReverse(t *testing.T) {
+	for i, sent := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		for _, flag := range []string{"", "-order-heartbeat"} {
+			if flag != "" && i%5 != 0 { // two of them: each has to hear the others first
+				continue
+			}
+			t.Run(fmt.Sprint(sent, flag), func(t *testing.T) {
+				if flag != "" {
+					t.Parallel()
+				}
+				db, app, web := orderDir(t), orderDir(t), orderDir(t)
+				log := t.TempDir() + "/log"
+				says := func(name string) string {
+					return stopped("TERM", "sleep 0.1; echo "+name+" >>"+log+"; exit "+strconv.Itoa(i))
+				}
+				flags := []string{"-stop-share=40s"}
+				if flag != "" {
+					flags = append(flags, flag)
+				}
+				all := []*process{
+					stopsAfter(t, db, app, says("db"), flags...),
+					stopsAfter(t, app, web, says("app"), append(flags, "-depends-on=started:"+db)...),
+					dependent(t, web, says("web"), append(flags[1:], "-depends-on=started:"+app)...),
+				}
+				for _, n := range sent {
+					all[n].send(syscall.SIGTERM)
+				}
+				for _, p := range all {
+					p.expect("stopped")
+					require.Equal(t, i, p.end())
+				}
+				order, err := os.ReadFile(log)
+				require.NoError(t, err)
+				require.Equal(t, "web\napp\ndb\n", string(order))
+			})
+		}
+	}
+}
+
+// TestOneThatIsStoppedAloneIsNotHeldUp, as after its livenessProbe has failed.
+func TestOneThatIsStoppedAloneIsNotHeldUp(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	neighbour := dependent(t, web, "echo ready; exec sleep 60")
+	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s")
+	began := time.Now()
+	p.send(syscall.SIGTERM)
+	p.expect("stopped")
+	require.Less(t, time.Since(began), 30*time.Second)
+	require.Equal(t, 3, p.end())
+	hasSaid(t, web, "started")
+
+	// Those that have ended before say nothing of it, and nobody waits for them.
+	neighbour.kill(neighbour.Process.Pid)
+	p = stopsAfter(t, db, web, stopped("TERM", "exit 4"), "-stop-share=40s", "-stop-together")
+	p.send(syscall.SIGTERM)
+	p.expect("stopped")
+	require.Equal(t, 4, p.end())
+
+	// Nor is one waited for that never began.
+	p = stopsAfter(t, db, orderDir(t), stopped("TERM", "exit 5"), "-stop-share=40s", "-stop-together", "-stop-after="+t.TempDir()+"/missing")
+	p.send(syscall.SIGTERM)
+	p.expect("stopped")
+	require.Equal(t, 5, p.end())
+}
+
+// TestAStopIsOfThePodWhereAdmissionSaysSo: web has a preStop hook, and is told late.
+func TestAStopIsOfThePodWhereAdmissionSaysSo(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
+	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s", "-stop-together")
+	p.send(syscall.SIGTERM)
+	staysHeld(t, db, p)
+	time.Sleep(1500 * time.Millisecond)
+	staysHeld(t, db, p)
+	neighbour.send(syscall.SIGTERM)
+	p.expect("stopped")
+	require.Equal(t, 3, p.end())
+	require.Zero(t, neighbour.end())
+}
+
+// TestAStopIsHeldBackForAShareOfTheTime, and no longer, whatever web does.
+func TestAStopIsHeldBackForAShareOfTheTime(t *testing.T) {
+	t.Parallel()
+	for name, deed := range map[string]string{
+		"it ends later":              ":",
+		"its state is garbage":       "echo x >state",
+		"its state is half a one":    "head -c 50 state >half; mv half state",
+		"its state is a pipe":        "rm state; mkfifo state",
+		"its state is a link":        "mv state real; ln -s real state",
+		"its lock is a pipe":         "rm lock; mkfifo lock",
+		"its lock is large":          "head -c 100000 /dev/zero >big; mv big lock",
+		"it always is being stopped": "sed s/started/stopping/ state >new; mv new state",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, web := orderDir(t), orderDir(t)
+			p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1500ms", "-stop-together")
+			neighbour := dependent(t, web, "cd "+web+"; echo ready; until test -e go; do sleep 0.01; done; "+deed+"; echo done; exec sleep 60")
+			create(t, web+"/go")
+			neighbour.expect("done")
+			p.send(syscall.SIGTERM)
+			// Each such directory is named db.
+			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is passed on while these run: db \(it.*\)$`, p.line())
+			p.expect("stopped")
+			require.Equal(t, 3, p.end())
+		})
+	}
+}
+
+// TestASecondStopSignalPassesAtOnce, with the first.
+func TestASecondStopSignalPassesAtOnce(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	dependent(t, web, "echo ready; exec sleep 60")
+	p := begin(t, []string{entrypoint, "-order-dir=" + db, "-stop-after=" + web, "-stop-together", "-stop-share=40s", "-stop-signal=RTMIN+5", "--", child, "echo", "got"})
+	p.expect("ready")
+	hasSaid(t, db, "started")
+	const sig = syscall.Signal(34 + 5)
+	p.send(sig)
+	hasSaid(t, db, "stopping")
+	p.send(sig)
+	p.expect("got")
+	p.expect("got")
+	p.send(sig) // and so does each that follows
+	p.expect("got")
+	command := childOf(t, p.Process.Pid)
+	settle(t, p.Process.Pid, command)
+	require.Empty(t, p.kill(command))
+}
+
+// TestADependentThatIsKilledIsNotWaitedFor any longer.
+func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
+	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s")
+	p.send(syscall.SIGTERM)
+	neighbour.send(syscall.SIGTERM)
+	staysHeld(t, db, p)
+	time.Sleep(1200 * time.Millisecond)
+	staysHeld(t, db, p)
+	neighbour.kill(neighbour.Process.Pid)
+	p.expect("stopped")
+	require.Equal(t, 3, p.end())
+}
+
+// TestTheStopSignalIsWhatTheImageSays, and all others pass as ever.
+func TestTheStopSignalIsWhatTheImageSays(t *testing.T) {
+	for name, shell := range map[string]string{"SIGQUIT": "QUIT", "int": "INT", "28": "WINCH"} {
+		db, web := orderDir(t), orderDir(t)
+		neighbour := dependent(t, web, stopped("QUIT", "exit 0"), "-stop-signal=QUIT")
+		p := stopsAfter(t, db, web, "trap 'echo term' TERM; "+stopped(shell, "exit 3"), "-stop-share=40s", "-stop-signal="+name, "-stop-together")
+		p.send(syscall.SIGTERM)
+		p.expect("term")
+		hasSaid(t, db, "started")
+		p.send(map[string]syscall.Signal{"QUIT": syscall.SIGQUIT, "INT": syscall.SIGINT, "WINCH": syscall.SIGWINCH}[shell])
+		staysHeld(t, db, p)
+		neighbour.send(syscall.SIGTERM) // it has no trap for that
+		require.Equal(t, 143, neighbour.end())
+		p.expect("stopped")
+		require.Equal(t, 3, p.end())
+	}
+	// Before the command is started, it ends what is before.
+	own := orderDir(t)
+	p := begin(t, []string{entrypoint, "-order-dir=" + own, "-stop-signal=SIGWINCH", "-depends-on=started:" + orderDir(t), "--", "true"})
+	waits(t, p)
+	p.send(syscall.SIGWINCH)
+	require.Contains(t, p.line(), "ended by SIGWINCH during the wait for db:started")
+	require.Equal(t, 128+int(syscall.SIGWINCH), p.end())
+}
+
+// TestWhoHoldsUpAStopIsKnown from outside.
+func TestWhoHoldsUpAStopIsKnown(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
+	p, control := container(t, "-order-dir="+db, "-stop-after="+web, "-stop-together", "-stop-share=40s", "--", "sleep", "60")
+	hasSaid(t, db, "started")
+	require.Equal(t, "Running", status(t, control).Phase)
+	p.send(syscall.SIGTERM)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		var s waitingFor
+		assert.NoError(c, json.Unmarshal([]byte(control("status").Stdout), &s))
+		assert.Equal(c, "Stopping", s.Phase)
+		assert.Equal(c, []struct{ Container, Condition, Seen string }{{"db", "exited", "it is started"}}, s.WaitingFor)
+		assert.WithinRange(c, s.WaitingSince, time.Now().Add(-deadline), time.Now())
+	}, deadline, time.Millisecond)
+	neighbour.send(syscall.SIGTERM)
+	require.Equal(t, 143, p.end())
+}
+
+// TestAHeldStopEndsWithItsCommand, which may end by itself, or for want of time.
+func TestAHeldStopEndsWithItsCommand(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags  []string
+		script string
+		code   int
+		status string
+	}{
+		"by itself":   {nil, "trap 'exit 7' USR2; " + waitForSignals, 7, `"reason":"Exited","exitCode":7`},
+		"by its time": {[]string{"-timeout=1s"}, "trap : USR2; trap 'exit 7' TERM;" + waitForSignals, 124, `"reason":"Timeout","exitCode":124`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, web, status := orderDir(t), orderDir(t), t.TempDir()+"/status"
+			dependent(t, web, "echo ready; exec sleep 60")
+			p := stopsAfter(t, db, web, test.script, append(test.flags, "-stop-together", "-stop-share=40s", "-pause=after-failure", "-status-file="+status)...)
+			p.send(syscall.SIGTERM)
+			hasSaid(t, db, "stopping")
+			p.send(syscall.SIGUSR2)
+			require.Equal(t, test.code, p.end())
+			data, err := os.ReadFile(status)
+			require.NoError(t, err)
+			require.Contains(t, string(data), test.status)
+			require.NotContains(t, string(data), "waitingFor")
+			hasSaid(t, db, "ended")
+		})
+	}
+}
+
+// TestNoStopSignalIsLostOrSentTwice, whenever it comes: before the handlers, before the
+// command, just then, or after it.
+func TestNoStopSignalIsLostOrSentTwice(t *testing.T) {
+	const many, atOnce = 320, 16
+	web := orderDir(t)
+	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
+	neighbour.send(syscall.SIGTERM)
+	hasSaid(t, web, "stopping")
+	outcomes := map[string]int{}
+	for n := 0; n < many; n += atOnce {
+		var all []*process
+		for i := range atOnce {
+			all = append(all, begin(t, []string{
+				entrypoint, "-order-dir=" + orderDir(t), "-stop-after=" + web, "-stop-share=400ms", "--",
+				"sh", "-c", "trap 'echo stopped' TERM; trap 'echo end; exit 3' USR1; " + waitForSignals,
+			}, listening(t)))
+			p := all[i]
+			time.AfterFunc(time.Duration(n+i)*80*time.Microsecond, func() { _ = syscall.Kill(p.Process.Pid, syscall.SIGTERM) })
+		}
+		for _, p := range all {
+			lines := map[string]int{}
+			for line := range p.lines {
+				lines[strings.SplitN(line, " (", 2)[0]]++
+				if lines["ready"] == 1 && lines["stopped"] == 1 && lines["asked"] == 0 {
+					lines["asked"] = 1
+					settle(t, p.Process.Pid, childOf(t, p.Process.Pid))
+					p.send(syscall.SIGUSR1)
+				}
+			}
+			switch code := p.end(); code {
+			case 143:
+				outcomes["before the traps were there"]++
+			case 3:
+				require.Equal(t, 1, lines["stopped"], lines)
+				outcomes["held and sent"]++
+			default:
+				require.Fail(t, "neither held nor sent", "%d %v", code, lines)
+			}
+		}
+	}
+	t.Log(outcomes)
+	require.NotZero(t, outcomes["held and sent"])
+	neighbour.kill(neighbour.Process.Pid)
+}

@@ -1,0 +1,151 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/order"
+)
+
+// sidecarOptions say which containers without us are to end with the pod's work.
+type sidecarOptions struct {
+	endSidecars     []order.Target
+	endSidecarsOn   order.Condition
+	endSidecarsWhen []order.Dependency
+}
+
+var endSidecarsFlags = []flag{
+	{"end-sidecar", "http://HOST:PORT/PATH", `When the work of the pod is done, ask there by a POST for the end of a
+container that runs without an entrypoint. May be repeated.`, addEndSidecar},
+	{"end-sidecars-on", "completed|exited", `The end of this container by which its part of the work is done.`, setEndSidecarsOn},
+	{"end-sidecars-when", "CONDITION:DIRECTORY", `The work is done only if this is true, too, of the container that has this
+-order-dir: completed or exited. May be repeated.`, addEndSidecarsWhen},
+}
+
+func addEndSidecar(o *options, value string) string {
+	t, ok := order.ParseTarget(value)
+	if !ok || !t.IsHTTP() {
+		return "no URL to post to: use http://HOST:PORT/PATH with an IP address or nothing as the host"
+	}
+	o.endSidecars = append(o.endSidecars, t)
+	return ""
+}
+
+func setEndSidecarsOn(o *options, value string) string {
+	o.endSidecarsOn = order.Condition(value)
+	if !isEnd(o.endSidecarsOn) {
+		return "no end: use completed or exited"
+	}
+	return ""
+}
+
+func addEndSidecarsWhen(o *options, value string) string {
+	d, ok := order.ParseDependency(value)
+	if !ok || !isEnd(d.Condition) {
+		return "no end of another container: use completed or exited, a colon, and an absolute path"
+	}
+	o.endSidecarsWhen = append(o.endSidecarsWhen, d)
+	return ""
+}
+
+func isEnd(c order.Condition) bool { return c == order.IsCompleted || c == order.HasExited }
+
+// checkEndSidecars finds flags of which one needs another.
+func (o *options) checkEndSidecars() error {
+	switch asks := len(o.endSidecars) > 0; {
+	case asks && o.endSidecarsOn == "":
+		return parseFailure("-end-sidecar="+o.endSidecars[0].URL, "it isn't said when: use -end-sidecars-on as well")
+	case !asks && (o.endSidecarsOn != "" || o.endSidecarsWhen != nil):
+		return parseFailure("-end-sidecars-...", "there is nobody to ask: use -end-sidecar as well")
+	case o.endSidecarsWhen != nil && o.orderDir == "":
+		return parseFailure("-end-sidecars-when="+string(o.endSidecarsWhen[0].Condition)+":"+o.endSidecarsWhen[0].Dir, "the other one couldn't know of this one: use -order-dir as well")
+	case asks && o.hold != 0:
+		return parseFailure("-hold="+o.hold.String(), "not together with -end-sidecar: one who is held is a Tekton step, and Tekton ends its sidecars")
+	}
+	return nil
+}
+
+const (
+	// sidecarsWithin is the longest time that it takes to ask for the end: a sidecar may
+	// have been started a moment ago, and listen only in a while.
+	sidecarsWithin = 10 * time.Second
+	// sidecarsAfterStop is that after a stop signal, which the sidecars have got, too.
+	sidecarsAfterStop = time.Second
+)
+
+// quitters are all that are asked to end, at the same time.
+type quitters []*order.Quitter
+
+// Poll adds the descriptors that may bring news.
+func (qs quitters) Poll(fds []unix.PollFd) []unix.PollFd {
+	for _, q := range qs {
+		fds = q.Poll(fds)
+	}
+	return fds
+}
+
+// act returns whether there is nothing more to do, or else the time until there is.
+func (qs quitters) act() (over bool, pause time.Duration) {
+	over, pause = true, forever
+	for _, q := range qs {
+		if done, next := q.Act(); !done {
+			over, pause = false, min(pause, max(time.Until(next), 0))
+		}
+	}
+	return over, pause
+}
+
+// endSidecars tells others of the end of this container, and if it was the last that
+// worked, asks for the end of those that don't. It comes after all else: what this
+// container has to send may go by way of a sidecar.
+//
+// The own end is told before the others are looked at. So of two that end at the same
+// time, at least one sees both. It does no harm if both ask.
+func (s *supervision) endSidecars() {
+	if len(s.opts.endSidecars) == 0 {
+		return
+	}
+	s.tellOthers(order.Ended, s.exitCode)
+	if s.opts.endSidecarsOn == order.IsCompleted && s.exitCode != 0 {
+		return // it is started again
+	}
+	if state, _ := order.NewDependencies(s.opts.endSidecarsWhen, s.opts.heartbeat).Look(); state != await.Met {
+		return
+	}
+	var asked quitters
+	for _, target := range s.opts.endSidecars {
+		q := order.NewQuitter(target)
+		defer q.Close()
+		asked = append(asked, q)
+	}
+	s.asked = asked
+	deadline, stopped := time.Now().Add(sidecarsWithin), false
+	err := s.until(func() time.Duration {
+		// By then, the kubelet has asked all containers, or will kill this one.
+		if !stopped && s.isToEnd() {
+			stopped, deadline = true, time.Now().Add(sidecarsAfterStop)
+		}
+		over, pause := asked.act()
+		left := time.Until(deadline)
+		if over || left <= 0 {
+			return done
+		}
+		return min(pause, left)
+	})
+	s.asked = nil
+	if err != nil {
+		say("ending sidecars: " + err.Error())
+	}
+	for _, q := range asked {
+		if err := q.Err(); err != nil && !stopped {
+			say("ending a sidecar by POST " + q.URL + ": " + err.Error() + ": the pod goes on for as long as it runs: see whether it listens there, and lets itself be ended (docs/order.md)")
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/order"
+)
+
+// A container has one startupProbe. While it waits for others, that is one which
+// "entrypoint started" answers, so that the kubelet neither kills it nor calls it ready.
+// Its author's own begins with the command, and is tried here.
+
+// defaultStartupProbe has the times of the kubelet's probes by default
+// (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#Probe).
+var defaultStartupProbe = startupProbe{Probe: order.Probe{Period: 10 * time.Second, Timeout: time.Second}, failures: 3, grace: defaultGracePeriod}
+
+// A startupProbe is a container's.
+type startupProbe struct {
+	order.Probe
+	failures int           // how many in a row end the command
+	grace    time.Duration // which it then has
+}
+
+var startupFlags = []flag{
+	{"startup-exec", "WORD", `Until this program exits with 0, "entrypoint started" fails, and the command
+ends if that takes too long: as of the kubelet's startupProbe. Repeated for
+each of its arguments.`, addProbeWord(startupProbeOf)},
+	{
+		"startup-tcp", "HOST:PORT", `The same, until one can connect there. Without a host, it is this pod.`,
+		setProbeTCP(startupProbeOf),
+	},
+	{
+		"startup-http", "http://HOST:PORT/PATH", `The same, until a request is answered there with a code from 200 to 399.`,
+		setProbeHTTP(startupProbeOf),
+	},
+	{
+		"startup-http-header", "NAME: VALUE", `A header of that request. May be repeated.`,
+		addProbeHeader(startupProbeOf),
+	},
+	{
+		"startup-delay", "DURATION", `The time from the command's start to the first try. By default there is none.`,
+		setDuration(func(o *options) *time.Duration { return &o.startup.Delay }),
+	},
+	{
+		"startup-period", "DURATION", `The time from one try to the next, 10s by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.startup.Period }),
+	},
+	{
+		"startup-timeout", "DURATION", `The longest time that each may take, 1s by default.`,
+		setDuration(func(o *options) *time.Duration { return &o.startup.Timeout }),
+	},
+	{"startup-failures", "COUNT", `How many failures end the command, 3 by default.`, setStartupFailures},
+	{
+		"startup-grace", "DURATION", `The time that the command then has between the stop signal and SIGKILL, 30s by
+default.`,
+		setDuration(func(o *options) *time.Duration { return &o.startup.grace }),
+	},
+}
+
+func setStartupFailures(o *options, value string) string {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		return "no count: use a number above 0"
+	}
+	o.startup.failures = n
+	return ""
+}
+
+func startupProbeOf(o *options) *order.Probe { return &o.startup.Probe }
+
+// checkStartup finds flags that contradict each other.
+func (o *options) checkStartup() error {
+	switch kinds := o.startup.Kinds(); {
+	case kinds > 1:
+		return parseFailure("-startup-...", "a container has one startupProbe: use one of -startup-exec, -startup-tcp and -startup-http")
+	case o.startup.Headers != nil && o.startup.HTTP == nil:
+		return parseFailure("-startup-http-header="+o.startup.Headers[0], "it belongs to no request: use -startup-http as well")
+	}
+	return nil
+}
+
+// The states of a startupProbe, as the status has them.
+const (
+	startupPending   = "pending"
+	startupSucceeded = "succeeded"
+	startupFailed    = "failed"
+)
+
+// expectStartupProbe has the status say from the command's start on that there is one.
+func (s *supervision) expectStartupProbe() {
+	if s.opts.startup.Kinds() > 0 {
+		s.startupProbe = startupPending
+	}
+}
+
+// startStartupProbe begins with the command.
+func (s *supervision) startStartupProbe(env []string) {
+	if s.startupProbe == startupPending {
+		s.startupProber = order.NewProber(&s.opts.startup.Probe, s.probeRunner(env))
+	}
+}
+
+// tendStartup tries the startupProbe when it is time to, and returns the time until then.
+func (s *supervision) tendStartup() time.Duration {
+	if s.startupProber == nil {
+		return forever
+	}
+	if s.wasStopped() { // as the kubelet, which asks no container that it stops
+		s.stopStartupProbe()
+		return forever
+	}
+	succeeded, next := s.startupProber.Act()
+	switch {
+	case succeeded:
+		s.startupProbe = startupSucceeded
+	case s.startupProber.Failures() >= s.opts.startup.failures:
+		_, err := s.startupProber.Failure()
+		s.startupProbe = startupFailed
+		s.message = "the startupProbe has failed " + strconv.Itoa(s.startupProber.Failures()) + " times, at last so: " + err.Error() + ": the command is ended"
+		say(s.message)
+	default:
+		return max(time.Until(next), 0)
+	}
+	s.stopStartupProbe()
+	s.report(s.phase)
+	return 0
+}
+
+func (s *supervision) stopStartupProbe() {
+	if s.startupProber != nil {
+		s.startupProber.Close()
+		s.startupProber = nil
+	}
+}
+
+// endAfterStartup ends a command whose startupProbe has failed, as the kubelet would: the
+// container's exit code is what the command makes of it.
+func (s *supervision) endAfterStartup(l *limit) {
+	if s.startupProbe != startupFailed || s.wasStopped() || l.reached || l.process.ended {
+		return
+	}
+	s.unstarted = true
+	l.reached, l.grace, l.next = true, s.opts.startup.grace, time.Now().Add(s.opts.startup.grace)
+	s.sendStop(l.process, stopUnstarted)
+}

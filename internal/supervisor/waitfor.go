@@ -1,0 +1,68 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/order"
+)
+
+var waitForFlags = []flag{{
+	"wait-for", "URL", `Start only when this has succeeded once: http://HOST:PORT/PATH (a code from
+200 to 399), tcp://HOST:PORT (a connection) or file:///PATH (it exists). It
+is tried once a second. May be repeated; all are waited for, beside other
+containers, and no longer than -depends-on-timeout.`, addWaitFor,
+}}
+
+func addWaitFor(o *options, value string) string {
+	t, ok := order.ParseTarget(value)
+	if !ok {
+		return "no URL to wait for: use http://HOST:PORT/PATH, tcp://HOST:PORT with an IP address or nothing as the host, or file:///PATH"
+	}
+	o.waitFor = append(o.waitFor, t)
+	return ""
+}
+
+// conditions are what has to hold before the command is started: a source of a Waiter.
+type conditions struct {
+	*order.Dependencies
+	targets order.Targets
+}
+
+func (s *supervision) newConditions() *conditions {
+	c := &conditions{order.NewDependencies(s.opts.dependsOn, s.opts.heartbeat), order.NewTargets(s.opts.waitFor)}
+	s.asked = c.targets
+	return c
+}
+
+// Look is Met once all containers are as far as they have to be, and all targets have
+// succeeded.
+func (c *conditions) Look() (await.State, error) {
+	state, err := c.Dependencies.Look()
+	if state == await.Met && len(c.targets.Unmet()) > 0 {
+		state = await.Waiting
+	}
+	return state, err
+}
+
+// try does what is due for the targets, and returns the time until there is more to do.
+func (c *conditions) try() time.Duration {
+	next := c.targets.Act()
+	if next.IsZero() {
+		return forever
+	}
+	return max(time.Until(next), 0)
+}
+
+// unmet are containers and targets.
+func (c *conditions) unmet() []order.Unmet { return append(c.Unmet(), c.targets.Unmet()...) }
+
+func (s *supervision) closeConditions(c *conditions) {
+	c.targets.Close()
+	s.asked = nil
+}
