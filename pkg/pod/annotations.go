@@ -50,25 +50,39 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 			continue
 		}
 		option, container, _ := parseKey(key)
-		switch o, found := optionNamed(option); {
+		o, found := optionNamed(option)
+		if err := o.misplaced(key, container); found && err != nil {
+			return nil, err
+		}
+		switch {
 		case key == DeliveryAnnotation:
 			warnings = append(warnings, warning("annotation %s has no effect on a pod: it is for namespaces", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
-		case container == "" && o.perContainer:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: it is for a container by its name; write %sCONTAINER", key, o.forContainer())
 		case container != "" && !present[container] && owner == Tekton:
 			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
 			warnings = append(warnings, warning("annotation %s has no effect: the pod has no container %q", key, container))
 		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
-		case !o.suits(owner) && option == dependsOnOption:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order, and remove the annotation", key)
+		case !o.suits(owner) && o.notOfTekton != "":
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key, errors.New(o.notOfTekton))
 		case !o.suits(owner):
 			warnings = append(warnings, noEffect(key, owner))
 		}
 	}
 	return warnings, nil
+}
+
+// misplaced is why an annotation is none of a whole pod, or of a container, "" of which
+// is the whole pod.
+func (o Option) misplaced(key, container string) error {
+	switch {
+	case container == "" && o.perContainer:
+		return refuse(InvalidAnnotation, "reading annotation %s: it is for a container by its name; write %sCONTAINER", key, o.forContainer())
+	case container != "" && o.wholePod:
+		return refuse(InvalidAnnotation, "reading annotation %s: it is for the whole pod; write %s", key, o.key())
+	}
+	return nil
 }
 
 // ignoredByOwner warns of annotations that decide whether a pod is wrapped, or

@@ -59,7 +59,7 @@ func FuzzInjectUnknownFields(f *testing.F) {
 // on in every way.
 func TestFilledPodsMeetEveryDecision(t *testing.T) {
 	const pods = 4800
-	met, tools, orders := map[pod.Outcome]int{}, map[string]int{}, map[string]int{}
+	met, tools, orders, shared := map[pod.Outcome]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(pods) {
 		before := filledPod(binary.BigEndian.AppendUint64(nil, seed))
 		result, err := fuzzedInjector([]byte{byte(seed)}).Inject(t.Context(), "tenant", before)
@@ -71,11 +71,13 @@ func TestFilledPodsMeetEveryDecision(t *testing.T) {
 		met[result.Outcome]++
 		tools[volumesDecision(before, result.Pod, pod.ToolsVolumeName)]++
 		orders[volumesDecision(before, result.Pod, pod.OrderVolumePrefix)]++
+		shared[volumesDecision(before, result.Pod, pod.SharedVolumePrefix)]++
 	}
-	t.Logf("%v, tools %v, orders %v", met, tools, orders)
+	t.Logf("%v, tools %v, orders %v, shared directories %v", met, tools, orders, shared)
 	for _, decision := range []string{"added", "changed", "removed"} {
 		require.Greater(t, tools[decision], 5, "tools that are %s, of %v", decision, tools)
 		require.Greater(t, orders[decision], 5, "orders that are %s, of %v", decision, orders)
+		require.Greater(t, shared[decision], 5, "shared directories that are %s, of %v", decision, shared)
 	}
 	for _, outcome := range []pod.Outcome{
 		pod.Injected, pod.PartlyInjected, pod.NotOurs, pod.NothingToWrap, pod.OptedOut, pod.Windows, pod.LookupWaived,
@@ -124,7 +126,7 @@ func fuzzedInjector(data []byte) *pod.Injector {
 			injector.Tools = []pod.Tool{ni, yq, other}
 		}
 		if last&32 != 0 {
-			injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/tools": "ni, other", "entrypointer.dev/tools-in-path": "true"})}
+			injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/tools": "ni, other", "entrypointer.dev/tools-in-path": "true", "entrypointer.dev/end-sidecars": "istio, http://:1/"})}
 		}
 	}
 	return injector
@@ -186,8 +188,8 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 				is.Args = was.Args
 			}
 			was, is = *was.DeepCopy(), *is.DeepCopy()
-			forget := func(m corev1.VolumeMount) bool { // with the tools, and with the order
-				return m.Name == pod.ToolsVolumeName || strings.HasPrefix(m.Name, pod.OrderVolumePrefix)
+			forget := func(m corev1.VolumeMount) bool { // with the tools, with the order, and with what is shared
+				return m.Name == pod.ToolsVolumeName || isBetweenContainers(m.Name)
 			}
 			if asksWhetherStarted(was) || asksWhetherStarted(is) {
 				was.StartupProbe, is.StartupProbe = nil, nil
@@ -273,11 +275,16 @@ type object map[string]any
 func (o object) object(key string) object { found, _ := o[key].(map[string]any); return found }
 func (o object) list(key string) []any    { found, _ := o[key].([]any); return found }
 
-// forget removes the elements of these names from a list, those of the order too, and
-// the list with its last.
+// isBetweenContainers says whether a volume is of the order, or shared.
+func isBetweenContainers(volume string) bool {
+	return strings.HasPrefix(volume, pod.OrderVolumePrefix) || strings.HasPrefix(volume, pod.SharedVolumePrefix)
+}
+
+// forget removes the elements of these names from a list, those of the order and what
+// is shared too, and the list with its last.
 func (o object) forget(key string, names ...string) {
 	list := slices.DeleteFunc(slices.Clone(o.list(key)), func(element any) bool {
-		return slices.Contains(names, named(element)) || strings.HasPrefix(named(element), pod.OrderVolumePrefix)
+		return slices.Contains(names, named(element)) || isBetweenContainers(named(element))
 	})
 	if o[key] = list; len(list) == 0 {
 		delete(o, key)
@@ -332,6 +339,7 @@ var (
 		"busybox": image(nil, []string{"sh"}),
 		"app":     image([]string{"/app", "$(NAME)", "$$"}, []string{"--serve"}),
 		"scratch": image(nil, nil),
+		"stopped": stoppedBy("SIGQUIT"),
 		"differs": lookup.Image{Configs: []lookup.Config{
 			{Platform: "linux/amd64", Entrypoint: []string{"/amd64", "--"}},
 			{Platform: "linux/arm64/v8", Entrypoint: []string{"/arm64", "$HOME"}, Cmd: []string{"x"}},
@@ -341,6 +349,7 @@ var (
 		"", "a", "app", "true", "false", "--", "-arg=x", "-mode=exec", "$(NAME)", "$$(NAME)", "$", "ü\n🚀",
 		pod.EntrypointPath, pod.VolumeName, pod.InitContainerName, pod.MountPath, pod.ToolsVolumeName, pod.ToolsMountPath, "TaskRun", "ReplicaSet", "windows",
 	}
+	fuzzedFlags = append([]string{"-stop-signal=SIGINT", "-stop-signal=x", "-stop-after=/entrypointer/order/app", "-stop-when=exited:/x"}, fuzzedWords...)
 	fuzzedNames = []string{
 		"step-a", "step-a", "step-b", "step-b", "sidecar-db", "user-container", "user-container", "queue-proxy", "istio-proxy",
 		"app", "app", "app", "app", pod.InitContainerName,
@@ -378,7 +387,36 @@ func filledPod(data []byte) *corev1.Pod {
 		fillMeta, fillSpec, fillContainer, fillMount, fillVolume,
 	).Fill(&filled)
 	orderSome(&filled, data)
+	shareSome(&filled, data)
 	return &filled
+}
+
+// shareSome has some of a pod's containers share directories, and leaves some that they
+// don't share any more.
+func shareSome(p *corev1.Pod, data []byte) {
+	random := rand.New(rand.NewChaCha8(sha256.Sum256(append([]byte("shared"), data...))))
+	if random.IntN(4) > 0 {
+		return
+	}
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	for at := range p.Spec.Containers {
+		c := &p.Spec.Containers[at]
+		if what := random.IntN(4); what < 2 {
+			p.Annotations["shared-directory.entrypointer.dev/"+c.Name] = []string{"a", "b, a", "a,gone", "b", "a", "b", "a", "a,a"}[random.IntN(8)]
+			continue
+		} else if what == 2 {
+			continue
+		}
+		name := []string{"a", "b", "gone", "gone"}[random.IntN(4)]
+		volume := corev1.Volume{Name: pod.SharedVolumePrefix + name}
+		if volume.EmptyDir = (&corev1.EmptyDirVolumeSource{}); random.IntN(16) == 0 {
+			volume.EmptyDir = nil
+		}
+		p.Spec.Volumes = append(p.Spec.Volumes, volume)
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: pod.SharedMountPath + "/" + name, ReadOnly: random.IntN(4) == 0})
+	}
 }
 
 // orderSome has some of a pod's containers wait for others, and leaves something of
@@ -391,20 +429,33 @@ func orderSome(p *corev1.Pod, data []byte) {
 	if p.Annotations == nil {
 		p.Annotations = map[string]string{}
 	}
+	p.Spec.TerminationGracePeriodSeconds = []*int64{nil, new(int64(0)), new(int64(1)), new(int64(60))}[random.IntN(4)]
 	p.Spec.RestartPolicy = []corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}[random.IntN(3)]
+	if random.IntN(3) == 0 && p.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		p.Annotations["entrypointer.dev/end-sidecars"] = []string{"istio", "http://:1/x, vault", "none"}[random.IntN(3)]
+	}
 	for at := range p.Spec.Containers {
 		c, other := &p.Spec.Containers[at], p.Spec.Containers[random.IntN(max(at, 1))].Name // itself, too
 		if random.IntN(8) > 0 {                                                             // an author's startupProbe refuses the pod
 			c.StartupProbe, c.Lifecycle = nil, nil
 		}
-		what := random.IntN(4)
+		if at > 0 && random.IntN(8) == 0 { // which the pod's other annotations may contradict
+			p.Annotations["stdin.entrypointer.dev/"+c.Name] = other
+			c.Stdin, c.TTY = false, false
+		}
+		what := random.IntN(5)
 		if at == 0 && random.IntN(8) > 0 {
-			what += 2 // it could wait for itself only
+			what = 2 + random.IntN(2) // it could wait for itself only
+		}
+		if random.IntN(6) == 0 {
+			p.Annotations["wait-for.entrypointer.dev/"+c.Name] = "tcp://:1, file:///x"
 		}
 		switch what {
 		case 0, 1:
 			p.Annotations["depends-on.entrypointer.dev/"+c.Name] = other + []string{":started", ":ready", ":exited", ":completed", ":started?, nobody:ready?"}[random.IntN(5)]
 			p.Annotations["ready-when.entrypointer.dev/"+other] = "tcp://:1"
+		case 4:
+			p.Annotations["stop-when.entrypointer.dev/"+c.Name] = other + []string{":exited", ":completed", ":exited?, nobody:completed?"}[random.IntN(3)]
 		case 2:
 			p.Annotations["depends-on-timeout.entrypointer.dev/"+c.Name] = "1m"
 			name := []string{c.Name, other, "gone"}[random.IntN(3)]
@@ -493,7 +544,7 @@ func fillSpec(s *corev1.PodSpec, c randfill.Continue) {
 func fillContainer(container *corev1.Container, c randfill.Continue) {
 	c.FillNoCustom(container)
 	container.Name = pick(c, fuzzedNames)
-	container.Image = pick(c, []string{"busybox", "busybox", "app", "app", "differs", "differs", "scratch", "missing"})
+	container.Image = pick(c, []string{"busybox", "busybox", "app", "app", "differs", "differs", "scratch", "missing", "stopped"})
 	if len(container.Command) == 0 && !oneIn(c, 3) {
 		container.Command = []string{pick(c, fuzzedWords), pick(c, fuzzedWords)}
 	}
@@ -502,7 +553,7 @@ func fillContainer(container *corev1.Container, c randfill.Continue) {
 	}
 	if oneIn(c, 8) {
 		container.Command = []string{pod.EntrypointPath}
-		container.Args = []string{pick(c, fuzzedWords), "--", pick(c, fuzzedWords)}
+		container.Args = []string{pick(c, fuzzedFlags), "--", pick(c, fuzzedWords)}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -104,10 +105,16 @@ type wrapping struct {
 	owner     Owner
 	delivery  Delivery
 	order     *ordering
+	shared    sharing
 	added     int // bytes, see maxAdded
-	warnings  []string
-	toolboxes map[string]*toolbox // of the containers, by their names
-	asked     map[string]*toolbox // by the sources of the settings
+	// keepsSidecars says that they aren't ended, whoever asks.
+	keepsSidecars bool
+	restarter     *string // what restartsAll has found, nil before it has looked
+	// signalsTook is how long stop signals have been looked up.
+	signalsTook time.Duration
+	warnings    []string
+	toolboxes   map[string]*toolbox // of the containers, by their names
+	asked       map[string]*toolbox // by the sources of the settings
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
@@ -115,7 +122,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
 		return Result{}, err
 	}
-	if w.order, err = w.compileOrder(selected); err != nil {
+	if err = w.compile(selected); err != nil {
 		return Result{}, err
 	}
 	result := Result{Pod: w.pod.DeepCopy(), Order: w.order.String()}
@@ -146,6 +153,9 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 		result.Outcome = LookupWaived
 		return result, nil
 	}
+	if err := w.keepSidecars(ctx, result.Pod, selected, wrapped, result.Unwrapped); err != nil {
+		return Result{}, err
+	}
 	if err := w.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
@@ -162,10 +172,11 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 }
 
 // waived is the lookup that failed, if the container runs unwrapped for it. One that
-// has a place in the order doesn't: it would neither wait nor tell.
+// has a place in the order doesn't: it would neither wait nor tell. Nor does one that
+// would lack a directory.
 func (w *wrapping) waived(container string, err error) *lookup.Error {
 	failed, ok := errors.AsType[*lookup.Error](err)
-	if !ok || !w.Policy.WaiveFailedLookups || w.order.has(container) {
+	if !ok || !w.Policy.WaiveFailedLookups || w.order.mustBeWrapped(container) || w.shared.has(container) {
 		return nil
 	}
 	return failed
@@ -198,12 +209,14 @@ func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) 
 			return false, err
 		}
 	}
+	var image *lookup.Image
 	if !already {
 		var err error
-		if argv, err = w.argvArgsOf(ctx, c); err != nil {
+		if argv, image, err = w.argvArgsOf(ctx, c); err != nil {
 			return false, err
 		}
 	}
+	w.noteStopSignal(ctx, c, image, already)
 	flags, err := w.optionFlags(*c, originalArgv(argv))
 	if err != nil {
 		return false, err
@@ -219,21 +232,22 @@ func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) 
 	return true, nil
 }
 
-// argvArgsOf returns the container's argvArgs, and pins its image if that was
+// argvArgsOf returns the container's argvArgs, and its image, pinned, if that had to be
 // looked up: what runs shall be what was read, even if the tag moves in between.
 // An image that is never pulled isn't pinned: the node has it by this name, and
 // needn't know the digest.
-func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, error) {
+func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, *lookup.Image, error) {
 	if !needsLookup(*c) {
-		return argvArgs(*c, nil)
+		argv, err := argvArgs(*c, nil)
+		return argv, nil, err
 	}
 	image, err := w.lookUp(ctx, c.Image)
 	if err != nil {
-		return nil, refuse(LookupFailed, "wrapping container %q: %w", c.Name, err)
+		return nil, nil, refuse(LookupFailed, "wrapping container %q: %w", c.Name, err)
 	}
 	argv, err := argvArgs(*c, image)
 	if w.added += sizeOf(argv); w.added > maxAdded {
-		return nil, refuse(NoCommand, "wrapping container %q: what the images of all containers run makes more than %d bytes, which no API server stores; set command: in the container",
+		return nil, nil, refuse(NoCommand, "wrapping container %q: what the images of all containers run makes more than %d bytes, which no API server stores; set command: in the container",
 			c.Name, maxAdded)
 	}
 	if c.ImagePullPolicy != corev1.PullNever {
@@ -242,7 +256,7 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 		w.warnings = append(w.warnings, warning("container %q runs what the registry says of image %q (%s), but the node's own may be another, because imagePullPolicy is Never; set command: in the container to be sure",
 			c.Name, c.Image, image.Digest))
 	}
-	return argv, err
+	return argv, image, err
 }
 
 func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {

@@ -36,6 +36,10 @@ type Option struct {
 	// perContainer says that each container has its own, or none: nothing that is
 	// said of all of them has a meaning.
 	perContainer bool
+	// wholePod says that nothing can be said of one container only.
+	wholePod bool
+	// notOfTekton is why the annotation on Tekton's pods is refused, "" if it has no effect.
+	notOfTekton string
 	// only and except are owners; empty is none of them.
 	only, except Owner
 }
@@ -76,17 +80,42 @@ var options = []Option{
 	{
 		Name: dependsOnOption, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end if the pod need not have that container", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
 		About: "Which containers of the pod this one waits for, and until when: `started`, `ready`, `completed` or `exited`. [How](order.md). Only for a container by its name; not for Tekton's steps, which have an order of their own.",
-		flags: dependsOnFlags, perContainer: true, except: Tekton,
+		flags: dependsOnFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
 	},
 	{
 		Name: dependsOnTimeoutOption, Value: "a duration", Default: "none", Example: "5m",
-		About: "The longest time that a container waits for those that it depends on: then it fails with 124, without its command having been started.",
+		About: "The longest time that a container waits for the containers of its `depends-on`, the URLs of its `wait-for`, and the other end of its pipe (`stdin`): then it fails with 124, without its command having been started.",
 		flags: dependsOnTimeoutFlags, except: Tekton,
+	},
+	{
+		Name: stopWhenOption, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end if the pod need not have that container", Default: "none", Example: "test:exited",
+		About: "Which containers of the pod this one is there for: when all of them are `completed` or `exited`, or never can be any more, its command is stopped as by `timeout`, and it exits with 0. [How](order.md#helpers-that-end-with-the-work). Only for a container by its name, which isn't restarted after a success; not for Tekton's sidecars, which Tekton stops.",
+		flags: stopWhenFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step", afterStart: always,
 	},
 	{
 		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
 		About: "When this container is `ready` for those that depend on it: the entrypoint tries once a second until the command exits with 0, the port accepts, the server answers with a code from 200 to 399, or the file is there. Only for a container by its name.",
 		flags: readyWhenFlags, perContainer: true, except: Tekton, afterStart: always,
+	},
+	{
+		Name: waitForOption, Value: "`http://:PORT/PATH`, `tcp://:PORT`, `file:///PATH`, separated by commas or newlines", Default: "none", Example: "http://127.0.0.1:15021/healthz/ready",
+		About: "What this container waits for that has no entrypoint, such as another webhook's proxy: each is tried once a second, until the server has answered with a code from 200 to 399, the port has accepted, or the file is there. `depends-on-timeout` holds for it, too. [How](order.md#wait-for-what-isnt-wrapped). Only for a container by its name; not for Tekton's steps.",
+		flags: waitForFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton starts a TaskRun's steps when all of its containers are ready",
+	},
+	{
+		Name: endSidecarsOption, Value: "`istio`, `linkerd`, `vault`, `cloud-sql-proxy` and `http://:PORT/PATH`, separated by commas or newlines, or `none`", Default: "`none`", Example: "istio, http://:9091/quitquitquit",
+		About: "Which containers without an entrypoint are asked to end, by a POST, when all others have ended for good: so that a Job completes beside a proxy. [How](order.md#end-sidecars). For a whole pod, whose containers aren't restarted after a success, or a namespace, where it has an effect on such pods only; not for Tekton's pods, whose sidecars Tekton ends.",
+		flags: endSidecarsFlags, wholePod: true, except: Tekton, notOfTekton: "Tekton ends the sidecars of a TaskRun itself, after its last step",
+	},
+	{
+		Name: stdinOption, Value: "the name of a container", Default: "none", Example: "migrate",
+		About: "Which container of the pod prints what this one reads, as by `|` in a shell. [How](order.md#pipes). Only for a container by its name; not for Tekton's steps.",
+		flags: stdinFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace", afterStart: always,
+	},
+	{
+		Name: sharedDirectoryOption, Value: "names, separated by commas or newlines", Default: "none", Example: "sockets",
+		About: "Directories that this container shares with the others of its pod that name them: `/entrypointer/shared/NAME`, empty when the pod starts, at most 1 GiB each, and all their users may write there. [What for](between-containers.md#a-shared-directory). Only for a container by its name.",
+		flags: sharedDirectoryFlags, perContainer: true,
 	},
 	{
 		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",
@@ -122,7 +151,7 @@ var options = []Option{
 	},
 	{
 		Name: "grace-period", Value: "a duration", Default: "`30s`", Example: "10s",
-		About: "The time between the two signals.",
+		About: "The time between the two signals of a timeout, also after `stop-when`.",
 		flags: durationFlags(gracePeriodFlag),
 	},
 	{
@@ -195,7 +224,10 @@ func optionNamed(name string) (Option, bool) {
 func (o Option) key() string { return domain + "/" + o.Name }
 
 // forContainer begins the annotation of a pod for one of its containers.
-func (o Option) forContainer() string { return o.Name + "." + domain + "/" }
+func (o Option) forContainer() string { return containerKey(o.Name, "") }
+
+// containerKey is the annotation of a pod by which an option is set for one container.
+func containerKey(option, container string) string { return option + "." + domain + "/" + container }
 
 // needsParent reports whether a value asks for something that only a parent of
 // the command can do.

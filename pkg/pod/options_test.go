@@ -5,6 +5,7 @@ package pod_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,8 +233,8 @@ func TestTheReferenceListsEveryOption(t *testing.T) {
 	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
 
 	for _, o := range pod.Options() {
-		if ofOneContainer := o.Name == "depends-on" || o.Name == "ready-when"; ofOneContainer {
-			p := annotated(asking(running("a", "x"), running("migrate", "x"), running("db", "x")), o.Name+".entrypointer.dev/a", o.Example, "ready-when.entrypointer.dev/db", "tcp://:1")
+		if slices.Contains([]string{"depends-on", "stop-when", "ready-when", "wait-for", "stdin", "shared-directory"}, o.Name) {
+			p := annotated(asking(running("a", "x"), running("migrate", "x"), running("db", "x"), running("test", "x")), o.Name+".entrypointer.dev/a", o.Example, "ready-when.entrypointer.dev/db", "tcp://:1")
 			p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 			require.Equal(t, pod.Injected, inject(t, newInjector(nil), p).Outcome, "an example is right")
 			continue

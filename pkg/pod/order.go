@@ -30,8 +30,9 @@ const (
 	exited    condition = "exited"    // it has ended
 )
 
-// A dependency is one word of the option depends-on: CONTAINER:CONDITION, with a
-// question mark behind it if the pod need not have such a container.
+// A dependency is one word of the option depends-on, or of stop-when:
+// CONTAINER:CONDITION, with a question mark behind it if the pod need not have such a
+// container.
 type dependency struct {
 	on        string
 	condition condition
@@ -39,15 +40,28 @@ type dependency struct {
 	final     bool // a failure is: the container isn't restarted
 }
 
-// parseDependencies reads a value of the option depends-on. No container is named twice.
+// flag is that of a dependency, or the other one if a failure is final.
+func (d dependency) flag(flag, ifFinal string) string {
+	if d.final {
+		flag = ifFinal
+	}
+	return flag + string(d.condition) + ":" + orderDirectory(d.on)
+}
+
+// parseDependencies reads a value of the option depends-on.
 func parseDependencies(value string) ([]dependency, error) {
-	wrong := canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "started", "ready", "completed" and "exited"`)
+	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
+}
+
+// parseWords reads containers and conditions, some of these, or returns the error. No
+// container is named twice.
+func parseWords(value string, wrong error, conditions ...condition) ([]dependency, error) {
 	var list []dependency
 	named := map[string]bool{}
 	for _, word := range splitList(value) {
 		name, what, found := strings.Cut(word, ":")
 		what, optional := strings.CutSuffix(what, "?")
-		known := slices.Contains([]condition{started, ready, completed, exited}, condition(what))
+		known := slices.Contains(conditions, condition(what))
 		if !found || !known || !isContainerName(name) || named[name] {
 			return nil, wrong
 		}
@@ -79,21 +93,42 @@ func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
 	return flags, err
 }
 
-// An ordering is the graph of a pod's containers that wait for each other. Nil has none.
+// An ordering is the graph of a pod's containers that wait for each other, or end with
+// each other. Nil has none.
 type ordering struct {
-	names   []string                // of the containers in it, in the pod's order
-	waits   map[string][]dependency // by who waits
-	awaited map[string]bool         // who is waited for
-	probes  map[string][]string     // of who shall be ready: the flags by which it finds out
+	names  []string                // of the containers in it, in the pod's order
+	waits  map[string][]dependency // by the container that waits
+	sees   map[string][]string     // by the container that reads: those whose directories it reads
+	tells  map[string]bool         // the containers that have a directory
+	probes map[string][]string     // of those that shall be ready: the flags by which they find out
+	until  map[string][]dependency // by the helper that ends with others: when
+	stops  map[string]*stop        // by the container that is stopped after others: how
+	turns  map[string]bool         // the containers that are stopped in turn: after others, or before
+	// signals are what containers are stopped by, where it matters and isn't SIGTERM.
+	signals map[string]string
+	// startups are of those that wait: the flags of their authors' startupProbes
+	startups map[string][]string
+	// waitsFor are flags of those that wait for what isn't wrapped.
+	waitsFor map[string][]string
+	ending   *ending
+	pipes    pipes
 	// doubtful says that neither locks nor inotify are known to work between containers.
 	doubtful bool
 }
 
-func (o *ordering) isWaiter(name string) bool { return o != nil && len(o.waits[name]) > 0 }
+func (o *ordering) isWaiter(name string) bool {
+	return o != nil && (len(o.waits[name]) > 0 || len(o.waitsFor[name]) > 0 || o.pipes.has(name))
+}
 
-func (o *ordering) isAwaited(name string) bool { return o != nil && o.awaited[name] }
+// see has one container read how another one is doing.
+func (o *ordering) see(reader, other string) {
+	if !slices.Contains(o.sees[reader], other) {
+		o.sees[reader] = append(o.sees[reader], other)
+	}
+	o.tells[other] = true
+}
 
-func (o *ordering) has(name string) bool { return o.isWaiter(name) || o.isAwaited(name) }
+func (o *ordering) has(name string) bool { return o != nil && (o.tells[name] || len(o.sees[name]) > 0) }
 
 // flags are those of a container that has a place in the order.
 func (o *ordering) flags(name string) (flags []string) {
@@ -103,17 +138,13 @@ func (o *ordering) flags(name string) (flags []string) {
 	if o.doubtful {
 		flags = append(flags, orderHeartbeatFlag+"true")
 	}
-	if o.awaited[name] {
+	if o.tells[name] {
 		flags = append(append(flags, orderDirFlag+orderDirectory(name)), o.probes[name]...)
 	}
 	for _, d := range o.waits[name] {
-		flag := dependsOnFlag
-		if d.final {
-			flag = dependsOnFinalFlag
-		}
-		flags = append(flags, flag+string(d.condition)+":"+orderDirectory(d.on))
+		flags = append(flags, d.flag(dependsOnFlag, dependsOnFinalFlag))
 	}
-	return flags
+	return slices.Concat(flags, o.pipes.flags[name], o.stopFlags(name))
 }
 
 // compileOrder makes the graph of what the pod's annotations say, and refuses what
@@ -123,37 +154,29 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 		return nil, nil //nolint:nilnil // there is no graph
 	}
 	o := &ordering{
-		waits: map[string][]dependency{}, awaited: map[string]bool{}, probes: map[string][]string{},
+		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
+		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{},
+		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
 		doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != "",
 	}
-	among := orderable{pod: w.pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, wrapped: map[string]bool{}}
-	for at := range w.pod.Spec.Containers {
-		c := &w.pod.Spec.Containers[at]
-		among.containers[c.Name] = c
-	}
-	for _, c := range w.pod.Spec.InitContainers {
-		among.before[c.Name] = true
-	}
-	for _, index := range selected {
-		among.wrapped[w.pod.Spec.Containers[index].Name] = true
-	}
+	among := orderableOf(w.pod, selected)
 	for _, c := range w.pod.Spec.Containers {
-		key := dependsOnOption + "." + domain + "/" + c.Name
-		value, set := w.pod.Annotations[key]
-		if !set {
-			continue
-		}
-		dependencies, err := among.resolve(key, c.Name, value)
-		if err != nil {
+		var err error
+		if o.waits[c.Name], err = among.resolve(dependsOnOption, c.Name, parseDependencies, "be kept waiting"); err != nil {
 			return nil, err
 		}
-		for _, d := range dependencies {
-			o.awaited[d.on] = true
+		if o.until[c.Name], err = among.resolve(stopWhenOption, c.Name, parseEnds, "be ended"); err != nil {
+			return nil, err
+		}
+		for _, d := range slices.Concat(o.waits[c.Name], o.until[c.Name]) {
+			o.see(c.Name, d.on)
 			if d.condition == ready {
 				o.probes[d.on] = nil // check finds them
 			}
 		}
-		o.waits[c.Name] = dependencies
+	}
+	if err := w.compilePipes(o, among); err != nil {
+		return nil, err
 	}
 	for _, c := range w.pod.Spec.Containers {
 		if o.has(c.Name) {
@@ -165,7 +188,8 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 		return nil, nil //nolint:nilnil // there is no graph
 	}
 	if len(o.names) > maxOrdered {
-		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: %d containers of the pod would have a place in its order, and %d is the most", dependsOnOption, domain, len(o.names), maxOrdered)
+		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s.%s/CONTAINER: %d containers of the pod would have a place in its order, and %d is the most; have fewer of them wait",
+			dependsOnOption, domain, stopWhenOption, domain, len(o.names), maxOrdered)
 	}
 	return o, w.check(o, among)
 }
@@ -178,14 +202,39 @@ type orderable struct {
 	wrapped    map[string]bool              // those that get the entrypoint
 }
 
-// resolve reads which containers of the pod a container waits for.
-func (among orderable) resolve(key, waiter, value string) (found []dependency, _ error) {
-	all, err := parseDependencies(value)
+// orderableOf is that of a pod of which these containers are wrapped.
+func orderableOf(pod *corev1.Pod, selected []int) orderable {
+	among := orderable{pod: pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, wrapped: map[string]bool{}}
+	for at := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[at]
+		among.containers[c.Name] = c
+	}
+	for _, c := range pod.Spec.InitContainers {
+		among.before[c.Name] = true
+	}
+	for _, index := range selected {
+		among.wrapped[pod.Spec.Containers[index].Name] = true
+	}
+	return among
+}
+
+// resolve reads which containers of the pod an option of a container names, nil if it
+// isn't set. An entrypoint is needed for the container to be treated so.
+func (among orderable) resolve(option, container string, parse func(string) ([]dependency, error), treated string) (found []dependency, _ error) {
+	key := containerKey(option, container)
+	value, set := among.pod.Annotations[key]
+	if !set {
+		return nil, nil
+	}
+	all, err := parse(value)
+	if len(all) > maxOrdered {
+		return nil, refuse(InvalidAnnotation, "reading annotation %s: it names %d containers, and %d is the most", key, len(all), maxOrdered)
+	}
 	if err != nil {
 		return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
 	}
-	if !among.wrapped[waiter] {
-		return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, waiter, among.whyUnwrapped(waiter))
+	if !among.wrapped[container] {
+		return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q can't %s, because %w", key, container, treated, among.whyUnwrapped(container))
 	}
 	for _, d := range all {
 		_, present := among.containers[d.on]
@@ -218,7 +267,7 @@ func (among orderable) whyUnwrapped(name string) error {
 // unusedProbes warns of a ready-when that nobody asks for.
 func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []string) {
 	for _, c := range pod.Spec.Containers {
-		key := readyWhenOption + "." + domain + "/" + c.Name
+		key := containerKey(readyWhenOption, c.Name)
 		_, asked := o.probes[c.Name]
 		if _, set := pod.Annotations[key]; set && !asked {
 			warnings = append(warnings, warning("annotation %s has no effect: no container depends on %q being ready", key, c.Name))

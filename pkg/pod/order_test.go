@@ -25,9 +25,16 @@ func restarting(p *corev1.Pod, policy corev1.RestartPolicy) *corev1.Pod {
 	return p
 }
 
-// abc is a pod of three containers that end.
+// abc is a pod of three containers that end. They have no grace period, so that only
+// their start has an order.
 func abc() *corev1.Pod {
-	return restarting(asking(running("a", "x"), running("b", "y"), running("c", "z")), corev1.RestartPolicyNever)
+	return atOnce(restarting(asking(running("a", "x"), running("b", "y"), running("c", "z")), corev1.RestartPolicyNever))
+}
+
+// atOnce has a pod's containers killed without a grace period.
+func atOnce(p *corev1.Pod) *corev1.Pod {
+	p.Spec.TerminationGracePeriodSeconds = new(int64(0))
+	return p
 }
 
 // flagsBefore are the entrypoint's flags of a container.
@@ -44,11 +51,12 @@ func refusal(t *testing.T, injector *pod.Injector, p *corev1.Pod) error {
 
 func TestContainersAreOrderedByDirectoriesOfTheirOwn(t *testing.T) {
 	db := running("db", "postgres")
+	db.Image = "postgres"
 	db.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"pg_isready", "-h", "$(HOST)"}}}, TimeoutSeconds: 5}
 	sent := restarting(asking(running("web", "serve"), db, running("migrate", "migrate")), corev1.RestartPolicyOnFailure)
 	dependsOn(dependsOn(sent, "web", "migrate:completed, db:ready, cache:started?"), "migrate", "db:ready")
 	annotated(sent, "depends-on-timeout.entrypointer.dev/web", "5m")
-	injector := newInjector(nil)
+	injector := newInjector(images{"busybox": image(nil, []string{"sh"}), "postgres": stoppedBy("SIGINT")})
 	result := inject(t, injector, sent)
 	requireGolden(t, "order", result.Pod)
 	require.Empty(t, result.Warnings)
@@ -169,6 +177,13 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 				Operator: corev1.ContainerRestartRuleOnExitCodesOpNotIn, Values: []int32{1},
 			}}}
 		}, []string{"it is restarted after a success"}},
+		"completed, where all containers are restarted": {func(p *corev1.Pod) {
+			dependsOn(p, "a", "b:completed")
+			p.Spec.Containers[2].RestartPolicyRules = []corev1.ContainerRestartRule{{
+				Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
+				ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+			}}
+		}, []string{`"a" can't wait for "b" to be completed`, `a rule of container "c" restarts all containers`, "use action Restart"}},
 		"ready, of who has no probe": {func(p *corev1.Pod) { dependsOn(p, "a", "b:ready") }, []string{
 			`when container "b" is ready`, "it has no readinessProbe", "set annotation ready-when.entrypointer.dev/b",
 		}},
@@ -185,9 +200,9 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 		"a hook before what has to be first, by way of another": {func(p *corev1.Pod) {
 			dependsOn(dependsOn(p, "b", "a:started"), "a", "c:started").Spec.Containers[1].Lifecycle = hook
 		}, []string{`"b" has a postStart hook`, `doesn't start "c"`}},
-		"a startupProbe where ours belongs": {func(p *corev1.Pod) {
-			dependsOn(p, "a", "b:started").Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
-		}, []string{`"a" has a startupProbe`, "remove it"}},
+		"a startupProbe that the entrypoint can't try": {func(p *corev1.Pod) {
+			dependsOn(p, "a", "b:started").Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
+		}, []string{`container "a" wait: it has a startupProbe`, "its startupProbe is neither exec, tcpSocket nor httpGet", "remove it"}},
 		"more rules than a container can have": {func(p *corev1.Pod) {
 			dependsOn(p, "a", "b:started").Spec.Containers[1].RestartPolicyRules = make([]corev1.ContainerRestartRule, 21)
 		}, []string{`restartPolicyRules of container "b"`, "there are 21, and Kubernetes allows 20"}},
@@ -229,13 +244,14 @@ func TestOnlyWhoeverWaitsHasALongestTime(t *testing.T) {
 }
 
 func TestAnOrderIsOfOnePodOnly(t *testing.T) {
-	annotations := map[string]string{"entrypointer.dev/depends-on": "a:started", "entrypointer.dev/ready-when": "tcp://:1", "entrypointer.dev/depends-on-timeout": "1m"}
+	annotations := map[string]string{"entrypointer.dev/depends-on": "a:started", "entrypointer.dev/stop-when": "a:exited", "entrypointer.dev/ready-when": "tcp://:1", "entrypointer.dev/depends-on-timeout": "1m"}
 	require.Equal(t, map[string]string{"depends-on-timeout": "1m"}, pod.NamespaceDefaults("tenant", annotations).Values)
 	require.Equal(t, []string{
 		"entrypointer: annotation entrypointer.dev/depends-on has no effect on a namespace: it is for pods",
 		"entrypointer: annotation entrypointer.dev/ready-when has no effect on a namespace: it is for pods",
+		"entrypointer: annotation entrypointer.dev/stop-when has no effect on a namespace: it is for pods",
 	}, pod.IgnoredOnNamespace(annotations))
-	for _, option := range []string{"depends-on", "ready-when"} {
+	for _, option := range []string{"depends-on", "stop-when", "ready-when"} {
 		err := pod.Defaults{Values: map[string]string{option: "x"}}.Check()
 		require.ErrorContains(t, err, "option entrypointer.dev/"+option+": it is for a container by its name; set annotation "+option+".entrypointer.dev/CONTAINER on pods")
 	}

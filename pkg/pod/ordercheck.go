@@ -14,47 +14,57 @@ import (
 // check refuses an order that can't come true, and completes one that can.
 func (w *wrapping) check(o *ordering, among orderable) error {
 	if cycle := o.cycle(); cycle != nil {
-		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: these containers wait for each other, and none of them would ever start: %w; remove one of them",
-			dependsOnOption, domain, errors.New(listed(cycle, arrow)))
+		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of them",
+			dependsOnOption, domain, stdinKey("CONTAINER"), errors.New(listed(cycle, arrow)))
 	}
 	for _, name := range o.names {
 		if !isContainerName(name) {
 			return refuse(InvalidAnnotation, "ordering container %q: no container has such a name", name)
 		}
 	}
-	if err := w.checkConditions(o, among); err != nil {
+	lives, err := w.livesOf(o, among)
+	if err != nil {
+		return err
+	}
+	if err := o.checkConditions(lives); err != nil {
+		return err
+	}
+	if err := o.checkEnds(w.owner, lives); err != nil {
+		return err
+	}
+	if err := o.checkPipes(); err != nil {
 		return err
 	}
 	if err := o.checkHooks(w.pod); err != nil {
-		return err
-	}
-	if err := o.checkStartupProbes(among); err != nil {
 		return err
 	}
 	for _, name := range o.names {
 		if _, asked := o.probes[name]; !asked {
 			continue
 		}
-		var err error
 		if o.probes[name], err = w.readyFlags(among.containers[name]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return o.stopInReverse(w.pod, among, lives)
+}
+
+// livesOf are those of the containers that have a place in the order.
+func (w *wrapping) livesOf(o *ordering, among orderable) (lives map[string]*life, err error) {
+	lives = map[string]*life{}
+	for _, name := range o.names {
+		if lives[name] != nil { // the API server refuses a name that comes twice, but later
+			continue
+		}
+		if lives[name], err = w.lifeOf(among.containers[name]); err != nil {
+			return nil, err
+		}
+	}
+	return lives, nil
 }
 
 // checkConditions refuses those that can't be relied on, and notes whose failures are final.
-func (w *wrapping) checkConditions(o *ordering, among orderable) error {
-	lives := map[string]*life{}
-	for _, name := range o.names {
-		if !o.awaited[name] || lives[name] != nil { // the API server refuses a name that comes twice, but later
-			continue
-		}
-		var err error
-		if lives[name], err = w.lifeOf(among.containers[name]); err != nil {
-			return err
-		}
-	}
+func (o *ordering) checkConditions(lives map[string]*life) error {
 	for _, name := range o.names {
 		for at, d := range o.waits[name] {
 			if why := lives[d.on].prevents(d.condition, o.doubtful); why != nil {
@@ -71,6 +81,7 @@ func (w *wrapping) checkConditions(o *ordering, among orderable) error {
 type life struct {
 	mode     string       // the source of mode: exec, "" without
 	restarts [1 << 8]bool // by exit code, whether the kubelet starts it again
+	withAll  string       // the container of which a rule restarts all of the pod's, "" without
 }
 
 // maxRestartRules is how many rules Kubernetes' validation allows a container
@@ -85,7 +96,7 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l life
+	l := life{withAll: w.restartsAll()}
 	if at := slices.IndexFunc(settings, setting.replaces); at >= 0 {
 		l.mode = settings[at].source
 	}
@@ -94,12 +105,19 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
 	for code := range l.restarts {
-		l.restarts[code] = policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
+		// With all others, it may be started again after whatever end.
+		l.restarts[code] = l.withAll != "" || policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
 	}
 	if len(c.RestartPolicyRules) > maxRestartRules {
 		return nil, refuse(InvalidAnnotation, "reading the restartPolicyRules of container %q: there are %d, and Kubernetes allows %d", c.Name, len(c.RestartPolicyRules), maxRestartRules)
 	}
-	for _, rule := range c.RestartPolicyRules { // there is no rule against a restart
+	l.heed(c.RestartPolicyRules)
+	return &l, nil
+}
+
+// heed notes what rules say. There is none against a restart.
+func (l *life) heed(rules []corev1.ContainerRestartRule) {
+	for _, rule := range rules {
 		if rule.ExitCodes == nil {
 			continue
 		}
@@ -113,7 +131,6 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 			}
 		}
 	}
-	return &l, nil
 }
 
 // failsForGood says whether the container isn't started again whatever code it fails with.
@@ -127,12 +144,37 @@ func (l *life) prevents(what condition, doubtful bool) error {
 		return fmt.Errorf("by %s: exec, nobody is left there to tell, which it takes in a pod with a runtimeClassName; remove one of them", l.mode)
 	case l.mode != "" && what != started:
 		return fmt.Errorf("by %s: exec, nobody is left there to tell; wait for it to be started", l.mode)
+	case l.withAll != "" && (what == completed || what == exited):
+		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that would be taken for one after it; wait for it to be started or ready, or use action Restart", l.withAll)
 	case what == completed && l.restarts[0]:
-		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or wait for another condition")
+		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	case what == exited && !slices.Contains(l.restarts[:], false):
-		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or wait for another condition")
+		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	}
 	return nil
+}
+
+// restartsAll is the container of which a rule restarts all containers of the pod, "" if
+// there is none. The volumes stay (https://kep.k8s.io/5532), so that an end before it
+// can't be told from one after it. The pod is looked through once.
+func (w *wrapping) restartsAll() string {
+	if w.restarter != nil {
+		return *w.restarter
+	}
+	w.restarter = new(string)
+	for _, containers := range [][]corev1.Container{w.pod.Spec.InitContainers, w.pod.Spec.Containers} {
+		if at := slices.IndexFunc(containers, hasRestartAll); at >= 0 {
+			*w.restarter = containers[at].Name
+			break
+		}
+	}
+	return *w.restarter
+}
+
+func hasRestartAll(c corev1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules[:min(len(c.RestartPolicyRules), maxRestartRules)], func(rule corev1.ContainerRestartRule) bool {
+		return rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+	})
 }
 
 // checkHooks refuses a postStart hook that keeps the kubelet from starting what its
@@ -144,24 +186,13 @@ func (o *ordering) checkHooks(pod *corev1.Pod) error {
 		place[c.Name] = at
 	}
 	for at, c := range pod.Spec.Containers {
-		if c.Lifecycle == nil || c.Lifecycle.PostStart == nil || c.Lifecycle.PostStart.Sleep != nil {
+		if !hasBlockingHook(c) {
 			continue
 		}
 		var later string
 		if o.reaches(c.Name, func(name string) bool { later = name; return place[name] > at }) {
-			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers and has to start before it, until the hook has ended; put %q first, or remove the hook",
-				dependsOnOption, domain, c.Name, c.Name, later, later)
-		}
-	}
-	return nil
-}
-
-// checkStartupProbes refuses those of containers that wait: ours has to take that place.
-func (o *ordering) checkStartupProbes(among orderable) error {
-	for _, name := range o.names {
-		if probe := among.containers[name].StartupProbe; o.isWaiter(name) && probe != nil && !isOurProbe(probe) {
-			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q has a startupProbe, which would fail while it waits; Kubernetes allows one only, and the entrypoint needs it to be neither killed nor ready meanwhile; remove it, and let the failureThreshold of the livenessProbe allow for the start",
-				dependsOnOption, domain, name, name)
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers and has to start before it, until the hook has ended; put %q first, or remove the hook",
+				o.keyOf(c.Name), c.Name, later, later)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,8 +30,8 @@ func (o *ordering) cycle() []string {
 			}
 		}
 		state[name], way = onTheWay, append(way, name)
-		for _, d := range o.waits[name] {
-			if found := visit(d.on); found != nil {
+		for _, other := range o.needs(name) {
+			if found := visit(other); found != nil {
 				return found
 			}
 		}
@@ -48,28 +49,39 @@ func (o *ordering) cycle() []string {
 }
 
 // reaches calls back for each container that this one waits for, if need be by way
-// of others, until it says that it is enough.
+// of others, until it says that it is enough. Of the container that reads what another
+// one prints, that one waits for the supervisor only, and so for nobody further.
 func (o *ordering) reaches(name string, enough func(string) bool) bool {
 	seen, left := map[string]bool{}, []string{name}
 	for len(left) > 0 {
 		next := left[len(left)-1]
 		left = left[:len(left)-1]
-		for _, d := range o.waits[next] {
-			if seen[d.on] {
+		if reader := o.pipes.readers[next]; reader != "" && enough(reader) {
+			return true
+		}
+		for _, other := range o.needs(next) {
+			if seen[other] {
 				continue
 			}
-			if enough(d.on) {
+			if enough(other) {
 				return true
 			}
-			seen[d.on], left = true, append(left, d.on)
+			seen[other], left = true, append(left, other)
 		}
 	}
 	return false
 }
 
 // levels are the containers in groups: each waits for some of the group before its
-// own, and for none in its own or a later one. There must be no cycle.
+// own, and for none in its own or a later one. Those that neither wait nor are waited
+// for are in none. There must be no cycle.
 func (o *ordering) levels() (groups [][]string) {
+	linked := map[string]bool{}
+	for name, dependencies := range o.waits {
+		for _, d := range dependencies {
+			linked[name], linked[d.on] = true, true
+		}
+	}
 	level := map[string]int{}
 	var levelOf func(name string) int
 	levelOf = func(name string) int {
@@ -84,6 +96,9 @@ func (o *ordering) levels() (groups [][]string) {
 		return highest
 	}
 	for _, name := range o.names {
+		if !linked[name] {
+			continue
+		}
 		at := levelOf(name)
 		for len(groups) <= at {
 			groups = append(groups, nil)
@@ -94,28 +109,38 @@ func (o *ordering) levels() (groups [][]string) {
 }
 
 // String is the graph in short: those that wait for nobody, then those that wait for
-// them, "migrate, cache -> web"; of the first maxListed containers.
+// them, then the helpers, then the pipes, "migrate, cache -> web; proxy until web; a | b".
 func (o *ordering) String() string {
 	if o == nil {
 		return ""
 	}
+	parts := append([]string{o.starts(), listed(o.helpers(), partSeparator)}, o.pipes.rows(o.names)...)
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), partSeparator)
+}
+
+// partSeparator comes between the parts of the graph in short.
+const partSeparator = "; "
+
+// starts are the groups in which containers start, of the first maxListed containers.
+func (o *ordering) starts() string {
 	var b strings.Builder
-	listed := 0
+	count := 0
 	for _, group := range o.levels() {
 		for at, name := range group {
-			if listed == maxListed {
-				fmt.Fprintf(&b, ", and %d more", len(o.names)-maxListed)
-				return b.String()
-			}
 			switch {
+			case count >= maxListed:
 			case at > 0:
-				b.WriteString(", ")
-			case listed > 0:
-				b.WriteString(arrow)
+				b.WriteString(", " + name)
+			case count > 0:
+				b.WriteString(arrow + name)
+			default:
+				b.WriteString(name)
 			}
-			b.WriteString(name)
-			listed++
+			count++
 		}
+	}
+	if count > maxListed {
+		fmt.Fprintf(&b, ", and %d more", count-maxListed)
 	}
 	return b.String()
 }

@@ -59,7 +59,16 @@ func TestAnOrderHasABound(t *testing.T) {
 	inject(t, newInjector(nil), ofMany(200, map[string]string{"c0": many(1, 128)}))
 	requireRefused(t, refusal(t, newInjector(nil), ofMany(200, map[string]string{"c0": many(1, 129)})), pod.InvalidAnnotation, "129 containers of the pod", "128 is the most")
 	// A pod of megabytes is refused as fast.
-	requireRefused(t, refusal(t, newInjector(nil), ofMany(20_000, map[string]string{"c0": many(1, 20_000), "c1": many(2, 20_000)})), pod.InvalidAnnotation, "20000 containers")
+	requireRefused(t, refusal(t, newInjector(nil), ofMany(20_000, map[string]string{"c0": many(1, 20_000), "c1": many(2, 20_000)})), pod.InvalidAnnotation, "it names 19999 containers")
+	waiting := ofMany(20_000, nil)
+	for _, c := range waiting.Spec.Containers {
+		annotated(waiting, "wait-for.entrypointer.dev/"+c.Name, "tcp://:1")
+	}
+	for i := range waiting.Spec.Containers {
+		waiting.Spec.Containers[i].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+	}
+	inject(t, newInjector(nil), waiting)
+	requireRefused(t, refusal(t, newInjector(nil), annotated(restarting(ofMany(20_000, nil), corev1.RestartPolicyNever), "entrypointer.dev/end-sidecars", "istio")), pod.InvalidAnnotation, "more than 16 containers")
 }
 
 // TestACycleIsRefusedExactlyIfThereIsOne compares with the way of Kahn: take away

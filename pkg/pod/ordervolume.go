@@ -6,13 +6,11 @@ package pod
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"math"
 	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -29,15 +27,12 @@ const (
 	orderSize = "1Mi"
 )
 
-// startedCommand asks the entrypoint whether the command of its container has been started.
-var startedCommand = []string{EntrypointPath, "started"}
-
 func orderDirectory(container string) string { return OrderMountPath + "/" + container }
 
 // orderVolumeName is that of a container's emptyDir. No container has a name that
-// begins with a dash, as the hash of one does that is too long.
+// begins with a dash, as the hash of one does that is too long, or has a dot.
 func orderVolumeName(container string) string {
-	if len(OrderVolumePrefix)+len(container) <= validation.DNS1123LabelMaxLength {
+	if len(OrderVolumePrefix)+len(container) <= validation.DNS1123LabelMaxLength && !strings.Contains(container, ".") {
 		return OrderVolumePrefix + container
 	}
 	sum := sha256.Sum256([]byte(container))
@@ -58,25 +53,25 @@ func (w *wrapping) installOrder(pod *corev1.Pod, wrapped []int) error {
 		if err := w.order.mount(c, unmounted); err != nil {
 			return err
 		}
-		alignStartupProbe(c, w.order.isWaiter(c.Name))
+		alignStartupProbe(c, pod, w.order.isWaiter(c.Name))
 	}
-	awaited := map[string]bool{}
+	wanted := map[string]bool{}
 	if w.order != nil {
-		for name := range w.order.awaited {
-			awaited[orderVolumeName(name)] = true
+		for _, name := range w.order.directories(pod) {
+			wanted[orderVolumeName(name)] = true
 		}
 	}
-	if err := w.checkOrderMounters(pod, awaited, unmounted); err != nil {
+	if err := w.checkOrderMounters(pod, wanted, unmounted); err != nil {
 		return err
 	}
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return unmounted[v.Name] && !awaited[v.Name] && v.EmptyDir != nil
+		return unmounted[v.Name] && !wanted[v.Name] && v.EmptyDir != nil
 	})
 	return w.installOrderVolumes(pod)
 }
 
-// mount mounts the directories of the container itself, and of those that it waits
-// for. It notes the volumes of which it has removed a mount.
+// mount mounts the directories of the container itself, and of those that it reads. It
+// notes the volumes of which it has removed a mount.
 func (o *ordering) mount(c *corev1.Container, unmounted map[string]bool) error {
 	wanted := o.mounts(c.Name)
 	if len(wanted) == 0 && !slices.ContainsFunc(c.VolumeMounts, isOrderMount) {
@@ -118,26 +113,45 @@ func (o *ordering) mount(c *corev1.Container, unmounted map[string]bool) error {
 
 // mounts are those that a container has for the order.
 func (o *ordering) mounts(name string) (mounts []corev1.VolumeMount) {
-	if o.isAwaited(name) {
+	if o == nil {
+		return nil
+	}
+	if o.tells[name] {
 		mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(name), MountPath: orderDirectory(name)})
 	}
-	if o.isWaiter(name) {
-		for _, d := range o.waits[name] {
-			mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(d.on), MountPath: orderDirectory(d.on), ReadOnly: true})
+	for _, other := range o.sees[name] {
+		mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(other), MountPath: orderDirectory(other), ReadOnly: true})
+	}
+	return append(mounts, o.pipes.mounts(name)...)
+}
+
+// directories are the names of those that there are: each has a volume.
+func (o *ordering) directories(pod *corev1.Pod) (names []string) {
+	add := func(name string) {
+		if !slices.Contains(names, name) { // the API server refuses a name that comes twice, but later
+			names = append(names, name)
 		}
 	}
-	return mounts
+	for _, c := range pod.Spec.Containers {
+		if o.tells[c.Name] {
+			add(c.Name)
+		}
+		if own, _ := o.pipes.directories(c.Name); own != "" {
+			add(own)
+		}
+	}
+	return names
 }
 
 // checkOrderMounters refuses a container that mounts what one of the order is said
 // in, and has no part in it: it could say so itself. It notes which volumes still
 // have mounts.
-func (w *wrapping) checkOrderMounters(pod *corev1.Pod, awaited, unmounted map[string]bool) error {
+func (w *wrapping) checkOrderMounters(pod *corev1.Pod, wanted, unmounted map[string]bool) error {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		hasPart := w.order.has(c.Name)
 		for _, m := range c.VolumeMounts {
 			delete(unmounted, m.Name)
-			if awaited[m.Name] && (!hasPart || !isOrderMount(m)) {
+			if wanted[m.Name] && (!hasPart || !isOrderMount(m)) {
 				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only containers that wait for each other have such volumes; use another volume",
 					m.Name, c.Name, m.MountPath)
 			}
@@ -155,11 +169,8 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 	for i, v := range slices.Backward(pod.Spec.Volumes) {
 		at[v.Name] = i
 	}
-	for _, container := range w.order.names {
-		if !w.order.awaited[container] {
-			continue
-		}
-		name := orderVolumeName(container)
+	for _, directory := range w.order.directories(pod) {
+		name := orderVolumeName(directory)
 		size := resource.MustParse(orderSize)
 		// On disk, since it has to outlast a reboot: a container that has completed
 		// isn't always run again. It is some KiB, whatever limits the pod has.
@@ -179,27 +190,4 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
 	}
 	return nil
-}
-
-// alignStartupProbe has a container that waits neither killed by its other probes nor
-// called ready until its command runs.
-func alignStartupProbe(c *corev1.Container, waits bool) {
-	wanted := &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(startedCommand)}},
-		PeriodSeconds:    1,
-		TimeoutSeconds:   5,
-		SuccessThreshold: 1, // what the API server would default
-		FailureThreshold: math.MaxInt32,
-	}
-	switch {
-	case !waits && c.StartupProbe != nil && isOurProbe(c.StartupProbe):
-		c.StartupProbe = nil
-	case waits && !equality.Semantic.DeepEqual(c.StartupProbe, wanted):
-		c.StartupProbe = wanted
-	}
-}
-
-// isOurProbe says whether a startupProbe asks what ours does.
-func isOurProbe(p *corev1.Probe) bool {
-	return p.Exec != nil && slices.Equal(p.Exec.Command, startedCommand)
 }

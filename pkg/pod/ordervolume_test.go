@@ -70,7 +70,7 @@ func TestALongNameIsHashedInTheNameOfItsVolume(t *testing.T) {
 		63: "entrypointer-order--94e419fabac7f930810f9636354042f8c1426d2f",
 	} {
 		name := strings.Repeat("b", length)
-		p := dependsOn(asking(running("a", "x"), running(name, "x")), "a", name+":started")
+		p := atOnce(dependsOn(asking(running("a", "x"), running(name, "x")), "a", name+":started"))
 		wrapped := inject(t, newInjector(nil), p).Pod
 		volume := orderVolumes(wrapped)[0]
 		require.Len(t, orderVolumes(wrapped), 1)
@@ -105,6 +105,7 @@ func TestWhatAnEarlierLookHasLeftGoes(t *testing.T) {
 		"a chain":    chain,
 		"another":    func() *corev1.Pod { return dependsOn(abc(), "c", "a:exited, b:started") },
 		"one of two": func() *corev1.Pod { return dependsOn(abc(), "a", "b:exited") },
+		"a helper":   func() *corev1.Pod { return stopWhen(abc(), "a", "b:exited") },
 	}
 	for first, before := range orders {
 		for last, after := range orders {
@@ -112,7 +113,7 @@ func TestWhatAnEarlierLookHasLeftGoes(t *testing.T) {
 				want := after()
 				p := inject(t, injector, before()).Pod
 				for key := range p.Annotations {
-					if strings.HasPrefix(key, "depends-on.") {
+					if strings.HasPrefix(key, "depends-on.") || strings.HasPrefix(key, "stop-when.") {
 						delete(p.Annotations, key)
 					}
 				}

@@ -115,7 +115,7 @@ func (p *patch) volumes(before, after *corev1.Pod) {
 // isOurVolume says whether a volume of this name may have been added, changed or removed.
 func isOurVolume(name string) bool {
 	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName ||
-		strings.HasPrefix(name, secretPrefix) || strings.HasPrefix(name, OrderVolumePrefix)
+		strings.HasPrefix(name, secretPrefix) || strings.HasPrefix(name, OrderVolumePrefix) || strings.HasPrefix(name, SharedVolumePrefix)
 }
 
 // initContainers may find ours added, removed, or repaired. Of others, only the

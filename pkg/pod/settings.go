@@ -153,11 +153,14 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	step, isStep := parseStep(argv)
 	var all []string
 	for _, s := range settings {
-		if why := step.unsuited(s.Name, isLastStep(w.pod, c.Name)); isStep && why != "" {
-			if s.distance == 0 {
+		if isStep {
+			why := step.unsuited(s.Name, isLastStep(w.pod, c.Name))
+			if why != "" && s.distance == 0 {
 				return nil, refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source, c.Name, why)
 			}
-			continue // a default is for those that it suits
+			if why != "" {
+				continue // a default is for those that it suits
+			}
 		}
 		flags, err := s.flags(s.value, to)
 		if err != nil {
@@ -168,7 +171,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		}
 		all = append(all, flags...)
 	}
-	inOrder := w.order.flags(c.Name)
+	inOrder := append(w.order.flags(c.Name), w.order.besideFlags(c.Name)...)
 	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
 }
 

@@ -45,6 +45,9 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installOrder(pod, selected); err != nil {
 		return err
 	}
+	if err := w.installShared(pod, selected); err != nil {
+		return err
+	}
 	w.alignMounts(pod)
 	if err := checkWriters(pod); err != nil {
 		return err

@@ -94,6 +94,15 @@ func (c *chooser) pod() *corev1.Pod {
 		waiter, other := p.Spec.Containers[last].Name, p.Spec.Containers[0].Name
 		p.Annotations = withAnnotation(p.Annotations, "depends-on.entrypointer.dev/"+waiter, other+one(c, ":started", ":ready", ":exited?"))
 		p.Annotations["ready-when.entrypointer.dev/"+other] = "tcp://:8080"
+		p.Spec.TerminationGracePeriodSeconds = one(c, nil, new(int64(0)), new(int64(1)), new(int64(90)))
+		if c.rarely(2) {
+			p.Annotations["stop-when.entrypointer.dev/"+other] = waiter + one(c, ":completed", ":exited?")
+		}
+	}
+	if c.rarely(4) {
+		for _, sharer := range p.Spec.Containers {
+			p.Annotations = withAnnotation(p.Annotations, "shared-directory.entrypointer.dev/"+sharer.Name, one(c, "x", "x, y"))
+		}
 	}
 	for i := range c.below(3) {
 		made := c.container("init-" + strconv.Itoa(i))

@@ -4,7 +4,9 @@
 package validation
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -175,6 +177,9 @@ func TestTheWebhookIsCalledForThePodsThatItSaysSomethingOf(t *testing.T) {
 	for seed := range uint64(policyPods) {
 		c := &chooser{data: decisions(seed)}
 		plain := variations(c, c.pod())
+		if seed%2 == 0 { // most pods that aren't ours say nothing to us
+			maps.DeleteFunc(plain.Annotations, func(key, _ string) bool { return strings.Contains(key, "entrypointer.dev/") })
+		}
 		if key := one(c, "", "", "entrypointer.dev/status", "entrypointer.dev/injekt", "mode.entrypointer.dev/app-0", "notentrypointer.dev/inject"); key != "" {
 			plain.Annotations = withAnnotation(plain.Annotations, key, "exec")
 		}
@@ -190,7 +195,7 @@ func TestTheWebhookIsCalledForThePodsThatItSaysSomethingOf(t *testing.T) {
 		require.Empty(t, pod.Patch(plain, result.Pod))
 	}
 	t.Logf("of %d pods, those that the webhook is called for: %v", policyPods, counts)
-	require.Greater(t, counts[false], policyPods/50)
+	require.Greater(t, counts[false], policyPods/20)
 
 	// One that is nobody's isn't sent, whatever else it has.
 	nobodys := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{

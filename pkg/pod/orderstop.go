@@ -1,0 +1,198 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// stopWhenOption is the name of the option by which helpers end with the work.
+const stopWhenOption = "stop-when"
+
+const (
+	// defaultGrace is the grace period of a pod that sets none, in seconds
+	// (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/v1/defaults.go).
+	defaultGrace = corev1.DefaultTerminationGracePeriodSeconds
+	// maxReads is how many directories the containers of a pod read in all: more
+	// mounts, with their flags, are more than an API server stores.
+	maxReads = 8192
+)
+
+// A stop is how a container on which others depend is stopped: after those.
+type stop struct {
+	after    []string      // those that depend on it, in the pod's order
+	share    time.Duration // of the grace period: how long it is held back at most
+	together bool          // the kubelet stops it with the whole pod only, and may tell it first
+}
+
+// stopWhenFlags has none: they are made of the whole graph, by [ordering.flags].
+func stopWhenFlags(value string, _ target) ([]string, error) {
+	_, err := parseEnds(value)
+	return nil, err
+}
+
+// parseEnds reads a value of the option stop-when.
+func parseEnds(value string) ([]dependency, error) {
+	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "completed" and "exited"`), completed, exited)
+}
+
+// checkEnds refuses helpers that can't end with the work, and notes whose failures are final.
+func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
+	for _, name := range o.names {
+		if len(o.until[name]) == 0 {
+			continue
+		}
+		refuseEnd := func(format string, args ...any) error {
+			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: "+format, append([]any{stopWhenOption, domain, name}, args...)...)
+		}
+		if all := lives[name].withAll; all != "" {
+			return refuseEnd("container %q would be started again, because a rule of container %q restarts all containers of the pod; use action Restart", name, all)
+		}
+		if lives[name].restarts[0] {
+			advice := "set restartPolicy: OnFailure or Never, of the pod or of that container"
+			if owner == Knative {
+				advice = "Knative restarts all containers of a Revision; remove the annotation"
+			}
+			return refuseEnd("container %q would be started again and again, because it is restarted after a success; %s", name, advice)
+		}
+		for at, d := range o.until[name] {
+			watched := lives[d.on]
+			switch why := watched.prevents(d.condition, o.doubtful); {
+			case d.on == name:
+				return refuseEnd("container %q can't end when it has ended itself; name the containers that it is there for", name)
+			case watched.mode != "":
+				return refuseEnd("by %s: exec, nobody is left in container %q to tell that it has ended; remove one of them", watched.mode, d.on)
+			case why != nil:
+				return refuseEnd("container %q can't end when %q is %s: %w", name, d.on, string(d.condition), why)
+			}
+			o.until[name][at].final = watched.failsForGood()
+		}
+	}
+	return nil
+}
+
+// stopInReverse has each container on which others depend stopped after those: they
+// read each other's directories for it. That takes a supervisor in both, and a grace
+// period.
+func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, lives map[string]*life) error {
+	grace := graceOf(pod)
+	for _, waiter := range o.names {
+		for _, d := range o.waits[waiter] {
+			if grace <= 0 || lives[waiter].mode != "" || lives[d.on].mode != "" {
+				continue
+			}
+			if o.stops[d.on] == nil {
+				o.stops[d.on] = &stop{together: stopsWithPodOnly(among.containers[d.on], o.isWaiter(d.on) || waitsForURLs(pod, d.on))}
+			}
+			if s := o.stops[d.on]; !slices.Contains(s.after, waiter) {
+				s.after = append(s.after, waiter)
+			}
+			o.see(d.on, waiter)
+			o.turns[d.on], o.turns[waiter] = true, true
+		}
+	}
+	level, highest := o.stopLevels()
+	for name, s := range o.stops {
+		s.share = shareOf(grace, level[name], highest+1)
+		// A container without such a hook has its signal at once, and tells so.
+		s.together = s.together && slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) })
+	}
+	reads := 0
+	for _, others := range o.sees {
+		reads += len(others)
+	}
+	if reads > maxReads {
+		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: the containers of the pod would read %d directories of each other, and %d is the most; have fewer of them depend on as many others",
+			dependsOnOption, domain, reads, maxReads)
+	}
+	return nil
+}
+
+// graceOf is how long the pod's containers have to end.
+func graceOf(pod *corev1.Pod) time.Duration {
+	seconds := int64(defaultGrace)
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
+}
+
+// shareOf is when, of a grace period in as many equal parts as there are levels, a
+// level's own part begins.
+func shareOf(grace time.Duration, level, levels int) time.Duration {
+	return (grace / time.Duration(levels) * time.Duration(level)).Truncate(time.Millisecond)
+}
+
+// stopLevels are how many containers have to end one after the other before each that
+// is held back, and the highest of these numbers. There must be no cycle.
+func (o *ordering) stopLevels() (level map[string]int, highest int) {
+	level = map[string]int{}
+	var levelOf func(name string) int
+	levelOf = func(name string) int {
+		s, held := o.stops[name]
+		if known, ok := level[name]; ok || !held {
+			return known
+		}
+		for _, waiter := range s.after {
+			level[name] = max(level[name], 1+levelOf(waiter))
+		}
+		highest = max(highest, level[name])
+		return level[name]
+	}
+	for name := range o.stops {
+		levelOf(name)
+	}
+	return level, highest
+}
+
+// stopsWithPodOnly says whether the kubelet never stops this container while the others
+// run: no probe or hook of it can fail, and no change of its resources restarts it
+// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/). The startupProbe of a
+// container that waits is the entrypoint's, which stops the command without a signal to
+// itself.
+func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
+	restarts := func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer }
+	hook := c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
+	return c.LivenessProbe == nil && (c.StartupProbe == nil || waits) && !hook && !slices.ContainsFunc(c.ResizePolicy, restarts)
+}
+
+func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }
+
+// stopFlags are those by which a container's command is stopped.
+func (o *ordering) stopFlags(name string) (flags []string) {
+	for _, d := range o.until[name] {
+		flags = append(flags, d.flag(stopWhenFlag, stopWhenFinalFlag))
+	}
+	if s := o.stops[name]; s != nil {
+		for _, waiter := range s.after {
+			flags = append(flags, stopAfterFlag+orderDirectory(waiter))
+		}
+		flags = append(flags, stopShareFlag+s.share.String())
+		if s.together {
+			flags = append(flags, stopTogetherFlag+"true")
+		}
+	}
+	if signal := o.signals[name]; signal != "" {
+		flags = append(flags, stopSignalFlag+signal)
+	}
+	return flags
+}
+
+// helpers are those that end with the work, in short: "proxy until web".
+func (o *ordering) helpers() (list []string) {
+	for _, name := range o.names {
+		var watched []string
+		for _, d := range o.until[name] {
+			watched = append(watched, d.on)
+		}
+		if watched != nil {
+			list = append(list, name+" until "+listed(watched, ", "))
+		}
+	}
+	return list
+}

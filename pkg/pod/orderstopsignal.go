@@ -1,0 +1,104 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+)
+
+// signalPatience is how long the images of a pod are looked up whose commands are known,
+// and whose stop signals aren't: the pod runs without, too.
+const signalPatience = 3 * time.Second
+
+// usualSignals need no flag. The last two can't be held back.
+var usualSignals = []string{"", "SIGTERM", "SIGKILL", "SIGSTOP"}
+
+// mindsSignal says whether it matters by which signal a container is stopped: it is held
+// back, or tells those that are, or is sent to a helper.
+func (o *ordering) mindsSignal(name string) bool {
+	return o != nil && (o.turns[name] || len(o.until[name]) > 0)
+}
+
+// noteStopSignal finds out by which signal the kubelet stops a container: by that of its
+// spec, or else of its image, which is nil if it hasn't been looked up. Of a container that
+// has its place in the order already, an earlier look has found it: it is among its flags.
+func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, image *lookup.Image, already bool) {
+	if !w.order.mindsSignal(c.Name) {
+		return
+	}
+	signal := ""
+	switch {
+	case c.Lifecycle != nil && c.Lifecycle.StopSignal != nil:
+		signal, _ = lookup.ParseStopSignal(string(*c.Lifecycle.StopSignal))
+	case already && slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, orderDirFlag) }):
+		signal = signalFlagged(c.Args)
+	case image != nil:
+		signal = w.signalOf(c, image)
+	case w.Lookup != nil:
+		image, err := w.lookUpSignal(ctx, c.Image)
+		if err != nil {
+			w.warnings = append(w.warnings, warning("container %q: the stop signal of image %q can't be looked up (%s), so SIGTERM is taken for it; if it is another one, the pod doesn't stop in order",
+				c.Name, c.Image, reasonOf(err)))
+			return
+		}
+		signal = w.signalOf(c, image)
+	}
+	if !slices.Contains(usualSignals, signal) {
+		w.order.signals[c.Name] = signal
+	}
+}
+
+// lookUpSignal looks up an image within what is left of the pod's time for that.
+func (w *wrapping) lookUpSignal(ctx context.Context, image string) (*lookup.Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, signalPatience-w.signalsTook)
+	defer cancel()
+	began := time.Now()
+	defer func() { w.signalsTook += time.Since(began) }()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return w.lookUp(ctx, image)
+}
+
+// reasonOf is why a lookup failed. The error itself says what to do about an unknown
+// command.
+func reasonOf(err error) string {
+	if failed, ok := errors.AsType[*lookup.Error](err); ok {
+		return string(failed.Reason)
+	}
+	return string(lookup.Timeout)
+}
+
+// signalOf is the stop signal of an image, "" if its platforms disagree.
+func (w *wrapping) signalOf(c *corev1.Container, image *lookup.Image) string {
+	signal := image.Configs[0].StopSignal
+	if slices.ContainsFunc(image.Configs, func(other lookup.Config) bool { return other.StopSignal != signal }) {
+		w.warnings = append(w.warnings, warning("container %q: image %q has another stop signal on each platform, so SIGTERM is taken for it; on the others, the pod doesn't stop in order",
+			c.Name, c.Image))
+		return ""
+	}
+	return signal
+}
+
+// signalFlagged is the stop signal in the args of a wrapped container, "" without one.
+func signalFlagged(args []string) string {
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if text, found := strings.CutPrefix(arg, stopSignalFlag); found {
+			signal, _ := lookup.ParseStopSignal(text)
+			return signal
+		}
+	}
+	return ""
+}

@@ -1,0 +1,236 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// stdinOption is the name of the option by which a container reads what another one prints.
+const stdinOption = "stdin"
+
+// pipes connect the stdout of containers with the stdin of others.
+type pipes struct {
+	writers map[string]string   // by the container that reads
+	readers map[string]string   // by the container that writes
+	flags   map[string][]string // of both
+}
+
+func (p *pipes) has(name string) bool { return p.writers[name] != "" || p.readers[name] != "" }
+
+// pipeSuffix makes the name of the directory with a container's pipe of the container's,
+// in which there is no dot. It is one apart: containers that see how far a container is
+// may not write to its stdin.
+const pipeSuffix = ".stdin"
+
+// directories are those that a container has: its own, "" if it doesn't read, and
+// that of the container which reads what it prints.
+func (p *pipes) directories(name string) (own, reader string) {
+	if p.writers[name] != "" {
+		own = name + pipeSuffix
+	}
+	if p.readers[name] != "" {
+		reader = p.readers[name] + pipeSuffix
+	}
+	return own, reader
+}
+
+// stdinFlags has none: they are made of the whole graph, by [ordering.flags].
+func stdinFlags(value string, _ target) ([]string, error) {
+	if !isContainerName(value) {
+		return nil, canBe("the name of another container of the pod")
+	}
+	return nil, nil
+}
+
+// stdinKey is the annotation of a container that reads.
+func stdinKey(reader string) string { return containerKey(stdinOption, reader) }
+
+// compilePipes reads which containers read what others print.
+func (w *wrapping) compilePipes(o *ordering, among orderable) error {
+	for at := range w.pod.Spec.Containers {
+		reader := w.pod.Spec.Containers[at].Name
+		writer, set := w.pod.Annotations[stdinKey(reader)]
+		if !set {
+			continue
+		}
+		if _, err := stdinFlags(writer, target{}); err != nil {
+			return refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", stdinKey(reader), writer, err)
+		}
+		if err := o.pipes.admit(among, reader, writer); err != nil {
+			return err
+		}
+		if why := w.preventsPipe(o, among, reader, writer); why != nil {
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't read what %q prints: %w", stdinKey(reader), reader, writer, why)
+		}
+		o.pipes.writers[reader], o.pipes.readers[writer] = writer, reader
+		o.see(reader, writer)
+		o.see(writer, reader)
+	}
+	return nil
+}
+
+// admit refuses containers that aren't there, or aren't ours to connect.
+func (*pipes) admit(among orderable, reader, writer string) error {
+	key := stdinKey(reader)
+	if !among.wrapped[reader] {
+		return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be given an input, because %w", key, reader, among.whyUnwrapped(reader))
+	}
+	_, present := among.containers[writer]
+	switch {
+	case among.wrapped[writer]:
+		return nil
+	case present:
+		return refuse(InvalidAnnotation, "reading annotation %s: what container %q prints can't be led elsewhere, because %w", key, writer, among.whyUnwrapped(writer))
+	case among.before[writer]:
+		return refuse(InvalidAnnotation, "reading annotation %s: %q is an init container, which has ended before another one starts; write its output to a volume, or make it a container", key, writer)
+	}
+	return noContainer(among.pod, key, writer)
+}
+
+// preventsPipe says why there can be no pipe between two containers, nil if there can.
+func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer string) error {
+	from, to := among.containers[writer], among.containers[reader]
+	other := o.pipes.readers[writer]
+	switch {
+	case reader == writer:
+		return errors.New("it would wait for itself; name another container")
+	case o.doubtful:
+		return errors.New("in a pod with a runtimeClassName, containers may not share a kernel, and no pipe leads from one to another; remove one of them, or use a volume")
+	case other != "":
+		return fmt.Errorf("%q reads that already, and one byte goes to one reader; remove one of the annotations, or have a container between them that copies (tee)", other)
+	case to.Stdin || to.TTY:
+		return fmt.Errorf("stdin or tty is true in %q, which would have two inputs; remove that", reader)
+	case from.TTY:
+		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove that", writer)
+	}
+	for _, partner := range []struct{ name, is, flag, final string }{
+		{writer, reader, stdinFromFlag, stdinFromFinalFlag},
+		{reader, writer, stdoutToFlag, stdoutToFinalFlag},
+	} {
+		l, err := w.lifeOf(among.containers[partner.name])
+		if err != nil {
+			return err
+		}
+		if l.mode != "" {
+			return fmt.Errorf("by %s: exec, nobody is left to connect it, and to tell how it ended; remove one of them", l.mode)
+		}
+		flags := []string{partner.flag + orderDirectory(partner.name)}
+		if final := l.finalEnds(); final != "" {
+			flags = append(flags, partner.final+final)
+		}
+		o.pipes.flags[partner.is] = append(o.pipes.flags[partner.is], flags...)
+	}
+	return nil
+}
+
+// finalEnds are those after which the container isn't started again, "" if it always is.
+func (l *life) finalEnds() string {
+	switch completes, fails := !l.restarts[0], l.failsForGood(); {
+	case completes && fails:
+		return string(exited)
+	case completes:
+		return string(completed)
+	case fails:
+		return "failed"
+	}
+	return ""
+}
+
+// needs are the containers that a container waits for.
+func (o *ordering) needs(name string) (others []string) {
+	for _, d := range o.waits[name] {
+		others = append(others, d.on)
+	}
+	if writer := o.pipes.writers[name]; writer != "" {
+		others = append(others, writer)
+	}
+	return others
+}
+
+// keyOf is the annotation by which a container waits.
+func (o *ordering) keyOf(name string) string {
+	switch {
+	case len(o.waits[name]) > 0:
+		return containerKey(dependsOnOption, name)
+	case o.pipes.writers[name] != "":
+		return stdinKey(name)
+	}
+	return stdinKey(o.pipes.readers[name])
+}
+
+// checkPipes refuses a reader that waits for its writer's end: as soon as the pipe is
+// full, the writer waits for the reader.
+func (o *ordering) checkPipes() error {
+	held := map[string]map[string]bool{}
+	for _, waiter := range o.names {
+		for _, d := range o.waits[waiter] {
+			reader := o.pipes.readers[d.on]
+			if reader == "" || d.condition != completed && d.condition != exited || !o.heldUpBy(reader, held)[waiter] {
+				continue
+			}
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads what %q prints, which can't be %s until that is read, and %q waits for it; remove %q from annotation %s.%s/%s",
+				stdinKey(reader), reader, d.on, string(d.condition), waiter, d.on, dependsOnOption, domain, waiter)
+		}
+	}
+	return nil
+}
+
+// heldUpBy are the containers that have to get on before a reader does: itself, those
+// that it waits for, and the same of the one that reads what it prints. It notes them.
+func (o *ordering) heldUpBy(reader string, known map[string]map[string]bool) map[string]bool {
+	if all, is := known[reader]; is {
+		return all
+	}
+	all := map[string]bool{reader: true}
+	known[reader] = all
+	o.reaches(reader, func(name string) bool { all[name] = true; return false })
+	if next := o.pipes.readers[reader]; next != "" {
+		maps.Copy(all, o.heldUpBy(next, known))
+	}
+	return all
+}
+
+// rows are the pipes in short, "a | b | c", of the first maxListed containers.
+func (p *pipes) rows(names []string) (rows []string) {
+	count, left := 0, 0
+	for _, name := range names {
+		if p.readers[name] == "" || p.writers[name] != "" {
+			continue
+		}
+		var row []string
+		for ; name != ""; name = p.readers[name] {
+			if count == maxListed {
+				left++
+				continue
+			}
+			count++
+			row = append(row, name)
+		}
+		if len(row) > 0 {
+			rows = append(rows, strings.Join(row, " | "))
+		}
+	}
+	if left > 0 {
+		rows[len(rows)-1] += fmt.Sprintf(", and %d more", left)
+	}
+	return rows
+}
+
+// mounts are those that a container has for its pipes.
+func (p *pipes) mounts(name string) (mounts []corev1.VolumeMount) {
+	own, reader := p.directories(name)
+	if own != "" {
+		mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(own), MountPath: orderDirectory(own)})
+	}
+	if reader != "" {
+		mounts = append(mounts, corev1.VolumeMount{Name: orderVolumeName(reader), MountPath: orderDirectory(reader), ReadOnly: true})
+	}
+	return mounts
+}

@@ -1,0 +1,133 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// waitForOption is the name of the option by which a container waits for what isn't
+// wrapped.
+const waitForOption = "wait-for"
+
+// maxURLs is how many URLs one value can have. Each takes a socket in the container.
+const maxURLs = 16
+
+// waitForFlags has none: they are made by [wrapping.compileWaitFor].
+func waitForFlags(value string, _ target) ([]string, error) {
+	_, err := parseWaitFor(value)
+	return nil, err
+}
+
+// parseWaitFor makes flags of a value of the option wait-for.
+func parseWaitFor(value string) (flags []string, _ error) {
+	wrong := canBe("http://:PORT/PATH, tcp://:PORT or file:///PATH, up to 16 of them with commas; an IP address may stand before the port")
+	words := splitList(value)
+	if len(words) == 0 || len(words) > maxURLs {
+		return nil, wrong
+	}
+	for _, word := range words {
+		url, ok := parseURL(word)
+		if !ok {
+			return nil, wrong
+		}
+		flags = append(flags, waitForFlag+url)
+	}
+	return flags, nil
+}
+
+// parseURL reads a URL as of the option ready-when, as the entrypoint takes it.
+func parseURL(word string) (url string, ok bool) {
+	flags, err := parseReadyWhen(word)
+	if err != nil || len(flags) != 1 {
+		return "", false
+	}
+	for flag, scheme := range map[string]string{readyFileFlag: "file://", readyTCPFlag: "tcp://", readyHTTPFlag: ""} {
+		if rest, is := strings.CutPrefix(flags[0], flag); is {
+			return scheme + rest, true
+		}
+	}
+	return "", false // a command
+}
+
+// beside is the graph for what is noted beside it.
+func (w *wrapping) beside() *ordering {
+	if w.order == nil {
+		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != ""}
+	}
+	return w.order
+}
+
+// besideFlags are those of a container that no other container is concerned by.
+func (o *ordering) besideFlags(name string) []string {
+	if o == nil {
+		return nil
+	}
+	return slices.Concat(o.waitsFor[name], o.startups[name], o.ending.flags(name))
+}
+
+// compileWaitFor notes which containers wait for what isn't wrapped, and refuses those
+// that can't.
+func (w *wrapping) compileWaitFor(selected []int) error {
+	if w.owner == Tekton {
+		return nil
+	}
+	unwrapped := w.nextUnwrapped(selected)
+	for at, c := range w.pod.Spec.Containers {
+		key := containerKey(waitForOption, c.Name)
+		value, set := w.pod.Annotations[key]
+		if !set {
+			continue
+		}
+		flags, err := parseWaitFor(value)
+		if err != nil {
+			return refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
+		}
+		if unwrapped[at] == c.Name {
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: w.pod}.whyUnwrapped(c.Name))
+		}
+		if later := unwrapped[at+1]; later != "" && hasBlockingHook(c) {
+			w.warnings = append(w.warnings, warning("annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if %q is what it waits for, the hook must not need the command",
+				key, c.Name, later, later))
+		}
+		o := w.beside()
+		if o.waitsFor == nil {
+			o.waitsFor = map[string][]string{}
+		}
+		o.waitsFor[c.Name] = flags
+	}
+	return nil
+}
+
+// hasBlockingHook says whether Kubernetes runs something in the container before it
+// starts the next.
+func hasBlockingHook(c corev1.Container) bool {
+	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
+}
+
+// nextUnwrapped is, for each place in spec.containers and the one after the last, the first
+// container from there on that isn't wrapped, "" if there is none.
+func (w *wrapping) nextUnwrapped(selected []int) []string {
+	wrapped := map[int]bool{}
+	for _, at := range selected {
+		wrapped[at] = true
+	}
+	next := make([]string, len(w.pod.Spec.Containers)+1)
+	for at, c := range slices.Backward(w.pod.Spec.Containers) {
+		next[at] = next[at+1]
+		if !wrapped[at] {
+			next[at] = c.Name
+		}
+	}
+	return next
+}
+
+// waitsForURLs says whether a container waits for what isn't wrapped.
+func waitsForURLs(pod *corev1.Pod, name string) bool {
+	_, set := pod.Annotations[containerKey(waitForOption, name)]
+	return set
+}
