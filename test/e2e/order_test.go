@@ -65,8 +65,18 @@ func TestAJobWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
 	createExample(t, namespace, "order/job-with-database.yaml")
+	waitForJob(t, namespace, "job-with-database")
+	p, err := cluster.PodOf(t.Context(), namespace, "job-name=job-with-database")
+	require.NoError(t, err)
+	require.Equal(t, "Injected by init-container; order: db -> test", p.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "hello from the database\n", logs(t, namespace, p.Name, "test"))
+}
+
+// waitForJob waits until a Job is complete.
+func waitForJob(t *testing.T, namespace, name string) {
+	t.Helper()
 	eventually(t, patience, "the Job to be complete", func() error {
-		job, err := cluster.Kube.BatchV1().Jobs(namespace).Get(t.Context(), "job-with-database", metav1.GetOptions{})
+		job, err := cluster.Kube.BatchV1().Jobs(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -80,10 +90,6 @@ func TestAJobWaitsForItsDatabase(t *testing.T) {
 		}
 		return fmt.Errorf("its conditions are %v", job.Status.Conditions)
 	})
-	p, err := cluster.PodOf(t.Context(), namespace, "job-name=job-with-database")
-	require.NoError(t, err)
-	require.Equal(t, "Injected by init-container; order: db -> test", p.Annotations[pod.StatusAnnotation])
-	require.Equal(t, "hello from the database\n", logs(t, namespace, p.Name, "test"))
 }
 
 // endpoints are the addresses of a Service, and whether they are ready.
