@@ -33,11 +33,15 @@ help:
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-slow  the end-to-end tests that take a quarter of an hour'
-	@echo 'make bench   what admission, the hand-off, deliveries, logs and the supervisor cost, into the README'
+	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
 	@echo 'make bench-logs        logs alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
+	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-kubexit PATH" says where one is'
+	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
+	@echo 'make bench-waiters     what containers that wait cost their node'
+	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the table in README.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
@@ -94,11 +98,14 @@ equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
 .PHONY: bench
-bench: bench-supervisor deploy
+bench: bench-supervisor bench-order deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
 	@$(in-cluster) go run ./test/bench/start -update
 	@$(in-cluster) go run ./test/bench/logs -update
+	@$(in-cluster) go run ./test/bench/pipes -update
+	@$(in-cluster) go run ./test/bench/waiters -update
+	@$(in-cluster) go run ./test/bench/timeline -update
 
 .PHONY: bench-handoff
 bench-handoff: deploy
@@ -116,6 +123,23 @@ bench-logs: deploy
 bench-supervisor:
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer; done
 	go run ./test/bench/supervisor -update
+
+# The first time, it builds Argo's executor, which takes a quarter of an hour.
+.PHONY: bench-order
+bench-order:
+	@command -v setpriv >/dev/null || hack/apt-get.sh util-linux
+	go run ./test/bench/order -update $(ARGS)
+
+.PHONY: bench-pipes
+bench-pipes: up $(ko)
+	@$(in-cluster) go run ./test/bench/pipes -update $(ARGS)
+
+.PHONY: bench-waiters timeline
+bench-waiters: deploy
+	@$(in-cluster) go run ./test/bench/waiters -update $(ARGS)
+
+timeline: deploy
+	@$(in-cluster) go run ./test/bench/timeline -update
 
 # The cluster that is built here has its own ko.
 ko := $(if $(filter source,$(CLUSTER)),,$(KO))

@@ -1,0 +1,64 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEachGroupOfSystemsHasATable(t *testing.T) {
+	ours, theirs := &system{name: "ours", event: started}, &system{name: "theirs", event: started}
+	asking, absent := &system{name: "asking", event: started, asks: true}, &system{name: "absent", event: stopped, why: "no | such flag"}
+	const fails, files = "it ends with 3", "its state is a FIFO"
+	f := findings{turns: 2, times: map[*system][]time.Duration{
+		ours: {2e6, 4e6}, theirs: {500e6, 1000e6}, asking: {4e6, 4e6},
+	}, verdicts: map[*system]map[string]verdict{
+		ours:   {fails: right("it fails with %d", 123), files: right("it waits")},
+		theirs: {fails: wrong("it waits on"), files: wrong("it hangs")},
+		asking: {fails: right("it fails")},
+	}}
+	text := f.render([]*system{ours, theirs, asking, absent})
+	for _, row := range []string{
+		"|  | ours | theirs | asking |",
+		"| from its end to the start of the other one's command, median | 4.0 ms | 1000.0 ms (250.0×) | 4.0 ms from the API server's word (1.0×) |",
+		"| it ends with 3 | yes: it fails with 123 | **no**: it waits on | yes: it fails |",
+		"| its state is a FIFO | yes: it waits | **no**: it hangs | – |",
+		"|  | absent |",
+		`| from its end to the other one's SIGTERM, median | not measured: no \| such flag |`,
+		"| from its end to the other one's SIGTERM, p90 | – |",
+	} {
+		require.Contains(t, text, row+"\n")
+	}
+	_, second, _ := strings.Cut(text, "\n\n")
+	require.NotContains(t, second, fails, "a start is no matter of what is stopped")
+}
+
+func TestLastLine(t *testing.T) {
+	require.Equal(t, "because", lastLine(fmt.Errorf("running: %s", "exit status 1\nfirst\n  because\n")))
+}
+
+// TestAContainerThatEndsIsSeen starts one of the processes that the bench takes for
+// containers.
+func TestAContainerThatEndsIsSeen(t *testing.T) {
+	if !isRoot() {
+		t.Skip("not run as root, which is needed for namespaces")
+	}
+	c, err := begin(t.TempDir(), spec{argv: []string{"sh", "-c", `test $$ = 1 && test "$(id -u)" = 1234 && echo started 1 >&3 && cat <&4; exit 7`}, user: 1234, umask: "077"})
+	require.NoError(t, err)
+	defer c.kill()
+	_, said := c.await("started", patience)
+	require.True(t, said, "%s", c.stderr)
+	require.True(t, c.running())
+	require.NoError(t, c.until.Close())
+	_, ended := c.awaitEnd(patience)
+	require.True(t, ended)
+	require.Equal(t, 7, c.code())
+}
