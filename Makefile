@@ -6,7 +6,7 @@
 
 # Where it runs:
 #   source   a Kubernetes that test/cluster builds and starts on this machine
-#   kind     a kind cluster (needs Docker)
+#   kind     three nodes of kind; where no images can be pulled, it makes its own
 #   current  whatever kubectl talks to; Tekton and Knative are there, KO_DOCKER_REPO is set
 CLUSTER ?= source
 
@@ -66,6 +66,7 @@ unit:
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes what no shell can
 	CGO_ENABLED=1 go test -race -vet=off -timeout 40m ./...
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
+	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/validation && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 

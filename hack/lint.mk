@@ -6,8 +6,8 @@
 
 include hack/tools.mk
 
-# Modules that are linted. test/cluster/programs compiles Kubernetes and more,
-# for two short files: formatting and headers are enough there.
+# Modules that are linted. test/cluster/programs compiles Kubernetes and more, for
+# short files: formatting and headers are enough for those that import it.
 MODULES := . test/cluster test/validation test/stores test/stores/versitygw
 
 # Architectures on which the binaries for the pods must at least compile: one
@@ -42,6 +42,7 @@ lint-vet: ## what go vet sees on architectures that golangci-lint doesn't look a
 
 lint-go: $(GOLANGCI_LINT) ## golangci-lint, go vet among the rest
 	@set -e; for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(GOLANGCI_LINT) run); done
+	@cd test/cluster/programs && $(GOLANGCI_LINT) run ./boundedrunc
 
 lint-shell: ## shellcheck
 	@command -v shellcheck >/dev/null || hack/apt-get.sh shellcheck

@@ -40,6 +40,9 @@ func (p Program) Binary() string { return path.Base(p.Package) }
 // own is where the main packages are that this repository has.
 const own = "github.com/entrypointer/entrypointer/test/cluster/programs/"
 
+// KindModule has kind, and the files of its nodes' image.
+const KindModule = "sigs.k8s.io/kind"
+
 // The groups, in the order in which they are needed; those of the releases,
 // which their YAML names, come after the node.
 var (
@@ -56,6 +59,12 @@ var (
 	// logrus by a name that differs from the others' in its letters' case, and the go
 	// command builds no such two together.
 	Provisioner = Group{Name: "provisioner", OnPath: true, Programs: []Program{{Package: "github.com/rancher/local-path-provisioner"}}}
+	// Kind makes nodes that are containers, and is what their image needs.
+	Kind = Group{Name: "kind", OnPath: true, Programs: []Program{
+		{Package: KindModule},
+		{Package: "k8s.io/kubernetes/cmd/kubeadm"},
+		{Package: own + "boundedrunc"},
+	}}
 	// Ko deploys the product.
 	Ko = Group{Name: "ko", OnPath: true, Programs: []Program{{Package: "github.com/google/ko"}}}
 	// Extras are for the person who looks into the cluster.

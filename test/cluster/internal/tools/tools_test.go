@@ -268,3 +268,18 @@ func TestMakeCompilesWithTheSameFlags(t *testing.T) {
 		t.Errorf("hack/go.mk sets other flags than %q: packages are compiled twice", Flags)
 	}
 }
+
+func TestKindPullsTheVersionsThatAreBuiltHere(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(top, "hack", "kind.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := requirements(t, "test/cluster/programs")
+	for module, before := range map[string]string{
+		KindModule: "kind_version=", "github.com/tektoncd/pipeline": "releases/download/", "knative.dev/serving": "# serving ",
+	} {
+		if version := programs[module]; version == "" || !strings.Contains(string(script), before+version+"\n") {
+			t.Errorf("hack/kind.sh doesn't say %q, the version of %s in test/cluster/programs", before+version, module)
+		}
+	}
+}
