@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +49,7 @@ var parts = []struct {
 	{"modules", nodeModules, 230 * time.Millisecond},
 	{tools.Node.Name, 3600, 150 * time.Millisecond},
 	{tools.Provisioner.Name, 10, 300 * time.Millisecond},
+	{tools.Kind.Name, 60, 150 * time.Millisecond},
 	{images.Tekton.Name, 600, 130 * time.Millisecond},
 	{images.Knative.Name, 200, 130 * time.Millisecond},
 	{tools.Ko.Name, 320, 90 * time.Millisecond},
@@ -62,6 +64,9 @@ func newBuild(c *cluster) *build {
 		node: make(chan struct{}), releases: make(chan release, len(images.Releases())),
 	}
 	for _, p := range parts {
+		if p.name == tools.Kind.Name && !c.kind {
+			continue
+		}
 		b.parts[p.name] = b.meter.Part(p.name, p.units, p.unit)
 	}
 	return b
@@ -75,7 +80,7 @@ func (b *build) compile(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.downloadRest(ctx) })
 	group.Go(func() error {
-		for _, g := range []tools.Group{tools.Node, tools.Provisioner} {
+		for _, g := range b.groups() {
 			if _, err := g.Build(ctx, b.layout, b.programs, b.parts[g.Name]); err != nil {
 				return err
 			}
@@ -96,6 +101,15 @@ func (b *build) compile(ctx context.Context) error {
 		return err
 	})
 	return group.Wait()
+}
+
+// groups are the programs that the nodes need.
+func (b *build) groups() []tools.Group {
+	groups := []tools.Group{tools.Node, tools.Provisioner}
+	if b.kind {
+		groups = append(groups, tools.Kind)
+	}
+	return groups
 }
 
 // prepare sees to the space and the modules that the first group takes.
@@ -166,7 +180,11 @@ func (b *build) start(ctx context.Context) error {
 }
 
 func (b *build) startRegistry(ctx context.Context) error {
-	if err := host.InstallPackages(ctx, b.layout.BuildLogs("packages.log")); err != nil {
+	packages := host.Packages
+	if b.kind {
+		packages = append(slices.Clone(packages), host.KindPackages...)
+	}
+	if err := host.InstallPackages(ctx, b.layout.BuildLogs("packages.log"), packages); err != nil {
 		return err
 	}
 	if err := host.LinkRegistry(ctx, b.layout.Tools("docker-registry"), b.layout.Bin("registry"), b.layout.BuildLogs("registry.log")); err != nil {
@@ -183,10 +201,28 @@ func (b *build) startRegistry(ctx context.Context) error {
 }
 
 func (b *build) startNode(ctx context.Context) error {
-	if err := b.cluster.node.Start(ctx, images.Pause); err != nil {
+	if b.kind {
+		if err := b.pushKind(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.cluster.node.Start(ctx); err != nil {
 		return err
 	}
 	return images.Push(ctx, images.Programs(b.layout))
+}
+
+// pushKind pushes the images that kind's nodes are made of.
+func (b *build) pushKind(ctx context.Context) error {
+	version, err := b.programs.Version("k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	sources, err := b.programs.ModuleDir(ctx, tools.KindModule)
+	if err != nil {
+		return err
+	}
+	return images.PushKind(ctx, b.layout, sources, version)
 }
 
 // step does a part of the work that can't tell how far it is.

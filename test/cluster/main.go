@@ -15,12 +15,13 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/node"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-const usage = `Usage: cluster COMMAND
+const usage = `Usage: cluster [-kind] COMMAND
 
   up        build what isn't built, start what isn't running, wait until ready
   fixtures  add what only the tests need: images of Debian's packages
@@ -30,13 +31,26 @@ const usage = `Usage: cluster COMMAND
   logs      tell where the logs are; with a component's name, print its log
   build     build everything, and start nothing
   tools     build ctr and crane, to look into the cluster with
+
+With -kind, the nodes are three containers that kind makes on a Docker daemon of its own.
 `
 
 // cluster is the cluster of this machine: there is at most one.
 type cluster struct {
 	layout   layout.Layout
 	programs tools.Module
-	node     node.Node
+	kind     bool
+	node     nodes
+}
+
+// nodes are what runs pods: one, whose components are processes of this machine, or
+// several that kind makes.
+type nodes interface {
+	Usable() bool
+	StartRegistry(ctx context.Context) error
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Components() []node.Component
 }
 
 // commands, by their names.
@@ -53,22 +67,23 @@ var commands = map[string]func(*cluster, context.Context, []string) error{
 
 func main() {
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
+	kind := flag.Bool("kind", false, "")
 	flag.Parse()
 	command, ok := commands[flag.Arg(0)]
 	if !ok {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(command, flag.Args()[1:]); err != nil {
+	if err := run(command, *kind, flag.Args()[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "cluster %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
 	}
 }
 
-func run(command func(*cluster, context.Context, []string) error, args []string) error {
+func run(command func(*cluster, context.Context, []string) error, kind bool, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	l, err := layout.Default()
+	l, err := layout.Default(kind)
 	if err != nil {
 		return err
 	}
@@ -76,7 +91,15 @@ func run(command func(*cluster, context.Context, []string) error, args []string)
 	if err != nil {
 		return err
 	}
-	err = command(&cluster{l, programs, node.New(l)}, ctx, args)
+	c := &cluster{layout: l, programs: programs, kind: kind, node: node.New(l, images.Pause)}
+	if kind {
+		version, err := programs.Version("k8s.io/kubernetes")
+		if err != nil {
+			return err
+		}
+		c.node = node.NewKind(l, images.KindNode(version), images.Pause)
+	}
+	err = command(c, ctx, args)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w, while %w", context.Cause(ctx), err)
 	}

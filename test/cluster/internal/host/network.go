@@ -128,8 +128,8 @@ func isOurs(chain string) bool {
 	return strings.HasPrefix(chain, "KUBE-") || strings.HasPrefix(chain, "CNI-")
 }
 
-// RemoveLinks removes the network interfaces of pods, which have an address in
-// the pods' range on this end: those of ours, and of any cluster that left some.
+// RemoveLinks removes the network interfaces of pods, or the bridge to kind's nodes: they
+// have an address in that range on this end. A cluster that was here before may have left some.
 func RemoveLinks(ctx context.Context, podCIDR string) error {
 	_, pods, err := net.ParseCIDR(podCIDR)
 	if err != nil {
@@ -146,7 +146,7 @@ func RemoveLinks(ctx context.Context, podCIDR string) error {
 			if !ok || !pods.Contains(n.IP) {
 				continue
 			}
-			if !strings.HasPrefix(link.Name, "veth") && !strings.HasPrefix(link.Name, "cni") {
+			if !strings.HasPrefix(link.Name, "veth") && !strings.HasPrefix(link.Name, "cni") && !strings.HasPrefix(link.Name, "kind") {
 				return fmt.Errorf("making room for pods: the interface %q has the address %s, in the pods' range %s; take it away, then try again", link.Name, n, podCIDR)
 			}
 			// With its pod's last process the kernel may remove it before we do.

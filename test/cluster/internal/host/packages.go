@@ -20,10 +20,20 @@ const (
 	Busybox    = "/bin/busybox"
 	Catatonit  = "/usr/bin/catatonit"
 	CACerts    = "/etc/ssl/certs/ca-certificates.crt"
+
+	Dockerd          = "/usr/sbin/dockerd"
+	DockerContainerd = "/usr/bin/containerd"
+	Mmdebstrap       = "/usr/bin/mmdebstrap"
 )
 
-// packages are Debian's, each with a file that tells that it is installed.
-var packages = []struct{ name, file string }{
+// Package is a package of Debian's.
+type Package struct {
+	name string
+	file string // tells that it is installed
+}
+
+// Packages are those that every cluster takes.
+var Packages = []Package{
 	{"runc", "/usr/sbin/runc"},
 	{"iptables", "/usr/sbin/iptables-restore"},
 	{"iproute2", "/usr/sbin/ip"},
@@ -33,8 +43,15 @@ var packages = []struct{ name, file string }{
 	{"ca-certificates", CACerts},
 }
 
+// KindPackages are those that a cluster of kind takes besides.
+var KindPackages = []Package{
+	{"docker.io", Dockerd},
+	{"containerd", DockerContainerd},
+	{"mmdebstrap", Mmdebstrap},
+}
+
 // InstallPackages installs what is missing, on Debian; elsewhere it says how.
-func InstallPackages(ctx context.Context, log string) error {
+func InstallPackages(ctx context.Context, log string, packages []Package) error {
 	var missing []string
 	for _, p := range packages {
 		if _, err := os.Stat(p.file); err != nil {
@@ -92,6 +109,21 @@ func unpackPackage(ctx context.Context, name, dir, log string) error {
 		return err
 	}
 	return os.Rename(partial, dir)
+}
+
+// Suite is the name of this machine's release of Debian, such as bookworm.
+func Suite() (string, error) {
+	const file = "/etc/os-release" // os-release(5)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "VERSION_CODENAME="); ok {
+			return strings.Trim(name, `"`), nil
+		}
+	}
+	return "", fmt.Errorf("looking for the name of Debian's release: %s has no VERSION_CODENAME", file)
 }
 
 // apt runs commands in a directory, or in the current one if none is named.

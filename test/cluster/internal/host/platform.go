@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-const elsewhere = "use kind where there is Docker: make demo CLUSTER=kind"
+const elsewhere = "use kind where Docker can pull images: make demo CLUSTER=kind"
 
 // CheckPlatform tells whether a cluster can run here at all.
 func CheckPlatform() error {

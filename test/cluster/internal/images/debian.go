@@ -5,9 +5,7 @@ package images
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
-	"runtime"
 	"strings"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
@@ -65,26 +57,8 @@ func PushDebian(ctx context.Context, l layout.Layout) error {
 		return nil
 	}
 	debian := Image{Repository: "library/debian", Tags: []string{"latest"}, Cmd: []string{"bash"}}
-	recipe := fmt.Sprintf("%q %q %+v %s", debianPackages, unneeded, debianFiles(), runtime.GOARCH)
-	input, err := debian.input("", strings.NewReader(recipe))
-	if err != nil {
-		return err
-	}
-	err = debian.push(ctx, "latest", input, func() (v1.Image, error) {
-		file := l.Layers("debian-" + input[:8] + ".tar.gz")
-		if err := makeDebian(ctx, l, file); err != nil {
-			return nil, err
-		}
-		layer, err := tarball.LayerFromFile(file, tarball.WithMediaType(types.OCILayer))
-		if err != nil {
-			return nil, err
-		}
-		base, err := fetch(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		return debian.make(base, input, layer)
-	})
+	recipe := fmt.Sprintf("%q %q %+v", debianPackages, unneeded, debianFiles())
+	err := debian.pushFile(ctx, l, recipe, func(ctx context.Context, w io.Writer) error { return writeDebian(ctx, l, w) })
 	if err != nil {
 		return err
 	}
@@ -115,40 +89,14 @@ exec "$@"
 `, program)}
 }
 
-// makeDebian writes the layer to a file, unless it is there.
-func makeDebian(ctx context.Context, l layout.Layout, file string) error {
-	if _, err := os.Stat(file); err == nil {
-		return nil
-	}
+// writeDebian writes the files of the packages as a tar archive.
+func writeDebian(ctx context.Context, l layout.Layout, w io.Writer) error {
 	downloads, log := l.Packages("debian"), l.BuildLogs("debian.log")
 	packages, err := host.DownloadPackages(ctx, downloads, log, debianPackages...)
 	if err != nil {
 		return progress.WithLog(err, log)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	partial, err := os.Create(file + ".partial")
-	if err != nil {
-		return err
-	}
-	defer partial.Close()
-	buffer := bufio.NewWriterSize(partial, 1<<20)
-	if err := writeDebian(ctx, buffer, packages); err != nil {
-		return err
-	}
-	if err := errors.Join(buffer.Flush(), partial.Close(), os.RemoveAll(downloads)); err != nil {
-		return err
-	}
-	return os.Rename(partial.Name(), file)
-}
-
-func writeDebian(ctx context.Context, w io.Writer, packages []string) error {
-	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	archive := newArchive(zip)
+	archive := newArchive(w)
 	for _, file := range debianFiles() {
 		if err := archive.addFile(file); err != nil {
 			return err
@@ -159,7 +107,7 @@ func writeDebian(ctx context.Context, w io.Writer, packages []string) error {
 			return fmt.Errorf("unpacking %q: %w", file, err)
 		}
 	}
-	return errors.Join(archive.Close(), zip.Close())
+	return errors.Join(archive.Close(), os.RemoveAll(downloads))
 }
 
 // addPackage adds the files of a Debian package.

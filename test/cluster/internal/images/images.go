@@ -23,7 +23,9 @@ type Image struct {
 	Files      []File
 	Entrypoint []string
 	Cmd        []string
-	User       string // "" is root
+	Env        []string // besides PATH
+	StopSignal string   // "" is SIGTERM
+	User       string   // "" is root
 }
 
 // File is a file, a directory or a symbolic link in an image. Directories that

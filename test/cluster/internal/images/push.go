@@ -145,7 +145,8 @@ func (i Image) make(base v1.Image, input string, layers ...v1.Layer) (v1.Image, 
 
 func (i Image) config() v1.Config {
 	return v1.Config{
-		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env:        append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, i.Env...),
+		StopSignal: i.StopSignal,
 		Entrypoint: i.Entrypoint,
 		Cmd:        i.Cmd,
 		User:       i.User,

@@ -32,6 +32,7 @@ func (o object) name() string { name, _ := at(o, "metadata", "name").(string); r
 // settings is what our own YAML knows.
 type settings struct {
 	NodeIP, DNSServiceIP, Domain string
+	IngressNodePort              int
 	CoreDNS, Traefik             string
 	Provisioner, Busybox         string
 	SharedVolumes, NodesVolumes  string // directories of the node
@@ -44,7 +45,8 @@ type settings struct {
 func manifests(l layout.Layout, releases []string) (crds, rest []object, err error) {
 	s := settings{
 		NodeIP: layout.NodeIP, DNSServiceIP: layout.DNSServiceIP, Domain: layout.Domain,
-		CoreDNS: images.CoreDNS, Traefik: images.Traefik,
+		IngressNodePort: layout.IngressNodePort,
+		CoreDNS:         images.CoreDNS, Traefik: images.Traefik,
 		Provisioner: images.Provisioner, Busybox: images.Busybox,
 		SharedVolumes: l.Data("volumes", "shared"), NodesVolumes: l.Data("volumes", "node"),
 		Nameservers: host.Nameservers(),

@@ -31,10 +31,16 @@ const (
 	PrivateRegistry      = NodeIP + ":5001"
 	PrivateRegistryLogin = "e2e:let-me-in"
 
-	PodCIDR      = "10.244.0.0/22"
+	PodCIDR = "10.244.0.0/22"
+	// KindPodCIDR has a range for each of kind's nodes, KindCIDR those nodes' addresses.
+	KindPodCIDR  = "10.244.0.0/16"
+	KindCIDR     = "10.250.1.0/24"
 	ServiceCIDR  = "10.96.0.0/16"
 	APIServiceIP = "10.96.0.1"
 	DNSServiceIP = "10.96.0.10"
+
+	// IngressNodePort is the port at which each node has the ingress.
+	IngressNodePort = 31080
 
 	// Domain is the one that Knative Services get their URLs in:
 	// http://<service>.<namespace>.example.test, answered at NodeIP.
@@ -42,7 +48,7 @@ const (
 )
 
 // NoProxy are the addresses that a proxy must never be asked for.
-const NoProxy = "localhost,127.0.0.1,.svc,.cluster.local,." + Domain + "," + NodeIP + "," + PodCIDR + "," + ServiceCIDR
+const NoProxy = "localhost,127.0.0.1,.svc,.cluster.local,." + Domain + "," + NodeIP + "," + KindCIDR + "," + KindPodCIDR + "," + ServiceCIDR
 
 // Layout is where a cluster keeps its files.
 type Layout struct {
@@ -50,9 +56,15 @@ type Layout struct {
 	State string
 }
 
-// Default is $ENTRYPOINTER_CACHE, or a directory in the user's cache, and a
-// state directory whose path is short enough for Unix sockets (108 bytes).
-func Default() (Layout, error) {
+// The state directories; their paths are short enough for Unix sockets (108 bytes).
+const (
+	state     = "/var/lib/entrypointer-cluster"
+	kindState = "/var/lib/entrypointer-kind"
+)
+
+// Default is $ENTRYPOINTER_CACHE, or a directory in the user's cache, and the state
+// directory of the cluster whose nodes are processes, or of the one whose nodes kind makes.
+func Default(kind bool) (Layout, error) {
 	cache := os.Getenv("ENTRYPOINTER_CACHE")
 	if cache == "" {
 		user, err := os.UserCacheDir()
@@ -65,7 +77,10 @@ func Default() (Layout, error) {
 	if err != nil {
 		return Layout{}, fmt.Errorf("finding the cache directory %q: %w", cache, err)
 	}
-	return Layout{Cache: cache, State: "/var/lib/entrypointer-cluster"}, nil
+	if kind {
+		return Layout{Cache: cache, State: kindState}, nil
+	}
+	return Layout{Cache: cache, State: state}, nil
 }
 
 // Bin is where the current version of each tool is linked from.

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -58,15 +57,9 @@ func stages(l layout.Layout) [][]component {
 
 func containerd(l layout.Layout) component {
 	return component{
-		name: "containerd",
-		argv: []string{l.Bin("containerd"), "--config", l.Config("containerd.toml")},
-		ready: func(ctx context.Context) error {
-			connection, err := (&net.Dialer{}).DialContext(ctx, "unix", l.ContainerdSocket())
-			if err != nil {
-				return err
-			}
-			return connection.Close()
-		},
+		name:  "containerd",
+		argv:  []string{l.Bin("containerd"), "--config", l.Config("containerd.toml")},
+		ready: listens(l.ContainerdSocket()),
 	}
 }
 

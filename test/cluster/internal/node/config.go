@@ -23,7 +23,10 @@ var templates embed.FS
 type settings struct {
 	layout.Layout
 
-	NodeIP, NodeName, Registry, APIServer, DNSServiceIP, PodCIDR string
+	NodeIP, NodeName, Registry, APIServer string
+	DNSServiceIP, ServiceCIDR             string
+	PodCIDR, KindPodCIDR                  string
+	IngressNodePort                       int
 
 	CgroupRoot, CNIPlugins, CNINetwork string
 	Pause                              string // the image of the container that holds a pod's namespaces
@@ -34,7 +37,8 @@ func newSettings(l layout.Layout, pause string) settings {
 	return settings{
 		Layout: l,
 		NodeIP: layout.NodeIP, NodeName: layout.NodeName, Registry: layout.Registry,
-		APIServer: layout.APIServer, DNSServiceIP: layout.DNSServiceIP, PodCIDR: layout.PodCIDR,
+		APIServer: layout.APIServer, DNSServiceIP: layout.DNSServiceIP, ServiceCIDR: layout.ServiceCIDR,
+		PodCIDR: layout.PodCIDR, KindPodCIDR: layout.KindPodCIDR, IngressNodePort: layout.IngressNodePort,
 		CgroupRoot: host.CgroupRoot, CNIPlugins: host.CNIPlugins, CNINetwork: host.CNINetwork,
 		Pause:               pause,
 		RestrictOOMScoreAdj: !host.HasCapability(host.CapSysResource),
@@ -116,16 +120,25 @@ func writeKubeconfig(l layout.Layout, c certificate) error {
 	return render("kubeconfig.yaml", path, data)
 }
 
+// render writes a template, filled in, to a file.
 func render(name, path string, data any) error {
+	text, err := rendered(name, data)
+	if err != nil {
+		return err
+	}
+	return write(path, text)
+}
+
+func rendered(name string, data any) (string, error) {
 	t, err := template.New(name).Option("missingkey=error").ParseFS(templates, "config/"+name)
 	if err != nil {
-		return fmt.Errorf("reading the template %q: %w", name, err)
+		return "", fmt.Errorf("reading the template %q: %w", name, err)
 	}
 	var text strings.Builder
 	if err := t.Execute(&text, data); err != nil {
-		return fmt.Errorf("filling in the template %q: %w", name, err)
+		return "", fmt.Errorf("filling in the template %q: %w", name, err)
 	}
-	return write(path, text.String())
+	return text.String(), nil
 }
 
 func write(path, content string) error {
