@@ -298,9 +298,7 @@ func TestAPodThatTakesTheLastDeviceOfANodeRuns(t *testing.T) {
 	t.Parallel()
 	const device = "e2e.entrypointer.dev/device"
 	nodes := cluster.Kube.CoreV1().Nodes()
-	list, err := nodes.List(t.Context(), metav1.ListOptions{Limit: 1})
-	require.NoError(t, err)
-	node := list.Items[0].Name
+	node := aWorker(t).Name
 	set := func(ctx context.Context, count string) {
 		patch := fmt.Appendf(nil, `{"status":{"capacity":{%q:%s}}}`, device, count)
 		_, err := nodes.Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")

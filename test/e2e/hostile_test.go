@@ -143,21 +143,11 @@ func crowdedSecret(t *testing.T, namespace, registry string) {
 	require.NoError(t, err)
 }
 
-// hostileRegistry answers at the node's address, which the tests have to run on.
+// hostileRegistry answers at an address of this machine that nodes reach.
 func hostileRegistry(t *testing.T) (host string) {
 	t.Helper()
-	nodes, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
+	listener, err := net.Listen("tcp", net.JoinHostPort(reachableAddress(t).String(), "0"))
 	require.NoError(t, err)
-	address := ""
-	for _, a := range nodes.Items[0].Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			address = a.Address
-		}
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Skipf("the tests don't run on the node, so the injector can't reach a registry of theirs: %v", err)
-	}
 	server := &http.Server{Handler: http.HandlerFunc(hostileAnswer), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -58,22 +57,6 @@ func meddle(t *testing.T, name, namespace string, change func(*corev1.PodSpec)) 
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	register(t, name, namespace, server.URL, certificate)
-}
-
-// reachableAddress is where the API server finds this machine.
-func reachableAddress(t *testing.T) net.IP {
-	t.Helper()
-	api, err := url.Parse(cluster.Config.Host)
-	require.NoError(t, err)
-	port := api.Port()
-	if port == "" {
-		port = "443"
-	}
-	// Nothing is sent: it chooses the address that packets would come from.
-	connection, err := net.Dial("udp", net.JoinHostPort(api.Hostname(), port))
-	require.NoError(t, err)
-	defer connection.Close()
-	return connection.LocalAddr().(*net.UDPAddr).IP
 }
 
 func register(t *testing.T, name, namespace, address string, ca []byte) {

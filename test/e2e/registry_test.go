@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // testRepository is where an image of a test is pushed: next to those of ko.
@@ -33,10 +32,7 @@ func testRepository(t *testing.T, name string) string {
 // nodePlatform is what the cluster's images have to be for.
 func nodePlatform(t *testing.T) *v1.Platform {
 	t.Helper()
-	nodes, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
-	require.NoError(t, err)
-	require.NotEmpty(t, nodes.Items)
-	info := nodes.Items[0].Status.NodeInfo
+	info := aWorker(t).Status.NodeInfo
 	return &v1.Platform{OS: info.OperatingSystem, Architecture: info.Architecture}
 }
 

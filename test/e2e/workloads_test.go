@@ -83,11 +83,9 @@ func TestPodsAreWrappedWhoeverMakesThem(t *testing.T) {
 		t.Parallel()
 		made, selector := serving(t, "daemon")
 		// One node is enough.
-		nodes, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1})
-		require.NoError(t, err)
-		made.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodes.Items[0].Labels[corev1.LabelHostname]}
+		made.Spec.NodeSelector = map[string]string{corev1.LabelHostname: aWorker(t).Labels[corev1.LabelHostname]}
 		made.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		_, err = cluster.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &appsv1.DaemonSet{
+		_, err := cluster.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &appsv1.DaemonSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "daemon"},
 			Spec:       appsv1.DaemonSetSpec{Selector: selector, Template: made},
 		}, metav1.CreateOptions{})
