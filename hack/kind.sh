@@ -2,16 +2,21 @@
 # Copyright The entrypointer Authors
 # SPDX-License-Identifier: Apache-2.0
 
-# A cluster for the demo and the end-to-end tests where there is Docker: kind,
-# with an image registry, Tekton, Knative Serving and an ingress. It does what
-# test/cluster does on a Linux machine without Docker. It needs Linux as well,
+# A cluster for the demo and the end-to-end tests: a control plane and two workers of
+# kind, with an image registry, Tekton, Knative Serving and an ingress. It takes Linux,
 # where a container's address can be reached from outside.
 #
 #   hack/kind.sh up              create it, or complete it
 #   eval "$(hack/kind.sh env)"   point this shell to it
-#   hack/kind.sh fixtures        nothing: what tests need is pulled
+#   hack/kind.sh fixtures        add what only tests need
 #   hack/kind.sh status          show what runs
 #   hack/kind.sh down            delete it, and the registry
+#
+# The images come from where KIND_IMAGES says:
+#   pulled   the projects' releases; takes a Docker daemon, and a way to the registries
+#   made     this machine: test/cluster builds them from source, as root, and starts a
+#            Docker daemon of its own
+# Without KIND_IMAGES, they are pulled if Docker can pull one, and else made.
 set -euo pipefail
 
 # The versions that test/cluster installs, so that both clusters test the same.
@@ -22,6 +27,8 @@ readonly kourier=https://github.com/knative-extensions/net-kourier/releases/down
 
 readonly cluster=entrypointer
 readonly registry=entrypointer-registry
+readonly registry_image=registry:3
+readonly made=/var/lib/entrypointer-kind/pids # of the cluster whose images are made
 readonly ingress_port=31080
 readonly namespaces=(knative-serving kourier-system tekton-pipelines)
 readonly cache="${ENTRYPOINTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/entrypointer}"
@@ -34,8 +41,8 @@ fail() {
 
 check_programs() {
   command -v kubectl >/dev/null || fail "kubectl is not on the PATH; see https://kubernetes.io/docs/tasks/tools/"
-  command -v docker >/dev/null || fail "docker is not on the PATH; install it, or leave CLUSTER=kind out"
-  docker info >/dev/null || fail "docker doesn't answer; start its daemon, or leave CLUSTER=kind out"
+  command -v docker >/dev/null || fail "docker is not on the PATH; install it, or set KIND_IMAGES=made"
+  docker info >/dev/null || fail "docker doesn't answer; start its daemon, or set KIND_IMAGES=made"
   kind=$("$(dirname "$0")/go-tool.sh" "sigs.k8s.io/kind@$kind_version")
 }
 
@@ -48,7 +55,7 @@ registry_address() {
 
 start_registry() {
   docker inspect "$registry" >/dev/null 2>&1 ||
-    docker create --restart=always --name "$registry" --network kind registry:3 >/dev/null
+    docker create --restart=always --name "$registry" --network kind "$registry_image" >/dev/null
   docker start "$registry" >/dev/null
 }
 
@@ -64,8 +71,34 @@ nodes:
   - role: control-plane
     extraPortMappings:
       - {containerPort: $ingress_port, hostPort: $ingress_port, listenAddress: 127.0.0.1}
+  - role: worker
+  - role: worker
 YAML
   fi
+}
+
+# Says where the images of the cluster that runs come from, or those of the next one.
+source_of_images() {
+  if [[ -n ${KIND_IMAGES:-} ]]; then
+    echo "$KIND_IMAGES"
+  elif [[ -d $made ]]; then
+    echo made
+  elif [[ $1 == up ]] && ! pulls; then
+    echo made
+  elif docker info >/dev/null 2>&1; then
+    echo pulled
+  else
+    echo made
+  fi
+}
+
+# Tries to pull an image that is needed anyway.
+pulls() {
+  local trouble
+  docker image inspect "$registry_image" >/dev/null 2>&1 && return
+  trouble=$(timeout 60 docker pull --quiet "$registry_image" 2>&1) && return
+  echo "pulling $registry_image: ${trouble:-no answer within a minute}; making the images on this machine, which takes minutes (KIND_IMAGES=pulled: not to)" >&2
+  return 1
 }
 
 # Lets the nodes pull without TLS.
@@ -111,6 +144,15 @@ install_releases() {
   kubectl patch service kourier -n kourier-system \
     -p "{\"spec\":{\"type\":\"NodePort\",\"ports\":[{\"port\":80,\"nodePort\":$ingress_port}]}}"
 }
+
+case $(source_of_images "${1:-}") in
+  pulled) ;;
+  made)
+    mkdir -p "$cache/tmp"
+    GOTMPDIR=$cache/tmp exec go run -C "$(dirname "$0")/../test/cluster" . -kind "$@"
+    ;;
+  *) fail "KIND_IMAGES=${KIND_IMAGES:-} is neither pulled nor made" ;;
+esac
 
 case ${1:-} in
   up) check_programs; start_nodes; start_registry; configure_nodes; install_releases ;;

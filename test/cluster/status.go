@@ -49,7 +49,7 @@ func (c *cluster) status(ctx context.Context, _ []string) error {
 	}
 	fmt.Println()
 	if !running {
-		return errors.New("the cluster is not up; start it with \"cluster up\"")
+		return fmt.Errorf("the cluster of %q is not up; start it with \"cluster up\", or \"cluster -kind up\"", c.layout.State)
 	}
 	if err := install.Ready(ctx, c.layout); err != nil {
 		return fmt.Errorf("the cluster is not ready: %w", err)

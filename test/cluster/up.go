@@ -5,12 +5,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/process"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
@@ -23,6 +27,9 @@ func (c *cluster) up(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer unlock()
+	if err := c.checkOther(); err != nil {
+		return err
+	}
 	if !c.node.Usable() {
 		if err := c.node.Stop(ctx); err != nil {
 			return err
@@ -59,6 +66,9 @@ func (c *cluster) down(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer unlock()
+	if err := c.checkOther(); err != nil {
+		return err
+	}
 	return progress.Step("ending the cluster", func() error { return c.node.Stop(ctx) })
 }
 
@@ -91,4 +101,21 @@ func (c *cluster) begin(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return host.Lock(ctx, c.layout.Lock())
+}
+
+// checkOther tells whether a cluster with the other sort of nodes runs: both have the
+// registry's address, and their containers are in one control group.
+func (c *cluster) checkOther() error {
+	other, err := layout.Default(!c.kind)
+	if err != nil {
+		return err
+	}
+	if running := (process.Set{PIDs: other.PIDs()}).Running(); len(running) > 0 {
+		flags := "-kind "
+		if c.kind {
+			flags = ""
+		}
+		return fmt.Errorf("looking for another cluster: %s of the one in %q run; end it first: cluster %sdown", strings.Join(running, ", "), other.State, flags)
+	}
+	return nil
 }

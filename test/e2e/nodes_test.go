@@ -69,7 +69,11 @@ func reachableAddress(t *testing.T) net.IP {
 // A drain evicts a Deployment's pod and an injector. It is kubectl's, of these pods only:
 // the cluster goes on.
 func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *testing.T) {
-	node := severalWorkers(t)[0].Name
+	severalWorkers(t)
+	injectors, err := cluster.InjectorPods(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, injectors)
+	node := injectors[0].Spec.NodeName
 	namespace := optedInNamespace(t)
 	d := clockDeployment(t, "drained", 4)
 	spread := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: d.Spec.Selector}
@@ -78,6 +82,7 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 	d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread}
 	createDeployment(t, namespace, d)
 	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "drained"))
+	require.NotEmpty(t, podsOn(t, namespace, node))
 
 	ends := watchPods(t, namespace, func(p *corev1.Pod) error {
 		for _, s := range p.Status.ContainerStatuses {
@@ -95,24 +100,36 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 		require.NoError(t, err)
 	})
 	for _, selector := range []string{"app=drained", "app.kubernetes.io/name=" + kit.Injector} {
-		_, err := kit.Run(t.Context(), "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector="+selector, "--timeout=3m")
+		_, err = kit.Run(t.Context(), "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector="+selector, "--timeout=3m")
 		require.NoError(t, err)
 	}
 	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "drained"))
 	require.NoError(t, cluster.DeploymentReady(t.Context(), kit.SystemNamespace, kit.Injector))
 	admitted, refusals := steady.stop()
-	ends.stop()
 	t.Logf("%d pods were admitted meanwhile", admitted)
 	require.Empty(t, refusals)
+	require.Positive(t, admitted)
+	require.Greater(t, ends.stop(), 4, "those that came, and those that came instead")
 
-	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=drained"})
+	require.Empty(t, podsOn(t, namespace, node))
+	require.Empty(t, podsOn(t, kit.SystemNamespace, node))
+	after, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=drained"})
+	require.NoError(t, err)
+	require.Len(t, after.Items, 4)
+	for i := range after.Items {
+		requireWrapped(t, &after.Items[i], "main")
+	}
+}
+
+// podsOn are the names of a namespace's pods on a node.
+func podsOn(t *testing.T, namespace, node string) (names []string) {
+	t.Helper()
+	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	require.NoError(t, err)
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.DeletionTimestamp == nil {
-			require.NotEqual(t, node, p.Spec.NodeName)
-			requireWrapped(t, p, "main")
-		}
+		names = append(names, pods.Items[i].Name)
 	}
+	return names
 }
 
 func TestPodsOnEveryNodeMountTheSameClaimAtOnce(t *testing.T) {

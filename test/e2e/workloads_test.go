@@ -83,7 +83,7 @@ func TestPodsAreWrappedWhoeverMakesThem(t *testing.T) {
 		t.Parallel()
 		made, selector := serving(t, "daemon")
 		// One node is enough.
-		made.Spec.NodeSelector = map[string]string{corev1.LabelHostname: aWorker(t).Labels[corev1.LabelHostname]}
+		made.Spec.NodeSelector = on(aWorker(t), &corev1.Pod{}).Spec.NodeSelector
 		made.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		_, err := cluster.Kube.AppsV1().DaemonSets(namespace).Create(t.Context(), &appsv1.DaemonSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "daemon"},

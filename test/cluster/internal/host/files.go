@@ -45,14 +45,15 @@ func linksInto(dir, target string) []string {
 }
 
 // shimSockets returns the sockets of the shims that have a bundle: each says
-// in bootstrap.json where its shim listens.
+// in bootstrap.json where its shim listens, and before containerd 2 in address.
 func shimSockets(bundles string) []string {
 	files, _ := filepath.Glob(filepath.Join(bundles, "*", "bootstrap.json"))
+	addresses, _ := filepath.Glob(filepath.Join(bundles, "*", "address"))
 	var sockets []string
-	for _, file := range files {
+	for _, file := range append(files, addresses...) {
 		text, _ := os.ReadFile(file)
-		var bootstrap struct{ Address string }
-		if json.Unmarshal(text, &bootstrap) != nil {
+		bootstrap := struct{ Address string }{string(text)}
+		if filepath.Ext(file) == ".json" && json.Unmarshal(text, &bootstrap) != nil {
 			continue
 		}
 		if socket, ok := strings.CutPrefix(bootstrap.Address, "unix://"); ok {

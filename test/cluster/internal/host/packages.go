@@ -21,47 +21,60 @@ const (
 	Catatonit  = "/usr/bin/catatonit"
 	CACerts    = "/etc/ssl/certs/ca-certificates.crt"
 
-	Dockerd          = "/usr/sbin/dockerd"
+	Dockerd          = "dockerd"
 	DockerContainerd = "/usr/bin/containerd"
-	Mmdebstrap       = "/usr/bin/mmdebstrap"
+	Mmdebstrap       = "mmdebstrap"
 )
 
 // Package is a package of Debian's.
 type Package struct {
 	name string
-	file string // tells that it is installed
+	file string // tells that it is installed; the name of a program may be anywhere on the PATH
+	// service is that it starts one where systemd runs.
+	service bool
 }
 
 // Packages are those that every cluster takes.
 var Packages = []Package{
-	{"runc", "/usr/sbin/runc"},
-	{"iptables", "/usr/sbin/iptables-restore"},
-	{"iproute2", "/usr/sbin/ip"},
-	{"containernetworking-plugins", CNIPlugins + "/ptp"},
-	{"busybox-static", Busybox},
-	{"catatonit", Catatonit},
-	{"ca-certificates", CACerts},
+	{name: "runc", file: "/usr/sbin/runc"},
+	{name: "iptables", file: "/usr/sbin/iptables-restore"},
+	{name: "iproute2", file: "/usr/sbin/ip"},
+	{name: "containernetworking-plugins", file: CNIPlugins + "/ptp"},
+	{name: "busybox-static", file: Busybox},
+	{name: "catatonit", file: Catatonit},
+	{name: "ca-certificates", file: CACerts},
 }
 
 // KindPackages are those that a cluster of kind takes besides.
 var KindPackages = []Package{
-	{"docker.io", Dockerd},
-	{"containerd", DockerContainerd},
-	{"mmdebstrap", Mmdebstrap},
+	{name: "docker.io", file: Dockerd, service: true},
+	{name: "containerd", file: DockerContainerd, service: true},
+	{name: "mmdebstrap", file: Mmdebstrap},
 }
 
 // InstallPackages installs what is missing, on Debian; elsewhere it says how.
 func InstallPackages(ctx context.Context, log string, packages []Package) error {
-	var missing []string
+	var missing, services []string
 	for _, p := range packages {
-		if _, err := os.Stat(p.file); err != nil {
-			missing = append(missing, p.name)
+		if _, err := exec.LookPath(p.file); err == nil {
+			continue
+		} else if _, err := os.Stat(p.file); err == nil {
+			continue
+		}
+		missing = append(missing, p.name)
+		if p.service {
+			services = append(services, p.name)
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	command := append([]string{"apt-get", "install", "-y", "--no-install-recommends", "-o", "Acquire::Retries=3"}, missing...)
+	// A package of somebody else's that is in the way stays.
+	command := append([]string{"apt-get", "install", "-y", "--no-remove", "--no-install-recommends", "-o", "Acquire::Retries=3"}, missing...)
+	if _, err := os.Stat("/run/systemd/system"); err == nil && len(services) > 0 { // sd_booted(3)
+		return fmt.Errorf("looking for packages: %s missing, and would start a service on this machine; install what is missing yourself: %q",
+			strings.Join(services, ", "), strings.Join(command, " "))
+	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("looking for packages: %s missing, and there is no apt-get to install them; on Debian it would be %q",
 			strings.Join(missing, ", "), strings.Join(command, " "))

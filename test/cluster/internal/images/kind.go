@@ -13,6 +13,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
@@ -46,9 +48,12 @@ const kindHook = `cd "$1" && rm -f usr/lib/systemd/system/sysinit.target.wants/s
 // starts there, of a version of Kubernetes. The programs are linked into the directory
 // for a PATH; sources is the directory of kind's module.
 func PushKind(ctx context.Context, l layout.Layout, sources, version string) error {
+	args, err := kindBaseArgs()
+	if err != nil {
+		return err
+	}
 	base := Image{Repository: "kindest/base", Tags: []string{"latest"}}
-	recipe := fmt.Sprintf("%q %s %q", kindPackages, kindHook, unneeded)
-	err := base.pushFile(ctx, l, recipe, func(ctx context.Context, w io.Writer) error { return writeKindBase(ctx, l, w) })
+	err = base.pushFile(ctx, l, fmt.Sprintf("%q", args), func(ctx context.Context, w io.Writer) error { return writeKindBase(ctx, l, args, w) })
 	if err != nil {
 		return err
 	}
@@ -75,24 +80,30 @@ func PushKind(ctx context.Context, l layout.Layout, sources, version string) err
 	return Push(ctx, control)
 }
 
-// writeKindBase writes the system as a tar archive.
-func writeKindBase(ctx context.Context, l layout.Layout, w io.Writer) error {
+// kindBaseArgs are mmdebstrap's arguments.
+func kindBaseArgs() ([]string, error) {
 	args := []string{"--quiet", "--variant=minbase", "--mode=root", "--format=tar", "--include=" + strings.Join(kindPackages, ","), "--customize-hook=" + kindHook}
 	for _, dir := range unneeded {
 		args = append(args, "--dpkgopt=path-exclude=/"+dir+"/*")
 	}
 	suite, err := host.Suite()
-	if err != nil {
-		return err
-	}
+	return append(args, suite, "-"), err
+}
+
+// writeKindBase writes the system as a tar archive.
+func writeKindBase(ctx context.Context, l layout.Layout, args []string, w io.Writer) error {
 	log := l.BuildLogs("kind-base.log")
 	out, err := os.Create(log)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.CommandContext(ctx, host.Mmdebstrap, append(args, suite, "-")...)
+	cmd := exec.CommandContext(ctx, host.Mmdebstrap, args...)
 	cmd.Stdout, cmd.Stderr = w, out
+	cmd.Env = append(os.Environ(), "TMPDIR="+l.Temporary())
+	// It removes what it has written when it is asked to end.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
 	if err := cmd.Run(); err != nil {
 		return progress.WithLog(fmt.Errorf("running mmdebstrap: %w", err), log)
 	}

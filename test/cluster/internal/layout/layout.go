@@ -140,8 +140,8 @@ func (l Layout) ContainerdSocket() string { return l.Run("containerd.sock") }
 // Installed remembers what was installed in the cluster.
 func (l Layout) Installed() string { return l.state("installed") }
 
-// Lock is held by whoever starts or ends a cluster.
-func (l Layout) Lock() string { return l.State + ".lock" }
+// Lock is held by whoever starts or ends a cluster, or writes to the cache.
+func (l Layout) Lock() string { return state + ".lock" }
 
 func (l Layout) cache(dir string, rest ...string) string {
 	return filepath.Join(append([]string{l.Cache, dir}, rest...)...)

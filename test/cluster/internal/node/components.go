@@ -227,11 +227,18 @@ func answers(url string, config func() (*tls.Config, error)) func(context.Contex
 				return err
 			}
 		}
+		return asks(&http.Client{Transport: transport, Timeout: 5 * time.Second}, url)(ctx)
+	}
+}
+
+// asks checks that a URL answers 200 to a client.
+func asks(client *http.Client, url string) func(context.Context) error {
+	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		response, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ package node
 import (
 	"context"
 	"net"
+	"net/http"
+	"time"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
@@ -44,11 +46,21 @@ func docker(l layout.Layout) component {
 			"--insecure-registry=" + layout.Registry,
 			// What runs in it is ours.
 			"--cgroup-parent=/" + host.CgroupRoot,
+			"--exec-opt=native.cgroupdriver=cgroupfs", // systemd would have it be a slice
 			"--add-runtime=boundedrunc=" + l.Bin("boundedrunc"),
 			"--default-runtime=boundedrunc",
 		},
-		ready: listens(dockerSocket(l)),
+		listens: []string{layout.NodeIP + ":80"}, // the ingress', for a node
+		ready:   pings(dockerSocket(l)),
 	}
+}
+
+// pings checks that a Docker daemon answers: it listens before it is ready.
+func pings(socket string) func(context.Context) error {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	return asks(&http.Client{Transport: transport, Timeout: 5 * time.Second}, "http://docker/_ping")
 }
 
 // listens checks that a Unix socket takes connections.

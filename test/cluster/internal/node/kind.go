@@ -26,8 +26,8 @@ const (
 	// kindBridge is the network interface that connects this machine to the nodes.
 	kindBridge = "kind0"
 	// Three nodes take their time to start on two cores.
-	createLimit = 10 * time.Minute
-	readyLimit  = 5 * time.Minute
+	commandLimit = 10 * time.Minute
+	readyLimit   = 5 * time.Minute
 	// The Docker daemon waits for its containers.
 	dockerGrace = 20 * time.Second
 )
@@ -98,11 +98,9 @@ func (k Kind) create(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(strings.Fields(string(clusters)), kindCluster) {
-		return nil
+		return k.startNodes(ctx)
 	}
 	return progress.Step("creating the nodes with kind", func() error {
-		ctx, cancel := context.WithTimeout(ctx, createLimit)
-		defer cancel()
 		// kind takes the network of this name for its own.
 		if _, err := k.run(ctx, "", "docker", "network", "inspect", "kind"); err != nil {
 			if _, err := k.run(ctx, "", "docker", "network", "create", "--subnet="+layout.KindCIDR,
@@ -114,6 +112,16 @@ func (k Kind) create(ctx context.Context) error {
 			"--config="+k.layout.Config("kind.yaml"), "--kubeconfig="+k.layout.Kubeconfig(), "--retain", "--verbosity=1")
 		return err
 	})
+}
+
+// startNodes starts the nodes that have ended.
+func (k Kind) startNodes(ctx context.Context) error {
+	nodes, err := k.run(ctx, "", "kind", "get", "nodes", "--name="+kindCluster)
+	if err != nil {
+		return err
+	}
+	_, err = k.run(ctx, "", "docker", append([]string{"start"}, strings.Fields(string(nodes))...)...)
+	return err
 }
 
 // kindNode is what is known of a node.
@@ -223,6 +231,9 @@ func (k Kind) Stop(ctx context.Context) error {
 	if err := host.EndPods(k.layout.ContainerdSocket()); err != nil {
 		return err
 	}
+	if err := host.RemoveFiles(k.layout.State, k.layout.Run("containerd", "io.containerd.runtime.v2.task", "moby")); err != nil {
+		return err
+	}
 	return k.tidy(ctx, layout.KindCIDR)
 }
 
@@ -232,9 +243,11 @@ func (k Kind) run(ctx context.Context, stdin, program string, args ...string) ([
 	if _, err := os.Stat(path); err != nil {
 		path = program // Debian's
 	}
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+dockerSocket(k.layout), "KUBECONFIG="+k.layout.Kubeconfig(),
-		"NO_PROXY="+layout.NoProxy, "no_proxy="+layout.NoProxy, "KIND_EXPERIMENTAL_PROVIDER=docker")
+	cmd.Env = append(environ(), "DOCKER_HOST=unix://"+dockerSocket(k.layout), "KUBECONFIG="+k.layout.Kubeconfig(),
+		"no_proxy="+layout.NoProxy, "KIND_EXPERIMENTAL_PROVIDER=docker")
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

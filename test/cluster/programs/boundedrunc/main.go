@@ -16,6 +16,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -56,33 +57,47 @@ func run(args []string) error {
 // specification returns the file that a command line of runc has read, and the fields
 // that lead to the process in it. The file is "" if the command reads none.
 func specification(args []string) (file string, fields []string) {
-	at := slices.IndexFunc(args, func(arg string) bool {
-		return slices.Contains([]string{"create", "run", "restore", "exec"}, arg)
-	})
-	switch {
-	case at < 0:
+	_, rest := flags(args)
+	if len(rest) == 0 {
 		return "", nil
-	case args[at] == "exec":
-		return value(args[at+1:], "process", "p"), nil
+	}
+	values, _ := flags(rest[1:])
+	switch rest[0] {
+	case "create", "run", "restore":
+		return filepath.Join(cmp.Or(values["bundle"], values["b"]), "config.json"), []string{"process"}
+	case "exec":
+		return cmp.Or(values["process"], values["p"]), nil
 	default:
-		return filepath.Join(value(args[at+1:], "bundle", "b"), "config.json"), []string{"process"}
+		return "", nil
 	}
 }
 
-// value is that of a flag, which has one or two hyphens, and its value in the same
-// argument or in the next; "" if the flag isn't there.
-func value(args []string, names ...string) string {
-	for at, arg := range args {
-		name, value, together := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+// booleans are runc's flags that have no value, of those that come before a command and
+// of the commands that read a specification.
+var booleans = []string{
+	"debug", "systemd-cgroup", "help", "h", "version", "v",
+	"no-pivot", "no-new-keyring", "no-subreaper", "detach", "d", "keep", "tty", "t", "no-new-privs", "ignore-paused",
+	"tcp-established", "ext-unix-sk", "shell-job", "file-locks", "auto-dedup", "lazy-pages",
+}
+
+// flags reads the flags at the beginning of arguments, by their names, and returns what
+// comes behind them. A flag has one or two hyphens, and its value in the same argument
+// or in the next.
+func flags(args []string) (values map[string]string, rest []string) {
+	values = map[string]string{}
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		name, value, together := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		args = args[1:]
 		switch {
-		case !strings.HasPrefix(arg, "-") || !slices.Contains(names, name):
-		case together:
-			return value
-		case at+1 < len(args):
-			return args[at+1]
+		case name == "": // "--"
+			return values, args
+		case together || slices.Contains(booleans, name):
+			values[name] = value
+		case len(args) > 0:
+			values[name], args = args[0], args[1:]
 		}
 	}
-	return ""
+	return values, args
 }
 
 // bound leaves the available ones of a process' capabilities in a JSON file, whose

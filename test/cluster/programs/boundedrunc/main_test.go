@@ -23,8 +23,15 @@ func TestTheSpecificationIsTheOneThatRuncReads(t *testing.T) {
 		"exec --process /tmp/p --detach id":                                            "/tmp/p",
 		"exec -p /tmp/p id":                                                            "/tmp/p",
 		"exec id sh -c true":                                                           "",
-		"--root /run/x kill id 9":                                                      "",
-		"":                                                                             "",
+		"exec --tty -p /tmp/p id mkdir -p /x":                                          "/tmp/p",
+		"exec id mkdir -p /x":                                                          "",
+		"exec --cwd / -- id --process /x":                                              "",
+		"--root create kill run 9":                                                     "",
+		"--debug --root exec create --no-pivot --bundle /b run":                        "/b/config.json",
+		"features":                "",
+		"create --bundle":         "config.json",
+		"--root /run/x kill id 9": "",
+		"":                        "",
 	} {
 		if file, _ := specification(strings.Fields(line)); file != want {
 			t.Errorf("%q: %q, want %q", line, file, want)
