@@ -27,7 +27,10 @@ func workers(t *testing.T) []corev1.Node {
 	t.Helper()
 	nodes, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: corev1.LabelHostname})
 	require.NoError(t, err)
-	found := slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return len(n.Spec.Taints) > 0 || n.Spec.Unschedulable })
+	found := slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool {
+		require.False(t, n.Spec.Unschedulable, "node %q is left by a drain that was cut short: kubectl uncordon %s", n.Name, n.Name)
+		return len(n.Spec.Taints) > 0
+	})
 	require.NotEmpty(t, found, "every node has a taint")
 	return found
 }

@@ -39,8 +39,9 @@ func admitSteadily(t *testing.T, namespace string) *admissions {
 	for range atOnce {
 		a.workers.Go(func() {
 			for ctx.Err() == nil {
-				// Not the context that ends: a request that is cut short is no refusal.
-				created, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				// Not the context that ends: a request that is cut short is no refusal. A pod of its
+				// own: the client writes to it.
+				created, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				a.count(created, err)
 				time.Sleep(pause)
 			}
