@@ -301,6 +301,7 @@ func TestEachPairOfLivesHasItsOwnPipe(t *testing.T) {
 	// Nor has the next writer a reader, until the present one has ended, for which its
 	// writer has failed.
 	a = writer.lives(writer.to(reader), "--", "sh", "-c", "echo three; exec sleep 60")
+	waits(t, a) // so that its past life, which has completed, is none that the next reader sees
 	b = reader.lives(reader.from(writer), "-stdin-from-final=completed", "--", "sh", "-c", "read line; echo $line; cat; read line <"+reader.dir+"/go; exit 0")
 	require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))
 	b.expect("three")
