@@ -69,6 +69,9 @@ func readLogs(ctx context.Context, cluster *kit.Cluster) ([]*reading, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := kit.KeepRunning(objects); err != nil {
+		return nil, err
+	}
 	name := "logs-" + rand.String(5) // an earlier demo's are there, too
 	for _, object := range objects {
 		if object.GetKind() != "Secret" {

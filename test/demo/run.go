@@ -70,6 +70,9 @@ func runAll(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal
 				if err != nil {
 					return err
 				}
+				if err := kit.KeepRunning(objects); err != nil {
+					return err
+				}
 				if err := cluster.Create(ctx, namespace, objects...); err != nil {
 					return err
 				}

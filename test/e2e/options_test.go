@@ -16,7 +16,6 @@ import (
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/exec"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -35,11 +34,7 @@ func optionExample(t *testing.T, name string) (namespace string) {
 	namespace = optedInNamespace(t)
 	objects, err := kit.Example(t.Context(), "options/"+name+".yaml")
 	require.NoError(t, err)
-	for _, object := range objects {
-		if object.GetKind() == "Service" {
-			require.NoError(t, unstructured.SetNestedField(object.Object, "1", "spec", "template", "metadata", "annotations", "autoscaling.knative.dev/min-scale"))
-		}
-	}
+	require.NoError(t, kit.KeepRunning(objects))
 	require.NoError(t, cluster.Create(t.Context(), namespace, objects...))
 	return namespace
 }

@@ -61,6 +61,21 @@ func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, er
 	return objects, nil
 }
 
+// KeepRunning has the pods of Knative Services stay when no request comes. The
+// cluster's autoscaler removes pods after 6 s without requests.
+func KeepRunning(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if object.GetAPIVersion() != "serving.knative.dev/v1" || object.GetKind() != "Service" {
+			continue
+		}
+		err := unstructured.SetNestedField(object.Object, "1", "spec", "template", "metadata", "annotations", "autoscaling.knative.dev/min-scale")
+		if err != nil {
+			return fmt.Errorf("setting the minimum scale of Knative Service %q: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // Decode returns the objects in a YAML file.
 func Decode(content []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
