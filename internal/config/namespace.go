@@ -23,5 +23,6 @@ func (c *Config) DeliveryIn(ns *corev1.Namespace) pod.Delivery {
 // OptsIn says whether pods of a namespace are wrapped. The cluster's own namespace and
 // the injector's can't opt in.
 func OptsIn(ns *corev1.Namespace, injectors string) bool {
-	return ns.Annotations[pod.InjectAnnotation] == "true" && ns.Name != metav1.NamespaceSystem && ns.Name != injectors
+	scope, err := pod.NamespaceScope(ns.Annotations)
+	return err == nil && scope != pod.NoPods && ns.Name != metav1.NamespaceSystem && ns.Name != injectors
 }

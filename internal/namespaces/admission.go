@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -57,22 +58,23 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 		return admission.Malformed(err)
 	}
 	want, mistake := l.rule.wants(&now)
-	if mistake != nil && now.Annotations[pod.InjectAnnotation] != before.Annotations[pod.InjectAnnotation] {
+	if mistake != nil && changed(&now, &before, pod.InjectAnnotation) {
 		return admission.Deny(mistake)
 	}
 	options := pod.NamespaceDefaults(now.Name, now.Annotations)
 	wrong := checkOptions(&now, options)
 	if wrong != nil {
-		before, wasIn := pod.NamespaceDefaults(before.Name, before.Annotations), before.Labels[labelKey] == optedIn
-		if want && !wasIn || !maps.Equal(options.Values, before.Values) {
+		former := pod.NamespaceDefaults(before.Name, before.Annotations)
+		optsIn := want != pod.NoPods && labelled(&before) == pod.NoPods
+		if optsIn || !maps.Equal(options.Values, former.Values) {
 			return admission.Deny(wrong)
 		}
-		if want {
+		if want != pod.NoPods {
 			wrong = fmt.Errorf("%w; until then, its pods are refused", wrong)
 		}
 	}
 	unknown := unknownDelivery(&now)
-	if unknown != nil && now.Annotations[pod.DeliveryAnnotation] != before.Annotations[pod.DeliveryAnnotation] {
+	if unknown != nil && changed(&now, &before, pod.DeliveryAnnotation) {
 		return admission.Deny(unknown)
 	}
 	response := admission.Allow(labelPatch(&now, want))
@@ -81,11 +83,8 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 			response.Warnings = append(response.Warnings, "entrypointer: "+err.Error())
 		}
 	}
-	if setByHand(&now, &before) && !follows(&now, want) {
-		response.Warnings = append(response.Warnings, fmt.Sprintf(
-			"entrypointer: the label %s follows the annotation of that name, and is put right; annotate the namespace instead", labelKey))
-	}
-	response.Warnings = append(response.Warnings, l.withoutEffect(&now, want, options)...)
+	response.Warnings = slices.Concat(response.Warnings,
+		adviceOnLabel(&now, &before, want), l.withoutEffect(&now, want != pod.NoPods, options), adviceOnOptIn(&now, &before, want))
 	return response
 }
 
@@ -144,23 +143,23 @@ func (l *labelAdmission) lackingTools(options pod.Defaults, namespace string) []
 	return (&pod.Injector{Tools: current.Tools, ToolRegistries: current.Lookup.Allowed}).LackingTools(namespace, options)
 }
 
-// setByHand says whether this write changes the label, which nobody needs to.
-func setByHand(now, before *corev1.Namespace) bool {
-	value, labelled := now.Labels[labelKey]
-	was, wasLabelled := before.Labels[labelKey]
-	return labelled != wasLabelled || value != was
+// changed reports whether a write changes an annotation.
+func changed(now, before *corev1.Namespace, key string) bool {
+	value, set := now.Annotations[key]
+	was, wasSet := before.Annotations[key]
+	return set != wasSet || value != was
 }
 
-func labelPatch(ns *corev1.Namespace, want bool) []jsonpatch.Operation {
+func labelPatch(ns *corev1.Namespace, want pod.Scope) []jsonpatch.Operation {
 	path := "/metadata/labels/" + strings.ReplaceAll(labelKey, "/", "~1")
 	switch {
 	case follows(ns, want):
 		return nil
-	case !want:
+	case want == pod.NoPods:
 		return []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
 	case len(ns.Labels) == 0:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels", map[string]string{labelKey: optedIn})}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", "/metadata/labels", map[string]string{labelKey: string(want)})}
 	default:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, optedIn)}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, string(want))}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"knative.dev/pkg/logging"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // labels repairs what the webhook missed: the label of a namespace that was
@@ -21,22 +23,22 @@ import (
 // changed.
 type labels struct{ client kubernetes.Interface }
 
-func (l labels) follow(ctx context.Context, ns *corev1.Namespace, optedIn bool) error {
-	if follows(ns, optedIn) {
+func (l labels) follow(ctx context.Context, ns *corev1.Namespace, want pod.Scope) error {
+	if follows(ns, want) {
 		return nil
 	}
-	if err := l.set(ctx, ns.Name, optedIn); err != nil {
+	if err := l.set(ctx, ns.Name, want); err != nil {
 		return err
 	}
 	logging.FromContext(ctx).Infow("Repaired the label of a namespace",
-		zap.String("namespace", ns.Name), zap.Bool("opted-in", optedIn))
+		zap.String("namespace", ns.Name), zap.String("label", string(want)))
 	return nil
 }
 
-func (l labels) set(ctx context.Context, name string, want bool) error {
+func (l labels) set(ctx context.Context, name string, want pod.Scope) error {
 	var value any // null removes
-	if want {
-		value = optedIn
+	if want != pod.NoPods {
+		value = want
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{labelKey: value}}})
 	if err != nil {

@@ -36,16 +36,21 @@ func namespace(name string, annotation, label *string) *corev1.Namespace {
 // The cases, which webhook and reconciler have to treat alike.
 var cases = map[string]struct {
 	namespace *corev1.Namespace
-	optedIn   bool
+	scope     pod.Scope
 	mistake   string
 }{
 	"never mentioned":              {namespace: namespace("a", nil, nil)},
-	"annotated":                    {namespace: namespace("a", new("true"), nil), optedIn: true},
-	"annotated and labelled":       {namespace: namespace("a", new("true"), new("true")), optedIn: true},
-	"annotated, label changed":     {namespace: namespace("a", new("true"), new("false")), optedIn: true},
+	"annotated":                    {namespace: namespace("a", new("true"), nil), scope: pod.OwnedPods},
+	"annotated for all pods":       {namespace: namespace("a", new("all"), nil), scope: pod.AllPods},
+	"for all pods, label behind":   {namespace: namespace("a", new("all"), new("true")), scope: pod.AllPods},
+	"no longer for all pods":       {namespace: namespace("a", new("true"), new("all")), scope: pod.OwnedPods},
+	"annotated with nothing":       {namespace: namespace("a", new(""), new("true")), mistake: `"" is none of "true" (TaskRuns, Knative Revisions, and pods that ask), "all" (every pod) and "false"; to opt in: kubectl annotate --overwrite namespace a entrypointer.dev/inject=true`},
+	"all of the cluster's own":     {namespace: namespace("kube-system", new("all"), nil), mistake: `opting namespace "kube-system" in`},
+	"annotated and labelled":       {namespace: namespace("a", new("true"), new("true")), scope: pod.OwnedPods},
+	"annotated, label changed":     {namespace: namespace("a", new("true"), new("false")), scope: pod.OwnedPods},
 	"opted out":                    {namespace: namespace("a", new("false"), new("true"))},
 	"annotation removed":           {namespace: namespace("a", nil, new("true"))},
-	"annotated with something":     {namespace: namespace("a", new("yes"), new("true")), mistake: `"yes" is neither "true" nor "false"`},
+	"annotated with something":     {namespace: namespace("a", new("yes"), new("true")), mistake: `"yes" is none of "true" (TaskRuns, Knative Revisions, and pods that ask), "all" (every pod) and "false"`},
 	"the cluster's own namespace":  {namespace: namespace("kube-system", new("true"), nil), mistake: `opting namespace "kube-system" in`},
 	"the injector's own namespace": {namespace: namespace(own, new("true"), new("true")), mistake: "annotate another namespace"},
 }
@@ -56,7 +61,7 @@ func TestTheWebhookLetsTheLabelFollowTheAnnotation(t *testing.T) {
 			// Updated, with the annotation as it was: mistakes of old don't block the namespace.
 			response := admit(t, test.namespace, test.namespace)
 			require.True(t, response.Allowed)
-			requireLabel(t, patched(t, test.namespace, response), test.optedIn)
+			requireLabel(t, patched(t, test.namespace, response), test.scope)
 			if test.mistake == "" {
 				require.Empty(t, response.Warnings)
 				return
@@ -80,8 +85,8 @@ func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 			} else {
 				requireWarning(t, event, "NotOptedIn", test.mistake)
 			}
-			requireLabel(t, w.namespace(test.namespace.Name), test.optedIn)
-			require.Equal(t, test.optedIn, w.binding(test.namespace.Name) != nil, "the grant goes with the label")
+			requireLabel(t, w.namespace(test.namespace.Name), test.scope)
+			require.Equal(t, test.scope != pod.NoPods, w.binding(test.namespace.Name) != nil, "the grant goes with the label")
 
 			w.client.ClearActions()
 			_ = w.reconcile(test.namespace.Name)
@@ -90,30 +95,66 @@ func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 	}
 }
 
-func TestALabelThatSomebodySetsByHandIsRemovedWithAWarning(t *testing.T) {
+func TestALabelThatIsChangedByHandIsPutRightWithTheCommandForTheAnnotation(t *testing.T) {
+	const optIn, optOut = "; to opt in: kubectl annotate --overwrite namespace a entrypointer.dev/inject=true", "; to opt out: kubectl annotate namespace a entrypointer.dev/inject-"
 	plain := namespace("a", nil, nil)
 	for what, test := range map[string]struct {
 		before, now *corev1.Namespace
-		warns       bool
+		says        string
 	}{
-		"on a new namespace":              {nil, namespace("a", nil, new("true")), true},
-		"later":                           {plain, namespace("a", nil, new("true")), true},
-		"on one that opted out":           {namespace("a", new("false"), nil), namespace("a", new("false"), new("true")), true},
-		"another value":                   {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("false")), true},
-		"it goes with the annotation":     {namespace("a", new("true"), new("true")), namespace("a", nil, new("true")), false},
-		"it comes with the annotation":    {plain, namespace("a", new("true"), new("true")), false},
-		"the webhook has set it already":  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true")), false},
-		"it is removed by hand, in a way": {namespace("a", new("true"), new("true")), namespace("a", new("true"), nil), true},
+		"on a new namespace":             {nil, namespace("a", nil, new("true")), optIn},
+		"later":                          {plain, namespace("a", nil, new("true")), optIn},
+		"for all pods":                   {plain, namespace("a", nil, new("all")), optIn},
+		"on a namespace that opted out":  {namespace("a", new("false"), nil), namespace("a", new("false"), new("true")), optIn},
+		"another value":                  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("false")), optOut},
+		"another scope":                  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("all")), optOut},
+		"removed":                        {namespace("a", new("true"), new("true")), namespace("a", new("true"), nil), optOut},
+		"it goes with the annotation":    {namespace("a", new("true"), new("true")), namespace("a", nil, new("true")), ""},
+		"the webhook has set it already": {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true")), ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			response := admit(t, test.now, test.before)
 			require.True(t, response.Allowed)
-			if !test.warns {
+			if test.says == "" {
 				require.Empty(t, response.Warnings)
 				return
 			}
-			require.Len(t, response.Warnings, 1)
-			require.Contains(t, response.Warnings[0], "the label entrypointer.dev/inject follows the annotation of that name")
+			require.Equal(t, []string{"entrypointer: label entrypointer.dev/inject is managed by entrypointer, and follows the annotation of that name" + test.says}, response.Warnings)
+		})
+	}
+}
+
+func TestANamespaceThatOptsInIsToldWhichPodsAreNotWrapped(t *testing.T) {
+	const ask, exist = "another pod asks by its own annotation entrypointer.dev/inject: \"true\"", "kubectl -n a rollout restart deployment"
+	plain, owned, all := namespace("a", nil, nil), namespace("a", new("true"), new("true")), namespace("a", new("all"), new("all"))
+	for what, test := range map[string]struct {
+		before *corev1.Namespace
+		value  string
+		says   []string
+	}{
+		"opts in":                         {plain, "true", []string{ask, exist}},
+		"is created":                      {nil, "true", []string{ask}},
+		"opts in for all pods":            {plain, "all", []string{exist}},
+		"is created for all pods":         {nil, "all", nil},
+		"opts in for all pods later":      {owned, "all", []string{exist}},
+		"no longer opts in for all pods":  {all, "true", nil},
+		"is written without a change":     {owned, "true", nil},
+		"opts out":                        {owned, "false", nil},
+		"opted out, and opts in":          {namespace("a", new("false"), nil), "true", []string{ask, exist}},
+		"corrects a mistake, and opts in": {namespace("a", new("yes"), nil), "true", []string{ask, exist}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			now := plain.DeepCopy()
+			if test.before != nil {
+				now = test.before.DeepCopy()
+			}
+			now.Annotations[pod.InjectAnnotation] = test.value
+			response := admit(t, now, test.before)
+			require.True(t, response.Allowed)
+			require.Len(t, response.Warnings, len(test.says))
+			for at, says := range test.says {
+				require.Contains(t, response.Warnings[at], says)
+			}
 		})
 	}
 }
@@ -193,11 +234,11 @@ func TestAToolThatIsNotOfferedIsWarnedOfWhenANamespaceAsks(t *testing.T) {
 			pod.InjectAnnotation: "true", "entrypointer.dev/tools": value,
 		}}}
 	}
-	response := admit(t, asking("ni, nii"), nil)
+	response := admit(t, asking("ni, nii"), asking(""))
 	require.True(t, response.Allowed)
 	require.Equal(t, []string{`entrypointer: reading annotation entrypointer.dev/tools of namespace "tenant": there is no tool "nii"; there are ni; until then, its pods run without it`}, response.Warnings)
-	require.Empty(t, admit(t, asking("ni"), nil).Warnings)
-	response = admit(t, asking("/ni"), nil)
+	require.Empty(t, admit(t, asking("ni"), asking("")).Warnings)
+	response = admit(t, asking("/ni"), asking(""))
 	require.False(t, response.Allowed, "what can't be a name is a mistake")
 }
 
@@ -218,13 +259,14 @@ func TestADeliveryThatNeedsAPartThatIsNotInstalledIsWarnedOf(t *testing.T) {
 		"auto, of one that is out": {"auto", "false", gone, gone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ns := namespace("tenant", new(test.inject), nil)
+			before := namespace("tenant", new(test.inject), nil)
+			ns := before.DeepCopy()
 			if test.asks != "" {
 				ns.Annotations[pod.DeliveryAnnotation] = test.asks
 			}
 			labels := newLabelAdmission()
 			labels.parts = map[pod.Delivery]Part{pod.Auto: {"config/auto", test.auto}, pod.Claim: {"config/claims", test.claims}}
-			response := labels.admit(t.Context(), writing(t, ns, nil))
+			response := labels.admit(t.Context(), writing(t, ns, before))
 			require.True(t, response.Allowed)
 			require.Equal(t, test.want, response.Warnings)
 		})
@@ -277,13 +319,11 @@ func patched(t *testing.T, ns *corev1.Namespace, response *admissionv1.Admission
 	return &after
 }
 
-func requireLabel(t *testing.T, ns *corev1.Namespace, optedIn bool) {
+func requireLabel(t *testing.T, ns *corev1.Namespace, want pod.Scope) {
 	t.Helper()
-	value, labelled := ns.Labels[labelKey]
-	require.Equal(t, optedIn, labelled)
-	if optedIn {
-		require.Equal(t, "true", value)
-	}
+	value, set := ns.Labels[labelKey]
+	require.Equal(t, want != pod.NoPods, set)
+	require.Equal(t, string(want), value)
 	require.Equal(t, "yes", ns.Labels["kept"])
 }
 

@@ -24,9 +24,6 @@ import (
 // labelKey is the label that follows the annotation of the same name.
 const labelKey = pod.InjectAnnotation
 
-// optedIn is the label's only value. A namespace that didn't opt in has no label.
-const optedIn = "true"
-
 // rule decides which namespaces are labelled.
 type rule struct {
 	// system are namespaces that must never depend on the injector.
@@ -37,27 +34,34 @@ func newRule(own string) rule {
 	return rule{system: []string{metav1.NamespaceSystem, own}}
 }
 
-// wants says whether the namespace shall carry the label. An error tells the
-// namespace's author why it doesn't.
-func (r rule) wants(ns *corev1.Namespace) (bool, error) {
-	switch value := ns.Annotations[pod.InjectAnnotation]; value {
-	case "", "false":
-		return false, nil
-	case "true":
-		if slices.Contains(r.system, ns.Name) {
-			return false, fmt.Errorf("opting namespace %q in: the cluster and the injector itself depend on its pods; annotate another namespace", ns.Name)
-		}
-		return true, nil
+// wants is the scope that the namespace's label shall have. An error tells the
+// namespace's author why there is none.
+func (r rule) wants(ns *corev1.Namespace) (pod.Scope, error) {
+	scope, err := pod.NamespaceScope(ns.Annotations)
+	switch {
+	case err != nil:
+		return pod.NoPods, fmt.Errorf("reading the annotations of namespace %q: %w; to opt in: %s", ns.Name, err, annotate(ns.Name, "true"))
+	case scope != pod.NoPods && slices.Contains(r.system, ns.Name):
+		return pod.NoPods, fmt.Errorf("opting namespace %q in: the cluster and the injector itself depend on its pods; annotate another namespace", ns.Name)
 	default:
-		return false, fmt.Errorf("reading annotation %s of namespace %q: %q is neither \"true\" nor \"false\"", pod.InjectAnnotation, ns.Name, value)
+		return scope, nil
 	}
 }
 
-// follows says whether the label is as wanted.
-func follows(ns *corev1.Namespace, want bool) bool {
-	value, labelled := ns.Labels[labelKey]
-	if want {
-		return value == optedIn
+// annotate is the command that sets a namespace's annotation, or removes it if the
+// value is "".
+func annotate(namespace, value string) string {
+	if value == "" {
+		return fmt.Sprintf("kubectl annotate namespace %s %s-", namespace, pod.InjectAnnotation)
 	}
-	return !labelled
+	return fmt.Sprintf("kubectl annotate --overwrite namespace %s %s=%s", namespace, pod.InjectAnnotation, value)
+}
+
+// labelled is the scope that the API server reads from a namespace's label.
+func labelled(ns *corev1.Namespace) pod.Scope { return pod.Scope(ns.Labels[labelKey]) }
+
+// follows reports whether the label is as wanted.
+func follows(ns *corev1.Namespace, want pod.Scope) bool {
+	_, set := ns.Labels[labelKey]
+	return labelled(ns) == want && set == (want != pod.NoPods)
 }

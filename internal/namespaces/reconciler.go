@@ -17,6 +17,8 @@ import (
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // NewReconciler returns the controller that lets the label and the grant of
@@ -59,8 +61,8 @@ var _ namespacereconciler.Interface = (*follower)(nil)
 // ReconcileKind implements namespacereconciler.Interface. It isn't called for a
 // namespace that is being deleted: all that is in it goes anyway.
 func (f *follower) ReconcileKind(ctx context.Context, ns *corev1.Namespace) reconciler.Event {
-	optedIn, mistake := f.rule.wants(ns)
-	if err := f.labels.follow(ctx, ns, optedIn); err != nil {
+	scope, mistake := f.rule.wants(ns)
+	if err := f.labels.follow(ctx, ns, scope); err != nil {
 		return err
 	}
 	if mistake != nil {
@@ -69,7 +71,7 @@ func (f *follower) ReconcileKind(ctx context.Context, ns *corev1.Namespace) reco
 		}
 		return reconciler.NewEvent(corev1.EventTypeWarning, "NotOptedIn", "%s", mistake.Error())
 	}
-	if !optedIn {
+	if scope == pod.NoPods {
 		return f.grants.revoke(ctx, ns.Name)
 	}
 	return f.grants.grant(ctx, ns.Name)

@@ -195,6 +195,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 		claim = w.claim(namespace.Name)
 	}
 	injector := &pod.Injector{
+		AllPods:         asksForAll(namespace),
 		Claim:           claim,
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,

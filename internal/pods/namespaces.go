@@ -38,5 +38,14 @@ func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, er
 // optedIn says whether the API server may well ask about pods of a namespace: it
 // selects by the label, which follows the annotation.
 func optedIn(namespace *corev1.Namespace) bool {
-	return namespace.Annotations[pod.InjectAnnotation] == "true" || namespace.Labels[pod.InjectAnnotation] == "true"
+	label := pod.Scope(namespace.Labels[pod.InjectAnnotation])
+	scope, err := pod.NamespaceScope(namespace.Annotations)
+	return label == pod.OwnedPods || label == pod.AllPods || err == nil && scope != pod.NoPods
+}
+
+// asksForAll reports whether all pods of a namespace are wrapped. The label doesn't
+// count: without the annotation, nobody wants that any more.
+func asksForAll(namespace *corev1.Namespace) bool {
+	scope, err := pod.NamespaceScope(namespace.Annotations)
+	return err == nil && scope == pod.AllPods
 }

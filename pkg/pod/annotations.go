@@ -116,6 +116,23 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
 	return warnings
 }
 
+// mentionsUs reports whether annotations or labels of the pod are in our domain.
+func mentionsUs(pod *corev1.Pod) bool {
+	return len(ourKeys(pod.Annotations))+len(ourKeys(pod.Labels)) > 0
+}
+
+// labelsWithoutEffect warns of labels in our domain: all that a pod says to us, it
+// says by annotations.
+func labelsWithoutEffect(pod *corev1.Pod) (warnings []string) {
+	for _, key := range ourKeys(pod.Labels) {
+		if _, annotated := pod.Annotations[key]; annotated {
+			continue
+		}
+		warnings = append(warnings, warning("label %s has no effect on a pod: set the annotation %s", key, key))
+	}
+	return warnings
+}
+
 // IgnoredOnNamespace warns of annotations of ours that do nothing on a
 // namespace.
 func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {

@@ -33,6 +33,8 @@ type Injector struct {
 	Lookup lookup.Lookuper
 	// Kinds are the pods that are wrapped without asking; nil means [Kinds].
 	Kinds []Kind
+	// AllPods has pods wrapped as if each asked, unless a pod opts out.
+	AllPods bool
 	// Tools are those that pods may ask for, at most one of a name. Each passes its
 	// Check.
 	Tools []Tool
@@ -92,6 +94,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 		result.Owner = owner
 		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, owner))
 	}
+	result.Warnings = append(result.Warnings, labelsWithoutEffect(pod)...)
 	result = result.withStatus()
 	result.Warnings = bounded(result.Warnings)
 	return result, nil
@@ -271,11 +274,11 @@ func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, err
 }
 
 // withStatus has the result's pod carry the status annotation that tells its
-// outcome. A pod that is nobody's carries none, and is only corrected.
+// outcome. A pod that is NotOurs carries none, unless the pod mentions us: its author
+// may wonder why it isn't wrapped.
 func (r Result) withStatus() Result {
 	status := r.status()
-	said, set := r.Pod.Annotations[StatusAnnotation]
-	if said == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !set {
+	if r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !mentionsUs(r.Pod) {
 		return r
 	}
 	pod := *r.Pod

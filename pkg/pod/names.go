@@ -5,7 +5,7 @@ package pod
 
 // The annotations that users write, and the one that they read.
 const (
-	// InjectAnnotation opts a namespace in ("true"), asks for a pod ("true"),
+	// InjectAnnotation opts a namespace in (a [Scope]), asks for a pod ("true"),
 	// or opts a pod out ("false"). The label of the same name follows it on
 	// namespaces, because API servers select by label only.
 	InjectAnnotation = "entrypointer.dev/inject"
@@ -52,7 +52,7 @@ type Owner string
 const (
 	Tekton     Owner = "Tekton"     // the pod of a TaskRun
 	Knative    Owner = "Knative"    // the pod of a Revision
-	Annotation Owner = "Annotation" // any other pod that asks for it
+	Annotation Owner = "Annotation" // any other pod that asks, by itself or by its namespace
 )
 
 // Outcome names what was decided about a pod. The log line, the metric label,
@@ -65,7 +65,7 @@ const (
 	PartlyInjected  Outcome = "PartlyInjected"  // changed, but lookups failed for some containers, which the operator lets run unwrapped
 	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
 	NotOptedIn      Outcome = "NotOptedIn"      // its namespace didn't opt in, so the API server can't have asked
-	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and it doesn't ask
+	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and neither the pod nor its namespace asks
 	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
 	NotSelected     Outcome = "NotSelected"     // the operator leaves pods of this owner alone
 	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"

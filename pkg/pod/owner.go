@@ -81,13 +81,19 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ Owner, _ Outcome
 func optsOut(pod *corev1.Pod) (bool, error) {
 	value, set := pod.Annotations[InjectAnnotation]
 	if set && value != "true" && value != "false" {
-		return false, refuse(InvalidAnnotation, "reading annotation %s: %q is neither \"true\" nor \"false\"", InjectAnnotation, value)
+		return false, refuse(InvalidAnnotation, "reading annotation %s: %q is neither \"true\" nor \"false\", which are the values for a pod", InjectAnnotation, value)
 	}
 	return value == "false", nil
 }
 
+// asks reports whether the pod, which doesn't opt out, asks to be wrapped, or its
+// namespace for it.
+func (i *Injector) asks(pod *corev1.Pod) bool {
+	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods
+}
+
 func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
-	asks := pod.Annotations[InjectAnnotation] == "true"
+	asks := i.asks(pod)
 	marked, controlled, ok := i.markedBy(pod)
 	switch {
 	case ok && (controlled || !asks || slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):

@@ -116,7 +116,7 @@ func TestAPodOfANamespaceThatWasAnnotatedWhileTheInjectorIsDownIsRefused(t *test
 			if err == nil {
 				return fmt.Errorf("pod %q would run unwrapped", p.Name)
 			}
-			require.ErrorContains(t, err, "would run without the entrypoint: namespace \""+namespace+"\" is annotated")
+			require.ErrorContains(t, err, "would run without its supervisor: namespace \""+namespace+"\" is annotated")
 			require.ErrorContains(t, err, "the injector sets it as soon as it runs")
 			return nil
 		})

@@ -91,7 +91,7 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"ValidatingAdmissionPolicy": 7, "ValidatingAdmissionPolicyBinding": 7,
+		"ValidatingAdmissionPolicy": 9, "ValidatingAdmissionPolicyBinding": 9,
 		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 1,
 	}, counts)
 }
@@ -100,6 +100,7 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 type request struct {
 	operation   admission.Operation
 	resource    string
+	kind        string
 	user        string
 	object, old runtime.Object
 	namespace   *corev1.Namespace // of the object, nil if it has none
@@ -164,7 +165,7 @@ func newEvaluator(t *testing.T, variables []admissionregistrationv1.Variable, ex
 func (e *evaluator) failing(t *testing.T, r request) (names []string) {
 	t.Helper()
 	attributes := r.attributes()
-	review := plugin.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind{})
+	review := plugin.CreateAdmissionRequest(attributes.Attributes, metav1.GroupVersionResource(attributes.GetResource()), metav1.GroupVersionKind{Kind: r.kind})
 	results, _, err := e.compiled.ForInput(e.compiler.CreateContext(t.Context()), attributes, review,
 		plugin.OptionalVariableBindings{VersionedParams: r.params}, r.namespace, celconfig.RuntimeCELCostBudget)
 	require.NoError(t, err)

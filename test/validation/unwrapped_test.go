@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -37,14 +38,14 @@ func creation(p *corev1.Pod, namespace *corev1.Namespace) request {
 
 // variations of made pods by what decides whose they are, and whether they are wrapped.
 func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
-	labels := map[string]string{}
+	marks := map[string]string{}
 	if c.rarely(2) {
-		labels["tekton.dev/taskRun"] = "run"
+		marks["tekton.dev/taskRun"] = "run"
 	}
 	if c.rarely(3) {
-		labels["serving.knative.dev/revision"] = "hello-00001"
+		marks["serving.knative.dev/revision"] = "hello-00001"
 	}
-	p.Labels = labels
+	p.Labels = marks
 	switch annotation := one(c, "", "true", "true", "false", "yes"); annotation {
 	case "":
 		delete(p.Annotations, pod.InjectAnnotation)
@@ -84,9 +85,11 @@ func windows(c *chooser, spec *corev1.PodSpec) (*corev1.PodOS, map[string]string
 }
 
 // What pkg/pod makes of a pod in a namespace that opted in.
-func decision(t *testing.T, p *corev1.Pod) (_ pod.Result, refused bool) {
+func decision(t *testing.T, p *corev1.Pod, scope pod.Scope) (_ pod.Result, refused bool) {
 	t.Helper()
-	result, err := newWebhook(ordinary).Inject(t.Context(), "tenant", p)
+	webhook := newWebhook(ordinary)
+	webhook.AllPods = scope == pod.AllPods
+	result, err := webhook.Inject(t.Context(), "tenant", p)
 	if err != nil {
 		require.True(t, isRefusal(err), "%v", err)
 	}
@@ -102,12 +105,17 @@ func TestWhereTheLabelIsMissingPodsAreRefusedThatWouldBeWrappedWithIt(t *testing
 	for seed := range uint64(policyPods) {
 		c := &chooser{data: decisions(seed)}
 		plain := variations(c, c.pod())
-		says := unwrapped.refuses(t, creation(plain, tenant("true")))
-		result, refused := decision(t, plain)
+		scope := one(c, pod.OwnedPods, pod.OwnedPods, pod.AllPods)
+		optedIn := tenant(string(scope))
+		if scope == pod.AllPods && c.rarely(2) {
+			optedIn.Labels = map[string]string{pod.InjectAnnotation: string(pod.OwnedPods)}
+		}
+		says := unwrapped.refuses(t, creation(plain, optedIn))
+		result, refused := decision(t, plain, scope)
 		switch {
 		case result.Outcome == pod.Injected:
 			require.NotEmpty(t, says, "it would run unwrapped: %s", asJSON(t, plain))
-			require.Empty(t, unwrapped.refuses(t, creation(result.Pod, tenant("true"))), "it is wrapped: %s", asJSON(t, result.Pod))
+			require.Empty(t, unwrapped.refuses(t, creation(result.Pod, optedIn)), "it is wrapped: %s", asJSON(t, result.Pod))
 			counts["wrapped"]++
 		case refused:
 			counts["refused"]++
@@ -115,18 +123,22 @@ func TestWhereTheLabelIsMissingPodsAreRefusedThatWouldBeWrappedWithIt(t *testing
 			require.Empty(t, says, "it is %s: %s", result.Outcome, asJSON(t, plain))
 			counts["left alone"]++
 		}
+		counts["in a namespace of scope "+string(scope)]++
 		if len(says) == 0 {
 			continue
 		}
 		for _, namespace := range []*corev1.Namespace{tenant(""), tenant("false"), tenant("yes")} {
 			require.Empty(t, unwrapped.refuses(t, creation(plain, namespace)), "the namespace didn't opt in")
 		}
-		going := creation(plain, tenant("true"))
+		followed := optedIn.DeepCopy()
+		followed.Labels = map[string]string{pod.InjectAnnotation: string(scope)}
+		require.Empty(t, unwrapped.refuses(t, creation(plain, followed)), "the webhook decides")
+		going := creation(plain, optedIn)
 		going.params.(*corev1.Namespace).DeletionTimestamp = &metav1.Time{}
 		require.Empty(t, unwrapped.refuses(t, going), "the injector is being uninstalled")
 	}
 	t.Logf("of %d pods: %v", policyPods, counts)
-	for _, what := range []string{"wrapped", "refused", "left alone"} {
+	for _, what := range []string{"wrapped", "refused", "left alone", "in a namespace of scope true", "in a namespace of scope all"} {
 		require.Greater(t, counts[what], policyPods/20, what)
 	}
 }
@@ -134,20 +146,25 @@ func TestWhereTheLabelIsMissingPodsAreRefusedThatWouldBeWrappedWithIt(t *testing
 func TestThePolicySeesTheNamespacesThatTheWebhookDoesNot(t *testing.T) {
 	unwrapped := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t,
 		"220-refuse-unwrapped-pods.yaml", "ValidatingAdmissionPolicy", "unwrapped.entrypointer.dev")
-	webhook := podWebhook(t)
 	policySelects, err := metav1.LabelSelectorAsSelector(unwrapped.Spec.MatchConstraints.NamespaceSelector)
 	require.NoError(t, err)
-	webhookSelects, err := metav1.LabelSelectorAsSelector(webhook.NamespaceSelector)
-	require.NoError(t, err)
+	webhooks := podWebhooks(t)
+	require.Len(t, webhooks, 2)
+	selects := map[string]labels.Selector{}
+	for _, w := range webhooks {
+		selects[w.Name], err = metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+		require.NoError(t, err)
+	}
 	for _, name := range []string{"tenant", "default", "kube-system", "entrypointer-system"} {
-		for _, value := range []string{"", "true", "false", "yes"} {
-			labels := set{corev1.LabelMetadataName: name}
+		for _, value := range []string{"", "true", "all", "false", "yes"} {
+			namespace := set{corev1.LabelMetadataName: name}
 			if value != "" {
-				labels[pod.InjectAnnotation] = value
+				namespace[pod.InjectAnnotation] = value
 			}
 			theirs := name == "kube-system" || name == "entrypointer-system"
-			require.Equal(t, !theirs && value == "true", webhookSelects.Matches(labels), "%v", labels)
-			require.Equal(t, !theirs && value != "true", policySelects.Matches(labels), "%v", labels)
+			require.Equal(t, !theirs && value == "true", selects["pods.entrypointer.dev"].Matches(namespace), "%v", namespace)
+			require.Equal(t, !theirs && value == "all", selects["all-pods.entrypointer.dev"].Matches(namespace), "%v", namespace)
+			require.Equal(t, !theirs && value != "all", policySelects.Matches(namespace), "%v", namespace)
 		}
 	}
 }
@@ -158,17 +175,28 @@ func (s set) Has(key string) bool              { _, has := s[key]; return has }
 func (s set) Get(key string) string            { return s[key] }
 func (s set) Lookup(key string) (string, bool) { value, has := s[key]; return value, has }
 
-func podWebhook(t *testing.T) admissionregistrationv1.MutatingWebhook {
+// podWebhooks are the one for pods that Tekton or Knative own or that ask, and the one
+// for all pods.
+func podWebhooks(t *testing.T) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	return shipped[admissionregistrationv1.MutatingWebhookConfiguration](t,
-		"600-webhooks.yaml", "MutatingWebhookConfiguration", "pods.entrypointer.dev").Webhooks[0]
+		"600-webhooks.yaml", "MutatingWebhookConfiguration", "pods.entrypointer.dev").Webhooks
+}
+
+func TestTheWebhookForAllPodsDiffersInWhichPodsItIsCalledFor(t *testing.T) {
+	webhooks := podWebhooks(t)
+	some, all := webhooks[0], webhooks[1]
+	require.NotEmpty(t, some.MatchConditions)
+	require.Empty(t, all.MatchConditions)
+	all.Name, all.MatchConditions, all.NamespaceSelector = some.Name, some.MatchConditions, some.NamespaceSelector
+	require.Equal(t, some, all)
 }
 
 // An outage is felt by pods that the API server sends to us. That shall be
 // none that would come back as it was, and without a warning.
 func TestTheWebhookIsCalledForThePodsThatItSaysSomethingOf(t *testing.T) {
 	var conditions []expression
-	for _, c := range podWebhook(t).MatchConditions {
+	for _, c := range podWebhooks(t)[0].MatchConditions {
 		conditions = append(conditions, expression{c.Name, c.Expression})
 	}
 	require.NotEmpty(t, conditions, "every pod of the namespace waits for the webhook")
@@ -183,12 +211,15 @@ func TestTheWebhookIsCalledForThePodsThatItSaysSomethingOf(t *testing.T) {
 		if key := one(c, "", "", "entrypointer.dev/status", "entrypointer.dev/injekt", "mode.entrypointer.dev/app-0", "notentrypointer.dev/inject"); key != "" {
 			plain.Annotations = withAnnotation(plain.Annotations, key, "exec")
 		}
+		if c.rarely(5) {
+			plain.Labels[one(c, pod.InjectAnnotation, "entrypointer.dev/mode")] = "true"
+		}
 		called := len(webhook.failing(t, creation(plain, tenant("true")))) == 0
 		counts[called]++
 		if called {
 			continue
 		}
-		result, refused := decision(t, plain)
+		result, refused := decision(t, plain, pod.OwnedPods)
 		require.False(t, refused, "%s", asJSON(t, plain))
 		require.Equal(t, pod.NotOurs, result.Outcome, "%s", asJSON(t, plain))
 		require.Empty(t, result.Warnings)

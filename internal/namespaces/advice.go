@@ -1,0 +1,48 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package namespaces
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// adviceOnOptIn tells the author of a namespace that opts in what the annotation
+// doesn't do: it wraps no pod that must ask, and none that exists.
+func adviceOnOptIn(now, before *corev1.Namespace, want pod.Scope) (advice []string) {
+	had, err := pod.NamespaceScope(before.Annotations)
+	if want == pod.NoPods || want == had || err == nil && had == pod.AllPods {
+		return nil
+	}
+	if want == pod.OwnedPods {
+		advice = append(advice, fmt.Sprintf("entrypointer: in namespace %q, TaskRuns and Knative Revisions are wrapped; another pod asks by its own annotation %s: \"true\" "+
+			"(in a Deployment: in spec.template.metadata); to wrap all pods: %s", now.Name, pod.InjectAnnotation, annotate(now.Name, string(pod.AllPods))))
+	}
+	if before.Name != "" {
+		advice = append(advice, fmt.Sprintf("entrypointer: pods that exist already stay as they are; to replace those of Deployments: kubectl -n %s rollout restart deployment", now.Name))
+	}
+	return advice
+}
+
+// adviceOnLabel tells whoever changes the label by hand to change the annotation.
+func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
+	if !setByHand(now, before) || follows(now, want) {
+		return nil
+	}
+	managed := fmt.Sprintf("entrypointer: label %s is managed by entrypointer, and follows the annotation of that name; ", labelKey)
+	if want == pod.NoPods {
+		return []string{managed + "to opt in: " + annotate(now.Name, string(pod.OwnedPods))}
+	}
+	return []string{managed + "to opt out: " + annotate(now.Name, "")}
+}
+
+// setByHand reports whether this write changes the label.
+func setByHand(now, before *corev1.Namespace) bool {
+	value, set := now.Labels[labelKey]
+	was, wasSet := before.Labels[labelKey]
+	return set != wasSet || value != was
+}
