@@ -166,12 +166,12 @@ func TestNamespacesThatTheClusterDependsOnCanNotOptIn(t *testing.T) {
 	}
 }
 
-func TestANamespaceAnnotationThatIsNeitherTrueNorFalseIsRefused(t *testing.T) {
+func TestANamespaceAnnotationOfAnotherValueIsRefused(t *testing.T) {
 	t.Parallel()
 	namespace := plainNamespace(t)
 	_, err := annotate(t.Context(), namespace, `"yes"`)
-	require.ErrorContains(t, err, `"yes" is neither "true" nor "false"`)
-	require.ErrorContains(t, err, pod.InjectAnnotation)
+	require.ErrorContains(t, err, `"yes" is none of "true"`)
+	require.ErrorContains(t, err, "to opt in: kubectl annotate --overwrite namespace "+namespace+" "+pod.InjectAnnotation+"=true")
 	_, err = annotate(t.Context(), namespace, `"false"`)
 	require.NoError(t, err)
 }

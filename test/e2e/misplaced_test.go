@@ -1,0 +1,140 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/entrypointer/entrypointer/test/kit"
+)
+
+// marks are annotations and labels of an object, and of its pod template.
+type marks struct{ annotations, labels, templateAnnotations, templateLabels string }
+
+// manifests are those of workloads, by their kinds.
+var manifests = map[string]func(marks) string{
+	"Deployment": func(m marks) string { return m.object("apps/v1", "Deployment", m.selected()) },
+	"StatefulSet": func(m marks) string {
+		return m.object("apps/v1", "StatefulSet", m.selected())
+	},
+	"DaemonSet": func(m marks) string { return m.object("apps/v1", "DaemonSet", m.selected()) },
+	"Job": func(m marks) string {
+		return m.object("batch/v1", "Job", "template: "+m.template("restartPolicy: Never, "))
+	},
+	"CronJob": func(m marks) string {
+		return m.object("batch/v1", "CronJob", `schedule: "0 0 1 1 *", jobTemplate: {spec: {template: `+m.template("restartPolicy: Never, ")+"}}")
+	},
+	"Service": func(m marks) string {
+		return m.object("serving.knative.dev/v1", "Service", "template: "+m.template(""))
+	},
+}
+
+func (m marks) object(apiVersion, kind, spec string) string {
+	return fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: a, annotations: {%s}, labels: {%s}}, spec: {%s}}", apiVersion, kind, m.annotations, m.labels, spec)
+}
+
+func (m marks) selected() string {
+	return "selector: {matchLabels: {app: a}}, template: " + m.template("")
+}
+
+func (m marks) template(spec string) string {
+	return fmt.Sprintf(`{metadata: {annotations: {%s}, labels: {app: a, %s}}, spec: {%scontainers: [{name: main, image: busybox, command: ["true"]}]}}`,
+		m.templateAnnotations, m.templateLabels, spec)
+}
+
+const (
+	asks    = `entrypointer.dev/inject: "true"`
+	optsOut = `entrypointer.dev/inject: "false"`
+	option  = `timeout.entrypointer.dev/main: 1h`
+)
+
+// Whatever somebody new to the annotations writes, in each place where it has no effect.
+func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	in, all, out := optedInNamespace(t), forAllPods(t), plainNamespace(t)
+	optIn := `until namespace "` + out + `" opts in: kubectl annotate --overwrite namespace ` + out + " entrypointer.dev/inject=true"
+	for kind, manifest := range manifests {
+		path := "spec.template.metadata.annotations"
+		if kind == "CronJob" {
+			path = "spec.jobTemplate.spec.template.metadata.annotations"
+		}
+		noLabel, doesNotAsk := "label entrypointer.dev/inject has no effect: set the annotation of that name in "+path, "a pod of a "+kind+" is wrapped if it asks"
+		if kind == "Service" {
+			doesNotAsk = "" // a Revision is wrapped without asking
+		}
+		for what, test := range map[string]struct {
+			namespace string
+			marks     marks
+			want      string
+		}{
+			"none":                      {in, marks{}, ""},
+			"none, not opted in":        {out, marks{}, ""},
+			"right":                     {in, marks{templateAnnotations: asks}, ""},
+			"an option, for all":        {all, marks{templateAnnotations: option}, ""},
+			"an option without asking":  {in, marks{templateAnnotations: option}, doesNotAsk},
+			"on the object":             {in, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind + ": set it in " + path},
+			"on both":                   {in, marks{annotations: asks, templateAnnotations: asks}, ""},
+			"a label":                   {in, marks{labels: asks}, noLabel},
+			"a label of the template":   {in, marks{templateLabels: asks}, noLabel},
+			"asks, not opted in":        {out, marks{templateAnnotations: asks}, optIn},
+			"an option, not opted in":   {out, marks{templateAnnotations: option}, optIn},
+			"opting out, not opted in":  {out, marks{templateAnnotations: optsOut}, ""},
+			"on the object, for nobody": {out, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind},
+		} {
+			requireWarning(t, kind+", "+what, test.namespace, manifest(test.marks), test.want)
+		}
+	}
+}
+
+func TestAnAnnotationOrALabelWithoutEffectOnATaskRunOrAPodIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	in, out := optedInNamespace(t), plainNamespace(t)
+	for kind, manifest := range map[string]func(marks) string{
+		"TaskRun": func(m marks) string {
+			return m.object("tekton.dev/v1", "TaskRun", `taskSpec: {steps: [{image: busybox, command: ["true"]}]}`)
+		},
+		"Pod": func(m marks) string {
+			return m.object("v1", "Pod", `containers: [{name: main, image: busybox, command: ["true"]}]`)
+		},
+	} {
+		const noLabel = "label entrypointer.dev/inject has no effect"
+		requireWarning(t, kind+", right", in, manifest(marks{annotations: asks}), "")
+		requireWarning(t, kind+", a label", in, manifest(marks{labels: asks}), noLabel)
+		requireWarning(t, kind+", a label, not opted in", out, manifest(marks{labels: asks}), noLabel)
+		requireWarning(t, kind+", asks, not opted in", out, manifest(marks{annotations: asks}), `annotation entrypointer.dev/inject has no effect until namespace "`+out+`" opts in`)
+		requireWarning(t, kind+", opting out, not opted in", out, manifest(marks{annotations: optsOut}), "")
+	}
+}
+
+// requireWarning creates an object without effect, and looks for the warning of ours
+// with which the API server answers. There is none if want is "".
+func requireWarning(t *testing.T, what, namespace, manifest, want string) {
+	t.Helper()
+	var heard warnings
+	client, err := dynamic.NewForConfig(heardBy(&heard))
+	require.NoError(t, err)
+	objects, err := kit.Decode([]byte(manifest))
+	require.NoError(t, err, manifest)
+	for _, object := range objects {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		_, err = client.Resource(resource).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.NoError(t, err, "%s: %s", what, manifest)
+	}
+	ours := slices.DeleteFunc(heard, func(text string) bool { return !strings.Contains(text, "entrypointer") })
+	if want == "" {
+		require.Empty(t, ours, what)
+		return
+	}
+	require.True(t, slices.ContainsFunc(ours, func(text string) bool { return strings.Contains(text, want) }), "%s: %q", what, ours)
+}
