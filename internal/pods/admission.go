@@ -196,6 +196,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	}
 	injector := &pod.Injector{
 		AllPods:         asksForAll(namespace),
+		Copiers:         []string{w.images.Copier, w.images.CopierWithLogs},
 		Claim:           claim,
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,

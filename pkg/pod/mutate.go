@@ -35,6 +35,9 @@ type Injector struct {
 	Kinds []Kind
 	// AllPods has pods wrapped as if each asked, unless a pod opts out.
 	AllPods bool
+	// Copiers are the images, pinned by digest, of the pods that fill claims. AllPods
+	// leaves out pods that run nothing else: other pods get their supervisor from them.
+	Copiers []string
 	// Tools are those that pods may ask for, at most one of a name. Each passes its
 	// Check.
 	Tools []Tool

@@ -89,7 +89,12 @@ func optsOut(pod *corev1.Pod) (bool, error) {
 // asks reports whether the pod, which doesn't opt out, asks to be wrapped, or its
 // namespace for it.
 func (i *Injector) asks(pod *corev1.Pod) bool {
-	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods
+	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods && !i.runsCopiers(pod)
+}
+
+// runsCopiers reports whether the pod runs nothing but copiers.
+func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !slices.Contains(i.Copiers, c.Image) })
 }
 
 func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {

@@ -4,6 +4,7 @@
 package pod_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,17 +67,27 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 		"an operator who leaves such pods out": {
 			pod: made(nil, nil), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, owner: pod.Annotation, outcome: pod.NotSelected,
 		},
-		"a static pod's mirror": {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Annotation, outcome: pod.MirrorPod},
+		"a pod that fills a claim": {pod: filling(copierImage), outcome: pod.NotOurs},
+		"a copier beside others":   {pod: filling(copierImage, "app"), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"0", "1"}},
+		"a static pod's mirror":    {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Annotation, outcome: pod.MirrorPod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			injector := newInjector(nil)
-			injector.AllPods, injector.Policy = true, test.policy
+			injector.AllPods, injector.Copiers, injector.Policy = true, []string{copierImage}, test.policy
 			result := inject(t, injector, test.pod)
 			require.Equal(t, test.outcome, result.Outcome)
 			require.Equal(t, test.owner, result.Owner)
 			require.Equal(t, test.wrapped, result.Wrapped)
 		})
 	}
+}
+
+func filling(images ...string) *corev1.Pod {
+	p := &corev1.Pod{}
+	for index, image := range images {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: strconv.Itoa(index), Image: image, Command: []string{"copy"}})
+	}
+	return p
 }
 
 func TestAPodThatMentionsUsAndIsNotOursSaysSo(t *testing.T) {

@@ -28,10 +28,11 @@ import (
 	"github.com/entrypointer/entrypointer/test/kit"
 )
 
-// claimNamespace is one whose pods are to mount a claim of such a class.
-func claimNamespace(t *testing.T, class string) string {
+// claimNamespace is a namespace whose pods, as far as the scope goes, mount a claim of
+// this class.
+func claimNamespace(t *testing.T, class string, scope pod.Scope) string {
 	t.Helper()
-	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: kit.Claim},
+	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: string(scope), pod.DeliveryAnnotation: kit.Claim},
 		"pod-security.kubernetes.io/enforce", "restricted")
 	objects, err := kit.Example(t.Context(), "delivery/claim.yaml")
 	require.NoError(t, err)
@@ -110,7 +111,7 @@ func TestWithoutConfigClaimsPodsGetAnInitContainer(t *testing.T) {
 // The story of the RFC's tool volume, from its template to its end.
 func TestAClaimIsFilledMountedAndReplacedByAnUpgrade(t *testing.T) {
 	class := sharedClass(t)
-	namespace := claimNamespace(t, class)
+	namespace := claimNamespace(t, class, pod.OwnedPods)
 	_, err := wouldBecome(t, namespace, restrictedPod("early", busybox(t, "main", "true")))
 	require.NoError(t, err, "nobody is refused because a claim isn't ready")
 	first := waitForColumns(t, namespace, "True", "")
@@ -193,7 +194,7 @@ func tryToWrite(t *testing.T, namespace string) error {
 // requireTektonAndKnativeMount has a TaskRun and a Service run from a claim of their own.
 func requireTektonAndKnativeMount(t *testing.T, class string) {
 	t.Helper()
-	namespace := claimNamespace(t, class)
+	namespace := claimNamespace(t, class, pod.AllPods)
 	_, err := kit.Run(t.Context(), "kubectl", "label", "--overwrite", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
 	require.NoError(t, err)
 	claim := waitForColumns(t, namespace, "True", "")
@@ -211,7 +212,7 @@ func requireTektonAndKnativeMount(t *testing.T, class string) {
 
 func TestATemplateThatCanNotBeSatisfiedIsTold(t *testing.T) {
 	class := sharedClass(t)
-	namespace := claimNamespace(t, "no-such-class")
+	namespace := claimNamespace(t, "no-such-class", pod.OwnedPods)
 	waitForColumns(t, namespace, "False", "StorageClassNotFound")
 	createPod(t, namespace, restrictedPod("meanwhile", busybox(t, "main", "true")))
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "meanwhile").Status.Phase)

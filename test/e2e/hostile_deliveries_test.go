@@ -227,7 +227,7 @@ func TestTheWorstThatOwnersOfNamespacesDoToClaimsIsBorne(t *testing.T) {
 		return cluster.Kube.CoreV1().Namespaces().Delete(t.Context(), many[i], metav1.DeleteOptions{})
 	}))
 
-	modest := claimNamespace(t, shared)
+	modest := claimNamespace(t, shared, pod.OwnedPods)
 	_, err := kit.Run(t.Context(), "kubectl", "annotate", "tvol", claims.Name, "-n", modest, "example.test/of-its-owner=kept")
 	require.NoError(t, err)
 	for i, owner := range hostileOwners {

@@ -138,7 +138,7 @@ func podsOn(t *testing.T, namespace, node string) (names []string) {
 func TestPodsOnEveryNodeMountTheSameClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	nodes := severalWorkers(t)
-	namespace := claimNamespace(t, sharedClass(t))
+	namespace := claimNamespace(t, sharedClass(t), pod.OwnedPods)
 	waitForClaim(t, namespace, waitForColumns(t, namespace, "True", ""))
 	for _, node := range nodes {
 		createPod(t, namespace, on(node, restrictedPod("on-"+node.Name, busybox(t, "main", "sleep", "3600"))))
