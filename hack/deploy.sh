@@ -24,13 +24,13 @@ trusts() { # the API server knows the CA of this webhook configuration
 }
 
 answers() { # a namespace that is annotated gets its label
-  [[ true == $(kubectl create --dry-run=server -o jsonpath='{.metadata.labels.entrypointer\.dev/inject}' -f - <<'NAMESPACE'
+  [[ all == $(kubectl create --dry-run=server -o jsonpath='{.metadata.labels.entrypointer\.dev/inject}' -f - <<'NAMESPACE'
 apiVersion: v1
 kind: Namespace
 metadata:
   name: entrypointer-probe
   annotations:
-    entrypointer.dev/inject: "true"
+    entrypointer.dev/inject: all
 NAMESPACE
   ) ]]
 }
