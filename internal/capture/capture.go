@@ -3,13 +3,13 @@
 
 //go:build linux
 
-// Package capture has the supervisor take what the command prints into a ring
-// (package ring), for the shipper to send it to the log service (package ship).
+// Package capture moves the output of the command into a ring (package ring), from where
+// the shipper sends it to the log service (package ship).
 //
-// The command's stdout and stderr are pipes. The supervisor moves what comes out of
-// them, and does nothing else that could make the command wait: it neither knows
-// secrets nor the network. It starts the shipper at the first byte, and again
-// whenever that ends before all is done.
+// The command's stdout and stderr are pipes. The supervisor empties them, and does
+// nothing else that could block the command: secrets and the network are the shipper's.
+// The supervisor starts the shipper at the first byte, and again whenever it ends too
+// early.
 package capture
 
 import (
@@ -31,57 +31,58 @@ const (
 	modeTee    = "tee"
 )
 
-// maxFailure is how much of an explanation is in the status, in bytes, of which a
-// termination message has 4096.
+// maxFailure bounds the failure in the status, in bytes: a termination message holds
+// 4096.
 const maxFailure = 400
 
-// eventsFlush is how long the end of a command that has printed nothing waits at most.
+// eventsFlush bounds the wait for the log service at the end of a command that has
+// printed nothing.
 const eventsFlush = time.Second
 
-// defaultFlush is how long the end waits for the log service.
+// defaultFlush is the default of -logs-flush.
 const defaultFlush = 10 * time.Second
 
-// A Capture implements supervisor.Output.
+// A Capture is the supervisor.Output of the binaries in cmd/withlogs.
 type Capture struct {
-	mode    string        // "" is not to
-	flush   time.Duration // how long the end may be held up
-	grace   time.Duration // from SIGTERM to SIGKILL, 0 if that isn't known
-	options []string      // the shipper's
+	mode    string        // the value of -logs, "" if it isn't set
+	flush   time.Duration // the value of -logs-flush
+	grace   time.Duration // the value of -logs-grace: from SIGTERM to SIGKILL, 0 if unknown
+	options []string      // the command-line flags of the shipper
 
-	ring    *ring.Writer
-	pipes   [len(ring.Printed)]*pipe
-	shipper *shipper
-	told    string // the failure that was told
-	events  events
+	ring            *ring.Writer
+	pipes           [len(ring.Printed)]*pipe
+	shipper         *shipper
+	recordedFailure string // the failure in the last event about sending
+	events          events
 }
 
 var _ supervisor.Output = (*Capture)(nil)
 
-// New returns a capture that isn't asked for yet.
+// New returns a Capture that does nothing until its flags are set.
 func New() *Capture { return &Capture{flush: defaultFlush} }
 
 // Flags implements supervisor.Output.
 func (c *Capture) Flags() []supervisor.Flag {
 	return []supervisor.Flag{
-		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send what the command prints to the log service, and not to where our
-own output goes (stream), or to both (tee).`, Set: c.setMode},
-		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service at the end, 10s by default.`, Set: setDuration(&c.flush)},
-		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period: after a SIGTERM, don't wait into its last two
-seconds.`, Set: setDuration(&c.grace)},
-		c.shippers("logs-to", "URL", "The log service."),
-		c.shippers("logs-ip", "ADDRESS", "Where it is as well, if the name isn't known."),
-		c.shippers("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the CA that has signed its certificate."),
-		c.shippers("logs-token", "PATH", "The file with the token by which the log service knows the pod."),
-		c.shippers("logs-container", "NAME", "What the log service calls this container."),
-		c.shippers("logs-label", "KEY=VALUE", "A label of the pod by which what it prints is found. May be repeated."),
-		c.shippers("mask-env", "NAME", `Write asterisks over the value of this variable. May be repeated.`),
-		c.shippers("mask-files", "PATH", `Write asterisks over the content of this file, or of the files in this
-directory. May be repeated.`),
+		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send the output of the command to the log service only (stream), or also to the
+container's own stdout and stderr (tee).`, Set: c.setMode},
+		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service after the command has ended, 10s by default.`, Set: setDuration(&c.flush)},
+		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period. After a SIGTERM, the wait for the log service ends two
+seconds before the grace period does.`, Set: setDuration(&c.grace)},
+		c.shipperFlag("logs-to", "URL", "The URL of the log service."),
+		c.shipperFlag("logs-ip", "ADDRESS", "The IP address of the log service, for pods whose DNS doesn't resolve its name."),
+		c.shipperFlag("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the log service's CA."),
+		c.shipperFlag("logs-token", "PATH", "The file with the service account token for the log service."),
+		c.shipperFlag("logs-container", "NAME", "The name of the container at the log service."),
+		c.shipperFlag("logs-label", "KEY=VALUE", "A label of the pod by which its logs can be listed. May be repeated."),
+		c.shipperFlag("mask-env", "NAME", `Mask the value of this environment variable with asterisks. May be repeated.`),
+		c.shipperFlag("mask-files", "PATH", `Mask the content of this file, or of all files in this directory, with
+asterisks. May be repeated.`),
 	}
 }
 
-// shippers is a flag that the shipper has as well.
-func (c *Capture) shippers(name, value, help string) supervisor.Flag {
+// shipperFlag returns a flag that the supervisor passes on to the shipper.
+func (c *Capture) shipperFlag(name, value, help string) supervisor.Flag {
 	return supervisor.Flag{Name: name, Value: value, Help: help, Set: func(given string) string {
 		if given == "" {
 			return "it needs a value"
@@ -116,13 +117,13 @@ func (c *Capture) Asked() bool { return c.mode != "" }
 // Open implements supervisor.Output.
 func (c *Capture) Open(start supervisor.Starter) error {
 	for _, s := range ring.Printed {
-		if isTerminal(fileOf(s)) {
+		if isTerminal(descriptorOf(s)) {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
 		}
 	}
-	shared, err := share()
+	shared, err := newShared()
 	if err != nil {
-		return uncaptured(err)
+		return captureError(err)
 	}
 	for _, s := range ring.Printed {
 		if c.pipes[s], err = openPipe(s, c.mode == modeTee); err != nil {
@@ -130,17 +131,17 @@ func (c *Capture) Open(start supervisor.Starter) error {
 				open.close()
 			}
 			shared.close()
-			return uncaptured(err)
+			return captureError(err)
 		}
 	}
 	c.ring = shared.ring.Writer()
-	// Of two lives of a container, the later one sorts behind the other.
+	// A fixed width, so that the starts of a container sort in their order.
 	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
 	c.shipper = &shipper{start: start, options: c.options, shared: shared}
 	return nil
 }
 
-func uncaptured(err error) error {
+func captureError(err error) error {
 	return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
 }
 
@@ -149,7 +150,7 @@ func (c *Capture) Files() (stdout, stderr uintptr) {
 	return uintptr(c.pipes[ring.Stdout].write), uintptr(c.pipes[ring.Stderr].write)
 }
 
-// restore has our descriptors lead to where they led before.
+// restore has the supervisor's own stdout and stderr lead to their original files.
 func (c *Capture) restore() {
 	for _, p := range c.pipes {
 		p.restore()
@@ -169,19 +170,19 @@ func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 	return c.shipper.poll(fds)
 }
 
-// rounds bound how much is taken at a time, so that the supervisor comes to do
-// something else as well: 1 MiB of each stream.
-const rounds = 16
+// maxReads bounds the reads from a pipe at a time, 1 MiB in total, so that the supervisor
+// gets to its other work.
+const maxReads = 16
 
 // Take implements supervisor.Output.
 func (c *Capture) Take() time.Duration {
 	pause := supervisor.Forever
 	for _, p := range c.pipes {
-		pause = min(pause, p.take(c.ring, rounds))
+		pause = min(pause, p.take(c.ring, maxReads))
 	}
-	pause = min(pause, c.shipper.care(c.ring))
+	pause = min(pause, c.shipper.maintain(c.ring))
 	if c.Delivered() {
-		return 0 // which is news for whoever waits for the end
+		return 0 // whoever waits for Delivered checks again at once
 	}
 	return pause
 }
@@ -192,19 +193,19 @@ func (c *Capture) Say(line []byte) { c.ring.Write(ring.Stderr, line) }
 // End implements supervisor.Output.
 func (c *Capture) End() {
 	for _, p := range c.pipes {
-		p.finish(c.ring)
+		p.markEnd(c.ring)
 	}
 	c.Take()
 }
 
 // Delivered implements supervisor.Output.
 func (c *Capture) Delivered() bool {
-	for _, p := range c.pipes { // none has ended before End
-		if !p.ended || p.behind(c.ring) > 0 {
+	for _, p := range c.pipes { // no pipe is ended before End
+		if !p.ended || p.teeLag(c.ring) > 0 {
 			return false
 		}
 	}
-	return c.shipper.done(c.ring)
+	return c.shipper.isDone(c.ring)
 }
 
 // Patience implements supervisor.Output.
@@ -219,29 +220,29 @@ func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) {
 func (c *Capture) Close() string {
 	var missing []string
 	for _, p := range c.pipes {
-		if lacks := p.untold + p.behind(c.ring); lacks > 0 {
+		if lacks := p.teeDropped + p.teeLag(c.ring); lacks > 0 {
 			missing = append(missing, "the cluster's log lacks "+strconv.FormatInt(lacks, 10)+" bytes of "+p.stream.Name())
 		}
-		for p.tee = -1; !p.ended; { // whoever reads there has had its time
-			p.take(c.ring, rounds)
+		for p.tee = -1; !p.ended; { // the time for the reader of the tee is over
+			p.take(c.ring, maxReads)
 		}
 	}
 	c.restore()
-	if missing = append(missing, c.unsent()...); missing == nil {
+	if missing = append(missing, c.missingFromService()...); missing == nil {
 		return ""
 	}
 	return "sending logs: " + strings.Join(missing, "; ")
 }
 
-// unsent says what the log service lacks, if that is something.
-func (c *Capture) unsent() []string {
-	if c.shipper.done(c.ring) {
+// missingFromService says what the log service lacks, nil if it has everything.
+func (c *Capture) missingFromService() []string {
+	if c.shipper.isDone(c.ring) {
 		return nil
 	}
 	var streams []string
 	for _, s := range ring.Printed {
 		written := c.ring.Written(s)
-		if done, closed := c.ring.Done(s); !closed {
+		if done, closed := c.ring.ReaderProgress(s); !closed {
 			streams = append(streams, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
 		}
 	}
@@ -250,16 +251,16 @@ func (c *Capture) unsent() []string {
 		why = "it has taken no more within " + patience.String()
 	}
 	if !printed(c.ring) || streams == nil {
-		return []string{"the log service lacks what happened to the container: " + why}
+		return []string{"the log service lacks the events of the container: " + why}
 	}
 	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
 
 // News implements supervisor.Output.
 func (c *Capture) News() bool {
-	if failure := c.shipper.failure(c.ring); failure != c.told {
-		c.tellSending(failure)
-		c.told = failure
+	if failure := c.shipper.failure(c.ring); failure != c.recordedFailure {
+		c.recordSendingChange(failure)
+		c.recordedFailure = failure
 		c.shipper.wakeIfDue(c.ring)
 		return true
 	}
@@ -271,7 +272,7 @@ func (c *Capture) Status() string {
 	var b strings.Builder
 	b.WriteString(`{"mode":"` + c.mode + `"`)
 	for _, s := range ring.Printed {
-		done, closed := c.ring.Done(s)
+		done, closed := c.ring.ReaderProgress(s)
 		b.WriteString(`,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10) +
 			`,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))
 		if closed {
@@ -286,14 +287,14 @@ func (c *Capture) Status() string {
 	return b.String()
 }
 
-// shipperName is the argv[0] by which the program knows that it is the shipper.
+// shipperName is the argv[0] that makes the program a shipper.
 const shipperName = "entrypointer-shipper"
 
-// IsShipper reports whether a process with these arguments is one.
+// IsShipper reports whether a process with these arguments is a shipper.
 func IsShipper(args []string) bool { return len(args) > 0 && args[0] == shipperName }
 
-// itself is the program that runs.
-func itself() string {
+// ownPath returns the path of the running program.
+func ownPath() string {
 	if path, err := os.Readlink("/proc/self/exe"); err == nil {
 		return path
 	}

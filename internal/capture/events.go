@@ -15,61 +15,62 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
-// events are what is known of what happened before. docs/logs.md says what each is
-// called, and what is said of it.
+// events are the state from which events are described. docs/logs.md documents each event
+// and its fields.
 type events struct {
-	began   map[supervisor.Event]time.Time
-	hooks   int // how many were started
-	pid     int // of the command while it runs
-	signals int // how many were told
-	ended   bool
+	startTimes map[supervisor.Event]time.Time
+	hooks      int // the number of started hooks
+	pid        int // of the command, 0 if it doesn't run
+	signals    int // the number of signals so far
+	ended      bool
 }
 
-// maxSignals is how many events there are of signals: who sends many doesn't push the
-// others out.
+// maxSignals bounds the events about signals, so that a storm of signals doesn't push
+// other events out of the ring.
 const maxSignals = 100
 
 // Event implements supervisor.Output.
 func (c *Capture) Event(e supervisor.Event, text string, number int) {
 	line := c.events.describe(e, text, number)
 	if e != supervisor.EventFinished {
-		c.tell(line)
+		c.writeEvent(line)
 		return
 	}
 	line.raw("logs", c.Status())
-	c.tell(line)
+	c.writeEvent(line)
 	c.events.ended = true
 	c.ring.End(ring.Events)
-	c.shipper.wanted = true // also of a command that has printed nothing
+	c.shipper.needed = true // even if the command has printed nothing
 	c.Take()
 }
 
-// describe is an event as JSON, but for its end; nil if it isn't to be told.
+// describe returns an event as JSON without its closing brace, nil if the event isn't
+// recorded.
 func (ev *events) describe(e supervisor.Event, text string, number int) (l eventLine) {
 	switch e {
 	case supervisor.EventDependsOn:
 		l.begin("waiting").text("dependency", text)
-		ev.begins(supervisor.EventWaiting)
+		ev.noteStart(supervisor.EventWaiting)
 	case supervisor.EventWaiting:
 		l.begin("waiting").text("file", text)
-		ev.begins(e)
+		ev.noteStart(e)
 	case supervisor.EventWaited:
 		l.begin("waited").text("outcome", outcome(number)).since(ev, supervisor.EventWaiting)
 	case supervisor.EventHookStarted:
 		ev.hooks++
 		l.begin("hookStarted").number("hook", ev.hooks).number("pid", number).text("argv0", text)
-		ev.begins(e)
+		ev.noteStart(e)
 	case supervisor.EventHookEnded:
 		l.begin("hookEnded").number("hook", ev.hooks).end(number).since(ev, supervisor.EventHookStarted)
 	case supervisor.EventPaused:
 		l.begin("paused").text("at", text)
-		ev.begins(e)
+		ev.noteStart(e)
 	case supervisor.EventContinued:
 		l.begin("continued").since(ev, supervisor.EventPaused)
 	case supervisor.EventStarted:
 		ev.pid = number
 		l.begin("started").number("pid", number).text("argv0", text)
-		ev.begins(e)
+		ev.noteStart(e)
 	case supervisor.EventSignal:
 		l = ev.signal(syscall.Signal(number))
 	case supervisor.EventTimeout:
@@ -87,12 +88,12 @@ func (ev *events) describe(e supervisor.Event, text string, number int) (l event
 	return l
 }
 
-// stop is an event of the order in which containers stop.
+// stop describes an event of the order in which containers stop.
 func (ev *events) stop(e supervisor.Event, text string, number int) (l eventLine) {
 	switch e {
 	case supervisor.EventStopHeld:
 		l.begin("stopHeld").text("dependency", text)
-		ev.begins(e)
+		ev.noteStart(e)
 	case supervisor.EventStopPassed:
 		l.begin("stopPassed").text("outcome", text).since(ev, supervisor.EventStopHeld)
 	default:
@@ -101,7 +102,7 @@ func (ev *events) stop(e supervisor.Event, text string, number int) (l eventLine
 	return l
 }
 
-// outcome is an await.State, as a word.
+// outcome returns the name of an await.State.
 func outcome(state int) string {
 	return map[await.State]string{
 		await.Met: "met", await.Aborted: "aborted", await.TimedOut: "timedOut", await.Unknown: "unknown", await.Failed: "failed",
@@ -119,34 +120,35 @@ func (ev *events) signal(sig syscall.Signal) (l eventLine) {
 	return l
 }
 
-// tellSending tells when nothing can be sent, and when it can be again.
-func (c *Capture) tellSending(failure string) {
+// recordSendingChange writes an event when sending begins to fail, and when it works
+// again.
+func (c *Capture) recordSendingChange(failure string) {
 	var l eventLine
 	switch {
-	case failure != "" && c.told == "":
+	case failure != "" && c.recordedFailure == "":
 		l.begin("sendingFailed").text("failure", failure)
-	case failure == "" && c.told != "":
+	case failure == "" && c.recordedFailure != "":
 		l.begin("sendingResumed")
 	default:
 		return
 	}
-	c.tell(l)
+	c.writeEvent(l)
 }
 
-func (c *Capture) tell(l eventLine) {
+func (c *Capture) writeEvent(l eventLine) {
 	if l != nil && !c.events.ended {
 		c.ring.Write(ring.Events, append(l, '}', '\n'))
 	}
 }
 
-func (ev *events) begins(e supervisor.Event) {
-	if ev.began == nil {
-		ev.began = map[supervisor.Event]time.Time{}
+func (ev *events) noteStart(e supervisor.Event) {
+	if ev.startTimes == nil {
+		ev.startTimes = map[supervisor.Event]time.Time{}
 	}
-	ev.began[e] = time.Now()
+	ev.startTimes[e] = time.Now()
 }
 
-// An eventLine is an event as JSON.
+// An eventLine is an event as JSON, up to its last field.
 type eventLine []byte
 
 func (l *eventLine) begin(kind string) *eventLine {
@@ -167,19 +169,19 @@ func (l *eventLine) number(name string, value int) *eventLine {
 	return l.raw(name, strconv.Itoa(value))
 }
 
-// end says how a process ended: by its exit code, as a shell has it, and the signal if
-// that was one.
+// end adds how a process ended: the exit code as a shell reports it, and the signal if
+// one killed the process.
 func (l *eventLine) end(wait int) *eventLine {
-	status := syscall.WaitStatus(wait) //nolint:gosec // G115: it was one
+	status := syscall.WaitStatus(wait) //nolint:gosec // G115: it was converted from a WaitStatus
 	if !status.Signaled() {
 		return l.number("exitCode", status.ExitStatus())
 	}
 	return l.number("exitCode", 128+int(status.Signal())).text("signal", supervisor.SignalName(status.Signal()))
 }
 
-// since says how long ago another event was, if it was.
+// since adds the time since an earlier event, if that has occurred.
 func (l *eventLine) since(ev *events, e supervisor.Event) {
-	if began, was := ev.began[e]; was {
+	if began, was := ev.startTimes[e]; was {
 		l.number("milliseconds", int(time.Since(began).Milliseconds()))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
-// The other events occur in the tests of cmd/withlogs/entrypoint.
+// The tests of cmd/withlogs/entrypoint have all other events.
 func TestAnOOMKillIsAnEvent(t *testing.T) {
 	memory, fd, err := ring.Create()
 	require.NoError(t, err)

@@ -11,47 +11,46 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
-// A pace keeps the supervisor from waking for each line of a command that prints
-// little: it lets some lines gather in the pipe, where there is room for them. One
-// that prints much, or begins to, doesn't wait for that.
+// A pace lets the lines of a slow command gather in the pipe, so that the supervisor
+// doesn't wake for each. Output that is fast, or becomes fast, is read without a pause.
 type pace struct {
-	last  time.Time // when something came
-	slow  int       // how often, up to now, little had come by then
-	until time.Time // when to look again
+	lastOutput time.Time // the time of the last read with bytes
+	slowReads  int       // the number of slow reads since the last fast one
+	restUntil  time.Time // the end of the current pause
 }
 
 const (
-	// rest is how long lines gather.
-	rest = 5 * time.Millisecond
-	// little is how many bytes a microsecond make a command that prints little: at
-	// ten times that, a pipe is full after the rest.
-	little = 1
+	// gatherPause is how long lines gather.
+	gatherPause = 5 * time.Millisecond
+	// slowRate is the rate up to which a command is slow, in bytes per microsecond. At ten
+	// times this rate, a pipe fills up during gatherPause.
+	slowRate = 1
 )
 
-// left is for how long not to look.
-func (p *pace) left(now time.Time) time.Duration { return p.until.Sub(now) }
+// pauseLeft returns the rest of the current pause.
+func (p *pace) pauseLeft(now time.Time) time.Duration { return p.restUntil.Sub(now) }
 
-func (p *pace) rests(now time.Time) bool { return p.left(now) > 0 }
+func (p *pace) isResting(now time.Time) bool { return p.pauseLeft(now) > 0 }
 
-// after takes note of how many bytes have come, and returns when to look again.
-func (p *pace) after(now time.Time, came int64) time.Duration {
-	if came == 0 {
+// noteRead notes a read of some bytes, and returns the pause before the next read.
+func (p *pace) noteRead(now time.Time, count int64) time.Duration {
+	if count == 0 {
 		return supervisor.Forever
 	}
-	since := now.Sub(p.last).Microseconds()
-	p.last = now
-	if came > since*little {
-		p.slow = 0
+	since := now.Sub(p.lastOutput).Microseconds()
+	p.lastOutput = now
+	if count > since*slowRate {
+		p.slowReads = 0
 		return supervisor.Forever
 	}
-	// What comes this rarely doesn't gather.
-	if since > (rest + rest/2).Microseconds() {
+	// Lines that are this rare don't gather.
+	if since > (gatherPause + gatherPause/2).Microseconds() {
 		return supervisor.Forever
 	}
-	// The first of many bytes come after a pause as well.
-	if p.slow++; p.slow < 2 {
+	// The first read of a burst is slow as well.
+	if p.slowReads++; p.slowReads < 2 {
 		return supervisor.Forever
 	}
-	p.until = now.Add(rest)
-	return rest
+	p.restUntil = now.Add(gatherPause)
+	return gatherPause
 }

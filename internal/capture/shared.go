@@ -14,15 +14,15 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// shared is what each shipper is given, as the one before it has left it.
+// shared has what all shippers of a container inherit in turn.
 type shared struct {
 	ring        *ring.Ring
-	wake, news  int   // eventfds: by wake, it is woken; by news, it wakes us
-	descriptors []int // the shipper's, from 0 on
+	wake, news  int   // eventfds: wake is for the shipper, news for the supervisor
+	descriptors []int // the descriptors of a shipper, from 0 on
 }
 
-// share makes it.
-func share() (s shared, err error) {
+// newShared creates the ring, the eventfds and the snapshot.
+func newShared() (s shared, err error) {
 	memory, fd, err := ring.Create()
 	if err != nil {
 		return s, err
@@ -38,22 +38,22 @@ func share() (s shared, err error) {
 	}
 	nothing, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		nothing = s.wake // what matters is that it is neither the command's stdin nor its log
+		nothing = s.wake // any file will do but the command's stdin and output
 	}
 	for i := range s.descriptors[:3] {
 		s.descriptors[i] = nothing
 	}
-	former, err := ring.CreateSnapshot()
+	snapshot, err := ring.CreateSnapshot()
 	if err != nil {
-		former = nothing // a shipper then knows only those secrets that it has seen itself
+		snapshot = nothing // each shipper then knows only the secrets that it has read itself
 	}
-	s.descriptors = append(s.descriptors, former)
+	s.descriptors = append(s.descriptors, snapshot)
 	return s, nil
 }
 
-// close undoes share.
+// close undoes newShared.
 func (s *shared) close() {
-	slices.Sort(s.descriptors) // one may be there several times
+	slices.Sort(s.descriptors) // some are there several times
 	for _, fd := range slices.Compact(s.descriptors) {
 		_ = unix.Close(fd)
 	}

@@ -19,95 +19,95 @@ import (
 )
 
 const (
-	// A shipper that ends before its time is started again, after a pause that
-	// doubles from the shortest to the longest.
+	// A shipper that ends too early is started again, after a pause that doubles from
+	// shortestPause to longestPause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 5 * time.Second
-	// steady is how long one has to run for the pause to be short again.
-	steady = 10 * time.Second
+	// stableAfter is how long a shipper has to run for the next pause to be short again.
+	stableAfter = 10 * time.Second
 )
 
-// A shipper is the process that sends what is in the ring.
+// A shipper starts, restarts and wakes the process that sends the content of the ring.
 type shipper struct {
 	start   supervisor.Starter
 	options []string
 	shared  shared
 
-	wanted  bool               // there is something to send
-	ended   func() (bool, int) // nil while none runs
-	began   time.Time
-	next    time.Time // not to start another one before
-	pause   time.Duration
-	problem string
+	needed         bool               // the ring has had something to send
+	pollExit       func() (bool, int) // reports whether the process has ended, and its exit code; nil without a process
+	startedAt      time.Time
+	nextStart      time.Time // the earliest time of the next start
+	pause          time.Duration
+	processFailure string // how the last process failed
 }
 
-// care starts the shipper if there is something to do for it, wakes it, and returns
-// when to be called again.
-func (s *shipper) care(w *ring.Writer) time.Duration {
-	s.wanted = s.wanted || printed(w)
+// maintain starts or wakes the process if it has work, and returns when to call maintain
+// again.
+func (s *shipper) maintain(w *ring.Writer) time.Duration {
+	s.needed = s.needed || printed(w)
 	var count [8]byte
-	_, _ = unix.Read(s.shared.news, count[:]) // what it has said is in the ring
-	if s.ended != nil {
-		if ended, code := s.ended(); ended {
-			s.hasEnded(code)
+	_, _ = unix.Read(s.shared.news, count[:]) // reset the counter: the message itself is in the ring
+	if s.pollExit != nil {
+		if ended, code := s.pollExit(); ended {
+			s.handleExit(code)
 		}
 	}
 	switch {
-	case !s.wanted || closed(w):
+	case !s.needed || closed(w):
 		return supervisor.Forever
-	case s.ended == nil:
+	case s.pollExit == nil:
 		return s.tryStart()
 	}
 	s.wakeIfDue(w)
 	return supervisor.Forever
 }
 
-// wakeIfDue wakes the shipper if there is something to do for it that it waits for.
+// wakeIfDue wakes the process if the ring has what it sleeps for.
 func (s *shipper) wakeIfDue(w *ring.Writer) {
-	if s.ended != nil && w.ReaderWaits() {
+	if s.pollExit != nil && w.ClaimWake() {
 		ring.Wake(s.shared.wake)
 	}
 }
 
-// poll adds the descriptor by which the shipper tells that there is something to say.
+// poll adds the descriptor by which the process wakes the supervisor.
 func (s *shipper) poll(fds []unix.PollFd) []unix.PollFd {
-	if s.ended == nil {
+	if s.pollExit == nil {
 		return fds
 	}
 	return append(fds, unix.PollFd{Fd: int32(s.shared.news), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
 }
 
-func (s *shipper) hasEnded(code int) {
-	s.ended = nil
-	if time.Since(s.began) > steady {
+func (s *shipper) handleExit(code int) {
+	s.pollExit = nil
+	if time.Since(s.startedAt) > stableAfter {
 		s.pause = 0
 	}
 	s.pause = min(max(2*s.pause, shortestPause), longestPause)
-	s.next = time.Now().Add(s.pause)
-	s.problem = "the shipper has ended, with exit code " + strconv.Itoa(code)
+	s.nextStart = time.Now().Add(s.pause)
+	s.processFailure = "the shipper has ended, with exit code " + strconv.Itoa(code)
 }
 
 func (s *shipper) tryStart() time.Duration {
-	if left := time.Until(s.next); left > 0 {
+	if left := time.Until(s.nextStart); left > 0 {
 		return left
 	}
-	s.began = time.Now()
+	s.startedAt = time.Now()
 	var files []uintptr
 	for _, fd := range s.shared.descriptors {
 		files = append(files, uintptr(fd))
 	}
-	ended, err := s.start(itself(), append([]string{shipperName}, s.options...), s.environment(), files)
+	ended, err := s.start(ownPath(), append([]string{shipperName}, s.options...), s.environment(), files)
 	if err != nil {
-		s.hasEnded(0)
-		s.problem = "starting the shipper: " + err.Error()
+		s.handleExit(0)
+		s.processFailure = "starting the shipper: " + err.Error()
 		return s.pause
 	}
-	s.ended = ended
+	s.pollExit = ended
 	return supervisor.Forever
 }
 
-// environment has the variables that are masked, and no others: those that tell
-// Go's runtime or its HTTP client what to do are the command's.
+// environment returns only the variables to mask. Others, such as GODEBUG and
+// HTTPS_PROXY, are meant for the command.
 func (s *shipper) environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -120,23 +120,23 @@ func printed(w *ring.Writer) bool {
 	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool { return w.Written(s) > 0 })
 }
 
-// closed reports whether the log service knows the ends of all streams.
+// closed reports whether the log service has the ends of all streams.
 func closed(w *ring.Writer) bool {
 	for _, stream := range ring.Streams {
-		if _, closed := w.Done(stream); !closed {
+		if _, closed := w.ReaderProgress(stream); !closed {
 			return false
 		}
 	}
 	return true
 }
 
-// done reports whether there is nothing more to wait for.
-func (s *shipper) done(w *ring.Writer) bool { return !s.wanted || closed(w) }
+// isDone reports whether nothing is left to send.
+func (s *shipper) isDone(w *ring.Writer) bool { return !s.needed || closed(w) }
 
-// failure is why nothing is sent at the moment, "" if nothing is wrong.
+// failure returns why nothing is sent at the moment, "" if all is well.
 func (s *shipper) failure(w *ring.Writer) string {
-	if said := w.Failure(); said != "" || s.ended != nil || !s.wanted || closed(w) {
+	if said := w.Failure(); said != "" || s.pollExit != nil || !s.needed || closed(w) {
 		return said
 	}
-	return s.problem
+	return s.processFailure
 }

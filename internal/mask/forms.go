@@ -14,80 +14,80 @@ import (
 	"unicode/utf8"
 )
 
-// shortestLine is the length of the shortest line of a secret of several lines that
-// is masked alone, in bytes: "{" and "-----END" occur elsewhere.
-const shortestLine = 8
+// minLine is the length of the shortest line of a multi-line secret that is masked on its
+// own, in bytes: lines such as "{" and "-----END" occur in other places.
+const minLine = 8
 
-// longest is the length of the longest secret of which other forms than plain ones
-// are masked, in bytes: each form takes memory.
-const longest = 16 << 10
+// maxEscaped is the length of the longest secret that is masked in other forms than plain
+// ones, in bytes: each form takes memory.
+const maxEscaped = 16 << 10
 
-// longestTail is the length of the longest secret of whose base64 the last digit is
-// masked as well that has only some of its bits, in bytes.
-const longestTail = 256
+// maxLastDigit is the length of the longest secret whose base64 is masked with a last
+// character that has only some bits of the secret, in bytes.
+const maxLastDigit = 256
 
-// budget is how many nodes the forms of all secrets make together before only the plain
-// ones are masked of the longest: each takes 24 bytes of memory.
-const budget = 256 << 10
+// maxNodes bounds the nodes for the forms of all secrets, each of 24 bytes of memory.
+// Beyond it, the longest secrets are masked in their plain forms only.
+const maxNodes = 256 << 10
 
-// Words are the forms of all secrets. Where they would be too long together, the
-// longest secrets, of which few programs print another form, have only their plain ones.
-func Words(secrets [][]byte) (words [][]byte) {
+// Patterns returns the forms of all secrets. Beyond maxNodes, it returns only the plain
+// forms of the longest secrets, which few programs print in another form.
+func Patterns(secrets [][]byte) (patterns [][]byte) {
 	secrets = slices.Clone(secrets)
 	slices.SortFunc(secrets, func(a, b []byte) int { return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b)) })
 	total := 0
 	for _, secret := range secrets {
 		forms := Forms(secret)
-		if length := nodesOf(forms); total+length <= budget {
+		if length := countNodes(forms); total+length <= maxNodes {
 			total += length
 		} else {
 			forms = plainForms(secret)
 		}
-		words = append(words, forms...)
+		patterns = append(patterns, forms...)
 	}
-	return words
+	return patterns
 }
 
-// nodesOf is how many nodes words make at most, of which those have the same for what
-// they begin with that are next to each other.
-func nodesOf(words [][]byte) (count int) {
+// countNodes returns an upper bound of the nodes for some patterns. Only adjacent
+// patterns are taken to share the nodes of a common prefix.
+func countNodes(patterns [][]byte) (count int) {
 	var before []byte
-	for _, word := range words {
+	for _, pattern := range patterns {
 		same := 0
-		for same < min(len(word), len(before)) && word[same] == before[same] {
+		for same < min(len(pattern), len(before)) && pattern[same] == before[same] {
 			same++
 		}
-		count, before = count+len(word)-same, word
+		count, before = count+len(pattern)-same, pattern
 	}
 	return count
 }
 
-// Forms are the ways in which programs print a secret: as it is, without the space
-// around it, line by line; each of them escaped for URLs and in JSON; and the whole
-// in base64, also in the midst of something longer. Of a secret of more than 16 KiB,
-// they are the plain ones; of one that is no text, those and base64.
+// Forms returns the forms in which programs print a secret: plain, without surrounding
+// space, and line by line; each of these escaped for URLs and in JSON; and the whole in
+// base64, also within something longer. A secret of more than 16 KiB has only plain
+// forms. A secret that isn't UTF-8 has plain forms and base64.
 //
-// Not among them: hexadecimal, base64 in lines, encryption, and whatever else a
-// program can compute of a secret.
+// Other forms aren't masked: hexadecimal, base64 with line breaks, encryption, and
+// anything else that a program computes from a secret.
 func Forms(secret []byte) [][]byte {
 	var forms forms
 	for _, plain := range plainForms(secret) {
 		forms.add(plain)
-		if len(secret) > longest || !utf8.Valid(secret) {
+		if len(secret) > maxEscaped || !utf8.Valid(secret) {
 			continue
 		}
-		for _, escaped := range append(inURLs(string(plain)), inJSON(string(plain))...) {
+		for _, escaped := range append(urlForms(string(plain)), jsonForms(string(plain))...) {
 			forms.add([]byte(escaped))
 		}
 	}
-	if len(secret) > longest {
+	if len(secret) > maxEscaped {
 		return forms.list
 	}
 	for _, whole := range [][]byte{secret, bytes.TrimSpace(secret)} {
 		for offset := range 3 {
 			for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-				forms.add(encodedAt(encoding, whole, offset))
-				for _, longer := range withLastDigit(encoding, whole, offset) {
+				forms.add(base64At(encoding, whole, offset))
+				for _, longer := range base64WithLastDigit(encoding, whole, offset) {
 					forms.add(longer)
 				}
 			}
@@ -96,14 +96,14 @@ func Forms(secret []byte) [][]byte {
 	return forms.list
 }
 
-// forms are each there once.
+// forms is a set in the order of insertion.
 type forms struct {
 	list [][]byte
 	have map[string]bool
 }
 
 func (f *forms) add(form []byte) {
-	if len(form) < shortest || f.have[string(form)] {
+	if len(form) < minSecret || f.have[string(form)] {
 		return
 	}
 	if f.have == nil {
@@ -117,7 +117,7 @@ func plainForms(secret []byte) [][]byte {
 	plain := [][]byte{secret, bytes.TrimSpace(secret)}
 	if lines := bytes.Split(plain[1], []byte("\n")); len(lines) > 1 {
 		for _, line := range lines {
-			if line = bytes.TrimSpace(line); len(line) >= shortestLine {
+			if line = bytes.TrimSpace(line); len(line) >= minLine {
 				plain = append(plain, line)
 			}
 		}
@@ -125,27 +125,27 @@ func plainForms(secret []byte) [][]byte {
 	return plain
 }
 
-// inURLs are the ways to escape for a URL (RFC 3986): programs differ in what they
-// leave as it is, and in the case of the digits.
-func inURLs(plain string) (escaped []string) {
+// urlForms returns the percent-encodings of a text (RFC 3986). Programs differ in the
+// characters that they leave as they are, and in the case of the digits.
+func urlForms(plain string) (escaped []string) {
 	for _, kept := range []string{
-		"",                 // Go's QueryEscape, but for the space; Java's URLEncoder, nearly
+		"",                 // Go's QueryEscape, except for the space; Java's URLEncoder, nearly
 		"/",                // Python's quote
 		"!'()*",            // JavaScript's encodeURIComponent
-		"*",                // a form that a browser sends
+		"*",                // HTML forms of a browser
 		"$&+=:@",           // Go's PathEscape
 		"/!'()*$&+,;=:@?#", // JavaScript's encodeURI
 	} {
 		for _, digits := range []string{"0123456789ABCDEF", "0123456789abcdef"} {
-			text := percent(plain, kept, digits)
+			text := percentEncode(plain, kept, digits)
 			escaped = append(escaped, text, strings.ReplaceAll(text, "%20", "+"))
 		}
 	}
 	return escaped
 }
 
-// percent escapes all but unreserved characters and those that are kept.
-func percent(plain, kept, digits string) string {
+// percentEncode escapes all bytes but unreserved characters and those in kept.
+func percentEncode(plain, kept, digits string) string {
 	var b strings.Builder
 	for i := range len(plain) {
 		c := plain[i]
@@ -161,32 +161,32 @@ func percent(plain, kept, digits string) string {
 	return b.String()
 }
 
-// inJSON are the ways to write what is between the quotes of a string (RFC 8259):
-// programs differ in what they escape that needn't be.
-func inJSON(plain string) (written []string) {
+// jsonForms returns the encodings of a text as the inside of a JSON string (RFC 8259).
+// Programs differ in what they escape beyond the mandatory characters.
+func jsonForms(plain string) (written []string) {
 	for _, escaped := range []string{
-		"",      // what has to be
+		"",      // mandatory characters only
 		"<>&",   // Go
 		"<>&'=", // Gson
-		"/",     // PHP, where a slash has an escape of its own
+		"/",     // PHP
 	} {
 		for _, ascii := range []bool{false, true} { // Python, PHP
 			for _, format := range []string{`\u%04x`, `\u%04X`} {
-				written = append(written, quoted(plain, escaped, ascii, format))
+				written = append(written, jsonEscape(plain, escaped, ascii, format))
 			}
 		}
 	}
 	return written
 }
 
-// short are the escapes of one letter.
-var short = map[rune]string{'"': `\"`, '\\': `\\`, '/': `\/`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+// jsonShortEscapes are the escapes of two characters.
+var jsonShortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '/': `\/`, '\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
-func quoted(plain, escaped string, ascii bool, format string) string {
+func jsonEscape(plain, escaped string, ascii bool, format string) string {
 	var b strings.Builder
 	for _, r := range plain {
 		has := r < ' ' || r == '"' || r == '\\' || r == '\u2028' || r == '\u2029'
-		switch letter, is := short[r]; {
+		switch letter, is := jsonShortEscapes[r]; {
 		case !has && !strings.ContainsRune(escaped, r) && (!ascii || r < utf8.RuneSelf):
 			b.WriteRune(r)
 		case is:
@@ -203,29 +203,29 @@ func quoted(plain, escaped string, ascii bool, format string) string {
 
 const bitsOfByte, bitsOfDigit = 8, 6
 
-// encodedAt is what of the base64 of something longer depends on a secret alone
-// that begins there at an offset, in bytes, modulo 3.
-func encodedAt(encoding *base64.Encoding, secret []byte, offset int) []byte {
+// base64At returns the part of the base64 of a longer text that depends only on a secret
+// in it. The secret begins at an offset, in bytes modulo 3.
+func base64At(encoding *base64.Encoding, secret []byte, offset int) []byte {
 	encoded := encoding.AppendEncode(nil, slices.Concat(make([]byte, offset), secret))
 	from := (offset*bitsOfByte + bitsOfDigit - 1) / bitsOfDigit
 	to := (offset + len(secret)) * bitsOfByte / bitsOfDigit
 	return encoded[min(from, to):to]
 }
 
-// withLastDigit is encodedAt with one digit more, which has the last bits of the secret,
-// and the first of what comes behind it: in each of the four or sixteen ways in which
-// that may begin. There are none if the secret ends with a digit, or is a long one, of
-// which these bits are of no use to anybody.
-func withLastDigit(encoding *base64.Encoding, secret []byte, offset int) (list [][]byte) {
+// base64WithLastDigit is base64At with one more character, which has the last bits of the
+// secret and the first bits of what follows: one form for each of the four or sixteen
+// values of the latter. It returns none if the secret ends with a whole character, or is
+// so long that those bits are of no use to an attacker.
+func base64WithLastDigit(encoding *base64.Encoding, secret []byte, offset int) (list [][]byte) {
 	bits := (offset + len(secret)) * bitsOfByte
 	rest := bits % bitsOfDigit
-	if rest == 0 || len(secret) > longestTail {
+	if rest == 0 || len(secret) > maxLastDigit {
 		return nil
 	}
 	for next := range 1 << (bitsOfDigit - rest) {
-		behind := byte(next << (bitsOfByte - bitsOfDigit + rest)) //nolint:gosec // G115: it has no more bits
-		// The next byte is there in full, so that the digit is.
-		encoded := encodedAt(encoding, append(slices.Clip(secret), behind), offset)
+		following := byte(next << (bitsOfByte - bitsOfDigit + rest)) //nolint:gosec // G115: at most eight bits
+		// A whole byte follows, so that the encoding has the whole character.
+		encoded := base64At(encoding, append(slices.Clip(secret), following), offset)
 		length := bits/bitsOfDigit + 1 - (offset*bitsOfByte+bitsOfDigit-1)/bitsOfDigit
 		list = append(list, encoded[:length])
 	}

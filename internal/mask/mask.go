@@ -1,80 +1,81 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mask writes asterisks over secrets in a stream of bytes, of which it sees
-// one chunk at a time and not always all.
+// Package mask writes asterisks over secrets in a stream of bytes, which arrives in
+// chunks and may have gaps.
 //
-// A secret becomes as many asterisks, so that offsets stay. Nothing that may yet
-// turn out to be a secret is let through: what is held back at any time is the
-// longest end of the stream with which one of them begins, and no timer lets it go.
+// A secret becomes as many asterisks, so that offsets stay valid. Bytes that may turn out
+// to begin a secret are held back: at any time, the longest end of the stream that begins
+// a secret. No timer releases them.
 //
-// Where bytes were dropped, a secret may have been cut. What is left of it next to
-// the gap is masked as well: it would be of use to somebody who guesses the rest.
+// A gap may cut a secret in two. The pieces next to the gap are masked as well, because
+// they would help to guess the rest.
 package mask
 
-// shortest is the length of the shortest secret that is masked, in bytes. Shorter
-// ones would make a log unreadable, and are found by trying anyway.
-const shortest = 6
+// minSecret is the length of the shortest masked secret, in bytes. Masking shorter ones
+// would make logs unreadable, and an attacker can guess them anyway.
+const minSecret = 6
 
-// usable is how much of a secret is masked at the end of a stream: a process that
-// is killed may have printed a part of it. Less is more likely to be chance.
-const usable = 4
+// minPartial is from which length on the beginning of a secret is masked at the end of a
+// stream, in bytes: a killed process may have printed a part of a secret. A shorter match
+// is more likely to be chance.
+const minPartial = 4
 
-// A Masker knows the secrets. It doesn't change, and serves any number of streams.
+// A Masker is an immutable set of secrets, for any number of streams.
 //
-// It is the automaton of Aho and Corasick: each node is a beginning of a secret,
-// and the one that a stream is at is the longest with which it ends so far.
+// It is the automaton of Aho and Corasick. Each node stands for a prefix of a secret. The
+// node of a stream is the longest prefix with which the stream ends so far.
 type Masker struct {
-	nodes []node
-	first [256]int32 // the children of the root, which is node 0
-	words [][]byte   // the secrets
+	nodes        []node
+	rootChildren [256]int32 // by byte: the children of node 0, the root
+	patterns     [][]byte
 }
 
 type node struct {
-	child, sibling int32 // 0 is none
-	fail           int32 // the longest proper end of this node that is a node
-	depth          int32 // its length, in bytes
-	match          int32 // the length of the longest secret that it ends with, 0 if none
+	child, sibling int32 // 0 for none
+	fail           int32 // the node of the longest proper suffix of the prefix
+	depth          int32 // the length of the prefix, in bytes
+	match          int32 // the length of the longest secret with which the prefix ends, 0 for none
 	b              byte
 }
 
-// New returns a masker of words, of which those that are too short don't count. See
-// Words for the ways in which a secret may be printed.
-func New(words [][]byte) *Masker {
-	m := &Masker{nodes: make([]node, 1, 1+nodesOf(words))}
-	for _, word := range words {
-		if len(word) >= shortest {
-			m.add(word)
+// New returns a masker of patterns. It ignores those that are shorter than minSecret.
+// Patterns returns the patterns of secrets.
+func New(patterns [][]byte) *Masker {
+	m := &Masker{nodes: make([]node, 1, 1+countNodes(patterns))}
+	for _, pattern := range patterns {
+		if len(pattern) >= minSecret {
+			m.add(pattern)
 		}
 	}
 	m.link()
 	return m
 }
 
-func (m *Masker) add(word []byte) {
+func (m *Masker) add(pattern []byte) {
 	at := int32(0)
-	for _, b := range word {
+	for _, b := range pattern {
 		next := m.child(at, b)
 		if next == 0 {
 			next = int32(len(m.nodes)) //nolint:gosec // no pod has secrets of two gigabytes
 			m.nodes = append(m.nodes, node{b: b, depth: m.nodes[at].depth + 1, sibling: m.nodes[at].child})
 			m.nodes[at].child = next
 			if at == 0 {
-				m.first[b] = next
+				m.rootChildren[b] = next
 			}
 		}
 		at = next
 	}
 	if m.nodes[at].match == 0 {
 		m.nodes[at].match = m.nodes[at].depth
-		m.words = append(m.words, word)
+		m.patterns = append(m.patterns, pattern)
 	}
 }
 
-// child is the node that is at's and one byte more, 0 if there is none.
+// child returns the node of a prefix and one more byte, 0 if there is none.
 func (m *Masker) child(at int32, b byte) int32 {
 	if at == 0 {
-		return m.first[b]
+		return m.rootChildren[b]
 	}
 	next := m.nodes[at].child
 	for next != 0 && m.nodes[next].b != b {
@@ -83,8 +84,7 @@ func (m *Masker) child(at int32, b byte) int32 {
 	return next
 }
 
-// link finds where to go on from a node that has no child for a byte, from the
-// short ones to the long ones.
+// link sets fail and match of all nodes, in the order of their depths.
 func (m *Masker) link() {
 	queue := []int32{0}
 	for len(queue) > 0 {
@@ -102,7 +102,7 @@ func (m *Masker) link() {
 	}
 }
 
-// step is the node of a stream that was at a node, after one byte more.
+// step returns the node of a stream after one more byte.
 func (m *Masker) step(at int32, b byte) int32 {
 	for {
 		if next := m.child(at, b); next != 0 || at == 0 {

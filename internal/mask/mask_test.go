@@ -22,7 +22,7 @@ type part struct {
 	gap  int64
 }
 
-// masked is what a stream becomes. Gaps are dots.
+// masked returns the masked stream, with dots in the place of gaps.
 func masked(words []string, parts ...part) string {
 	var list [][]byte
 	for _, word := range words {
@@ -71,8 +71,8 @@ var (
 	seeds     = []string{"aabaabaab", "xaabbabbabab", "aaaaaaaaaaaa", "ab-aabaa.aab"}
 )
 
-// oracle says which bytes are to be masked, with all of the stream before it. A
-// byte that was dropped is a dot.
+// oracle masks a whole stream with knowledge of all its bytes, by brute force. A dot
+// stands for a dropped byte.
 func oracle(words []string, text string) string {
 	out := []byte(text)
 	for from := 0; from < len(text); {
@@ -95,7 +95,7 @@ func oracle(words []string, text string) string {
 // hide masks a word in what is between two gaps, or a gap and an end.
 func hide(out []byte, text, word string, gapBefore, gapAfter bool) {
 	cover := func(from, to int) { copy(out[from:to], strings.Repeat("*", to-from)) }
-	least := usable
+	least := minPartial
 	if gapAfter {
 		least = 1
 	}
@@ -115,7 +115,7 @@ func hide(out []byte, text, word string, gapBefore, gapAfter bool) {
 	}
 }
 
-// pieces cuts a text as chance wants it. Dots are gaps.
+// pieces cuts a text at random. Dots are gaps.
 func pieces(random *rand.Rand, text string) (parts []part) {
 	for text != "" {
 		n := 1 + random.IntN(min(len(text), 7))
@@ -131,8 +131,8 @@ func pieces(random *rand.Rand, text string) (parts []part) {
 	return parts
 }
 
-// restarted masks a stream, and now and then by a masker that has to take it up
-// from what the one before it has left.
+// restarted masks a stream with a masker that is replaced at random. Each one resumes
+// from the state of the one before it.
 func restarted(random *rand.Rand, m *Masker, text string) string {
 	var out strings.Builder
 	s := m.Stream(State{})
@@ -180,7 +180,7 @@ func FuzzMasking(f *testing.F) {
 	})
 }
 
-func TestWhateverIsCutWhereverNoSecretPasses(t *testing.T) {
+func TestNoSecretPassesWhereverAStreamIsCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	m := New(func() (list [][]byte) {
 		for _, word := range someWords {
@@ -226,13 +226,13 @@ func TestASecretIsMaskedInWhateverFormItIsPrinted(t *testing.T) {
 	}
 }
 
-// digitsOf are those of base64 that have a bit of a secret, from one up to another: but
-// for the first if it has some of what comes before it.
+// digitsOf returns the range of base64 characters that have a bit of a secret. The first
+// is left out if it has bits of what comes before the secret.
 func digitsOf(before, secret int) (from, to int) {
 	return (before*8 + 5) / 6, ((before+secret)*8 + 5) / 6
 }
 
-// What remains is what is around it, and up to four bits in a digit before it.
+// Only what surrounds the secret remains, and up to four of its bits in the character before.
 func TestASecretIsMaskedInTheBase64OfSomethingLonger(t *testing.T) {
 	const secret = "q83/+ba98765-Zq83ba9"
 	for length := len(secret) - 3; length <= len(secret); length++ {
@@ -255,7 +255,7 @@ func FuzzMaskingOfBase64(f *testing.F) {
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff"), []byte(""), []byte("\n"), byte(2), uint64(3))
 	encodings := []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding}
 	f.Fuzz(func(t *testing.T, secret, before, after []byte, which byte, chance uint64) {
-		if len(secret) < shortest || len(secret) > 64 || len(before)+len(after) > 64 {
+		if len(secret) < minSecret || len(secret) > 64 || len(before)+len(after) > 64 {
 			return
 		}
 		encoded := encodings[int(which)%len(encodings)].EncodeToString(slices.Concat(before, secret, after))
@@ -279,7 +279,7 @@ func FuzzMaskingOfBase64(f *testing.F) {
 	})
 }
 
-// Whatever is printed of one, the tenant's program has the memory that it needs.
+// The memory of the container belongs to the tenant's program.
 func TestFormsOfALargeSecretAreFew(t *testing.T) {
 	large := bytes.Repeat([]byte("0123456789+/<>\x00\n"), 8<<10)
 	var length int
@@ -298,7 +298,7 @@ func TestShortLinesAreNoSecrets(t *testing.T) {
 	require.Equal(t, "{ } a\n}\n{\n", string(s.Write([]byte("{ } a\n}\n{\n")))+string(s.End()))
 }
 
-func TestWhatIsHeldBackIsNoLongerThanASecret(t *testing.T) {
+func TestFewerBytesAreHeldBackThanASecretHas(t *testing.T) {
 	s := New([][]byte{[]byte("secret")}).Stream(State{})
 	var out bytes.Buffer
 	for range 1000 {
@@ -309,7 +309,7 @@ func TestWhatIsHeldBackIsNoLongerThanASecret(t *testing.T) {
 	require.Equal(t, 10_000, out.Len())
 }
 
-// Each zero may be the last of the secret.
+// Each zero may be the last byte of the secret.
 func BenchmarkMaskingWhatRepeatsItself(b *testing.B) {
 	zeros := make([]byte, 64<<10)
 	m := New([][]byte{zeros[:8<<10]})
@@ -339,7 +339,7 @@ func BenchmarkMasking(b *testing.B) {
 	}
 }
 
-func TestManyLongSecretsTakeNoMoreMemoryThanTheyAreLong(t *testing.T) {
+func TestTheMemoryForManyLongSecretsIsBounded(t *testing.T) {
 	var secrets [][]byte
 	plain := 0
 	for i := range 20 {
@@ -349,15 +349,15 @@ func TestManyLongSecretsTakeNoMoreMemoryThanTheyAreLong(t *testing.T) {
 		plain += len(secret)
 	}
 	secrets = append(secrets, []byte("short & sweet"))
-	words := Words(secrets)
-	require.LessOrEqual(t, nodesOf(words), budget+2*plain, "plain ones are there with the space around them, and without")
+	words := Patterns(secrets)
+	require.LessOrEqual(t, countNodes(words), maxNodes+2*plain, "plain ones are there with the space around them, and without")
 	stream := New(words).Stream(State{})
 	masked := stream.Write(slices.Concat(secrets[19], []byte(" short%20%26%20sweet")))
 	require.NotContains(t, string(masked)+string(stream.End()), "short")
 	require.Empty(t, strings.Trim(string(masked[:4096]), "*"))
 }
 
-func TestWhatIsNoTextHasNoFormsOfText(t *testing.T) {
+func TestASecretThatIsNotUTF8HasNoFormsOfText(t *testing.T) {
 	binary := bytes.Repeat([]byte{0xff, 0x00, 0x81}, 1000)
-	require.Less(t, nodesOf(Forms(binary)), 12*len(binary))
+	require.Less(t, countNodes(Forms(binary)), 12*len(binary))
 }

@@ -5,13 +5,12 @@ package mask
 
 import "bytes"
 
-// A State is where a stream can be taken up again, by a process that has read
-// nothing of it.
+// A State is where another process can resume a stream without what came before.
 type State struct {
-	// At is the offset of the first byte that was held back, to be written again.
+	// At is the offset of the first byte that was held back. The stream resumes with this
+	// byte.
 	At int64
-	// MaskedUntil is the offset up to which bytes belong to a secret that began
-	// before At.
+	// MaskedUntil is the end of a secret that began before At, if it is larger than At.
 	MaskedUntil int64
 	// AfterGap says that the bytes before At were dropped.
 	AfterGap bool
@@ -20,42 +19,41 @@ type State struct {
 // A Stream masks one stream.
 type Stream struct {
 	masker *Masker
-	state  State // but for AfterGap
+	state  State // without AfterGap
 	held   []byte
-	spare  []byte // has what was passed on last
+	spare  []byte // the buffer of the bytes that were released last
 	node   int32
-	// run is where the last bytes begin that were masked in one go, which end at
-	// state.MaskedUntil.
-	run int64
-	// afterGap says that nothing has come since a gap.
+	// runStart is where the masked bytes begin that end at state.MaskedUntil.
+	runStart int64
+	// afterGap says that no byte has come since a gap.
 	afterGap bool
-	// ends are the places in secrets where the bytes since a gap may be: what comes
-	// next in each of them. There are none once the bytes are in no secret.
-	ends     []place
-	sinceGap int // how many bytes that are
+	// candidates are the positions in secrets at which the bytes since a gap may have ended
+	// so far. nil says that these bytes are in no secret.
+	candidates []position
+	sinceGap   int // the number of bytes since the gap
 }
 
-// A place is in a secret.
-type place struct{ word, next int32 }
+// A position is an offset in a pattern.
+type position struct{ pattern, next int32 }
 
-// Stream begins one, or takes one up.
+// Stream begins a stream, or resumes one.
 func (m *Masker) Stream(from State) *Stream {
-	return &Stream{masker: m, state: State{At: from.At, MaskedUntil: from.MaskedUntil}, run: from.At, afterGap: from.AfterGap}
+	return &Stream{masker: m, state: State{At: from.At, MaskedUntil: from.MaskedUntil}, runStart: from.At, afterGap: from.AfterGap}
 }
 
-// State is where to take the stream up if what was passed on until now is kept.
+// State returns where to resume the stream once all released bytes are stored.
 func (s *Stream) State() State {
 	state := s.state
-	state.AfterGap = s.afterGap || s.ends != nil
+	state.AfterGap = s.afterGap || s.candidates != nil
 	return state
 }
 
-// Write takes what comes next, and passes on what can be let through. The slice is
-// good until the next call.
+// Write adds bytes to the stream, and returns those that are released. The slice is valid
+// until the next call.
 func (s *Stream) Write(data []byte) []byte {
 	m := s.masker
 	for len(data) > 0 {
-		if plain := s.plain(data); plain > 0 {
+		if plain := s.plainPrefix(data); plain > 0 {
 			s.held, data = append(s.held, data[:plain]...), data[plain:]
 			continue
 		}
@@ -67,56 +65,56 @@ func (s *Stream) Write(data []byte) []byte {
 		}
 		s.node = m.step(s.node, b)
 		s.maskLast(int(m.nodes[s.node].match))
-		if s.afterGap || s.ends != nil {
-			s.follow(b)
+		if s.afterGap || s.candidates != nil {
+			s.followCandidates(b)
 		}
 	}
-	if s.ends != nil {
+	if s.candidates != nil {
 		return nil
 	}
-	return s.pass(len(s.held) - int(m.nodes[s.node].depth))
+	return s.release(len(s.held) - int(m.nodes[s.node].depth))
 }
 
-// plain is how many of the next bytes are in no secret and begin none. Most are.
-func (s *Stream) plain(data []byte) int {
-	if s.node != 0 || s.afterGap || s.ends != nil || s.state.At+int64(len(s.held)) < s.state.MaskedUntil {
+// plainPrefix returns how many of the next bytes are certainly in no secret. It is a fast
+// path for most of a stream.
+func (s *Stream) plainPrefix(data []byte) int {
+	if s.node != 0 || s.afterGap || s.candidates != nil || s.state.At+int64(len(s.held)) < s.state.MaskedUntil {
 		return 0
 	}
 	m := s.masker
 	for i, b := range data {
-		if one := m.first[b]; one != 0 && (i+1 == len(data) || m.child(one, data[i+1]) != 0) {
+		if child := m.rootChildren[b]; child != 0 && (i+1 == len(data) || m.child(child, data[i+1]) != 0) {
 			return i
 		}
 	}
 	return len(data)
 }
 
-// Gap says that the next bytes were dropped, and how many. It passes on all that
-// was held back.
+// Gap notes that the next bytes were dropped. It releases all bytes that were held back.
 func (s *Stream) Gap(length int64) []byte {
-	if s.ends != nil {
-		// All since the gap before is in the midst of a secret.
+	if s.candidates != nil {
+		// All bytes since the former gap may be in the middle of a secret.
 		s.maskLast(len(s.held))
 	}
 	s.maskLast(int(s.masker.nodes[s.node].depth))
-	passed := s.pass(len(s.held))
+	passed := s.release(len(s.held))
 	s.state.At += length
-	s.run, s.node, s.afterGap, s.ends, s.sinceGap = s.state.At, 0, true, nil, 0
+	s.runStart, s.node, s.afterGap, s.candidates, s.sinceGap = s.state.At, 0, true, nil, 0
 	return passed
 }
 
-// End passes on the rest of the stream. It is the last call.
+// End releases the rest of the stream. It is the last call.
 func (s *Stream) End() []byte {
-	if depth := int(s.masker.nodes[s.node].depth); depth >= usable {
+	if depth := int(s.masker.nodes[s.node].depth); depth >= minPartial {
 		s.maskLast(depth)
 	}
-	if s.ends != nil && s.sinceGap >= usable {
+	if s.candidates != nil && s.sinceGap >= minPartial {
 		s.maskLast(len(s.held))
 	}
-	return s.pass(len(s.held))
+	return s.release(len(s.held))
 }
 
-// maskLast writes over the last bytes that came. They are all held back.
+// maskLast masks the last bytes of the stream, which are all held back.
 func (s *Stream) maskLast(count int) {
 	if count <= 0 {
 		return
@@ -125,26 +123,25 @@ func (s *Stream) maskLast(count int) {
 	from := to - int64(count)
 	if until := s.state.MaskedUntil; from > until {
 		s.asterisks(from, to)
-		s.run = from
+		s.runStart = from
 	} else {
-		// Of what is masked already, nothing is written again: a secret that repeats
-		// itself ends with each of its bytes.
-		s.asterisks(from, s.run)
+		// Skip what is masked already: in "aaaa...", a secret may end with each byte.
+		s.asterisks(from, s.runStart)
 		s.asterisks(until, to)
-		s.run = min(s.run, from)
+		s.runStart = min(s.runStart, from)
 	}
 	s.state.MaskedUntil = max(s.state.MaskedUntil, to)
 }
 
-// asterisks writes them from an offset up to another.
+// asterisks masks a range of offsets.
 func (s *Stream) asterisks(from, to int64) {
 	for at := from; at < to; at++ {
 		s.held[at-s.state.At] = '*'
 	}
 }
 
-// pass lets the first bytes go of those that are held back.
-func (s *Stream) pass(count int) []byte {
+// release returns the first of the bytes that were held back.
+func (s *Stream) release(count int) []byte {
 	if count <= 0 {
 		return nil
 	}
@@ -154,46 +151,46 @@ func (s *Stream) pass(count int) []byte {
 	return passed
 }
 
-// places are where a byte is in the secrets, and what comes next.
-func (m *Masker) places(b byte) (list []place) {
-	for word, text := range m.words {
+// positions returns the position behind each occurrence of a byte in the patterns.
+func (m *Masker) positions(b byte) (list []position) {
+	for pattern, text := range m.patterns {
 		for at := 0; ; {
 			i := bytes.IndexByte(text[at:], b)
 			if i < 0 {
 				break
 			}
 			at += i + 1
-			list = append(list, place{int32(word), int32(at)}) //nolint:gosec // as in add
+			list = append(list, position{int32(pattern), int32(at)}) //nolint:gosec // as in add
 		}
 	}
 	return list
 }
 
-// follow keeps the places that go on with a byte. Where a secret ends, all bytes
-// since the gap may have been the rest of it.
-func (s *Stream) follow(b byte) {
+// followCandidates keeps the candidates that continue with a byte. If a candidate reaches
+// the end of its secret, all bytes since the gap may be the rest of that secret.
+func (s *Stream) followCandidates(b byte) {
 	s.sinceGap++
-	kept := s.ends[:0]
+	kept := s.candidates[:0]
 	if s.afterGap {
 		s.afterGap = false
-		for _, p := range s.masker.places(b) {
-			kept = s.keep(kept, p)
+		for _, p := range s.masker.positions(b) {
+			kept = s.keepCandidate(kept, p)
 		}
 	}
-	for _, p := range s.ends {
-		if s.masker.words[p.word][p.next] == b {
+	for _, p := range s.candidates {
+		if s.masker.patterns[p.pattern][p.next] == b {
 			p.next++
-			kept = s.keep(kept, p)
+			kept = s.keepCandidate(kept, p)
 		}
 	}
-	if s.ends = kept; len(kept) == 0 {
-		s.ends = nil
+	if s.candidates = kept; len(kept) == 0 {
+		s.candidates = nil
 	}
 }
 
-// keep adds a place, unless the secret has ended there.
-func (s *Stream) keep(kept []place, p place) []place {
-	if int(p.next) < len(s.masker.words[p.word]) {
+// keepCandidate adds a position, unless it is the end of its secret.
+func (s *Stream) keepCandidate(kept []position, p position) []position {
+	if int(p.next) < len(s.masker.patterns[p.pattern]) {
 		return append(kept, p)
 	}
 	s.maskLast(s.sinceGap)

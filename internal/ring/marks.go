@@ -14,55 +14,55 @@ import (
 )
 
 const (
-	// maxMarks is how many marks are kept of a stream. One that isn't there any more
-	// costs precision: its bytes are taken to have come later.
+	// maxMarks bounds the marks of a stream. Bytes whose mark was overwritten get the time
+	// of the next mark.
 	maxMarks  = 4096
 	marksSize = maxMarks * int(unsafe.Sizeof(mark{}))
 )
 
-// A mark says when the bytes from an offset on came, as times.Mark.
+// A mark has the offset and the time of a times.Mark.
 type mark struct{ at, time atomic.Int64 }
 
-// marks are those of a stream: the n-th is at n modulo their number.
+// marks returns the marks of a stream. The n-th is at index n modulo maxMarks.
 func (r *Ring) marks(s Stream) *[maxMarks]mark {
 	begin := headerSize + len(Printed)*Capacity + eventsCapacity + int(s)*marksSize
 	return (*[maxMarks]mark)(unsafe.Pointer(&r.memory[begin]))
 }
 
-// mark notes that bytes come now. A clock that steps back stands still until it is
-// where it was, and what comes in the same millisecond has one mark.
+// mark notes that the next bytes come now. If the clock steps back, the last time is
+// kept. Bytes of the same millisecond share a mark.
 func (w *Writer) mark(s Stream) {
-	now := max(w.clock().UnixMilli(), w.now)
-	marks, count := w.marks(s), w.marked[s]
-	if count > 0 && now == w.now && marks[(count-1)%maxMarks].time.Load() == now {
+	now := max(w.clock().UnixMilli(), w.lastMark)
+	marks, count := w.marks(s), w.markCount[s]
+	if count > 0 && now == w.lastMark && marks[(count-1)%maxMarks].time.Load() == now {
 		return
 	}
-	w.now = now
+	w.lastMark = now
 	m := &marks[count%maxMarks]
 	m.at.Store(w.at[s])
 	m.time.Store(now)
-	w.marked[s]++
-	w.streams[s].marked.Store(w.marked[s])
+	w.markCount[s]++
+	w.streams[s].markCount.Store(w.markCount[s])
 }
 
-// Marks says when the bytes of a stream from an offset up to another came, the first
-// mark at the first byte; as far as that is known, and nothing of what can't be.
+// Marks returns the known times of a range of bytes. The first mark is at the first byte.
+// It leaves out marks that are inconsistent, because the command can write into the ring.
 func (r *Reader) Marks(s Stream, from, to int64) (list []times.Mark) {
 	marks, h := r.marks(s), &r.streams[s]
-	count := h.marked.Load()
+	count := h.markCount.Load()
 	oldest := max(count-maxMarks, 0)
 	for n := count - 1; n >= oldest; n-- {
 		m := &marks[n%maxMarks]
 		at, time := m.at.Load(), m.time.Load()
-		// The writer may be about to put another one in the place of the last that fits.
-		if h.marked.Load() >= n+maxMarks {
+		// The writer may be overwriting the oldest mark.
+		if h.markCount.Load() >= n+maxMarks {
 			break
 		}
 		if at >= to {
 			continue
 		}
 		if last := len(list) - 1; last >= 0 && (at >= list[last].At || time > list[last].Time) {
-			break // somebody else has written here
+			break // the command has written into the ring
 		}
 		list = append(list, times.Mark{At: max(at, from), Time: time})
 		if at <= from {

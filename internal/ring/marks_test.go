@@ -15,14 +15,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// ticking has a writer go by a clock that is set.
+// ticking gives a writer a clock that the test sets.
 func ticking(w *Writer) (set func(milliseconds int64)) {
 	var now int64
 	w.clock = func() time.Time { return time.UnixMilli(now) }
 	return func(milliseconds int64) { now = milliseconds }
 }
 
-func TestWhenBytesCameIsKnown(t *testing.T) {
+func TestBytesHaveTheTimeOfWriting(t *testing.T) {
 	w, r, _ := open(t)
 	set := ticking(w)
 	for _, came := range []struct {
@@ -50,7 +50,7 @@ func TestWhenBytesCameIsKnown(t *testing.T) {
 	require.Empty(t, r.Marks(Events, 0, 1))
 }
 
-func TestOfBytesWhoseMarkIsGoneTheNextOneCounts(t *testing.T) {
+func TestBytesWhoseMarkWasOverwrittenGetTheNextMark(t *testing.T) {
 	w, r, _ := open(t)
 	set := ticking(w)
 	const count = maxMarks + 10
@@ -104,7 +104,7 @@ func TestMarksThatSomebodyHasScribbledOverCostTheTimesAlone(t *testing.T) {
 			marks[i].time.Store(value)
 		}
 		for _, count := range []int64{-1, 5, maxMarks, math.MaxInt64, math.MinInt64} {
-			r.streams[Stdout].marked.Store(count)
+			r.streams[Stdout].markCount.Store(count)
 			got := r.Marks(Stdout, 3, 9)
 			for i, m := range got {
 				require.GreaterOrEqual(t, m.At, int64(3))

@@ -5,20 +5,20 @@
 
 package ring
 
-// A Reader is the shipper's side.
+// A Reader is the shipper's side of a ring.
 type Reader struct{ *Ring }
 
-// Reader returns the reader of memory that was opened.
+// Reader returns the reader of a ring from Open.
 func (r *Ring) Reader() *Reader { return &Reader{r} }
 
-// Read copies the bytes of a stream from an offset on, as many as there are and as
-// fit. If they are there no more, it copies none, and returns the offset of the
-// first that is.
+// Read copies bytes of a stream from an offset on, as many as the ring has and fit. If
+// the byte at the offset was overwritten, Read copies none, and returns the offset of the
+// oldest byte in the ring. Otherwise, floor is the given offset.
 func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 	h := &r.streams[s]
 	written := h.written.Load()
 	for n < len(into) && from+int64(n) < written {
-		slots := r.slots(s, from+int64(n))
+		slots := r.bytesFrom(s, from+int64(n))
 		n += copy(into[n:min(int64(len(into)), written-from)], slots)
 	}
 	barrier()
@@ -28,51 +28,53 @@ func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 	return n, from
 }
 
-// Written is how many bytes of a stream there were until now, and whether that is all.
+// Written returns how many bytes of a stream were written so far, and whether the stream
+// has ended.
 func (r *Reader) Written(s Stream) (written int64, ended bool) {
 	ended = r.streams[s].ended.Load() != 0
 	return r.streams[s].written.Load(), ended
 }
 
-// Progress is what was noted last.
+// Progress returns the progress that was saved last.
 func (r *Reader) Progress(s Stream) Progress { return r.streams[s].progress() }
 
-func (h *streamHeader) progress() Progress { return h.done[h.which.Load()&1] }
+func (h *streamHeader) progress() Progress { return h.progressSlots[h.progressSlot.Load()&1] }
 
-// Note keeps how far the reader has come: all of it or nothing, if it dies meanwhile.
-func (r *Reader) Note(s Stream, p Progress) {
+// SaveProgress saves the progress of a stream. It is atomic, also if the process is
+// killed meanwhile.
+func (r *Reader) SaveProgress(s Stream, p Progress) {
 	h := &r.streams[s]
-	next := 1 - h.which.Load()&1
-	h.done[next] = p
+	next := 1 - h.progressSlot.Load()&1
+	h.progressSlots[next] = p
 	barrier()
-	h.which.Store(next)
+	h.progressSlot.Store(next)
 }
 
-// Close says that the service knows the end of a stream.
+// Close notes that the log service has the end of a stream.
 func (r *Reader) Close(s Stream) { r.streams[s].closed.Store(1) }
 
-// Closed reports whether that was said.
+// Closed reports whether the log service has the end of a stream.
 func (r *Reader) Closed(s Stream) bool { return r.streams[s].closed.Load() != 0 }
 
-// WakeAt says how many bytes of a stream there have to be for the reader to be woken.
+// WakeAt has the reader woken once a stream has so many written bytes.
 func (r *Reader) WakeAt(s Stream, written int64) { r.streams[s].wakeAt.Store(written) }
 
-// Sleep announces that the reader will wait to be woken. It looks once more after
-// that, or what came just before is found late.
+// Sleep announces that the reader is going to wait for Wake. After it, the reader has to
+// check once more for bytes, or it misses those that were written just before.
 func (r *Reader) Sleep() {
 	r.sleeping.Store(1)
 	barrier()
 }
 
-// Awake takes that back.
+// Awake withdraws Sleep.
 func (r *Reader) Awake() { r.sleeping.Store(0) }
 
-// SetFailure says what the reader can't do, "" if it can. At most some thousand bytes
-// are kept.
+// SetFailure tells the writer why nothing can be sent, "" if all is well. It cuts texts
+// off after maxFailure bytes.
 func (r *Reader) SetFailure(text string) {
-	r.length.Store(0)
+	r.failureLength.Store(0)
 	barrier()
 	n := copy(r.failure[:], text)
 	barrier()
-	r.length.Store(uint32(n)) //nolint:gosec // it is at most maxFailure
+	r.failureLength.Store(uint32(n)) //nolint:gosec // it is at most maxFailure
 }

@@ -3,18 +3,17 @@
 
 //go:build linux
 
-// Package ring is memory that two processes share: the supervisor writes into it
-// what a container prints, and the shipper reads it from there. The writer waits
-// for nobody: where the reader is slow, the oldest bytes go, and the reader finds
-// a gap.
+// Package ring is the memory that supervisor and shipper share: the supervisor writes the
+// output of a container into it, and the shipper reads it. The writer never waits. If the
+// reader is slow, the writer overwrites the oldest bytes, and the reader finds a gap.
 //
-// It is a file in memory whose size can't be changed (memfd_create(2) with seals),
-// so that no process which opens it by /proc can have another one killed by SIGBUS.
-// What the reader has done is in it as well: one that dies is replaced by another,
-// which goes on where it stopped.
+// A ring is a file in memory (memfd_create(2)). Seals fix its size, so that no process
+// which opens it by /proc can truncate it and so kill another process by SIGBUS. The ring
+// also has the progress of the reader: a new shipper continues where a killed one
+// stopped.
 //
-// Only one process writes, and only one reads. Neither believes what the other
-// writes more than costs it nothing: the command has the rights of both.
+// One process writes, and one reads. Each checks what the other has written, because the
+// command has the rights of both and may write into the ring too.
 package ring
 
 import (
@@ -26,26 +25,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stream is one of those that a container has.
+// A Stream is one of the streams of a container.
 type Stream int
 
-// The streams: what the command prints, as in its descriptors, and what happens to it.
+// The output of the command, and the events of the container.
 const (
 	Stdout Stream = iota
 	Stderr
 	Events
 )
 
-// Streams are all of them, and Printed those of the command.
+// Streams are all streams, Printed those with output of the command.
 var (
 	Streams = [...]Stream{Stdout, Stderr, Events}
 	Printed = [...]Stream{Stdout, Stderr}
 )
 
-// Name is what the log service knows a stream by.
+// Name returns the name of a stream at the log service.
 func (s Stream) Name() string { return [...]string{"stdout", "stderr", "events"}[s] }
 
-// capacity is how much of a stream is kept, in bytes.
+// capacity returns the size of a stream's memory, in bytes.
 func (s Stream) capacity() int64 {
 	if s == Events {
 		return eventsCapacity
@@ -54,67 +53,70 @@ func (s Stream) capacity() int64 {
 }
 
 const (
-	// Capacity is how much is kept of what the command prints, in bytes of each stream.
+	// Capacity is the size of the memory of stdout, and of stderr, in bytes.
 	Capacity = 1 << 20
-	// eventsCapacity is how much is kept of the events: some four hundred.
+	// eventsCapacity is the size of the memory of events, in bytes: some four hundred
+	// events.
 	eventsCapacity = 64 << 10
-	// headerSize is a page, so that the streams begin at one.
+	// headerSize is a page, so that the streams are aligned.
 	headerSize = 4096
-	// Behind the header are the bytes of each stream, and then its marks.
+	// The header comes first, then the bytes of all streams, then the marks of all streams.
 	size = headerSize + len(Printed)*Capacity + eventsCapacity + len(Streams)*marksSize
-	// version changes with the layout. Writer and reader are the same program.
+	// version identifies the layout. It may change freely, because writer and reader are the
+	// same binary.
 	version = 0x656e747279703032
 )
 
-// header begins the memory.
+// header is the beginning of the memory.
 type header struct {
-	version  uint64
-	sleeping atomic.Uint32 // the reader waits to be woken
-	_        uint32
-	length   atomic.Uint32 // of failure, in bytes
-	failure  [maxFailure]byte
-	streams  [len(Streams)]streamHeader
+	version       uint64
+	sleeping      atomic.Uint32 // 1 while the reader waits for Wake
+	_             uint32
+	failureLength atomic.Uint32 // of failure, in bytes
+	failure       [maxFailure]byte
+	streams       [len(Streams)]streamHeader
 }
 
-// maxFailure is the length of the longest explanation, in bytes.
+// maxFailure bounds the failure in the header, in bytes.
 const maxFailure = 1020
 
-// streamHeader has what is known of a stream. Offsets count from its first byte.
+// streamHeader has the state of a stream. Offsets count from the first byte of the
+// stream.
 type streamHeader struct {
-	written atomic.Int64 // of the writer: the offset of the next byte
-	floor   atomic.Int64 // of the writer: the offset of the first byte that is still there
-	ended   atomic.Uint32
-	closed  atomic.Uint32 // of the reader: the service knows the end
-	wakeAt  atomic.Int64  // of the reader: how much is to be written until it is woken
-	which   atomic.Uint32 // of the reader: the progress that counts
-	_       uint32
-	done    [2]Progress  // of the reader
-	marked  atomic.Int64 // of the writer: how many marks there were
-	reserve [64]byte     // so that the streams don't share a cache line
+	written       atomic.Int64 // by the writer: the offset of the next byte
+	floor         atomic.Int64 // by the writer: the offset of the oldest byte in the ring
+	ended         atomic.Uint32
+	closed        atomic.Uint32 // by the reader: the log service has the end
+	wakeAt        atomic.Int64  // by the reader: the number of written bytes at which to wake it
+	progressSlot  atomic.Uint32 // by the reader: the index of the valid progressSlot
+	_             uint32
+	progressSlots [2]Progress  // by the reader
+	markCount     atomic.Int64 // by the writer: the number of marks so far
+	padding       [64]byte     // keeps streams off each other's cache lines
 }
 
-// Progress is how far the reader has come.
+// Progress is how far the reader has come in a stream.
 type Progress struct {
-	// At, MaskedUntil and AfterGap are a mask.State: what comes before At is stored or
+	// At, MaskedUntil and AfterGap are a mask.State. All bytes before At are stored, or
 	// marked as dropped.
 	At, MaskedUntil int64
-	AfterGap        int64 // 1 if it is so
+	AfterGap        int64 // 1 for true
 	Dropped         int64 // how many of the bytes before At were dropped
 }
 
-// A Ring is the memory as one of the processes sees it.
+// A Ring is the shared memory, mapped by one process.
 type Ring struct {
 	memory []byte
 	*header
 }
 
-// Create makes the memory, and returns the descriptor by which another process opens it.
+// Create creates a ring, and returns the file descriptor to open it in another process.
 func Create() (*Ring, int, error) {
-	fd, err := sealed("entrypointer-logs", size)
+	fd, err := createSealed("entrypointer-logs", size)
 	if err != nil {
 		return nil, -1, err
 	}
-	r, err := mapped(fd)
+	r, err := mapRing(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, -1, errors.New("sharing memory: " + err.Error())
@@ -123,8 +125,8 @@ func Create() (*Ring, int, error) {
 	return r, fd, nil
 }
 
-// sealed makes a file in memory, whose size nobody can change.
-func sealed(name string, size int) (int, error) {
+// createSealed creates a file in memory with a fixed size.
+func createSealed(name string, size int) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, errors.New("memfd_create: " + err.Error())
@@ -139,7 +141,7 @@ func sealed(name string, size int) (int, error) {
 	return fd, nil
 }
 
-// Open opens the memory that another process has created.
+// Open opens a ring that another process has created.
 func Open(fd int) (*Ring, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -148,17 +150,17 @@ func Open(fd int) (*Ring, error) {
 	if st.Size != int64(size) {
 		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + " has " + strconv.FormatInt(st.Size, 10) + " bytes, not " + strconv.Itoa(size))
 	}
-	r, err := mapped(fd)
+	r, err := mapRing(fd)
 	if err != nil {
 		return nil, errors.New("opening the ring: " + err.Error())
 	}
 	if r.version != version {
-		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + " is none")
+		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + " isn't a ring of this version")
 	}
 	return r, nil
 }
 
-func mapped(fd int) (*Ring, error) {
+func mapRing(fd int) (*Ring, error) {
 	memory, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, errors.New("mmap: " + err.Error())
@@ -166,20 +168,21 @@ func mapped(fd int) (*Ring, error) {
 	return &Ring{memory: memory, header: (*header)(unsafe.Pointer(&memory[0]))}, nil
 }
 
-// slots are where the bytes of a stream from an offset on are, up to the end of the memory.
-func (r *Ring) slots(s Stream, from int64) []byte {
+// bytesFrom returns the memory of a stream from an offset on, up to the end of the
+// stream's memory.
+func (r *Ring) bytesFrom(s Stream, from int64) []byte {
 	begin, capacity := headerSize+int64(s)*Capacity, s.capacity()
 	return r.memory[begin+from%capacity : begin+capacity]
 }
 
-// Failure is what the reader has said last of what it can't do, "" if it can.
+// Failure returns the text of the reader's last SetFailure.
 func (r *Ring) Failure() string {
-	length := min(r.length.Load(), maxFailure)
+	length := min(r.failureLength.Load(), maxFailure)
 	return string(r.failure[:length])
 }
 
-// barrier has what comes before it in the program come before in memory as well:
-// of atomic loads and stores alone, a plain access can get to the other side.
+// barrier orders the memory accesses before it before those after it. Atomic loads and
+// stores alone don't keep plain accesses from being reordered.
 func barrier() { fence.Add(1) }
 
 var fence atomic.Uint32

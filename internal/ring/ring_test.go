@@ -29,7 +29,7 @@ func open(t *testing.T) (*Writer, *Reader, int) {
 	return created.Writer(), opened.Reader(), fd
 }
 
-// pattern is count bytes of a stream from an offset on: each says where it is.
+// pattern returns bytes of a stream whose values depend on their offsets.
 func pattern(from, count int64) []byte {
 	data := make([]byte, count)
 	for i := range data {
@@ -51,7 +51,7 @@ func TestTheHeaderFitsItsPage(t *testing.T) {
 	require.Zero(t, unsafe.Offsetof(header{}.streams)%8, "64-bit words are accessed atomically")
 }
 
-func TestWhatIsReadFromAPipeComesOutInTheOtherProcess(t *testing.T) {
+func TestBytesFromAPipeArriveInTheOtherProcess(t *testing.T) {
 	w, r, _ := open(t)
 	read, write := pipe(t)
 	n, err := w.ReadFrom(Stderr, read)
@@ -69,7 +69,7 @@ func TestWhatIsReadFromAPipeComesOutInTheOtherProcess(t *testing.T) {
 		n, floor := r.Read(Stderr, at, into)
 		require.Equal(t, at, floor)
 		require.Equal(t, data, into[:n])
-		require.Equal(t, data, bytes.Join([][]byte{w.Last(Stderr, at, Capacity)}, nil))
+		require.Equal(t, data, bytes.Join([][]byte{w.Peek(Stderr, at, Capacity)}, nil))
 		at += count
 	}
 	written, ended := r.Written(Stderr)
@@ -82,7 +82,7 @@ func TestWhatIsReadFromAPipeComesOutInTheOtherProcess(t *testing.T) {
 	require.True(t, ended)
 }
 
-func TestTheOldestBytesGoAndTheReaderIsToldWhereItCanGoOn(t *testing.T) {
+func TestTheOldestBytesAreOverwrittenAndTheReaderLearnsWhereToContinue(t *testing.T) {
 	w, r, _ := open(t)
 	var at int64
 	for at < 3*Capacity {
@@ -135,7 +135,7 @@ func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	require.Equal(t, Progress{}, r.Progress(Stdout))
 	w.Write(Stdout, []byte("ab"))
 	for at := range int64(3) {
-		r.Note(Stdout, Progress{At: at, MaskedUntil: at + 1, AfterGap: 1, Dropped: at})
+		r.SaveProgress(Stdout, Progress{At: at, MaskedUntil: at + 1, AfterGap: 1, Dropped: at})
 	}
 	next, err := Open(fd)
 	require.NoError(t, err)
@@ -143,19 +143,19 @@ func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	want := Progress{At: 2, MaskedUntil: 3, AfterGap: 1, Dropped: 2}
 	require.Equal(t, want, next.Reader().Progress(Stdout))
 	require.Equal(t, Progress{}, next.Reader().Progress(Stderr))
-	done, closed := w.Done(Stdout)
+	done, closed := w.ReaderProgress(Stdout)
 	require.Equal(t, want, done)
 	require.False(t, closed)
 	r.Close(Stdout)
 	require.True(t, next.Reader().Closed(Stdout))
-	_, closed = w.Done(Stdout)
+	_, closed = w.ReaderProgress(Stdout)
 	require.False(t, closed, "it has not ended")
 	w.End(Stdout)
-	_, closed = w.Done(Stdout)
+	_, closed = w.ReaderProgress(Stdout)
 	require.True(t, closed)
 }
 
-func TestTheWriterBelievesNoProgressThatCannotBe(t *testing.T) {
+func TestTheWriterBoundsImpossibleProgress(t *testing.T) {
 	w, r, _ := open(t)
 	w.Write(Stdout, []byte("0123456789"))
 	w.End(Stdout)
@@ -165,8 +165,8 @@ func TestTheWriterBelievesNoProgressThatCannotBe(t *testing.T) {
 		{Progress{At: 1 << 62, Dropped: 1 << 61}, Progress{At: 10, Dropped: 10}},
 		{Progress{At: 4, Dropped: 5}, Progress{At: 4, Dropped: 4}},
 	} {
-		r.Note(Stdout, test.said)
-		got, closed := w.Done(Stdout)
+		r.SaveProgress(Stdout, test.said)
+		got, closed := w.ReaderProgress(Stdout)
 		require.Equal(t, test.want, got)
 		require.Equal(t, got.At == 10, closed, "not before all is there")
 	}
@@ -190,7 +190,7 @@ func TestPacketsAreReadWhole(t *testing.T) {
 	}
 }
 
-func TestAFailureIsTold(t *testing.T) {
+func TestAFailureReachesTheWriter(t *testing.T) {
 	w, r, _ := open(t)
 	require.Empty(t, w.Failure())
 	r.SetFailure("no such host")
@@ -201,26 +201,26 @@ func TestAFailureIsTold(t *testing.T) {
 	require.Empty(t, w.Failure())
 }
 
-func TestASleepingReaderIsWokenOnceThereIsWhatItWaitsFor(t *testing.T) {
+func TestASleepingReaderIsWokenOnceAStreamReachesItsThreshold(t *testing.T) {
 	w, r, _ := open(t)
-	require.False(t, w.ReaderWaits())
+	require.False(t, w.ClaimWake())
 	r.WakeAt(Stdout, 3)
 	r.WakeAt(Stderr, 1)
 	r.WakeAt(Events, 1)
 	r.Sleep()
-	require.False(t, w.ReaderWaits())
+	require.False(t, w.ClaimWake())
 	w.Write(Stdout, []byte("ab"))
-	require.False(t, w.ReaderWaits())
+	require.False(t, w.ClaimWake())
 	w.Write(Stdout, []byte("c"))
-	require.True(t, w.ReaderWaits())
-	require.False(t, w.ReaderWaits())
+	require.True(t, w.ClaimWake())
+	require.False(t, w.ClaimWake())
 	r.Sleep()
 	r.Awake()
-	require.False(t, w.ReaderWaits())
+	require.False(t, w.ClaimWake())
 	r.WakeAt(Stdout, 100)
 	r.Sleep()
 	w.End(Stdout)
-	require.True(t, w.ReaderWaits(), "no more will come")
+	require.True(t, w.ClaimWake(), "no more will come")
 }
 
 func TestNobodyCanChangeTheSize(t *testing.T) {
@@ -229,7 +229,7 @@ func TestNobodyCanChangeTheSize(t *testing.T) {
 	require.ErrorIs(t, unix.Ftruncate(fd, 1<<30), unix.EPERM)
 }
 
-func TestWhatIsNoRingIsRefused(t *testing.T) {
+func TestOtherFilesAreNotOpenedAsARing(t *testing.T) {
 	_, err := Open(-1)
 	require.ErrorContains(t, err, "bad file descriptor")
 	read, _ := pipe(t)
@@ -240,5 +240,5 @@ func TestWhatIsNoRingIsRefused(t *testing.T) {
 	defer unix.Close(empty)
 	require.NoError(t, unix.Ftruncate(empty, int64(size)))
 	_, err = Open(empty)
-	require.ErrorContains(t, err, "is none")
+	require.ErrorContains(t, err, "isn't a ring of this version")
 }

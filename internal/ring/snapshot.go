@@ -14,39 +14,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Snapshot is what a process leaves to the one that replaces it: some bytes, all of
-// which are there or none, wherever the process is killed.
+// A Snapshot keeps some bytes for the process that replaces this one. Saving is atomic,
+// wherever the process is killed.
 //
-// It is a file in memory, sealed as the ring is. It is mapped nowhere, and takes no page
-// until something is kept. There are two places, one of which counts: the other is
-// written, and then a word of the header says that this one counts now.
+// It is a sealed file in memory, like the ring, but isn't mapped, and takes no page
+// before the first Save. It has two slots: Save writes the unused one, and then a word in
+// the header that makes it the valid one.
 type Snapshot struct{ fd int }
 
 const (
-	// MaxSnapshot is how long a snapshot is at most, in bytes.
+	// MaxSnapshot bounds the length of a snapshot, in bytes.
 	MaxSnapshot = 5 << 18
-	// snapshotSize is that of the header and of two places.
+	// snapshotSize is the size of the header and two slots.
 	snapshotSize = headerSize + 2*MaxSnapshot
 )
 
-// A snapshotWord says where a snapshot is, how long it is, and what its checksum is. Of
-// the zero value, there is none.
+// A snapshotWord has the slot, the length and the checksum of the valid snapshot. The
+// zero value says that there is none.
 type snapshotWord uint64
 
-func wordOf(place int, data []byte) snapshotWord {
-	return snapshotWord(crc32.ChecksumIEEE(data))<<32 | snapshotWord(len(data))<<1 | snapshotWord(place) //nolint:gosec // neither is negative
+func newSnapshotWord(slot int, data []byte) snapshotWord {
+	return snapshotWord(crc32.ChecksumIEEE(data))<<32 | snapshotWord(len(data))<<1 | snapshotWord(slot) //nolint:gosec // neither is negative
 }
 
-func (w snapshotWord) place() int { return int(w & 1) }
+func (w snapshotWord) slot() int { return int(w & 1) }
 
 func (w snapshotWord) length() int64 { return int64(w & (1<<32 - 1) >> 1) }
 
-func placeAt(place int) int64 { return headerSize + int64(place)*MaxSnapshot }
+func slotOffset(slot int) int64 { return headerSize + int64(slot)*MaxSnapshot }
 
-// CreateSnapshot makes the memory, and returns its descriptor.
-func CreateSnapshot() (fd int, err error) { return sealed("entrypointer-logs-former", snapshotSize) }
+// CreateSnapshot creates an empty snapshot, and returns its file descriptor.
+func CreateSnapshot() (fd int, err error) {
+	return createSealed("entrypointer-logs-former", snapshotSize)
+}
 
-// OpenSnapshot opens what CreateSnapshot has made, in another process.
+// OpenSnapshot opens, in another process, a snapshot of CreateSnapshot.
 func OpenSnapshot(fd int) (*Snapshot, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -58,15 +60,16 @@ func OpenSnapshot(fd int) (*Snapshot, error) {
 	return &Snapshot{fd}, nil
 }
 
-// Load returns what was kept last, nil if there is nothing, or nothing whole: whoever
-// has our rights may write there, too.
+// Load returns the bytes that were saved last, nil if there are none. A failed checksum
+// counts as none: the command has the same rights as the supervisor, and can write into
+// the file.
 func (s *Snapshot) Load() []byte {
 	w := s.word()
 	if w.length() == 0 || w.length() > MaxSnapshot {
 		return nil
 	}
 	data := make([]byte, w.length())
-	if n, err := unix.Pread(s.fd, data, placeAt(w.place())); err != nil || n < len(data) || wordOf(w.place(), data) != w {
+	if n, err := unix.Pread(s.fd, data, slotOffset(w.slot())); err != nil || n < len(data) || newSnapshotWord(w.slot(), data) != w {
 		return nil
 	}
 	return data
@@ -80,23 +83,23 @@ func (s *Snapshot) word() snapshotWord {
 	return snapshotWord(binary.NativeEndian.Uint64(word[:]))
 }
 
-// Keep puts data in the place of what was kept before. If it fails, that is still there.
-func (s *Snapshot) Keep(data []byte) error {
+// Save replaces the saved bytes. After an error, the former ones remain.
+func (s *Snapshot) Save(data []byte) error {
 	if len(data) > MaxSnapshot {
-		return errors.New("keeping a snapshot: it has " + strconv.Itoa(len(data)) + " bytes, more than " + strconv.Itoa(MaxSnapshot))
+		return errors.New("saving a snapshot: it has " + strconv.Itoa(len(data)) + " bytes, more than " + strconv.Itoa(MaxSnapshot))
 	}
-	was := s.word().place()
+	was := s.word().slot()
 	next := 1 - was
-	if err := s.write(data, placeAt(next)); err != nil {
-		s.free(next)
-		return errors.New("keeping a snapshot: " + err.Error())
+	if err := s.write(data, slotOffset(next)); err != nil {
+		s.freeSlot(next)
+		return errors.New("saving a snapshot: " + err.Error())
 	}
 	var word [8]byte
-	binary.NativeEndian.PutUint64(word[:], uint64(wordOf(next, data)))
+	binary.NativeEndian.PutUint64(word[:], uint64(newSnapshotWord(next, data)))
 	if err := s.write(word[:], 0); err != nil {
-		return errors.New("keeping a snapshot: " + err.Error())
+		return errors.New("saving a snapshot: " + err.Error())
 	}
-	s.free(was)
+	s.freeSlot(was)
 	return nil
 }
 
@@ -111,7 +114,7 @@ func (s *Snapshot) write(data []byte, at int64) error {
 	return nil
 }
 
-// free gives the memory of a place back.
-func (s *Snapshot) free(place int) {
-	_ = unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, placeAt(place), MaxSnapshot)
+// freeSlot returns the memory of a slot to the kernel.
+func (s *Snapshot) freeSlot(slot int) {
+	_ = unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, slotOffset(slot), MaxSnapshot)
 }

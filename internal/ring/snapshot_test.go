@@ -28,7 +28,7 @@ func snapshot(t testing.TB) *Snapshot {
 	return s
 }
 
-// taken is how much memory a snapshot takes, in bytes.
+// taken returns the memory of a snapshot, in bytes.
 func taken(t *testing.T, s *Snapshot) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -36,16 +36,16 @@ func taken(t *testing.T, s *Snapshot) int64 {
 	return st.Blocks * 512
 }
 
-func TestASnapshotIsWhatWasKeptLast(t *testing.T) {
+func TestASnapshotHasTheBytesThatWereSavedLast(t *testing.T) {
 	s := snapshot(t)
 	require.Nil(t, s.Load())
 	require.Zero(t, taken(t, s), "it takes nothing until something is kept")
 	for _, data := range []string{"one", strings.Repeat("another ", MaxSnapshot/8), "a third", "", "a fourth"} {
-		require.NoError(t, s.Keep([]byte(data)))
+		require.NoError(t, s.Save([]byte(data)))
 		require.Equal(t, data, string(s.Load()))
 	}
 	require.LessOrEqual(t, taken(t, s), int64(2*headerSize), "what doesn't count any more takes no memory")
-	require.ErrorContains(t, s.Keep(make([]byte, MaxSnapshot+1)), "1310721 bytes")
+	require.ErrorContains(t, s.Save(make([]byte, MaxSnapshot+1)), "1310721 bytes")
 	require.Equal(t, "a fourth", string(s.Load()))
 }
 
@@ -55,7 +55,7 @@ func TestASnapshotCannotBeShortened(t *testing.T) {
 	require.ErrorIs(t, unix.Ftruncate(s.fd, 2*snapshotSize), unix.EPERM)
 }
 
-func TestWhatIsNoSnapshotIsNotOpened(t *testing.T) {
+func TestOtherFilesAreNotOpenedAsASnapshot(t *testing.T) {
 	_, _, fd := open(t)
 	_, err := OpenSnapshot(fd)
 	require.ErrorContains(t, err, "bytes, not")
@@ -63,23 +63,23 @@ func TestWhatIsNoSnapshotIsNotOpened(t *testing.T) {
 	require.ErrorContains(t, err, "bad file descriptor")
 }
 
-// keeper is set for a process that does nothing but keep snapshots.
+// keeper is set in the environment of a process that does nothing but save snapshots.
 const keeper = "RING_TEST_KEEPER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(keeper) != "" {
 		s, err := OpenSnapshot(3)
 		for n := 1; err == nil; n++ {
-			err = s.Keep(bytes.Repeat([]byte{byte(n)}, 1+n*7919%MaxSnapshot))
+			err = s.Save(bytes.Repeat([]byte{byte(n)}, 1+n*7919%MaxSnapshot))
 		}
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-func TestAProcessThatIsKilledWhileItKeepsOneLeavesOne(t *testing.T) {
+func TestAProcessThatIsKilledWhileItSavesLeavesAWholeSnapshot(t *testing.T) {
 	s := snapshot(t)
-	require.NoError(t, s.Keep([]byte{0}))
+	require.NoError(t, s.Save([]byte{0}))
 	for n := range 30 {
 		fd, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 3)
 		require.NoError(t, err)
@@ -99,14 +99,14 @@ func TestAProcessThatIsKilledWhileItKeepsOneLeavesOne(t *testing.T) {
 	}
 }
 
-// Whatever somebody writes there, it is a snapshot or none.
+// Whatever is written into the file, Load returns a saved snapshot or nothing.
 func FuzzASnapshotThatSomebodyWritesInto(f *testing.F) {
 	f.Add(uint64(0), []byte("kept"), []byte("x"), uint32(headerSize))
 	f.Add(uint64(1<<63|1<<22), []byte("kept"), []byte{}, uint32(0))
 	f.Add(^uint64(0), []byte("kept"), []byte{}, uint32(0))
 	s := snapshot(f)
 	f.Fuzz(func(t *testing.T, word uint64, data, noise []byte, at uint32) {
-		require.NoError(t, s.Keep(data))
+		require.NoError(t, s.Save(data))
 		if word != 0 {
 			require.NoError(t, s.write(binary.NativeEndian.AppendUint64(nil, word), 0))
 		}
@@ -115,7 +115,7 @@ func FuzzASnapshotThatSomebodyWritesInto(f *testing.F) {
 			require.NoError(t, err)
 		}
 		require.LessOrEqual(t, len(s.Load()), MaxSnapshot)
-		require.NoError(t, s.Keep(data))
+		require.NoError(t, s.Save(data))
 		require.Equal(t, string(data), string(s.Load()))
 	})
 }

@@ -11,35 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Writer is the supervisor's side.
+// A Writer is the supervisor's side of a ring.
 type Writer struct {
 	*Ring
-	// What was written, and what has ended, which nobody else can change.
-	at     [len(Streams)]int64
-	ended  [len(Streams)]bool
-	marked [len(Streams)]int64 // how many marks there were
-	now    int64               // the time of the last of them, in Unix milliseconds
-	clock  func() time.Time
+	// The writer's own copies, which other processes can't change.
+	at        [len(Streams)]int64 // the offset of the next byte
+	ended     [len(Streams)]bool
+	markCount [len(Streams)]int64 // the number of marks so far
+	lastMark  int64               // the time of the last mark, in Unix milliseconds
+	clock     func() time.Time
 }
 
-// Writer returns the writer of memory that was just created.
+// Writer returns the writer of a ring from Create.
 func (r *Ring) Writer() *Writer { return &Writer{Ring: r, clock: time.Now} }
 
-// maxRead is how much is read at a time, in bytes: what a pipe holds.
-const maxRead = 64 << 10
+// maxPipeRead bounds one read from a pipe, in bytes: the capacity of a pipe.
+const maxPipeRead = 64 << 10
 
-// ReadFrom reads what a pipe has, up to 64 KiB, and returns how much that was: 0
-// if there is nothing. The error is that of read(2).
+// ReadFrom moves the content of a pipe into a stream, at most 64 KiB, and returns the
+// number of bytes: 0 if the pipe is empty. The error is that of read(2).
 func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
-	// To make room for what isn't there would cost bytes.
+	// Making room overwrites bytes, so make no more than is needed.
 	available, err := unix.IoctlGetInt(pipe, unix.TIOCINQ)
 	if err != nil || available == 0 {
 		return 0, err
 	}
-	available = min(available, maxRead)
+	available = min(available, maxPipeRead)
 	w.makeRoom(s, available)
-	n, err := unix.Readv(pipe, w.pieces(s, available))
-	if err == unix.EAGAIN { // somebody else has read it
+	n, err := unix.Readv(pipe, w.writeBuffers(s, available))
+	if err == unix.EAGAIN { // another process has emptied the pipe
 		return 0, nil
 	}
 	if err != nil {
@@ -49,20 +49,20 @@ func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
 	return n, nil
 }
 
-// pieces are where the next bytes of a stream go. All at once, because a pipe may be
-// one of packets (O_DIRECT), of which the kernel throws away what isn't read.
-func (w *Writer) pieces(s Stream, count int) [][]byte {
-	first := w.slots(s, w.at[s])
+// writeBuffers returns the memory for the next bytes of a stream. One read has to fill
+// all of it: of a packet (O_DIRECT), the kernel discards what isn't read at once.
+func (w *Writer) writeBuffers(s Stream, count int) [][]byte {
+	first := w.bytesFrom(s, w.at[s])
 	if count <= len(first) {
 		return [][]byte{first[:count]}
 	}
-	return [][]byte{first, w.slots(s, 0)[:count-len(first)]}
+	return [][]byte{first, w.bytesFrom(s, 0)[:count-len(first)]}
 }
 
-// Write adds bytes of ours.
+// Write adds bytes of the supervisor's own to a stream.
 func (w *Writer) Write(s Stream, data []byte) {
 	for len(data) > 0 {
-		slots := w.slots(s, w.at[s])
+		slots := w.bytesFrom(s, w.at[s])
 		slots = slots[:min(len(data), len(slots))]
 		w.makeRoom(s, len(slots))
 		w.advance(s, copy(slots, data))
@@ -70,7 +70,7 @@ func (w *Writer) Write(s Stream, data []byte) {
 	}
 }
 
-// makeRoom gives up the bytes in whose place others come.
+// makeRoom gives up the oldest bytes, whose place the next bytes take.
 func (w *Writer) makeRoom(s Stream, count int) {
 	if floor := w.at[s] + int64(count) - s.capacity(); floor > 0 {
 		w.streams[s].floor.Store(floor)
@@ -86,25 +86,25 @@ func (w *Writer) advance(s Stream, count int) {
 	w.streams[s].written.Store(w.at[s])
 }
 
-// Written is how many bytes of a stream there were until now.
+// Written returns how many bytes of a stream were written so far.
 func (w *Writer) Written(s Stream) int64 { return w.at[s] }
 
-// Last returns the bytes of a stream from an offset on, most at most, all of which
-// must still be there: not more than the ring keeps before the end.
-func (w *Writer) Last(s Stream, from int64, most int) []byte {
-	slots := w.slots(s, from)
+// Peek returns up to most bytes of a stream from an offset on, without a copy. The ring
+// must still have the byte at the offset.
+func (w *Writer) Peek(s Stream, from int64, most int) []byte {
+	slots := w.bytesFrom(s, from)
 	return slots[:min(int64(len(slots)), w.at[s]-from, int64(most))]
 }
 
-// End says that no more comes of a stream.
+// End marks a stream as ended.
 func (w *Writer) End(s Stream) {
 	w.ended[s] = true
 	w.streams[s].ended.Store(1)
 }
 
-// ReaderWaits reports whether the reader has to be woken now, and takes for granted
-// that it will be.
-func (w *Writer) ReaderWaits() bool {
+// ClaimWake reports whether the reader has to be woken now. The caller has to wake it
+// then: further calls return false until the reader sleeps again.
+func (w *Writer) ClaimWake() bool {
 	if w.sleeping.Load() == 0 {
 		return false
 	}
@@ -117,9 +117,10 @@ func (w *Writer) ReaderWaits() bool {
 	return false
 }
 
-// Done says how far the reader says that it has come, as far as that can be, and
-// whether the service knows the end of the stream.
-func (w *Writer) Done(s Stream) (p Progress, closed bool) {
+// ReaderProgress returns the progress of a stream, and whether the log service has the
+// end of the stream. It bounds what the memory says to possible values, because the
+// command can write into the ring.
+func (w *Writer) ReaderProgress(s Stream) (p Progress, closed bool) {
 	p = w.streams[s].progress()
 	p.At = min(max(p.At, 0), w.at[s])
 	p.Dropped = min(max(p.Dropped, 0), p.At)

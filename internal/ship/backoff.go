@@ -15,31 +15,33 @@ import (
 )
 
 const (
-	// Between tries, pauses double from the shortest to the longest.
+	// The pause between attempts doubles from shortestPause to longestPause.
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 10 * time.Second
-	// lastPause is the longest pause when nothing more will come.
-	lastPause = time.Second
-	// longestAsked is the longest pause that the service can ask for.
-	longestAsked = time.Minute
+	// finalPause replaces longestPause once a stream has ended: the container waits for the
+	// rest.
+	finalPause = time.Second
+	// maxRetryAfter bounds the pause that the service can ask for.
+	maxRetryAfter = time.Minute
 )
 
-// An again is an answer that asks to come again.
-type again struct {
-	text  string
-	after time.Duration // how long the service asks to wait, 0 if it doesn't say
+// A retryError is a response after which the request is to be sent again.
+type retryError struct {
+	text string
+	wait time.Duration // the Retry-After of the response, 0 if there is none
 }
 
-func (a *again) Error() string { return a.text }
+func (a *retryError) Error() string { return a.text }
 
-// retryAfter reads a Retry-After (RFC 9110, 10.2.3), 0 if it is none.
-func retryAfter(value string, now time.Time) time.Duration {
+// parseRetryAfter parses a Retry-After header (RFC 9110, 10.2.3). It returns 0 for an
+// invalid one.
+func parseRetryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
-	after := longestAsked // also of a number that is too large to be read
+	after := maxRetryAfter // also for numbers that overflow an int
 	if strings.Trim(value, "0123456789") == "" {
-		if seconds, err := strconv.Atoi(value); err == nil && seconds < int(longestAsked/time.Second) {
+		if seconds, err := strconv.Atoi(value); err == nil && seconds < int(maxRetryAfter/time.Second) {
 			after = time.Duration(seconds) * time.Second
 		}
 	} else {
@@ -49,26 +51,27 @@ func retryAfter(value string, now time.Time) time.Duration {
 		}
 		after = date.Sub(now)
 	}
-	return min(max(after, 0), longestAsked)
+	return min(max(after, 0), maxRetryAfter)
 }
 
-// backoff is how long to wait between tries.
+// A backoff computes the pauses between attempts.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) reset() { b.last = 0 }
 
-// after is the pause after an error: what the service has asked for, or twice the
-// last one. Up to a quarter more is left to chance, so that not all come at once. What
-// is refused, because there is too much of it, won't be taken soon.
-func (b *backoff) after(err error) time.Duration {
+// pauseAfter returns the pause after an error: the one that the service has asked for, or
+// twice the last one. Up to a quarter is added at random, so that pods don't retry in
+// step. Refused data, such as data beyond a quota, has longer pauses: it will hardly be
+// accepted soon.
+func (b *backoff) pauseAfter(err error) time.Duration {
 	longest := longestPause
 	if errors.Is(err, errRefused) {
-		longest = longestAsked
+		longest = maxRetryAfter
 	}
 	b.last = min(max(2*b.last, shortestPause), longest)
 	pause := b.last
-	if asked, is := errors.AsType[*again](err); is && asked.after > 0 {
-		pause = asked.after
+	if asked, is := errors.AsType[*retryError](err); is && asked.wait > 0 {
+		pause = asked.wait
 	}
-	return pause + rand.N(pause/4) //nolint:gosec // G404: nobody gains by guessing it
+	return pause + rand.N(pause/4) //nolint:gosec // G404: jitter isn't a secret
 }

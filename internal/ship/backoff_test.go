@@ -31,7 +31,7 @@ func TestRetryAfterIsSecondsOrADateAndNeverTooLong(t *testing.T) {
 		"Sun, 22 Nov 2026 19:00:00 GMT": 0,
 		"Mon, 22 Nov 2027 20:00:00 GMT": time.Minute,
 	} {
-		require.Equal(t, want, retryAfter(value, now), value)
+		require.Equal(t, want, parseRetryAfter(value, now), value)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestPausesDoubleUnlessTheServiceAsksForOne(t *testing.T) {
 	var b backoff
 	within := func(want time.Duration, err error) {
 		t.Helper()
-		got := b.after(err)
+		got := b.pauseAfter(err)
 		require.GreaterOrEqual(t, got, want)
 		require.LessOrEqual(t, got, want+want/4)
 	}
@@ -47,22 +47,22 @@ func TestPausesDoubleUnlessTheServiceAsksForOne(t *testing.T) {
 	for _, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second} {
 		within(want, failed)
 	}
-	within(3*time.Second, fmt.Errorf("sending: %w", &again{after: 3 * time.Second}))
+	within(3*time.Second, fmt.Errorf("sending: %w", &retryError{wait: 3 * time.Second}))
 	b.reset()
 	within(250*time.Millisecond, failed)
 }
 
-func TestWhatTheServiceAnswersDecidesWhatIsDoneNext(t *testing.T) {
+func TestTheResponseDecidesWhetherToRetry(t *testing.T) {
 	for code, want := range map[int]error{
 		http.StatusOK: nil, http.StatusAccepted: nil,
 		http.StatusNotFound:   errNoStream,
 		http.StatusBadRequest: errRefused, http.StatusConflict: errRefused, http.StatusRequestEntityTooLarge: errRefused,
-		http.StatusUnauthorized: &again{}, http.StatusForbidden: &again{}, http.StatusRequestTimeout: &again{}, http.StatusTooManyRequests: &again{},
-		http.StatusFound: &again{}, http.StatusInternalServerError: &again{}, http.StatusServiceUnavailable: &again{},
+		http.StatusUnauthorized: &retryError{}, http.StatusForbidden: &retryError{}, http.StatusRequestTimeout: &retryError{}, http.StatusTooManyRequests: &retryError{},
+		http.StatusFound: &retryError{}, http.StatusInternalServerError: &retryError{}, http.StatusServiceUnavailable: &retryError{},
 	} {
-		err := (&client{}).judge(&http.Response{StatusCode: code, Status: fmt.Sprint(code)}, []byte("why"))
-		if _, is := errors.AsType[*again](want); is {
-			var asked *again
+		err := (&client{}).statusError(&http.Response{StatusCode: code, Status: fmt.Sprint(code)}, []byte("why"))
+		if _, is := errors.AsType[*retryError](want); is {
+			var asked *retryError
 			require.ErrorAs(t, err, &asked)
 			continue
 		}

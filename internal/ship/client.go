@@ -22,30 +22,30 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// What the service can answer that asks for something else than to try again.
+// Responses for which sending the same request again is of no use.
 var (
 	errNoStream = errors.New("the log service has no such stream")
-	errRefused  = errors.New("the log service won't take it")
+	errRefused  = errors.New("the log service has refused it")
 )
 
 const (
-	// requestTimeout bounds a request, its body and its answer.
+	// requestTimeout bounds a request with its response.
 	requestTimeout = 20 * time.Second
-	// maxAnswer is how much of an answer is read, in bytes.
+	// maxAnswer bounds the part of a response body that is read, in bytes.
 	maxAnswer = 4096
-	// worthIt is from how many bytes on a body is compressed.
-	worthIt = 512
+	// minCompressed is the size from which a body is compressed, in bytes.
+	minCompressed = 512
 )
 
-// A client sends requests to the log service, several at a time. What they have is
-// packed by one goroutine.
+// A client sends requests to the log service, several at a time. Only one goroutine may
+// call compress and recycle.
 type client struct {
 	address, token, container, start string
 	labels                           labels
 
-	http   *http.Client
-	packer *gzip.Writer
-	spare  []*bytes.Buffer // to pack into
+	http         *http.Client
+	compressor   *gzip.Writer
+	spareBuffers []*bytes.Buffer // of sent bodies, for reuse
 }
 
 func newClient(o *options) (*client, error) {
@@ -58,15 +58,15 @@ func newClient(o *options) (*client, error) {
 		return nil, err
 	}
 	dialer := &dialer{ip: service.IP, tls: trusting}
-	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+	packer, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level, so no error
 	return &client{
-		address: service.Address, token: o.token, container: o.container, start: o.start, labels: o.labels, packer: packer,
+		address: service.Address, token: o.token, container: o.container, start: o.start, labels: o.labels, compressor: packer,
 		http: &http.Client{
 			Timeout: requestTimeout,
 			Transport: &http.Transport{
-				// No proxy: those of the environment are the command's.
+				// No proxy: HTTPS_PROXY and the like are meant for the command.
 				DialTLSContext:     dialer.dial,
-				MaxIdleConns:       atOnce,
+				MaxIdleConns:       maxInFlight,
 				IdleConnTimeout:    time.Minute,
 				DisableCompression: true,
 			},
@@ -75,7 +75,7 @@ func newClient(o *options) (*client, error) {
 	}, nil
 }
 
-// create makes a stream, or finds it, and returns its ID.
+// create creates a stream, or finds the existing one, and returns its ID.
 func (c *client) create(name string) (id string, err error) {
 	declaration := map[string]any{"name": name, "container": c.container, "start": c.start}
 	if len(c.labels) > 0 {
@@ -87,18 +87,18 @@ func (c *client) create(name string) (id string, err error) {
 	}
 	answer, err := c.do(request{method: http.MethodPost, path: "/logs", contentType: "application/json", body: body})
 	if err != nil {
-		return "", fmt.Errorf("making stream %s: %w", name, err)
+		return "", fmt.Errorf("creating stream %q: %w", name, err)
 	}
 	var made struct {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(answer, &made); err != nil || made.ID == "" {
-		return "", fmt.Errorf("making stream %s: the answer is %.100q", name, answer)
+		return "", fmt.Errorf("creating stream %q: the response %.100q has no ID", name, answer)
 	}
 	return made.ID, nil
 }
 
-// patch stores bytes at an offset, which were packed.
+// patch stores a body at an offset. The length is that before compression.
 func (c *client) patch(id string, from, length int64, packed []byte, encoding string) error {
 	return c.send(request{
 		method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream",
@@ -106,12 +106,12 @@ func (c *client) patch(id string, from, length int64, packed []byte, encoding st
 	})
 }
 
-// end says how long the stream is.
+// end tells the service the length of the stream.
 func (c *client) end(id string, total int64) error {
 	return c.send(request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentRange: fmt.Sprintf("bytes */%d", total)})
 }
 
-// drop marks bytes that will never come.
+// drop marks a range as dropped.
 func (c *client) drop(id string, from, length int64) error {
 	body := fmt.Appendf(nil, `{"range":"bytes %d-%d/*","markers":["dropped"]}`, from, from+length-1)
 	return c.send(request{method: http.MethodPost, path: "/logs/" + id + "/markers", contentType: "application/json", body: body})
@@ -127,7 +127,7 @@ type request struct {
 	body                                              []byte
 }
 
-// do sends a request once, and returns the beginning of the answer.
+// do sends a request once, and returns the first maxAnswer bytes of the response body.
 func (c *client) do(r request) (answer []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -140,14 +140,14 @@ func (c *client) do(r request) (answer []byte, err error) {
 	}
 	response, err := c.http.Do(sent)
 	if err != nil {
-		return nil, errors.Unwrap(err) // which has said where to already
+		return nil, errors.Unwrap(err) // the outer error repeats the method and the URL
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the response: %w", err)
 	}
-	return answer, c.judge(response, answer)
+	return answer, c.statusError(response, answer)
 }
 
 func (c *client) request(r request) (*http.Request, error) {
@@ -155,10 +155,10 @@ func (c *client) request(r request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kubelet puts another one there before it expires.
+	// The kubelet replaces the token before it expires, so no copy is kept.
 	token, err := os.ReadFile(c.token)
 	if err != nil {
-		return nil, fmt.Errorf("reading the token of the pod: %w", err)
+		return nil, fmt.Errorf("reading the pod's token: %w", err)
 	}
 	sent.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	for name, value := range map[string]string{"Content-Type": r.contentType, "Content-Range": r.contentRange, "Content-Encoding": r.encoding} {
@@ -169,38 +169,38 @@ func (c *client) request(r request) (*http.Request, error) {
 	return sent, nil
 }
 
-// pack compresses bytes, if that is worth it or it is known when they came, which is in
-// the header of the gzip member.
-func (c *client) pack(data []byte, from int64, marks []times.Mark) (packed *bytes.Buffer, encoding string) {
+// compress returns the body of a part. Small bodies stay uncompressed, unless there are
+// times to send: these are in the header of the gzip member.
+func (c *client) compress(data []byte, from int64, marks []times.Mark) (packed *bytes.Buffer, encoding string) {
 	packed = &bytes.Buffer{}
-	if last := len(c.spare) - 1; last >= 0 {
-		packed, c.spare = c.spare[last], c.spare[:last]
+	if last := len(c.spareBuffers) - 1; last >= 0 {
+		packed, c.spareBuffers = c.spareBuffers[last], c.spareBuffers[:last]
 		packed.Reset()
 	}
-	if len(data) < worthIt && len(marks) == 0 {
+	if len(data) < minCompressed && len(marks) == 0 {
 		_, _ = packed.Write(data)
 		return packed, ""
 	}
-	c.packer.Reset(packed)
-	c.packer.Extra = times.Encode(from, marks)
-	_, _ = c.packer.Write(data) // into memory
-	_ = c.packer.Close()
+	c.compressor.Reset(packed)
+	c.compressor.Extra = times.Encode(from, marks)
+	_, _ = c.compressor.Write(data) // into memory
+	_ = c.compressor.Close()        // into memory
 	return packed, "gzip"
 }
 
-// reuse takes back what pack has returned, if it is no longer sent.
-func (c *client) reuse(packed *bytes.Buffer) {
-	if packed != nil && len(c.spare) < atOnce {
-		c.spare = append(c.spare, packed)
+// recycle takes back a buffer from compress after its part is done.
+func (c *client) recycle(packed *bytes.Buffer) {
+	if packed != nil && len(c.spareBuffers) < maxInFlight {
+		c.spareBuffers = append(c.spareBuffers, packed)
 	}
 }
 
-// judge tells from an answer what to do next.
-func (c *client) judge(response *http.Response, answer []byte) error {
+// statusError returns the error of a response: errNoStream, errRefused or a retryError.
+func (c *client) statusError(response *http.Response, answer []byte) error {
 	if response.StatusCode < 300 {
 		return nil
 	}
-	text := fmt.Sprintf("the log service answers %s: %.300s", response.Status, bytes.TrimSpace(answer))
+	text := fmt.Sprintf("the log service responded %s: %.300s", response.Status, bytes.TrimSpace(answer))
 	switch code := response.StatusCode; {
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", errNoStream, text)
@@ -208,5 +208,5 @@ func (c *client) judge(response *http.Response, answer []byte) error {
 	case code >= 400 && code < 500:
 		return fmt.Errorf("%w: %s", errRefused, text)
 	}
-	return &again{text: text, after: retryAfter(response.Header.Get("Retry-After"), time.Now())}
+	return &retryError{text: text, wait: parseRetryAfter(response.Header.Get("Retry-After"), time.Now())}
 }

@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the way to one address: to find it, to connect, and to know who
-// is there.
+// dialTimeout bounds the connection to one address: the DNS look-up, the TCP connection
+// and the TLS handshake.
 const dialTimeout = 5 * time.Second
 
-// hurry is how long the name is tried before the IP address is: a DNS server that a pod
-// can't reach never answers, and the end of a container that has printed nothing waits
-// for a second.
-const hurry = 300 * time.Millisecond
+// nameHeadStart is the time that the name is tried before the IP address. A DNS server
+// behind a NetworkPolicy never responds, and a container without output waits only a
+// second for the log service when it ends.
+const nameHeadStart = 300 * time.Millisecond
 
-// A dialer finds the log service by its name, and by its IP address where that leads
-// nowhere, or to somebody else: a pod may have another DNS than the cluster's. By
-// either, it is known by its name and its CA.
+// A dialer connects to the log service by its name. If that fails, or leads to another
+// server, it connects by the IP address: the pod may use another DNS than the cluster's.
+// In both cases, TLS verifies the name and the CA.
 type dialer struct {
 	ip       string // "" if there is none
 	tls      *tls.Config
-	resolver *net.Resolver // nil is that of the system
-	byIP     atomic.Bool   // which led there the last time
+	resolver *net.Resolver // nil for the system's
+	byIP     atomic.Bool   // the last connection was made by the IP address
 }
 
-// dial is for http.Transport.
+// dial is the DialTLSContext of an http.Transport.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -43,14 +43,14 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if d.ip == "" || d.ip == host {
 		return d.connect(ctx, network, address, dialTimeout)
 	}
-	name, ip := way{at: address, limit: dialTimeout}, way{at: net.JoinHostPort(d.ip, port), limit: dialTimeout, byIP: true}
-	ways := []way{{at: address, limit: hurry}, ip, name}
+	name, ip := route{address: address, limit: dialTimeout}, route{address: net.JoinHostPort(d.ip, port), limit: dialTimeout, byIP: true}
+	ways := []route{{address: address, limit: nameHeadStart}, ip, name}
 	if d.byIP.Load() {
-		ways = []way{ip, name}
+		ways = []route{ip, name}
 	}
 	var failures []error
 	for _, w := range ways {
-		connection, err := d.connect(ctx, network, w.at, w.limit)
+		connection, err := d.connect(ctx, network, w.address, w.limit)
 		if err == nil {
 			d.byIP.Store(w.byIP)
 			return connection, nil
@@ -63,11 +63,11 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return nil, errors.Join(failures[len(failures)-2:]...)
 }
 
-// A way is where to try to connect, and for how long.
-type way struct {
-	at    string
-	limit time.Duration
-	byIP  bool
+// A route is an address to try, and the time for it.
+type route struct {
+	address string
+	limit   time.Duration
+	byIP    bool
 }
 
 func (d *dialer) connect(ctx context.Context, network, address string, limit time.Duration) (net.Conn, error) {

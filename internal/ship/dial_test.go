@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A DNS server that doesn't answer, such as one that a NetworkPolicy keeps a pod from.
-func TestADNSServerThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
+// Such as a DNS server that a NetworkPolicy blocks.
+func TestADNSServerThatDoesNotRespondDelaysNothing(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer silent.Close()

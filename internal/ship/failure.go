@@ -12,14 +12,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// A failure is why nothing is sent, for the supervisor to tell.
+// A failure passes on to the supervisor why nothing is sent.
 type failure struct {
 	ring *ring.Reader
-	news int // an eventfd
+	news int // the eventfd that wakes the supervisor
 	text string
 }
 
-// set says why, "" if there is nothing wrong, and wakes the supervisor if that is new.
+// set replaces the reason, "" for none. A different one wakes the supervisor.
 func (f *failure) set(text string) {
 	if text = printable(text); text == f.text {
 		return
@@ -29,7 +29,7 @@ func (f *failure) set(text string) {
 	ring.Wake(f.news)
 }
 
-// printable is a text of one line: what a service answers may be anything.
+// printable returns a text as one printable line: a response may contain anything.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

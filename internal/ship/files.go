@@ -18,125 +18,127 @@ import (
 )
 
 const (
-	// mebi is a mebibyte, in bytes.
+	// mebi is one MiB.
 	mebi = 1 << 20
-	// maxSecret is how large a file may be, in bytes: what a Secret can hold.
+	// maxSecret bounds the size of one file, in bytes: a Secret can't hold more.
 	maxSecret = 1 * mebi
-	// maxSecrets is how large all files may be together, in bytes: a masker takes some
-	// fifty times as much memory, which is the container's.
+	// maxSecrets bounds the size of all files, in bytes: a masker takes some fifty times as
+	// much of the container's memory.
 	maxSecrets = 4 * mebi
-	// maxFiles is how many files and directories there may be below a path.
+	// maxFiles bounds the files and directories below one path.
 	maxFiles = 1000
-	// patience is how long a file may take before somebody is told, and the pause
-	// between looks at files of which there is too much.
-	patience = 2 * time.Second
-	// leased is how long to wait between tries to open a file that somebody else has a
-	// lease of (fcntl(2), F_SETLEASE): the kernel ends that within 45 s.
-	leased = 10 * time.Millisecond
+	// slowAfter is how long an inspection may take before onFailure is called, and the pause
+	// between inspections of files that are too large.
+	slowAfter = 2 * time.Second
+	// leaseRetry is the pause between attempts to open a file on which another process holds
+	// a lease (fcntl(2), F_SETLEASE). The kernel breaks the lease within 45 s.
+	leaseRetry = 10 * time.Millisecond
 )
 
-// files are those whose content is masked.
+// files are the files whose content is masked.
 type files struct {
-	paths []string // of them, and of directories of files
-	// tell is told why nothing is sent: a file doesn't answer, because the server of its
-	// volume is gone for instance, or there is more than can be masked. What isn't masked
-	// may be a secret.
-	tell func(why string)
+	paths []string // files, and directories of files
+	// onFailure is called while nothing can be sent, because the unread content may be a
+	// secret: a file doesn't respond, such as on a volume whose server is gone, or the files
+	// are too large to be masked.
+	onFailure func(reason string)
 
-	read func(name string) string
-	at   atomic.Pointer[string] // the file that is being looked at
+	read    func(name string) string
+	current atomic.Pointer[string] // the file under inspection
 }
 
-func newFiles(paths []string, tell func(why string)) *files {
-	return &files{paths: paths, tell: tell, read: readSecret}
+func newFiles(paths []string, onFailure func(reason string)) *files {
+	return &files{paths: paths, onFailure: onFailure, read: readSecret}
 }
 
-// A look is what was found of the files.
-type look struct {
-	stamp  string // see files.stamp
-	count  int
-	values []string // what they have, if their stamp isn't the one before
-	excess error    // why not all of it can be masked
+// An inspection is what was found out about the files.
+type inspection struct {
+	stamp    string // see files.stamp
+	count    int
+	values   []string // the contents, if the stamp has changed
+	tooLarge error    // why the files can't be masked
 }
 
-// look returns when all files have answered, and can be masked.
-func (f *files) look(before string) look {
+// waitUntilMaskable inspects the files until all of them respond and can be masked. It
+// returns their values unless they still have the stamp of an earlier inspection.
+func (f *files) waitUntilMaskable(before string) inspection {
 	if len(f.paths) == 0 {
-		return look{}
+		return inspection{}
 	}
 	for {
-		l := f.lookOnce(before)
-		if l.excess == nil {
+		l := f.inspect(before)
+		if l.tooLarge == nil {
 			return l
 		}
-		f.tell(l.excess.Error())
-		time.Sleep(patience)
+		f.onFailure(l.tooLarge.Error())
+		time.Sleep(slowAfter)
 	}
 }
 
-// lookOnce returns when all files have answered.
-func (f *files) lookOnce(before string) (l look) {
+// inspect returns when all files have responded.
+func (f *files) inspect(before string) (l inspection) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if l.stamp, l.count, l.excess = f.stamp(); l.excess == nil && l.stamp != before {
-			l.values, l.excess = f.values()
+		if l.stamp, l.count, l.tooLarge = f.stamp(); l.tooLarge == nil && l.stamp != before {
+			l.values, l.tooLarge = f.values()
 		}
 	}()
-	tick := time.NewTicker(patience)
+	tick := time.NewTicker(slowAfter)
 	defer tick.Stop()
 	for {
 		select {
 		case <-done:
 			return l
 		case <-tick.C:
-			if name := f.at.Load(); name != nil {
-				f.tell(fmt.Sprintf("looking at %q, whose content is masked, takes long: nothing is sent until its volume answers", *name))
+			if name := f.current.Load(); name != nil {
+				f.onFailure(fmt.Sprintf("looking at %q, whose content is masked, takes long: nothing is sent until its volume answers", *name))
 			}
 		}
 	}
 }
 
-// stamp changes when files do: the kubelet has links lead to other files, and
-// others write to the file, or put another one in its place. It is never "".
+// stamp returns a text that changes when a file changes: the kubelet exchanges symbolic
+// links, and other programs rewrite or replace the file. It is never "".
 func (f *files) stamp() (stamp string, count int, err error) {
 	b, total := []byte("stamp "), int64(0)
-	err = f.all(func(name string) error {
+	err = f.each(func(name string) error {
 		count++
 		info, _ := os.Stat(name)
 		if info == nil {
-			return nil // it isn't there, or the command can't read it either
+			return nil // absent, or unreadable for the command as well
 		}
 		b = fmt.Appendf(b, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
 		if stat, is := info.Sys().(*syscall.Stat_t); is {
-			// A program may give a file the time that it had (touch).
+			// A program can set back the modification time (touch), but not the ctime.
 			b = fmt.Appendf(b, "%d %d %d ", stat.Ino, stat.Ctim.Sec, stat.Ctim.Nsec)
 		}
 		if !info.Mode().IsRegular() {
 			return nil
 		}
 		total += info.Size()
-		return bounded(name, info.Size(), total)
+		return checkSize(name, info.Size(), total)
 	})
 	return string(b), count, err
 }
 
-// values are what the files have.
+// values returns the contents of the files.
 func (f *files) values() (values []string, err error) {
 	total := int64(0)
-	err = f.all(func(name string) error {
+	err = f.each(func(name string) error {
 		value := f.read(name)
 		if value != "" {
 			values = append(values, value)
 		}
 		total += int64(len(value))
-		return bounded(name, int64(len(value)), total)
+		return checkSize(name, int64(len(value)), total)
 	})
 	return values, err
 }
 
-// bounded is an error if a file of this size, or all up to it together, can't be masked.
-func bounded(name string, size, total int64) error {
+// checkSize returns an error if a file of this size can't be masked, or the files up to
+// it with this total.
+func checkSize(name string, size, total int64) error {
 	switch {
 	case size > maxSecret:
 		return fmt.Errorf("%q, whose content is masked, has more than %d MiB: nothing is sent; name or mount a smaller file", name, maxSecret/mebi)
@@ -146,16 +148,16 @@ func bounded(name string, size, total int64) error {
 	return nil
 }
 
-// all has do called with the names of the files, until it fails.
-func (f *files) all(do func(name string) error) error {
+// each calls do for each file until do fails.
+func (f *files) each(do func(name string) error) error {
 	for _, path := range f.paths {
-		f.at.Store(&path)
+		f.current.Store(&path)
 		names, whole := filesIn(path)
 		if !whole {
 			return fmt.Errorf("%q has more than %d files and directories, whose content is masked: nothing is sent; name or mount fewer of them", path, maxFiles)
 		}
 		for _, name := range names {
-			f.at.Store(&name)
+			f.current.Store(&name)
 			if err := do(name); err != nil {
 				return err
 			}
@@ -164,8 +166,8 @@ func (f *files) all(do func(name string) error) error {
 	return nil
 }
 
-// filesIn are the files of a directory and of those in it, or the file itself, and
-// whether these are all.
+// filesIn returns the file of a path, or all files below a directory, and whether these
+// are no more than maxFiles.
 func filesIn(path string) (names []string, whole bool) {
 	left := maxFiles
 	listed := map[fileID]bool{}
@@ -174,7 +176,7 @@ func filesIn(path string) (names []string, whole bool) {
 		if left--; left < 0 {
 			return
 		}
-		entries, id, err := entriesOf(path)
+		entries, id, err := readDirectory(path)
 		if err != nil {
 			names = append(names, path)
 			return
@@ -182,9 +184,9 @@ func filesIn(path string) (names []string, whole bool) {
 		if listed[id] {
 			return
 		}
-		listed[id] = true // once, or a link to it would lead there for ever
+		listed[id] = true // only once, because a link inside of it may lead back to it
 		for _, entry := range entries {
-			// The kubelet's own begin with two dots. Others are links to what is in them.
+			// Names with two dots are the kubelet's: the other entries link to their content.
 			if !strings.HasPrefix(entry.Name(), "..") {
 				add(filepath.Join(path, entry.Name()))
 			}
@@ -194,11 +196,11 @@ func filesIn(path string) (names []string, whole bool) {
 	return names, left >= 0
 }
 
-// A fileID tells files apart.
+// A fileID identifies a file across links.
 type fileID struct{ device, inode uint64 }
 
-// entriesOf are those of a directory, one more than are read at most.
-func entriesOf(path string) (entries []os.DirEntry, id fileID, err error) {
+// readDirectory returns up to maxFiles+1 entries of a directory.
+func readDirectory(path string) (entries []os.DirEntry, id fileID, err error) {
 	directory, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, id, err
@@ -212,28 +214,29 @@ func entriesOf(path string) (entries []os.DirEntry, id fileID, err error) {
 		id = fileID{stat.Dev, stat.Ino}
 	}
 	entries, err = directory.ReadDir(maxFiles + 1)
-	if errors.Is(err, io.EOF) { // there are none
+	if errors.Is(err, io.EOF) { // the directory is empty
 		err = nil
 	}
 	return entries, id, err
 }
 
-// readSecret is what a file has, "" if it can't be read: the command can't either. Of one
-// that is too large, it is one byte more than can be masked.
+// readSecret returns the content of a file, "" if it can't be read: the command can't
+// read it either. Of a file that is too large, it returns one byte more than can be
+// masked.
 func readSecret(name string) string {
-	// To open what is no file may do something.
+	// Opening a device or a pipe can have side effects.
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
 	return readRegular(name)
 }
 
-// readRegular is readSecret of what was a file a moment ago: it may be a pipe by now,
-// for whose other end nobody waits.
+// readRegular is readSecret after the check: another process may have replaced the file
+// by a pipe, so opening it mustn't block.
 func readRegular(name string) string {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	for errors.Is(err, syscall.EAGAIN) {
-		time.Sleep(leased)
+		time.Sleep(leaseRetry)
 		file, err = os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err != nil {

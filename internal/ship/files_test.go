@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPipeThatHasTakenAFilesPlaceHoldsNobodyUp(t *testing.T) {
+func TestAPipeInThePlaceOfAFileBlocksNothing(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	require.Empty(t, readRegular(pipe))
 }
 
-func TestWhichFileDoesNotAnswerIsSaidUntilItDoes(t *testing.T) {
+func TestAFileThatDoesNotRespondIsReportedUntilItDoes(t *testing.T) {
 	answers := make(chan struct{})
 	said := make(chan string)
 	s := newSecrets(secretSources{paths: []string{"/mnt/first", "/mnt/second"}}, nil, nil, func(why string) { said <- why })
@@ -34,7 +34,7 @@ func TestWhichFileDoesNotAnswerIsSaidUntilItDoes(t *testing.T) {
 		return "secret of " + name
 	}
 	read := make(chan bool)
-	go func() { read <- s.read() }()
+	go func() { read <- s.load() }()
 	for range 2 {
 		require.Equal(t, `looking at "/mnt/second", whose content is masked, takes long: nothing is sent until its volume answers`, <-said)
 	}
@@ -50,7 +50,7 @@ func TestWhichFileDoesNotAnswerIsSaidUntilItDoes(t *testing.T) {
 	require.Equal(t, "******************** *********************", masked(s, "secret of /mnt/first secret of /mnt/second"))
 }
 
-// fill writes files of so many bytes, which are all different.
+// fill writes files of some sizes, all with different content.
 func fill(t *testing.T, directory string, sizes ...int) {
 	t.Helper()
 	for i, size := range sizes {
@@ -59,8 +59,8 @@ func fill(t *testing.T, directory string, sizes ...int) {
 	}
 }
 
-// What can't be masked as a whole isn't sent in part.
-func TestMoreThanIsMaskedIsSentOnlyOnceThereIsLess(t *testing.T) {
+// Files that can't be masked completely keep all output from being sent.
+func TestNothingIsSentUntilTheFilesAreSmallEnough(t *testing.T) {
 	const secret = 1 << 20
 	for name, test := range map[string]struct {
 		atTheBound, beyond []int
@@ -74,15 +74,15 @@ func TestMoreThanIsMaskedIsSentOnlyOnceThereIsLess(t *testing.T) {
 			directory := t.TempDir()
 			fill(t, directory, test.atTheBound...)
 			f := newFiles([]string{directory}, func(why string) { t.Error(why) })
-			l := f.look("")
+			l := f.waitUntilMaskable("")
 			require.Equal(t, len(test.atTheBound), l.count)
-			require.Empty(t, f.look(l.stamp).values, "nothing is new")
+			require.Empty(t, f.waitUntilMaskable(l.stamp).values, "nothing is new")
 
 			fill(t, directory, test.beyond...)
 			said := make(chan string)
-			f.tell = func(why string) { said <- why }
-			after := make(chan look)
-			go func() { after <- f.look(l.stamp) }()
+			f.onFailure = func(why string) { said <- why }
+			after := make(chan inspection)
+			go func() { after <- f.waitUntilMaskable(l.stamp) }()
 			for range 2 {
 				require.Contains(t, <-said, test.says)
 			}
@@ -93,7 +93,7 @@ func TestMoreThanIsMaskedIsSentOnlyOnceThereIsLess(t *testing.T) {
 	}
 }
 
-func seenAfter(t *testing.T, said <-chan string, after <-chan look) look {
+func seenAfter(t *testing.T, said <-chan string, after <-chan inspection) inspection {
 	t.Helper()
 	for {
 		select {
@@ -104,7 +104,7 @@ func seenAfter(t *testing.T, said <-chan string, after <-chan look) look {
 	}
 }
 
-// Its size isn't known before it is read.
+// Its size is known only after it was read.
 func TestAFileThatGrowsWhileItIsReadIsTooLargeAsWell(t *testing.T) {
 	directory := t.TempDir()
 	fill(t, directory, 10)
@@ -113,8 +113,8 @@ func TestAFileThatGrowsWhileItIsReadIsTooLargeAsWell(t *testing.T) {
 	var grown atomic.Int64
 	grown.Store(maxSecret + 1)
 	f.read = func(string) string { return strings.Repeat("s", int(grown.Load())) }
-	after := make(chan look)
-	go func() { after <- f.look("") }()
+	after := make(chan inspection)
+	go func() { after <- f.waitUntilMaskable("") }()
 	require.Contains(t, <-said, "has more than 1 MiB")
 	grown.Store(maxSecret)
 	require.Len(t, seenAfter(t, said, after).values[0], maxSecret)

@@ -11,68 +11,68 @@ import (
 	"github.com/entrypointer/entrypointer/internal/mask"
 )
 
-// A part of a stream is what one request tells the service. It doesn't change while it
-// is sent, and is the same when it is sent again.
+// A part is what one request says of a stream. It doesn't change while it is in flight,
+// and a retry sends the same.
 type part struct {
-	kind     kind
+	kind     partKind
 	from, to int64
-	packed   *bytes.Buffer // what is sent of bytes
-	encoding string        // of them
-	// state is where to take the stream up when all is done up to here, nil if this
-	// can't be said between this part and the next.
+	packed   *bytes.Buffer // the body of a dataPart
+	encoding string        // the Content-Encoding of packed
+	// state is where masking can resume once everything before the end of this part is done.
+	// It is nil if masking can't resume there.
 	state *mask.State
 
-	underWay, done, failed bool
+	inFlight, done, failed bool
 }
 
-// A kind is what a part says.
-type kind int
+// A partKind is the kind of a part.
+type partKind int
 
 const (
-	stored  kind = iota // these are the bytes of the range
-	dropped             // those of the range will never come
-	ended               // the stream ends here
+	dataPart    partKind = iota // the bytes of the range
+	droppedPart                 // the bytes of the range are lost
+	endPart                     // the stream ends at the offset
 )
 
 func (p *part) length() int64 { return p.to - p.from }
 
-// send asks the service to keep it.
+// send sends the part once.
 func (p *part) send(c *client, id string) error {
 	switch p.kind {
-	case dropped:
+	case droppedPart:
 		return c.drop(id, p.from, p.length())
-	case ended:
+	case endPart:
 		return c.end(id, p.to)
 	default:
 		return c.patch(id, p.from, p.length(), p.packed.Bytes(), p.encoding)
 	}
 }
 
-// A queue has the parts of a stream that aren't done, in order, and those behind them.
+// A queue has, in the order of the stream, the parts from the first unfinished one on.
 type queue []*part
 
-// underWay is how many of them the service hasn't answered.
-func (q queue) underWay() (count int) {
+// inFlight counts the parts whose requests have no response yet.
+func (q queue) inFlight() (count int) {
 	for _, p := range q {
-		if p.underWay {
+		if p.inFlight {
 			count++
 		}
 	}
 	return count
 }
 
-// waiting is the first that is to be sent, or sent again, nil if there is none.
-func (q queue) waiting() *part {
+// nextToSend returns the first part to send, or to send again; nil if there is none.
+func (q queue) nextToSend() *part {
 	for _, p := range q {
-		if !p.underWay && !p.done {
+		if !p.inFlight && !p.done {
 			return p
 		}
 	}
 	return nil
 }
 
-// failed reports whether one has to be sent again.
-func (q queue) failed() bool {
+// hasFailed reports whether a part has to be sent again.
+func (q queue) hasFailed() bool {
 	for _, p := range q {
 		if p.failed {
 			return true

@@ -15,97 +15,102 @@ import (
 )
 
 const (
-	// maxKnown is how much is kept of secrets that were replaced, in bytes.
-	maxKnown = 1 << 20
-	// Files are looked at whenever something is about to be sent; where they are more
-	// than few, once in a while. When they have changed, which takes time, they are left
-	// alone for share times as long, though not for longer than changing.
-	few      = 100
-	while    = time.Second
-	share    = 10
-	changing = linger
+	// maxReplaced bounds the replaced secrets that are still masked, in bytes.
+	maxReplaced = 1 << 20
+	// Files are inspected before each part is sent. The inspection of more than manyFiles
+	// takes long, so it happens only once per manyFilesPause.
+	manyFiles      = 100
+	manyFilesPause = time.Second
+	// After a change, whose processing takes time, the files rest for restFactor times as
+	// long as the processing took, and at most for longestRest.
+	restFactor  = 10
+	longestRest = linger
 )
 
-// secretSources is where secrets are.
+// secretSources names the sources of secrets.
 type secretSources struct {
 	variables []string
-	paths     []string // of files, and of directories of files
+	paths     []string // files, and directories of files
 }
 
-// secrets are what is masked, also what was a secret once: it may be printed later.
+// secrets builds a masker of all current secrets, and of replaced ones: the command may
+// print an old value later.
 type secrets struct {
-	variables []string // their values, which stay
+	variables []string // values of environment variables, which never change
 	files     *files
-	// former has what files had, for the shipper that replaces this one: what isn't sent
-	// yet may have it. Without, it is nil.
-	former *ring.Snapshot
+	// snapshot passes the content of files to the shipper that replaces this one: unsent
+	// output may contain a value that the files no longer have. It is nil if the supervisor
+	// couldn't create one.
+	snapshot *ring.Snapshot
 
-	masker *mask.Masker
-	known  map[string]bool // of files
-	order  []string        // they, as they came
-	size   int             // of all of them, in bytes
-	looked time.Time
-	pause  time.Duration // until the next look
-	stamp  string        // of them, when they were read
+	masker       *mask.Masker
+	known        map[string]bool // current and replaced contents of files
+	ordered      []string        // the keys of known, oldest first
+	size         int             // bytes of all keys of known
+	inspectedAt  time.Time
+	inspectPause time.Duration // until the next inspection
+	stamp        string        // see files.stamp: as of the last load
 }
 
-// newSecrets knows the variables, and what files had of which the shipper before has
-// known. It tells why nothing can be sent while the files can't be masked.
-func newSecrets(sources secretSources, environ []string, former *ring.Snapshot, tell func(why string)) *secrets {
-	s := &secrets{files: newFiles(sources.paths, tell), former: former, known: map[string]bool{}}
+// newSecrets returns the secrets of the variables, and those that the former shipper has
+// left in the snapshot. The files are read by load. While the files can't be masked,
+// onFailure is called with the reason.
+func newSecrets(sources secretSources, environ []string, snapshot *ring.Snapshot, onFailure func(reason string)) *secrets {
+	s := &secrets{files: newFiles(sources.paths, onFailure), snapshot: snapshot, known: map[string]bool{}}
 	for _, kv := range environ {
 		if name, value, _ := strings.Cut(kv, "="); slices.Contains(sources.variables, name) {
 			s.variables = append(s.variables, value)
 		}
 	}
-	if former != nil && len(sources.paths) > 0 {
-		s.learn(decodeFormer(former.Load()))
+	if snapshot != nil && len(sources.paths) > 0 {
+		s.add(decodeSnapshot(snapshot.Load()))
 	}
 	return s
 }
 
-// read reads the secrets that there are, and reports whether some are new.
-func (s *secrets) read() bool {
-	s.looked = time.Now()
-	return s.take(s.files.look(""))
+// load reads all files, and reports whether the masker has changed.
+func (s *secrets) load() bool {
+	s.inspectedAt = time.Now()
+	return s.apply(s.files.waitUntilMaskable(""))
 }
 
-func (s *secrets) take(l look) bool {
+// apply adds what an inspection has found, and reports whether the masker has changed.
+func (s *secrets) apply(l inspection) bool {
 	s.stamp = l.stamp
-	more := s.learn(l.values)
-	s.forget(l.values)
+	more := s.add(l.values)
+	s.forgetOldest(l.values)
 	if more {
-		s.keep()
+		s.saveSnapshot()
 	}
 	if more || s.masker == nil {
-		s.mask()
+		s.buildMasker()
 		return true
 	}
 	return false
 }
 
-// learn takes in what files have, and reports whether some of it is new.
-func (s *secrets) learn(values []string) (more bool) {
+// add adds contents of files, and reports whether one of them is new.
+func (s *secrets) add(values []string) (more bool) {
 	for _, value := range values {
 		if !s.known[value] {
 			s.known[value], more = true, true
-			s.order, s.size = append(s.order, value), s.size+len(value)
+			s.ordered, s.size = append(s.ordered, value), s.size+len(value)
 		}
 	}
 	return more
 }
 
-// forget leaves out former secrets, the oldest first, if there are too many: a file that
-// changes all the time isn't kept in all of its forms.
-func (s *secrets) forget(now []string) {
-	current, most := map[string]bool{}, maxKnown
+// forgetOldest removes replaced secrets, the oldest first, beyond maxReplaced bytes. A
+// file that changes all the time would otherwise use up the memory.
+func (s *secrets) forgetOldest(now []string) {
+	current, most := map[string]bool{}, maxReplaced
 	for _, value := range now {
 		if !current[value] {
 			current[value] = true
 			most += len(value)
 		}
 	}
-	s.order = slices.DeleteFunc(s.order, func(value string) bool {
+	s.ordered = slices.DeleteFunc(s.ordered, func(value string) bool {
 		if s.size <= most || current[value] {
 			return false
 		}
@@ -115,36 +120,36 @@ func (s *secrets) forget(now []string) {
 	})
 }
 
-// keep leaves what is known to the shipper that may replace this one. Where that fails,
-// the next one knows what files have then.
-func (s *secrets) keep() {
-	if s.former != nil {
-		_ = s.former.Keep(encodeFormer(s.order))
+// saveSnapshot leaves the known secrets to the shipper that may replace this one. After a
+// failure, that shipper knows only what the files contain then.
+func (s *secrets) saveSnapshot() {
+	if s.snapshot != nil {
+		_ = s.snapshot.Save(encodeSnapshot(s.ordered))
 	}
 }
 
-func (s *secrets) mask() {
+func (s *secrets) buildMasker() {
 	var values [][]byte
-	for _, value := range slices.Concat(s.variables, s.order) {
+	for _, value := range slices.Concat(s.variables, s.ordered) {
 		values = append(values, []byte(value))
 	}
-	s.masker = mask.New(mask.Words(values))
+	s.masker = mask.New(mask.Patterns(values))
 }
 
-// renew is read, if files have changed since the last time.
-func (s *secrets) renew() bool {
-	if len(s.files.paths) == 0 || time.Since(s.looked) < s.pause {
+// reload is load if the files have changed since the last inspection.
+func (s *secrets) reload() bool {
+	if len(s.files.paths) == 0 || time.Since(s.inspectedAt) < s.inspectPause {
 		return false
 	}
 	began := time.Now()
-	l := s.files.look(s.stamp)
-	changed := l.stamp != s.stamp && s.take(l)
-	s.looked, s.pause = time.Now(), 0
+	l := s.files.waitUntilMaskable(s.stamp)
+	changed := l.stamp != s.stamp && s.apply(l)
+	s.inspectedAt, s.inspectPause = time.Now(), 0
 	if changed {
-		s.pause = min(share*s.looked.Sub(began), changing)
+		s.inspectPause = min(restFactor*s.inspectedAt.Sub(began), longestRest)
 	}
-	if l.count > few {
-		s.pause = while
+	if l.count > manyFiles {
+		s.inspectPause = manyFilesPause
 	}
 	return changed
 }

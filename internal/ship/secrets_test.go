@@ -19,22 +19,22 @@ import (
 	"github.com/entrypointer/entrypointer/internal/mask"
 )
 
-// masked is what a text becomes.
+// masked returns a text as the masker leaves it.
 func masked(s *secrets, text string) string {
 	stream := s.masker.Stream(mask.State{})
 	passed := string(stream.Write([]byte(text)))
 	return passed + string(stream.End())
 }
 
-// unheard is told of files that take long, as they may on a busy machine.
+// unheard ignores reports about slow files, which occur on a busy machine.
 func unheard(string) {}
 
-// ofFiles are the secrets in files, which answer.
+// ofFiles returns the secrets of files that respond.
 func ofFiles(paths ...string) *secrets {
 	return newSecrets(secretSources{paths: paths}, nil, nil, unheard)
 }
 
-// volume is a directory as the kubelet makes one of a Secret, and a function that
+// volume returns a directory in the layout of a Secret volume, and a function that
 // changes it as the kubelet does.
 func volume(t *testing.T) (directory string, change func(version string, files map[string]string)) {
 	t.Helper()
@@ -57,57 +57,57 @@ func TestSecretsAreReadFromVariablesFilesAndDirectories(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("battery staple"), 0o600))
 	s := newSecrets(secretSources{variables: []string{"TOKEN", "UNSET"}, paths: []string{directory, file, "/no/such/file"}},
 		[]string{"TOKEN=correct horse", "PLAIN=nothing secret"}, nil, unheard)
-	require.True(t, s.read())
+	require.True(t, s.load())
 	require.Equal(t, "******** *********** ************** ************* nothing secret", masked(s, "somebody open sesame battery staple correct horse nothing secret"))
-	require.False(t, s.read(), "nothing is new")
+	require.False(t, s.load(), "nothing is new")
 }
 
 func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	directory, change := volume(t)
 	change("..1", map[string]string{"password": "open sesame"})
 	s := ofFiles(directory)
-	require.True(t, s.read())
-	s.looked = time.Time{}
-	require.False(t, s.renew(), "it is what it was")
-	s.pause = time.Hour
+	require.True(t, s.load())
+	s.inspectedAt = time.Time{}
+	require.False(t, s.reload(), "it is what it was")
+	s.inspectPause = time.Hour
 	change("..2", map[string]string{"password": "open barley"})
-	require.False(t, s.renew(), "it was looked at a moment ago")
-	s.looked = time.Time{}
-	require.True(t, s.renew())
+	require.False(t, s.reload(), "it was looked at a moment ago")
+	s.inspectedAt = time.Time{}
+	require.True(t, s.reload())
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
 }
 
-func TestOfAFileThatChangesAllTheTimeTheLastFormsAreKept(t *testing.T) {
+func TestOfAFileThatChangesAllTheTimeTheLastValuesAreKept(t *testing.T) {
 	directory := t.TempDir()
 	constant, changing := filepath.Join(directory, "constant"), filepath.Join(directory, "changing")
 	require.NoError(t, os.WriteFile(constant, []byte("open sesame"), 0o600))
 	s := ofFiles(directory)
 	for i := range 12 {
 		require.NoError(t, os.WriteFile(changing, []byte(strings.Repeat(fmt.Sprintf("%02d form ", i), 16<<10)), 0o600))
-		s.looked = time.Time{}
-		s.read()
-		require.LessOrEqual(t, s.size, maxKnown+256<<10, "with those that there are")
+		s.inspectedAt = time.Time{}
+		s.load()
+		require.LessOrEqual(t, s.size, maxReplaced+256<<10, "with those that there are")
 	}
-	require.Len(t, s.order, len(s.known))
+	require.Len(t, s.ordered, len(s.known))
 	require.True(t, s.known["open sesame"], "it is there still")
 	require.True(t, s.known[strings.Repeat("10 form ", 16<<10)])
 	require.False(t, s.known[strings.Repeat("00 form ", 16<<10)])
 }
 
-func TestASecretThatIsNamedByItsFileIsReadAgain(t *testing.T) {
+func TestASecretInASingleFileIsReadAgain(t *testing.T) {
 	directory, change := volume(t)
 	change("..1", map[string]string{"token": "the first token"})
 	plain := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(plain, "key"), []byte("the first key"), 0o600))
 	s := ofFiles(filepath.Join(directory, "token"), plain)
-	require.True(t, s.read())
+	require.True(t, s.load())
 	for _, step := range []func(){
 		func() { change("..2", map[string]string{"token": "another token"}) },
 		func() { require.NoError(t, os.WriteFile(filepath.Join(plain, "key"), []byte("another key"), 0o600)) },
 	} {
 		step()
-		s.looked = time.Time{}
-		require.True(t, s.renew())
+		s.inspectedAt = time.Time{}
+		require.True(t, s.reload())
 	}
 	require.Equal(t, "*************** ************* ************* ***********", masked(s, "the first token another token the first key another key"))
 }
@@ -120,32 +120,32 @@ func TestSecretsInDirectoriesOfAVolumeAreRead(t *testing.T) {
 	require.NoError(t, os.Symlink("..data/certs", filepath.Join(directory, "certs")))
 	require.NoError(t, os.Symlink(".", filepath.Join(directory, "itself"))) // for ever
 	s := ofFiles(directory)
-	require.True(t, s.read())
+	require.True(t, s.load())
 	require.Equal(t, "***********", masked(s, "open sesame"))
 }
 
-func TestWhatIsNoFileIsNoSecretAndHoldsNobodyUp(t *testing.T) {
+func TestDevicesAndPipesAreIgnoredAndBlockNothing(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	s := ofFiles(pipe, "/dev/zero", "/proc/self/mem")
-	require.True(t, s.read())
+	require.True(t, s.load())
 	require.Equal(t, "all of it", masked(s, "all of it"))
 }
 
-func TestAFileThatIsGivenTheTimeThatItHadIsReadAgain(t *testing.T) {
+func TestAFileWhoseTimeIsSetBackIsReadAgain(t *testing.T) {
 	file, then := filepath.Join(t.TempDir(), "token"), time.Unix(0, 0)
 	s := ofFiles(file)
 	for _, secret := range []string{"open sesame", "open barley"} {
 		require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
 		require.NoError(t, os.Chtimes(file, then, then))
-		s.pause = 0
-		require.True(t, s.renew(), secret)
+		s.inspectPause = 0
+		require.True(t, s.reload(), secret)
 		time.Sleep(20 * time.Millisecond) // which is more than a tick of the kernel
 	}
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
 }
 
-func TestOfAHugeDirectoryNoMoreIsListedThanIsRead(t *testing.T) {
+func TestTheListingOfAHugeDirectoryIsBounded(t *testing.T) {
 	directory := t.TempDir()
 	for i := range maxFiles + 50 {
 		require.NoError(t, os.WriteFile(filepath.Join(directory, fmt.Sprint(i)), nil, 0o600))

@@ -15,63 +15,65 @@ import (
 )
 
 const (
-	// batch is how many bytes are sent at a time: what the service takes.
-	batch = 256 << 10
-	// linger is how long a byte waits for others to be sent with it.
+	// batchSize is the size of a full part, in bytes: the service accepts no larger one.
+	batchSize = 256 << 10
+	// linger is how long bytes wait for more to fill a part.
 	linger = 250 * time.Millisecond
-	// piece is how many bytes are read from the ring at a time.
-	piece = 64 << 10
-	// window is how many parts of a stream there are at most that the service may lack.
+	// readSize bounds one read from the ring, in bytes.
+	readSize = 64 << 10
+	// window bounds the unfinished parts of a stream.
 	window = 4
 )
 
-// A sender sends one stream.
+// A sender sends one stream: it reads from the ring, masks, cuts parts, and keeps them
+// until the service has stored them.
 type sender struct {
 	ring   *ring.Reader
 	stream ring.Stream
 	client *client
 
-	id     string       // of the stream at the service, "" as long as it isn't made
-	masker *mask.Masker // for what comes
-	// renewed says that it was put there before something was to be sent, and that
-	// nothing was since.
-	renewed bool
-	masked  *mask.Stream // nil when it is to be begun, or taken up with another masker
-	using   *mask.Masker // by masked
-	read    int64        // the offset in the ring of what comes next
-	piece   []byte
+	id     string       // of the stream at the service, "" before the service has created it
+	masker *mask.Masker // the latest; maskStream may still use an older one
+	// secretsReloaded says that changed secrets were loaded for the next part. The part is
+	// then sent without another inspection, so that a file which changes all the time
+	// doesn't hold it back.
+	secretsReloaded bool
+	maskStream      *mask.Stream // nil before the first resume
+	maskedBy        *mask.Masker // the masker of maskStream
+	readAt          int64        // the offset of the next read from the ring
+	buffer          []byte
 
-	// out is what is ready to be sent. It begins at from.
-	out   []byte
-	from  int64
-	since time.Time // when its first byte came
-	lacks int64     // how many bytes after out the ring has lost
-	ended bool      // nothing comes after that
+	// ready has the masked bytes, from offset readyFrom on, that are in no part yet.
+	ready       []byte
+	readyFrom   int64
+	readySince  time.Time // when the first byte of ready was read
+	lostAfter   int64     // how many bytes behind ready the ring has overwritten
+	streamEnded bool      // the stream ends behind ready and lostAfter
 
-	parts   queue  // of what was ready before
-	lost    int64  // how many bytes were dropped of what is done
-	refusal string // why the last bytes weren't taken and are marked, "" if they were
+	parts   queue  // cut off from ready, and not done yet
+	dropped int64  // of the finished parts, in bytes
+	refusal string // why the last dataPart was refused, "" if it was stored
 
-	evenEmpty bool // the service is told of the stream also if it has nothing
+	sendEmpty bool // create the stream even if it has no bytes
 	complete  bool
 
-	backoff backoff
-	next    time.Time // not to try before
-	failing bool
-	hurried bool // tried at once when it was known that nothing more will come
+	backoff    backoff
+	nextTry    time.Time // the time of the next attempt
+	retrying   bool
+	triedAtEnd bool // the end of the stream has cut the pause short
 }
 
 func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
 	p := r.Progress(stream)
 	return &sender{
-		evenEmpty: stream != ring.Events && anyPrinted(r),
-		ring:      r, stream: stream, client: c, masker: m, piece: make([]byte, piece),
-		lost: max(p.Dropped, 0), complete: r.Closed(stream),
+		sendEmpty: stream != ring.Events && anyPrinted(r),
+		ring:      r, stream: stream, client: c, masker: m, buffer: make([]byte, readSize),
+		dropped: max(p.Dropped, 0), complete: r.Closed(stream),
 	}
 }
 
-// anyPrinted reports whether the command has printed something. Of one that hasn't,
-// the service knows the events alone.
+// anyPrinted reports whether the command has printed something. For a silent command, the
+// service gets only the stream of events.
 func anyPrinted(r *ring.Reader) bool {
 	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool {
 		written, _ := r.Written(s)
@@ -79,221 +81,225 @@ func anyPrinted(r *ring.Reader) bool {
 	})
 }
 
-// takeUp begins where the last progress was noted: what was masked since, with other
-// secrets, isn't sent.
-func (s *sender) takeUp() {
+// resume continues from the last saved progress. It discards what was masked since: the
+// latest masker has more secrets.
+func (s *sender) resume() {
 	p := s.ring.Progress(s.stream)
 	at := max(p.At, 0)
-	s.masked = s.masker.Stream(mask.State{At: at, MaskedUntil: p.MaskedUntil, AfterGap: p.AfterGap != 0})
-	s.using = s.masker
-	s.read, s.from, s.out, s.lacks, s.ended = at, at, s.out[:0], 0, false
-	s.parts, s.lost = nil, max(p.Dropped, 0)
+	s.maskStream = s.masker.Stream(mask.State{At: at, MaskedUntil: p.MaskedUntil, AfterGap: p.AfterGap != 0})
+	s.maskedBy = s.masker
+	s.readAt, s.readyFrom, s.ready, s.lostAfter, s.streamEnded = at, at, s.ready[:0], 0, false
+	s.parts, s.dropped = nil, max(p.Dropped, 0)
 }
 
-// outdated reports whether what is ready was masked without the latest secrets.
-func (s *sender) outdated() bool { return s.masked == nil || s.using != s.masker }
+// outdated reports whether ready was masked without the latest secrets.
+func (s *sender) outdated() bool { return s.maskStream == nil || s.maskedBy != s.masker }
 
-// due gets ready what there is, and reports whether a part is to be sent now. If not,
-// it returns when there may be one: forever if an answer, or the supervisor, tells.
-func (s *sender) due(now time.Time) (is bool, wait time.Duration) {
+// prepare reads and masks what the ring has, and reports whether a part is to be sent
+// now. If not, it returns for how long to wait: untilWoken if a response or the
+// supervisor will wake the shipper.
+func (s *sender) prepare(now time.Time) (is bool, wait time.Duration) {
 	if s.complete {
-		return false, forever
+		return false, untilWoken
 	}
-	underWay := s.parts.underWay()
+	inFlight := s.parts.inFlight()
 	if s.outdated() {
-		if underWay > 0 {
-			s.renewed = false     // more may be read until then, and more be secret
-			return false, forever // what they come to is noted first
+		if inFlight > 0 {
+			s.secretsReloaded = false // the files may change before the next part
+			return false, untilWoken  // their progress is saved first
 		}
-		s.takeUp()
+		s.resume()
 	}
-	if left := s.next.Sub(now); left > 0 {
+	if left := s.nextTry.Sub(now); left > 0 {
 		return false, left
 	}
-	s.fill(now)
-	if s.ended && s.read == 0 && !s.evenEmpty {
+	s.readRing(now)
+	if s.streamEnded && s.readAt == 0 && !s.sendEmpty {
 		s.finish()
-		return false, forever
+		return false, untilWoken
 	}
-	return s.isReady(now, underWay)
+	return s.hasPart(now, inFlight)
 }
 
-// isReady is due of what was got ready, where so many parts are under way.
-func (s *sender) isReady(now time.Time, underWay int) (is bool, wait time.Duration) {
+// hasPart is prepare after reading.
+func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Duration) {
 	switch {
-	case underWay > 0 && (s.failing || s.id == ""):
-		return false, forever
-	case s.parts.waiting() != nil:
-		return true, 0 // those behind it may be as many as there can be
+	case inFlight > 0 && (s.retrying || s.id == ""):
+		return false, untilWoken
+	case s.parts.nextToSend() != nil:
+		return true, 0 // a retry doesn't count against the window
 	case len(s.parts) >= window:
-		return false, forever
-	case len(s.out) >= batch, s.lacks > 0:
+		return false, untilWoken
+	case len(s.ready) >= batchSize, s.lostAfter > 0:
 		return true, 0
-	case s.ended && (len(s.out) > 0 || len(s.parts) == 0):
-		return true, 0 // it ends when the service has the rest
-	case len(s.out) == 0, underWay > 0:
-		return false, forever
+	case s.streamEnded && (len(s.ready) > 0 || len(s.parts) == 0):
+		return true, 0 // the endPart goes alone, after all others
+	case len(s.ready) == 0, inFlight > 0:
+		return false, untilWoken
 	}
-	left := linger - now.Sub(s.since)
+	left := linger - now.Sub(s.readySince)
 	return left <= 0, max(left, 0)
 }
 
-// isLarge reports whether what is due is worth a second connection.
-func (s *sender) isLarge() bool { return len(s.out) >= batch || s.lacks > 0 || s.parts.underWay() > 0 }
+// isLarge reports whether the next part is worth a second request in flight.
+func (s *sender) isLarge() bool {
+	return len(s.ready) >= batchSize || s.lostAfter > 0 || s.parts.inFlight() > 0
+}
 
-// part is what is due.
-func (s *sender) part() *part {
-	p := s.parts.waiting()
+// nextPart returns the part to send now.
+func (s *sender) nextPart() *part {
+	p := s.parts.nextToSend()
 	if p == nil {
-		p = s.cut()
+		p = s.cutPart()
 		s.parts = append(s.parts, p)
 	}
-	p.underWay, p.failed, s.renewed = true, false, false
+	p.inFlight, p.failed, s.secretsReloaded = true, false, false
 	return p
 }
 
-// cut takes a part off what is ready.
-func (s *sender) cut() *part {
-	p := &part{from: s.from}
-	switch n := min(len(s.out), batch); {
+// cutPart takes the next part from ready.
+func (s *sender) cutPart() *part {
+	p := &part{from: s.readyFrom}
+	switch n := min(len(s.ready), batchSize); {
 	case n > 0:
-		p.kind, p.to = stored, s.from+int64(n)
-		p.packed, p.encoding = s.client.pack(s.out[:n], p.from, s.ring.Marks(s.stream, p.from, p.to))
-		s.out = s.out[:copy(s.out, s.out[n:])]
-	case s.lacks > 0:
-		p.kind, p.to = dropped, s.from+s.lacks
-		s.lacks = 0
+		p.kind, p.to = dataPart, s.readyFrom+int64(n)
+		p.packed, p.encoding = s.client.compress(s.ready[:n], p.from, s.ring.Marks(s.stream, p.from, p.to))
+		s.ready = s.ready[:copy(s.ready, s.ready[n:])]
+	case s.lostAfter > 0:
+		p.kind, p.to = droppedPart, s.readyFrom+s.lostAfter
+		s.lostAfter = 0
 	default:
-		p.kind, p.to = ended, s.from
+		p.kind, p.to = endPart, s.readyFrom
 	}
-	s.from = p.to
-	if len(s.out) == 0 && s.lacks == 0 {
-		state := s.masked.State()
+	s.readyFrom = p.to
+	if len(s.ready) == 0 && s.lostAfter == 0 {
+		state := s.maskStream.State()
 		p.state = &state
 	}
 	return p
 }
 
-// answered takes note of what the service has said about a part, for which the stream
-// was made if it wasn't. It returns the error if it has to be sent again.
-func (s *sender) answered(p *part, a answer, now time.Time) error {
-	p.underWay = false
-	if a.making && a.made {
+// handleAnswer notes the outcome of a part. It returns the error if the part has to be
+// sent again.
+func (s *sender) handleAnswer(p *part, a outcome, now time.Time) error {
+	p.inFlight = false
+	if a.creating && a.created {
 		s.id = a.id
 	}
 	switch {
-	case a.err == nil, p.kind == dropped && a.made && errors.Is(a.err, errRefused):
-		// Where no marker is taken either, the bytes read as missing.
+	case a.err == nil, p.kind == droppedPart && a.created && errors.Is(a.err, errRefused):
+		// If the marker is refused as well, readers see the bytes as missing.
 		p.done = true
-		if p.kind == stored {
+		if p.kind == dataPart {
 			s.refusal = ""
 		}
-	case p.kind == stored && a.made && errors.Is(a.err, errRefused):
-		// They won't be taken another time either.
-		p.kind, p.packed = dropped, nil
+	case p.kind == dataPart && a.created && errors.Is(a.err, errRefused):
+		// A retry would be refused as well: mark the bytes as dropped.
+		p.kind, p.packed = droppedPart, nil
 		s.refusal = a.err.Error()
 	default:
 		p.failed = true
-		s.failed(a, now)
+		s.scheduleRetry(a, now)
 		return a.err
 	}
-	if !s.parts.failed() {
-		s.failing = false
+	if !s.parts.hasFailed() {
+		s.retrying = false
 		s.backoff.reset()
 	}
-	s.advance()
+	s.removeDone()
 	return nil
 }
 
-// failed has the sender try again later.
-func (s *sender) failed(a answer, now time.Time) {
+// scheduleRetry sets the time of the next attempt after an error.
+func (s *sender) scheduleRetry(a outcome, now time.Time) {
 	if errors.Is(a.err, errNoStream) && s.id == a.id {
-		s.id = "" // the service has lost it, and what was stored: make it again
+		s.id = "" // the service has lost the stream: create it, and send every part again
 		for _, p := range s.parts {
 			p.done = false
 		}
 	}
-	s.failing, s.renewed = true, false // more may be read until the next try, and more be secret
-	if s.next.After(now) {
-		return // another part has failed as well
+	s.retrying, s.secretsReloaded = true, false // the files may change before the next attempt
+	if s.nextTry.After(now) {
+		return // set by the failure of another part
 	}
-	pause := s.backoff.after(a.err)
-	if asked, is := errors.AsType[*again](a.err); s.ended && !errors.Is(a.err, errRefused) && (!is || asked.after == 0) {
-		pause = min(pause, lastPause) // the container waits for it
+	pause := s.backoff.pauseAfter(a.err)
+	if asked, is := errors.AsType[*retryError](a.err); s.streamEnded && !errors.Is(a.err, errRefused) && (!is || asked.wait == 0) {
+		pause = min(pause, finalPause) // the end of the container waits
 	}
-	s.next = now.Add(pause)
+	s.nextTry = now.Add(pause)
 }
 
-// advance leaves behind what is done.
-func (s *sender) advance() {
+// removeDone removes the finished parts at the head of the queue, and saves the progress.
+func (s *sender) removeDone() {
 	for len(s.parts) > 0 && s.parts[0].done {
 		p := s.parts[0]
 		s.parts = s.parts[1:]
-		s.client.reuse(p.packed)
-		if p.kind == dropped {
-			s.lost += p.length()
+		s.client.recycle(p.packed)
+		if p.kind == droppedPart {
+			s.dropped += p.length()
 		}
 		if p.state != nil {
-			s.note(p.to, *p.state)
+			s.saveProgress(p.to, *p.state)
 		}
-		if p.kind == ended {
+		if p.kind == endPart {
 			s.finish()
 		}
 	}
 }
 
-// finish says that nothing is left to do.
+// finish marks the stream as complete.
 func (s *sender) finish() {
 	s.complete = true
 	s.ring.Close(s.stream)
 }
 
-// note keeps in the ring that all is done which comes before an offset.
-func (s *sender) note(at int64, state mask.State) {
-	p := ring.Progress{At: at, MaskedUntil: state.MaskedUntil, Dropped: s.lost}
+// saveProgress saves in the ring that the service has everything before an offset.
+func (s *sender) saveProgress(at int64, state mask.State) {
+	p := ring.Progress{At: at, MaskedUntil: state.MaskedUntil, Dropped: s.dropped}
 	if state.AfterGap {
 		p.AfterGap = 1
 	}
-	s.ring.Note(s.stream, p)
+	s.ring.SaveProgress(s.stream, p)
 }
 
-// wakeAt is how much has to be printed for this sender to have something to do
-// before the time is up.
-func (s *sender) wakeAt(now time.Time) int64 {
-	if s.complete || s.ended || s.next.After(now) || s.outdated() || len(s.out) >= batch || s.lacks > 0 {
+// wakeThreshold returns the number of written bytes at which the supervisor has to wake
+// the shipper for this stream.
+func (s *sender) wakeThreshold(now time.Time) int64 {
+	if s.complete || s.streamEnded || s.nextTry.After(now) || s.outdated() || len(s.ready) >= batchSize || s.lostAfter > 0 {
 		return 1 << 62
 	}
-	if len(s.out) > 0 {
-		return s.read + int64(batch-len(s.out))
+	if len(s.ready) > 0 {
+		return s.readAt + int64(batchSize-len(s.ready))
 	}
-	return s.read + 1
+	return s.readAt + 1
 }
 
-// fill reads and masks up to a batch, or to where bytes are missing.
-func (s *sender) fill(now time.Time) {
-	for len(s.out) < batch && s.lacks == 0 && !s.ended {
+// readRing reads and masks until a part is full, the ring has lost bytes, or the ring has
+// no more.
+func (s *sender) readRing(now time.Time) {
+	for len(s.ready) < batchSize && s.lostAfter == 0 && !s.streamEnded {
 		written, ended := s.ring.Written(s.stream)
-		n, floor := s.ring.Read(s.stream, s.read, s.piece[:min(piece, batch-len(s.out))])
+		n, floor := s.ring.Read(s.stream, s.readAt, s.buffer[:min(readSize, batchSize-len(s.ready))])
 		switch {
-		case floor > s.read:
-			s.lacks = floor - s.read
-			s.add(s.masked.Gap(s.lacks), now)
-			s.read = floor
+		case floor > s.readAt:
+			s.lostAfter = floor - s.readAt
+			s.appendReady(s.maskStream.Gap(s.lostAfter), now)
+			s.readAt = floor
 		case n > 0:
-			s.read += int64(n)
-			s.add(s.masked.Write(s.piece[:n]), now)
+			s.readAt += int64(n)
+			s.appendReady(s.maskStream.Write(s.buffer[:n]), now)
 		default:
-			if s.ended = ended && written == s.read; s.ended {
-				s.add(s.masked.End(), now)
+			if s.streamEnded = ended && written == s.readAt; s.streamEnded {
+				s.appendReady(s.maskStream.End(), now)
 			}
 			return
 		}
 	}
 }
 
-func (s *sender) add(masked []byte, now time.Time) {
-	if len(s.out) == 0 {
-		s.since = now
+func (s *sender) appendReady(masked []byte, now time.Time) {
+	if len(s.ready) == 0 {
+		s.readySince = now
 	}
-	s.out = append(s.out, masked...)
+	s.ready = append(s.ready, masked...)
 }

@@ -3,18 +3,19 @@
 
 //go:build linux
 
-// Package ship sends what a container prints to the log service, out of the ring
-// that the supervisor fills (package ring). It runs as a process of its own beside
-// the command, so that nothing which may fail or take long is in the command's way:
-// secrets, compression, the network.
+// Package ship is the shipper: it sends the output of a container to the log service. It
+// reads the output from the ring that the supervisor fills (package ring). It is a
+// process of its own, so that masking, compression and the network can neither fail nor
+// delay the command.
 //
-// It sends each stream in order, a range of bytes at a time, and repeats a range
-// until the service has said that it is stored: the service knows by the offset
-// what it has, so two may be under way, and be answered in any order. What the ring has
-// lost meanwhile is marked as dropped. Up to where all of a stream is done is noted in
-// the ring, so a shipper that dies is replaced by another.
+// The shipper sends each stream in parts, each of which is a range of bytes, and repeats
+// a part until the service has stored it. Because the service identifies bytes by their
+// offset, two parts can be in flight, and responses can come in any order. Bytes that the
+// ring has overwritten are marked as dropped. The ring also has the progress: the offset
+// before which all parts of a stream are done. A shipper that replaces a killed one
+// continues there.
 //
-// One goroutine does all but wait for answers, so nothing here has to be locked.
+// One goroutine does everything but wait for responses, so there are no locks.
 package ship
 
 import (
@@ -32,22 +33,22 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// The descriptors that the supervisor gives us.
+// The file descriptors that the supervisor passes to the shipper.
 const (
-	ringFD   = 3
-	wakeFD   = 4 // an eventfd
-	newsFD   = 5 // an eventfd, by which we wake the supervisor
-	formerFD = 6 // a ring.Snapshot, or something else where there is none
+	ringFD     = 3
+	wakeFD     = 4 // an eventfd, by which the supervisor wakes the shipper
+	newsFD     = 5 // an eventfd, by which the shipper wakes the supervisor
+	snapshotFD = 6 // a ring.Snapshot, or /dev/null if the supervisor couldn't create one
 )
 
-// options are the shipper's flags.
+// options are the command-line flags of the shipper.
 type options struct {
 	address, ip, authority, token, container, start string
 	labels                                          labels
 	secrets                                         secretSources
 }
 
-// list is a flag that may be repeated.
+// list is the value of a flag that can be repeated.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, ",") }
@@ -57,7 +58,7 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// labels is a flag that may be repeated, with KEY=VALUE.
+// labels is the value of a flag that can be repeated, each time with KEY=VALUE.
 type labels map[string]string
 
 func (l *labels) String() string { return fmt.Sprint(map[string]string(*l)) }
@@ -89,76 +90,76 @@ func parse(args []string) (*options, error) {
 	return &o, flags.Parse(args[1:])
 }
 
-// Main sends until both streams are complete, and returns the code to exit with.
+// Main sends until all streams are complete, and returns the exit code.
 func Main(args []string) int {
 	o, err := parse(args)
 	if err != nil {
-		return 2 // package flag has said why
+		return 2 // package flag has printed the error
 	}
 	memory, err := ring.Open(ringFD)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "entrypointer: sending logs: %v\n", err)
 		return 1
 	}
-	leaveMemoryToOthers()
+	volunteerForOOMKill()
 	r := memory.Reader()
-	said := &failure{ring: r, news: newsFD, text: r.Failure()} // of the shipper before
-	if err := run(o, r, said); err != nil {
-		said.set(err.Error())
+	reason := &failure{ring: r, news: newsFD, text: r.Failure()} // as the former shipper left it
+	if err := run(o, r, reason); err != nil {
+		reason.set(err.Error())
 		return 1
 	}
 	return 0
 }
 
-// leaveMemoryToOthers has the kernel end us, and not the command, if the container
-// has no more memory, and keeps our own small.
-func leaveMemoryToOthers() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // a /proc that can't be written to
+// volunteerForOOMKill has the kernel kill the shipper rather than the command when the
+// container is out of memory. It also keeps the shipper's heap small.
+func volunteerForOOMKill() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // fails where /proc is read-only
 	debug.SetGCPercent(25)
 }
 
-// run sends all that there is, and will be.
-func run(o *options, r *ring.Reader, said *failure) error {
+// run sends until all streams are complete.
+func run(o *options, r *ring.Reader, reason *failure) error {
 	client, err := newClient(o)
 	if err != nil {
 		return err
 	}
-	former, _ := ring.OpenSnapshot(formerFD) // nil where the supervisor couldn't make one
-	newShipper(r, client, newSecrets(o.secrets, os.Environ(), former, said.set), said, wakeFD).run()
+	snapshot, _ := ring.OpenSnapshot(snapshotFD) // nil if the supervisor couldn't create one
+	newShipper(r, client, newSecrets(o.secrets, os.Environ(), snapshot, reason.set), reason, wakeFD).run()
 	return nil
 }
 
-// atOnce is how many requests are under way at most: while the service stores what one
-// has, the next is sent, and the one after that is masked and compressed.
-const atOnce = 2
+// maxInFlight bounds the requests in flight. While the service stores the first, the
+// second travels, and the part after that is masked and compressed.
+const maxInFlight = 2
 
 // A shipper sends all streams of a container.
 type shipper struct {
-	ring    *ring.Reader
-	client  *client
-	secrets *secrets
-	senders []*sender
-	said    *failure
-	turn    int // which of them comes first
+	ring       *ring.Reader
+	client     *client
+	secrets    *secrets
+	senders    []*sender
+	failure    *failure
+	nextSender int // the index of the sender whose turn it is
 
-	wake     int // an eventfd
-	underWay int
-	answers  chan answer
+	wake     int // wakeFD
+	inFlight int
+	outcomes chan outcome
 }
 
-// An answer is what a request has come to.
-type answer struct {
-	sender *sender
-	part   *part
-	id     string // of the stream
-	making bool   // the stream was to be made before
-	made   bool   // it is there, so the error is none of making it
-	err    error
+// An outcome is the result of a request.
+type outcome struct {
+	sender   *sender
+	part     *part
+	id       string // of the stream, once it is created
+	creating bool   // the request had to create the stream first
+	created  bool   // the stream exists, so err is about the part
+	err      error
 }
 
-func newShipper(r *ring.Reader, c *client, known *secrets, said *failure, wake int) *shipper {
-	s := &shipper{ring: r, client: c, secrets: known, said: said, wake: wake, answers: make(chan answer, atOnce)}
-	s.secrets.read()
+func newShipper(r *ring.Reader, c *client, known *secrets, reason *failure, wake int) *shipper {
+	s := &shipper{ring: r, client: c, secrets: known, failure: reason, wake: wake, outcomes: make(chan outcome, maxInFlight)}
+	s.secrets.load()
 	for _, stream := range ring.Streams {
 		s.senders = append(s.senders, newSender(r, stream, c, s.secrets.masker))
 	}
@@ -168,7 +169,7 @@ func newShipper(r *ring.Reader, c *client, known *secrets, said *failure, wake i
 // run sends until all streams are complete.
 func (s *shipper) run() {
 	for !s.complete() {
-		s.takeAnswers()
+		s.handleOutcomes()
 		if wait := s.send(); wait > 0 && !s.complete() {
 			s.wait(wait)
 		}
@@ -184,9 +185,10 @@ func (s *shipper) complete() bool {
 	return true
 }
 
-// renewSecrets has those masked as well that came since, and reports whether some did.
-func (s *shipper) renewSecrets() bool {
-	if !s.secrets.renew() {
+// reloadSecrets gives the senders a new masker if files have changed, and reports whether
+// it did.
+func (s *shipper) reloadSecrets() bool {
+	if !s.secrets.reload() {
 		return false
 	}
 	for _, sender := range s.senders {
@@ -195,41 +197,42 @@ func (s *shipper) renewSecrets() bool {
 	return true
 }
 
-// send sends a part that is due, and returns when another one may be: 0 for now.
+// send sends the next part, and returns how long to wait before the one after it: 0 if
+// that may be due already.
 func (s *shipper) send() time.Duration {
-	pause, full := forever, false
+	pause, full := untilWoken, false
 	for i := range s.senders {
-		next := (s.turn + i) % len(s.senders)
+		next := (s.nextSender + i) % len(s.senders)
 		sender := s.senders[next]
-		due, wait := sender.due(time.Now())
-		// Who has to wait for an answer is the first after it.
-		full = full || due && (s.underWay >= atOnce || s.underWay > 0 && !sender.isLarge())
+		due, wait := sender.prepare(time.Now())
+		// A sender that has to wait for a response has the next turn.
+		full = full || due && (s.inFlight >= maxInFlight || s.inFlight > 0 && !sender.isLarge())
 		if due && full {
-			sender.renewed = false // more is read until it is sent
+			sender.secretsReloaded = false // the files may change until the part is sent
 		}
 		switch {
 		case !due:
 			pause = min(pause, wait)
 		case !full:
-			s.turn = next + 1
+			s.nextSender = next + 1
 			s.sendPart(sender)
 			return 0
 		}
 	}
-	// Files may change several times before anything is sent.
-	if s.failing() && len(s.secrets.files.paths) > 0 {
-		s.renewSecrets()
+	// Inspect the files between attempts as well, or intermediate values are missed.
+	if s.isRetrying() && len(s.secrets.files.paths) > 0 {
+		s.reloadSecrets()
 		pause = min(pause, linger)
 	}
 	return pause
 }
 
-// failing reports whether something has to be sent again.
-func (s *shipper) failing() bool {
-	return slices.ContainsFunc(s.senders, func(sender *sender) bool { return sender.failing })
+// isRetrying reports whether a part has to be sent again.
+func (s *shipper) isRetrying() bool {
+	return slices.ContainsFunc(s.senders, func(sender *sender) bool { return sender.retrying })
 }
 
-// refusal is why what a sender has sent last wasn't taken, "" if all of it was.
+// refusal returns why the last bytes of a stream were refused, "" if none were.
 func (s *shipper) refusal() string {
 	for _, sender := range s.senders {
 		if sender.refusal != "" {
@@ -239,41 +242,43 @@ func (s *shipper) refusal() string {
 	return ""
 }
 
-// sendPart sends what is due of a stream, or nothing, if it is to be masked anew.
+// sendPart sends the next part of a stream. If the secrets have changed, it sends
+// nothing, because the bytes have to be masked again.
 func (s *shipper) sendPart(sender *sender) {
-	// After it was read: a secret that is in a file is there before it is printed. Once,
-	// so that a file which changes all the time holds nothing up.
-	if !sender.renewed && s.renewSecrets() {
-		sender.renewed = true
+	// Files are inspected after the output was read, because a secret is in its file
+	// before the command prints it. They are inspected once for each part, so that a file
+	// which changes all the time delays nothing.
+	if !sender.secretsReloaded && s.reloadSecrets() {
+		sender.secretsReloaded = true
 		return
 	}
-	a := answer{sender: sender, part: sender.part(), id: sender.id, making: sender.id == ""}
-	s.underWay++
+	a := outcome{sender: sender, part: sender.nextPart(), id: sender.id, creating: sender.id == ""}
+	s.inFlight++
 	go func() {
-		if a.making {
+		if a.creating {
 			a.id, a.err = s.client.create(sender.stream.Name())
 		}
-		if a.made = a.err == nil; a.made {
+		if a.created = a.err == nil; a.created {
 			a.err = a.part.send(s.client, a.id)
 		}
-		s.answers <- a
+		s.outcomes <- a
 		ring.Wake(s.wake)
 	}()
 }
 
-// takeAnswers takes note of the requests that have ended.
-func (s *shipper) takeAnswers() {
+// handleOutcomes handles the requests that have ended.
+func (s *shipper) handleOutcomes() {
 	for {
 		select {
-		case a := <-s.answers:
-			s.underWay--
+		case a := <-s.outcomes:
+			s.inFlight--
 			now := time.Now()
-			if err := a.sender.answered(a.part, a, now); err != nil {
-				s.heed(err, now)
-				s.said.set(err.Error())
+			if err := a.sender.handleAnswer(a.part, a, now); err != nil {
+				s.postponeAll(err, now)
+				s.failure.set(err.Error())
 			}
-			if !s.failing() {
-				s.said.set(s.refusal())
+			if !s.isRetrying() {
+				s.failure.set(s.refusal())
 			}
 		default:
 			return
@@ -281,30 +286,30 @@ func (s *shipper) takeAnswers() {
 	}
 }
 
-// heed has all senders wait as long as the service has asked one of them to.
-func (s *shipper) heed(err error, now time.Time) {
-	asked, is := errors.AsType[*again](err)
-	if !is || asked.after == 0 {
+// postponeAll has all senders wait for the Retry-After of one response.
+func (s *shipper) postponeAll(err error, now time.Time) {
+	asked, is := errors.AsType[*retryError](err)
+	if !is || asked.wait == 0 {
 		return
 	}
 	for _, sender := range s.senders {
-		if until := now.Add(asked.after); sender.next.Before(until) {
-			sender.next, sender.renewed = until, false
+		if until := now.Add(asked.wait); sender.nextTry.Before(until) {
+			sender.nextTry, sender.secretsReloaded = until, false
 		}
 	}
 }
 
-// forever is the pause of one who has nothing to do until it is woken.
-const forever = time.Hour
+// untilWoken is the pause of a shipper that has nothing to do until it is woken.
+const untilWoken = time.Hour
 
-// wait returns when the time is up, or when the supervisor has woken us.
+// wait returns after a pause, or when the supervisor or a response wakes the shipper.
 func (s *shipper) wait(pause time.Duration) {
 	for _, sender := range s.senders {
-		s.ring.WakeAt(sender.stream, sender.wakeAt(time.Now()))
+		s.ring.WakeAt(sender.stream, sender.wakeThreshold(time.Now()))
 	}
 	s.ring.Sleep()
 	defer s.ring.Awake()
-	if s.hasNews() {
+	if s.checkForWork() {
 		return
 	}
 	fds := []unix.PollFd{{Fd: int32(s.wake), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
@@ -312,20 +317,20 @@ func (s *shipper) wait(pause time.Duration) {
 		var count [8]byte
 		_, _ = unix.Read(s.wake, count[:])
 	}
-	s.hasNews()
+	s.checkForWork()
 }
 
-// hasNews reports whether there is something to do that there wasn't before. That
-// nothing more will come of a stream is: what is left is tried at once then.
-func (s *shipper) hasNews() (news bool) {
-	news = len(s.answers) > 0
+// checkForWork reports whether there are outcomes or bytes to handle. The end of a stream
+// cuts the pause before the next attempt short, once.
+func (s *shipper) checkForWork() (news bool) {
+	news = len(s.outcomes) > 0
 	for _, sender := range s.senders {
 		written, ended := s.ring.Written(sender.stream)
-		if ended && !sender.hurried {
-			sender.hurried, sender.next = true, time.Time{}
+		if ended && !sender.triedAtEnd {
+			sender.triedAtEnd, sender.nextTry = true, time.Time{}
 			news = true
 		}
-		news = news || written >= sender.wakeAt(time.Now())
+		news = news || written >= sender.wakeThreshold(time.Now())
 	}
 	return news
 }

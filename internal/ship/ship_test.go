@@ -34,7 +34,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// anyPod is who sends, whatever the token.
+// anyPod authenticates every token as the same pod.
 type anyPod struct{}
 
 var errNobodyReads = errors.New("these tests read the streams themselves")
@@ -47,8 +47,8 @@ func (anyPod) Reader(context.Context, string) (api.User, error) { return api.Use
 
 func (anyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
 
-// A chain is all that bytes go through: a ring, a shipper, and the log service, which
-// requests meet after somebody who may answer in its place.
+// A chain is everything that bytes pass through: a ring, a shipper and the log service. A
+// test can answer requests in the place of the service.
 type chain struct {
 	t       *testing.T
 	writer  *ring.Writer
@@ -90,13 +90,13 @@ func newChain(t *testing.T, sources secretSources, between func(http.ResponseWri
 	c.writer, c.reader = memory.Writer(), opened.Reader()
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("token"), 0o600))
-	sends := &client{address: server.URL, token: token, container: "main", start: "1", http: server.Client(), packer: gzip.NewWriter(nil)}
-	said := &failure{ring: c.reader, news: wake}
-	c.shipper = newShipper(c.reader, sends, newSecrets(sources, nil, nil, said.set), said, wake)
+	sends := &client{address: server.URL, token: token, container: "main", start: "1", http: server.Client(), compressor: gzip.NewWriter(nil)}
+	reason := &failure{ring: c.reader, news: wake}
+	c.shipper = newShipper(c.reader, sends, newSecrets(sources, nil, nil, reason.set), reason, wake)
 	return c
 }
 
-// print adds bytes to stdout, when those before have come so far that none is lost.
+// print writes bytes to stdout once the shipper has read enough for none to be lost.
 func (c *chain) print(data []byte) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -106,14 +106,14 @@ func (c *chain) print(data []byte) {
 	c.write(data)
 }
 
-// write adds bytes to stdout.
+// write writes bytes to stdout.
 func (c *chain) write(data []byte) {
 	c.writer.Write(ring.Stdout, data)
 	c.wakeUp()
 }
 
 func (c *chain) wakeUp() {
-	if c.writer.ReaderWaits() {
+	if c.writer.ClaimWake() {
 		_, err := unix.Write(c.shipper.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 		require.NoError(c.t, err)
 	}
@@ -127,7 +127,8 @@ func (c *chain) end() {
 	c.wakeUp()
 }
 
-// ship ships what somebody prints, until the service has all.
+// ship runs the shipper, beside a function that prints, until the service has all
+// streams.
 func (c *chain) ship(printing func()) {
 	c.t.Helper()
 	done := make(chan struct{})
@@ -145,8 +146,8 @@ func (c *chain) ship(printing func()) {
 	require.Empty(c.t, c.writer.Failure())
 }
 
-// requireAll compares stdout at the service with what was printed: each byte is there,
-// or was dropped and is known to be.
+// requireAll compares stdout at the service with what was printed: each byte is stored,
+// or marked as dropped.
 func (c *chain) requireAll(printed []byte) (lost int64) {
 	c.t.Helper()
 	id, err := c.store.Create(c.t.Context(), streams.Source{Namespace: "tenant", Pod: "pod", PodUID: "uid", Container: "main", Start: "1", Name: "stdout"})
@@ -168,7 +169,7 @@ func (c *chain) requireAll(printed []byte) (lost int64) {
 			require.True(c.t, bytes.Equal(printed[part.From:part.To], part.Data), "bytes %d to %d are others", part.From, part.To-1)
 		}
 	}
-	progress, closed := c.writer.Done(ring.Stdout)
+	progress, closed := c.writer.ReaderProgress(ring.Stdout)
 	require.True(c.t, closed)
 	require.EqualValues(c.t, len(printed), progress.At)
 	require.GreaterOrEqual(c.t, progress.Dropped, state.Dropped.Len())
@@ -189,7 +190,8 @@ func sends(r *http.Request) bool {
 	return r.Method == http.MethodPatch && !strings.HasPrefix(r.Header.Get("Content-Range"), "bytes */")
 }
 
-// some of the requests that store bytes are answered otherwise than by the service.
+// some has the given answers in the place of the service's, by the number of the request
+// that stores bytes.
 func some(answers map[int64]func(http.ResponseWriter)) func(http.ResponseWriter, *http.Request) bool {
 	var count atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -215,7 +217,7 @@ func status(code int, header ...string) func(http.ResponseWriter) {
 
 func cut(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 
-func TestWhateverTheServiceAnswersWhileTwoPartsAreUnderWayEachByteIsStoredOnce(t *testing.T) {
+func TestEachByteIsStoredOnceWhateverTheResponsesToTwoPartsInFlight(t *testing.T) {
 	t.Parallel()
 	printed := numbered(3 << 20)
 	for name, between := range map[string]func(http.ResponseWriter, *http.Request) bool{
@@ -241,15 +243,15 @@ func TestWhateverTheServiceAnswersWhileTwoPartsAreUnderWayEachByteIsStoredOnce(t
 				}
 			})
 			require.Zero(t, c.requireAll(printed))
-			require.LessOrEqual(t, c.together.Load(), int64(atOnce))
+			require.LessOrEqual(t, c.together.Load(), int64(maxInFlight))
 		})
 	}
 }
 
-// The second part is stored long before the first.
-func TestNothingIsNotedBehindAPartThatTheServiceLacks(t *testing.T) {
+// The second part is stored long before the first one.
+func TestNoProgressIsSavedBeyondAPartThatTheServiceLacks(t *testing.T) {
 	t.Parallel()
-	printed := numbered(2 * batch)
+	printed := numbered(2 * batchSize)
 	var first atomic.Bool
 	hold, second := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -259,7 +261,7 @@ func TestNothingIsNotedBehindAPartThatTheServiceLacks(t *testing.T) {
 		switch at := r.Header.Get("Content-Range"); {
 		case strings.HasPrefix(at, "bytes 10-") && first.CompareAndSwap(false, true):
 			<-hold
-		case strings.HasPrefix(at, fmt.Sprintf("bytes %d-", batch+10)):
+		case strings.HasPrefix(at, fmt.Sprintf("bytes %d-", batchSize+10)):
 			once.Do(func() { time.AfterFunc(200*time.Millisecond, func() { close(second) }) })
 		case strings.HasPrefix(at, "bytes */"):
 			ends.Add(1)
@@ -279,13 +281,12 @@ func TestNothingIsNotedBehindAPartThatTheServiceLacks(t *testing.T) {
 	require.Zero(t, c.requireAll(printed))
 }
 
-// All that may be under way behind a part is stored when the service says what it
-// makes of that.
-func TestAPartThatIsAnsweredAfterAllBehindItIsSentAgainOrMarked(t *testing.T) {
+// All parts behind the first are stored before the service responds to the first.
+func TestAPartWhoseResponseComesLastIsSentAgainOrMarked(t *testing.T) {
 	t.Parallel()
-	const part = 10 + window*batch
+	const part = 10 + window*batchSize
 	printed := numbered(part + 10)
-	for code, lost := range map[int]int64{http.StatusServiceUnavailable: 0, http.StatusNotFound: 0, http.StatusRequestEntityTooLarge: batch} {
+	for code, lost := range map[int]int64{http.StatusServiceUnavailable: 0, http.StatusNotFound: 0, http.StatusRequestEntityTooLarge: batchSize} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			t.Parallel()
 			var first atomic.Bool
@@ -318,7 +319,7 @@ func TestAPartThatIsAnsweredAfterAllBehindItIsSentAgainOrMarked(t *testing.T) {
 	}
 }
 
-func TestOfTwoPartsOneIsRefusedAndMarked(t *testing.T) {
+func TestOneRefusedPartOfTwoInFlightIsMarked(t *testing.T) {
 	t.Parallel()
 	printed := numbered(5 << 20)
 	between := some(map[int64]func(http.ResponseWriter){4: status(413), 8: status(413), 9: status(400)})
@@ -330,11 +331,11 @@ func TestOfTwoPartsOneIsRefusedAndMarked(t *testing.T) {
 	})
 	lost := c.requireAll(printed)
 	require.Positive(t, lost)
-	require.LessOrEqual(t, lost, int64(3*batch))
+	require.LessOrEqual(t, lost, int64(3*batchSize))
 	require.Equal(t, lost, c.reader.Progress(ring.Stdout).Dropped, "and the status says so")
 }
 
-func TestWhatTheRingLosesWhileTwoPartsAreUnderWayIsMarked(t *testing.T) {
+func TestBytesThatTheRingLosesWhileTwoPartsAreInFlightAreMarked(t *testing.T) {
 	t.Parallel()
 	printed := numbered(12 << 20)
 	c := newChain(t, secretSources{}, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -352,8 +353,8 @@ func TestWhatTheRingLosesWhileTwoPartsAreUnderWayIsMarked(t *testing.T) {
 	require.Positive(t, c.requireAll(printed))
 }
 
-// Of three streams, one that has much to send lets the others come.
-func TestAStreamWithMuchToSendLetsTheOthersCome(t *testing.T) {
+// A stream with much output doesn't starve the other two.
+func TestAStreamWithMuchToSendDoesNotStarveTheOthers(t *testing.T) {
 	t.Parallel()
 	printed := numbered(6 << 20)
 	var small atomic.Int64
@@ -383,8 +384,8 @@ func TestAStreamWithMuchToSendLetsTheOthersCome(t *testing.T) {
 	require.Zero(t, c.requireAll(printed))
 }
 
-// What was masked without a secret isn't sent once that is known, also if it was ready.
-func TestASecretThatComesWhilePartsFailIsMaskedInThem(t *testing.T) {
+// Bytes that were masked before a secret was known are masked again.
+func TestASecretThatAppearsWhilePartsFailIsMaskedInThem(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	var refused atomic.Int64
@@ -408,9 +409,9 @@ func TestASecretThatComesWhilePartsFailIsMaskedInThem(t *testing.T) {
 	require.Zero(t, c.requireAll(bytes.ReplaceAll(text, secret, bytes.Repeat([]byte("*"), len(secret)))))
 }
 
-// A file changes while what is ready waits for an answer, is looked at, and changes
-// again before what waits is sent.
-func TestASecretThatComesWhileAPartIsAwaitedIsMaskedInWhatComesAfterIt(t *testing.T) {
+// A file changes while a part waits for a response, is inspected, and changes again before
+// the next part is sent.
+func TestASecretThatAppearsWhileAPartIsInFlightIsMaskedInTheNextPart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	hold := make(chan struct{})
@@ -422,16 +423,16 @@ func TestASecretThatComesWhileAPartIsAwaitedIsMaskedInWhatComesAfterIt(t *testin
 		return false
 	})
 	secret := []byte("open sesame")
-	text := numbered(10 + 2*batch)
+	text := numbered(10 + 2*batchSize)
 	last := []byte("it says open sesame!\n")
 	c.ship(func() {
 		c.print(text[:10])
 		require.Eventually(t, func() bool { return c.reader.Progress(ring.Stdout).At == 10 }, time.Minute, time.Millisecond)
-		c.print(text[10 : 10+batch])
+		c.print(text[10 : 10+batchSize])
 		require.Eventually(t, held.Load, time.Minute, time.Millisecond)
 		require.NoError(t, os.WriteFile(file, []byte("another secret"), 0o600))
-		c.print(text[10+batch:]) // it is due, so the file is looked at
-		time.Sleep(2 * changing)
+		c.print(text[10+batchSize:]) // it is due, so the file is looked at
+		time.Sleep(2 * longestRest)
 		require.NoError(t, os.WriteFile(file, secret, 0o600))
 		c.print(last)
 		time.Sleep(100 * time.Millisecond)

@@ -6,8 +6,7 @@
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Copier is cmd/copier for pods with containers whose output goes to the log
-// service.
+// Copier is cmd/copier for pods that send logs.
 package main
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An event is one of a container.
+// An event is an event of a container.
 type event map[string]any
 
 func (s *service) events() (all []event) {
@@ -42,7 +42,7 @@ func (s *service) kinds() (all []string) {
 	return all
 }
 
-// documented are the events in the table of docs/logs.md, and what is said of each.
+// documented returns the events in the table of docs/logs.md, with their fields.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/logs.md")
@@ -66,10 +66,10 @@ func documented(t *testing.T) map[string][]string {
 	return kinds
 }
 
-// Which a container can't be made to have here: package capture tests it.
+// noneHere is an event that can't be caused in these tests. Package capture tests it.
 const noneHere = "oomKilled"
 
-func TestEachEventOccursAndIsAsTheTableHasIt(t *testing.T) {
+func TestEachEventOccursAsDocumented(t *testing.T) {
 	table := documented(t)
 	seen := map[string]bool{noneHere: true}
 	look := func(t *testing.T, s *service, want ...string) []event {
@@ -209,7 +209,7 @@ func eventIsMasked(t *testing.T, secret string) {
 	require.Regexp(t, "/\\*+/run$", s.events()[0]["argv0"])
 }
 
-func TestAnOutageIsToldWhileTheCommandPrintsNothing(t *testing.T) {
+func TestAnOutageIsReportedWhileTheCommandPrintsNothing(t *testing.T) {
 	s := serve(t)
 	o := s.failing()
 	directory := t.TempDir()
@@ -224,7 +224,7 @@ func TestAnOutageIsToldWhileTheCommandPrintsNothing(t *testing.T) {
 	require.Zero(t, wait().code)
 }
 
-// A storm of signals neither pushes other events out nor costs much.
+// A storm of signals doesn't push other events out of the ring.
 func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
 	s := serve(t)
 	told := filepath.Join(t.TempDir(), "told")
@@ -245,11 +245,11 @@ func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
 	require.Greater(t, len(kinds), 10)
 }
 
-func TestACommandThatPrintsNothingIsNotHeldUpByAServiceThatIsDown(t *testing.T) {
+func TestASilentCommandIsNotDelayedByAServiceThatIsDown(t *testing.T) {
 	s := serve(t)
 	s.meet(neverAnswer)
 	got := s.run(s.command("--", "sh", "-c", "exit 3"))
 	require.Equal(t, 3, got.code)
 	require.Less(t, got.took, 4*time.Second)
-	require.Equal(t, "entrypointer: sending logs: the log service lacks what happened to the container: it has taken no more within 1s\n", got.stderr)
+	require.Equal(t, "entrypointer: sending logs: the log service lacks the events of the container: it has taken no more within 1s\n", got.stderr)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unavailable answers 503 until a time.
+// unavailable responds 503 until a time.
 func unavailable(until time.Time) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		if time.Now().After(until) {
@@ -31,9 +31,9 @@ func unavailable(until time.Time) func(http.ResponseWriter, *http.Request) bool 
 	}
 }
 
-// A command's last words may fill what is left of the ring, and its pipe, which it may
-// have made larger. Where the supervisor gets no processor, it finds them all there.
-func TestTheLastWordsOfACommandThatIsKilledAreThere(t *testing.T) {
+// The last output of a command may fill a pipe that the command has enlarged, while the
+// supervisor doesn't get to run.
+func TestTheLastOutputOfAKilledCommandIsStored(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3, which makes pipes larger")
@@ -61,8 +61,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 	require.Equal(t, 600000, bytes.Count(have.data, []byte("y")))
 }
 
-// The runtime of Go prints what the environment asks for to descriptor 2.
-func TestWhatGoPrintsByTheTenantsWishHoldsNobodyUp(t *testing.T) {
+// With GODEBUG, Go's runtime prints to descriptor 2 of the supervisor.
+func TestOutputOfTheGoRuntimeBlocksNothing(t *testing.T) {
 	s := serve(t)
 	cmd := s.command("-logs-flush=1s", "--", "sh", "-c", "timeout 3 yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa >&2; exit 7")
 	cmd.Env = append(os.Environ(), "GODEBUG=schedtrace=10,gctrace=1")
@@ -71,7 +71,7 @@ func TestWhatGoPrintsByTheTenantsWishHoldsNobodyUp(t *testing.T) {
 	require.Less(t, got.took, 10*time.Second)
 }
 
-func TestTheEndOfTheFlushIsBeforeTheKubeletsPatienceEnds(t *testing.T) {
+func TestTheFlushEndsBeforeTheGracePeriod(t *testing.T) {
 	s := serve(t)
 	s.meet(unavailable(time.Now().Add(time.Hour)))
 	ready := filepath.Join(t.TempDir(), "ready")
@@ -85,9 +85,9 @@ func TestTheEndOfTheFlushIsBeforeTheKubeletsPatienceEnds(t *testing.T) {
 	require.Greater(t, time.Since(told), 1900*time.Millisecond, "it waits for the service for a second")
 }
 
-func TestAServiceThatIsBackDuringTheFlushGetsAll(t *testing.T) {
+func TestAServiceThatIsBackDuringTheFlushGetsEverything(t *testing.T) {
 	s := serve(t)
-	// The pause between tries is eight seconds by then.
+	// The pause between attempts is eight seconds by then.
 	s.meet(unavailable(time.Now().Add(10500 * time.Millisecond)))
 	got := s.run(s.command("-logs-flush=4s", "--", "sh", "-c", "echo first; sleep 9; echo last"))
 	require.Zero(t, got.code)
@@ -95,7 +95,7 @@ func TestAServiceThatIsBackDuringTheFlushGetsAll(t *testing.T) {
 	require.Equal(t, stream{data: []byte("first\nlast\n"), complete: true}, s.stream("stdout"))
 }
 
-func TestWhatIsRefusedOfOneStreamKeepsTheOtherFromNothing(t *testing.T) {
+func TestARefusalOfOneStreamDoesNotAffectTheOther(t *testing.T) {
 	s := serve(t)
 	var asked atomic.Int64
 	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
@@ -110,7 +110,7 @@ func TestWhatIsRefusedOfOneStreamKeepsTheOtherFromNothing(t *testing.T) {
 	require.True(t, s.id("stdout") != "" || s.id("stderr") != "")
 }
 
-func TestWhereNotEvenMarkersAreTakenWhatWasPrintedReadsAsMissing(t *testing.T) {
+func TestOutputReadsAsMissingIfMarkersAreRefusedToo(t *testing.T) {
 	s := serve(t)
 	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ContentLength == 0 || r.URL.Path == "/logs" {
@@ -127,8 +127,8 @@ func TestWhereNotEvenMarkersAreTakenWhatWasPrintedReadsAsMissing(t *testing.T) {
 	require.Equal(t, int64(len("first\nsecond\n")), have.missing)
 }
 
-// The kernel tells a process by a signal as well that its write has failed.
-func TestATeeThatFailsIsNoSignalForTheCommand(t *testing.T) {
+// A write to a pipe without a reader causes a SIGPIPE.
+func TestAFailingTeeSendsTheCommandNoSignal(t *testing.T) {
 	s := serve(t)
 	cmd := s.command("-logs=tee", "--", "sh", "-c", "ulimit -f unlimited; head -c 5000000 /dev/zero; sleep 0.2; echo still there; exit 3")
 	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 8192; exec "$@" >` + filepath.Join(t.TempDir(), "full"), "sh"}, cmd.Args...)
@@ -159,9 +159,9 @@ func TestNoneOfSeveralSecretsThatChangeDuringAnOutageIsSentAfterIt(t *testing.T)
 	require.Equal(t, strings.Repeat(strings.Repeat("*", 15)+"\n", 4)+strings.Repeat("*", 13)+"\n", string(s.stream("stdout").data))
 }
 
-// The kubelet puts another token there by a link that it exchanges. Of the former, the
-// service wants to know nothing more.
-func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {
+// The kubelet replaces the token by exchanging a symbolic link. The service doesn't accept
+// the former token any more.
+func TestAReplacedTokenLosesNothing(t *testing.T) {
 	s := serve(t)
 	volume := t.TempDir()
 	provide := func(token string) {
@@ -200,7 +200,7 @@ func TestATokenThatIsExchangedMeanwhileLosesNothing(t *testing.T) {
 	require.Positive(t, latter.Load())
 }
 
-func TestAMaskedFileThatChangesAllTheTimeHoldsNothingUp(t *testing.T) {
+func TestAMaskedFileThatChangesAllTheTimeDelaysNothing(t *testing.T) {
 	s := serve(t)
 	file := filepath.Join(t.TempDir(), "all-the-time")
 	got := s.run(s.command("-mask-files="+file, "--", "sh", "-c", `i=0; while [ $i -lt 300 ]; do echo "this is line $i" >> `+file+`; echo "this is line $i"; i=$((i+1)); done`))
@@ -212,7 +212,7 @@ func TestAMaskedFileThatChangesAllTheTimeHoldsNothingUp(t *testing.T) {
 	require.NotContains(t, string(have.data), "this is line", "each is in the file before it is printed")
 }
 
-// The command has our rights, so it can write into the ring.
+// The command has the rights of the supervisor, so it can write into the ring.
 func TestACommandThatScribblesIntoTheRingHarmsOnlyItsLog(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

@@ -6,9 +6,9 @@
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Entrypoint is cmd/entrypoint for containers whose output goes to the log
-// service: the supervisor, and the shipper that it starts beside the command, are
-// one program, so that there is one file to deliver.
+// Entrypoint is the supervisor for containers that send logs. The same binary is the
+// shipper, which the supervisor starts beside the command, so that there is only one file to
+// deliver.
 package main
 
 import (

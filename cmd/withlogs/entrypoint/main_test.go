@@ -39,11 +39,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// The tests start the entrypoint as the process that it is, with the log service in
-// front of it, and compare what came there with what the command has printed. What
-// the service would ask the API server, a stand-in answers.
+// The tests start the supervisor as a process, with a log service in this process, and
+// compare the stored streams with the output of the command. A stand-in authenticates the
+// pod in the place of the API server.
 
-// deadline is for a step that takes milliseconds on an idle machine.
+// deadline bounds steps that take milliseconds on an idle machine.
 const deadline = 30 * time.Second
 
 var (
@@ -76,8 +76,7 @@ func run(m *testing.M) int {
 
 const podToken = "token-of-the-pod"
 
-// onlyPod knows one pod by its token. What else the API server would say is tested
-// where it is asked.
+// onlyPod authenticates one pod by its token.
 type onlyPod struct{}
 
 var errNobodyReads = errors.New("these tests read the streams themselves")
@@ -93,7 +92,7 @@ func (onlyPod) Reader(context.Context, string) (api.User, error) { return api.Us
 
 func (onlyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
 
-// A service is the log service, on a directory.
+// A service is a log service in a directory.
 type service struct {
 	t      *testing.T
 	store  *streams.Store
@@ -128,11 +127,10 @@ func serve(t *testing.T) *service {
 	return s
 }
 
-// nobodyKnows is a name of the service's, of which DNS knows nothing (RFC 6761).
+// nobodyKnows is a name of the service that DNS can't resolve (RFC 6761).
 const nobodyKnows = "logs.invalid"
 
-// certify returns a certificate for this machine, behind it that of its CA, and what
-// the CA is known by.
+// certify returns a chain of certificates for this machine, and the pin of its CA.
 func certify(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	now := time.Now()
@@ -163,14 +161,15 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handle.ServeHTTP(w, r)
 }
 
-// meet has each request meet somebody first.
+// meet has a function handle each request first. If the function returns true, the
+// service doesn't get the request.
 func (s *service) meet(between func(w http.ResponseWriter, r *http.Request) (done bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.between = between
 }
 
-// command is the entrypoint, with these flags and the command behind --.
+// command returns the supervisor with flags, and with the command behind --.
 func (s *service) command(args ...string) *exec.Cmd {
 	flags := []string{"-logs=stream", "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main", "-logs-label=tekton.dev/taskRun=build", "-logs-label=tekton.dev/pipelineRun=a"}
 	cmd := exec.CommandContext(s.t.Context(), entrypoint, append(flags, args...)...)
@@ -178,7 +177,7 @@ func (s *service) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A result is what a container was seen to do.
+// A result is how a container has ended.
 type result struct {
 	code           int
 	stdout, stderr string // what went to the container's own
@@ -190,7 +189,7 @@ func (s *service) run(cmd *exec.Cmd) result {
 	return s.start(cmd)()
 }
 
-// start starts a container, and returns what waits for its end.
+// start starts a container, and returns a function that waits for its end.
 func (s *service) start(cmd *exec.Cmd) (wait func() result) {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -207,20 +206,20 @@ func (s *service) start(cmd *exec.Cmd) (wait func() result) {
 	}
 }
 
-// A stream is what the service has of one.
+// A stream is what the service has stored of a stream.
 type stream struct {
 	data             []byte // with zeros where it is dropped or missing
 	dropped, missing int64
 	complete         bool
 }
 
-// stream reads one that the container has made. There is only one start.
+// stream reads a stream of the container. There must be only one start.
 func (s *service) stream(name string) stream {
 	s.t.Helper()
 	return s.streamOf("main", name)
 }
 
-// streamOf reads one of a container.
+// streamOf reads a stream of a container by its name.
 func (s *service) streamOf(container, name string) stream {
 	s.t.Helper()
 	id := s.idOf(container, name)
@@ -237,7 +236,7 @@ func (s *service) streamOf(container, name string) stream {
 	return got
 }
 
-// parts are those of a stream that the container has made.
+// parts returns the parts of a stream of the container.
 func (s *service) parts(name string) (all []streams.Part) {
 	s.t.Helper()
 	return s.partsOf(s.id(name))
@@ -256,7 +255,7 @@ func (s *service) partsOf(id string) (all []streams.Part) {
 	}
 }
 
-// came says when a byte of a stream came.
+// came returns the time of a byte of a stream.
 func (s *service) came(name string, at int64) time.Time {
 	s.t.Helper()
 	for _, part := range s.parts(name) {
@@ -268,7 +267,7 @@ func (s *service) came(name string, at int64) time.Time {
 	return time.Time{}
 }
 
-// id is that of a stream, "" if it wasn't made.
+// id returns the ID of a stream, "" if it doesn't exist.
 func (s *service) id(name string) (found string) {
 	s.t.Helper()
 	return s.idOf("main", name)

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatGoesToAnotherContainerGoesToNoLog: of a container whose stdout is a pipe, the
+// TestOutputPipedToAnotherContainerIsNotLogged: of a container whose stdout is a pipe, the
 // log has stderr, and what its hooks print.
-func TestWhatGoesToAnotherContainerGoesToNoLog(t *testing.T) {
+func TestOutputPipedToAnotherContainerIsNotLogged(t *testing.T) {
 	for _, mode := range []string{"stream", "tee"} {
 		s := serve(t)
 		root := t.TempDir()

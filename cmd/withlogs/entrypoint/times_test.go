@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireBetween is as fine as marks are, which are of milliseconds.
+// requireBetween compares times in milliseconds, the resolution of marks.
 func requireBetween(t *testing.T, from, came, to time.Time) {
 	t.Helper()
 	require.False(t, came.Before(from.Truncate(time.Millisecond)), "%v is before %v", came, from)
 	require.False(t, came.After(to), "%v is after %v", came, to)
 }
 
-func TestWhenLinesCameIsKnownOfBothStreams(t *testing.T) {
+func TestLinesOfBothStreamsHaveTheTimeOfPrinting(t *testing.T) {
 	s := serve(t)
 	began := time.Now()
 	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 1; echo two >&2; sleep 1; echo three; sleep 1; echo four >&2"))
@@ -38,7 +38,7 @@ func TestWhenLinesCameIsKnownOfBothStreams(t *testing.T) {
 	}
 }
 
-func TestWhenBytesCameIsKnownAlsoIfTheyWereHeldBackOrCouldNotBeSent(t *testing.T) {
+func TestBytesThatWereHeldBackOrSentLateHaveTheTimeOfPrinting(t *testing.T) {
 	s := serve(t)
 	o, printed := s.failing(), filepath.Join(t.TempDir(), "printed")
 	began := time.Now()
@@ -56,7 +56,7 @@ func TestWhenBytesCameIsKnownAlsoIfTheyWereHeldBackOrCouldNotBeSent(t *testing.T
 	requireBetween(t, second.Add(time.Second), third, sent)
 }
 
-func TestWhenBytesCameIsKnownOfASecondOfALongStream(t *testing.T) {
+func TestBytesWithinALongStreamHaveTheTimeOfPrinting(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 2; head -c 300000 /dev/zero"))
 	require.Zero(t, got.code)

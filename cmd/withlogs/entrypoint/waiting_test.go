@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How fast a process gets on is the machine's affair. So the tests wait for what it
-// has done, and it waits for them.
+// The speed of a process depends on the machine. So tests and processes wait for each other
+// by files.
 
-// waiting is a shell command that waits for a file, and so until the test lets it go on.
+// waiting returns a shell command that waits until the test creates a file.
 func waiting(file string) (command string) { return "until [ -e " + file + " ]; do sleep 0.05; done" }
 
 func letGoOn(t *testing.T, file string) {
@@ -35,7 +35,7 @@ func waitForFile(t *testing.T, file string) {
 	}, deadline, 20*time.Millisecond)
 }
 
-// reported is what the file of -status-file has.
+// reported is the content of the file of -status-file.
 type reported struct {
 	Phase string
 	Logs  struct{ Failure string }
@@ -61,8 +61,8 @@ func waitForFailure(t *testing.T, file, says string) {
 	waitForStatus(t, file, func(have reported) bool { return strings.Contains(have.Logs.Failure, says) })
 }
 
-// fails runs a command that prints "out", and exits with 3 as soon as the status says
-// that it can't be sent, and why. What it took is from then on; last is the last status.
+// fails runs a command that prints "out", and exits with code 3 once the status has a
+// failure to send. The duration counts from then on. last is the last status.
 func (s *service) fails(says string, flags ...string) (got result, last string) {
 	s.t.Helper()
 	directory := s.t.TempDir()
@@ -78,7 +78,7 @@ func (s *service) fails(says string, flags ...string) (got result, last string) 
 	return got, string(text)
 }
 
-// waitFor waits until a stream begins with a text.
+// waitFor waits until the stored stream begins with a text.
 func (s *service) waitFor(name, text string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An outage is one of the service, which lasts until it is told to end.
+// An outage is an outage of the log service, until it is ended.
 type outage struct {
 	t     *testing.T
 	over  atomic.Bool
@@ -41,14 +41,14 @@ func (s *service) failing() *outage {
 	return o
 }
 
-// triedAgain returns when requests have been refused that were begun after now.
+// triedAgain returns after the failure of requests that have begun after the call.
 func (o *outage) triedAgain() {
 	o.t.Helper()
 	until := o.tries.Load() + 2
 	require.Eventually(o.t, func() bool { return o.tries.Load() >= until }, deadline, 10*time.Millisecond)
 }
 
-// killShipper does so, and returns when it has.
+// killShipper kills the shipper, and returns when it is dead.
 func killShipper(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -57,8 +57,8 @@ func killShipper(t *testing.T, cmd *exec.Cmd) {
 	}, deadline, 10*time.Millisecond)
 }
 
-// printing is a command that prints a file, and prints it again when it is told to, and
-// then ends.
+// printing returns a command that prints a file, prints it again when it is told to, and
+// ends.
 func printing(file string) (script string, tell func(t *testing.T)) {
 	told := file + ".told"
 	script = "cat " + file + "; echo; " + waiting(told) + "; cat " + file + "; echo"
@@ -109,8 +109,8 @@ func TestASecretThatHasChangedIsMaskedByTheNextShipperAsWell(t *testing.T) {
 	}
 }
 
-// The service may ask to be left alone for a minute.
-func TestEachOfSecretsThatChangeWhileNothingIsTriedIsMasked(t *testing.T) {
+// The service may ask for a pause of up to a minute.
+func TestEachValueOfASecretThatChangesBetweenAttemptsIsMasked(t *testing.T) {
 	s := serve(t)
 	var asked, over atomic.Bool
 	s.meet(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -133,7 +133,7 @@ func TestEachOfSecretsThatChangeWhileNothingIsTriedIsMasked(t *testing.T) {
 	require.Equal(t, strings.Repeat("*", 11)+"\n"+strings.Repeat(strings.Repeat("*", 13)+"\n", 4), string(s.stream("stdout").data))
 }
 
-// lease has whoever opens a file wait, as the server of a volume does that is gone.
+// lease blocks everybody who opens a file, as a volume does whose server is gone.
 func lease(t *testing.T, path string) (end func()) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -145,7 +145,7 @@ func lease(t *testing.T, path string) (end func()) {
 	return func() { require.NoError(t, file.Close()) }
 }
 
-func TestWhileAMaskedFileDoesNotAnswerNothingIsSentAndTheStatusSaysWhich(t *testing.T) {
+func TestAMaskedFileThatDoesNotRespondStopsSendingAndTheStatusNamesIt(t *testing.T) {
 	for name, first := range map[string]bool{"from the start": true, "later on": false} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
@@ -185,7 +185,7 @@ func TestWhileAMaskedFileDoesNotAnswerNothingIsSentAndTheStatusSaysWhich(t *test
 	}
 }
 
-func TestAMaskedFileThatNeverAnswersDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
+func TestAMaskedFileThatNeverRespondsDoesNotKeepTheCommandFromEnding(t *testing.T) {
 	s := serve(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
@@ -197,8 +197,8 @@ func TestAMaskedFileThatNeverAnswersDoesNotKeepTheCommandFromItsEnd(t *testing.T
 	require.Empty(t, s.id("stdout"))
 }
 
-// Of what is beyond the bound, nobody knows whether it is printed.
-func TestWhileAMaskedFileIsTooLargeNothingIsSentAndTheStatusSaysWhich(t *testing.T) {
+// The content beyond the limit isn't masked, so the output may have it.
+func TestAMaskedFileThatIsTooLargeStopsSendingAndTheStatusNamesIt(t *testing.T) {
 	s := serve(t)
 	directory := t.TempDir()
 	secret, status, told := filepath.Join(directory, "secret"), filepath.Join(directory, "status"), filepath.Join(directory, "told")

@@ -23,7 +23,7 @@ func FuzzFormerSecrets(f *testing.F) {
 	f.Add([]byte("\x80"), "a", "")
 	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
 		size := 0
-		for _, value := range decodeFormer(data) {
+		for _, value := range decodeSnapshot(data) {
 			require.NotEmpty(t, value)
 			size += len(value)
 		}
@@ -34,19 +34,20 @@ func FuzzFormerSecrets(f *testing.F) {
 				values = append(values, value)
 			}
 		}
-		require.Equal(t, values, decodeFormer(encodeFormer(values)))
+		require.Equal(t, values, decodeSnapshot(encodeSnapshot(values)))
 	})
 }
 
-func TestOfMoreThanASnapshotHoldsTheFirstAreLeftOut(t *testing.T) {
+func TestTheOldestSecretsAreLeftOutOfAFullSnapshot(t *testing.T) {
 	values := []string{strings.Repeat("a", 10), strings.Repeat("b", ring.MaxSnapshot-20), "the last one"}
-	data := encodeFormer(values)
+	data := encodeSnapshot(values)
 	require.LessOrEqual(t, len(data), ring.MaxSnapshot)
-	require.Equal(t, values[1:], decodeFormer(data))
-	require.Equal(t, []string{"the last one"}, decodeFormer(encodeFormer([]string{"a", strings.Repeat("b", ring.MaxSnapshot), "the last one"})))
+	require.Equal(t, values[1:], decodeSnapshot(data))
+	require.Equal(t, []string{"the last one"}, decodeSnapshot(encodeSnapshot([]string{"a", strings.Repeat("b", ring.MaxSnapshot), "the last one"})))
 }
 
-// successor returns what makes a shipper's secrets, and then its successor's.
+// successor returns a function that makes the secrets of a shipper, and at the next call
+// those of its successor.
 func successor(t *testing.T, sources secretSources) func() *secrets {
 	t.Helper()
 	fd, err := ring.CreateSnapshot()
@@ -56,12 +57,12 @@ func successor(t *testing.T, sources secretSources) func() *secrets {
 		snapshot, err := ring.OpenSnapshot(fd)
 		require.NoError(t, err)
 		s := newSecrets(sources, []string{"TOKEN=correct horse"}, snapshot, unheard)
-		require.True(t, s.read())
+		require.True(t, s.load())
 		return s
 	}
 }
 
-func TestAFileIsMaskedAsItWasWhenAShipperBeforeSawIt(t *testing.T) {
+func TestValuesThatAFormerShipperHasReadAreMasked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	next := successor(t, secretSources{paths: []string{file}})
 	for _, value := range []string{"open sesame", "open barley", "open rye"} {
@@ -72,22 +73,22 @@ func TestAFileIsMaskedAsItWasWhenAShipperBeforeSawIt(t *testing.T) {
 	require.Equal(t, "*********** *********** ********", masked(next(), "open sesame open barley open rye"))
 }
 
-func TestWhatIsLeftIsNoMoreThanIsKnown(t *testing.T) {
+func TestASnapshotIsBoundedAsTheKnownSecretsAre(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	next := successor(t, secretSources{paths: []string{file}})
 	var forms []string
 	for i := range 5 {
-		forms = append(forms, strings.Repeat(string(rune('a'+i)), maxKnown/3))
+		forms = append(forms, strings.Repeat(string(rune('a'+i)), maxReplaced/3))
 		require.NoError(t, os.WriteFile(file, []byte(forms[i]), 0o600))
 		next()
 	}
 	s := next()
-	require.Equal(t, forms[2:], s.order)
-	require.Equal(t, 3*(maxKnown/3), s.size)
+	require.Equal(t, forms[2:], s.ordered)
+	require.Equal(t, 3*(maxReplaced/3), s.size)
 }
 
-func TestVariablesAloneAreLeftToNobody(t *testing.T) {
+func TestASnapshotHasNoVariables(t *testing.T) {
 	s := successor(t, secretSources{variables: []string{"TOKEN"}})()
 	require.Equal(t, "*************", masked(s, "correct horse"))
-	require.Nil(t, s.former.Load(), "the next shipper has them as well")
+	require.Nil(t, s.snapshot.Load(), "the next shipper has them as well")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// encodeFormer makes a snapshot of values: each has its length before it. Those that
-// have no room are left out, the first ones first.
-func encodeFormer(values []string) []byte {
+// encodeSnapshot encodes values, each after its length. It leaves out the oldest, which
+// come first, if a snapshot has no room for all.
+func encodeSnapshot(values []string) []byte {
 	var lengths [binary.MaxVarintLen64]byte
 	size, first := 0, len(values)
 	for first > 0 {
@@ -31,14 +31,15 @@ func encodeFormer(values []string) []byte {
 	return data
 }
 
-// decodeFormer returns the values of a snapshot, and none of what is no snapshot.
-func decodeFormer(data []byte) (values []string) {
+// decodeSnapshot decodes what encodeSnapshot has encoded. It returns nil for anything
+// else.
+func decodeSnapshot(data []byte) (values []string) {
 	for len(data) > 0 {
 		length, n := binary.Uvarint(data)
-		if n <= 0 || length == 0 || length > uint64(len(data)-n) { //nolint:gosec // G115: n isn't negative here, nor more
+		if n <= 0 || length == 0 || length > uint64(len(data)-n) { //nolint:gosec // G115: 0 < n <= len(data)
 			return nil
 		}
-		values = append(values, string(data[n:n+int(length)])) //nolint:gosec // G115: it is no longer than data
+		values = append(values, string(data[n:n+int(length)])) //nolint:gosec // G115: at most len(data)
 		data = data[n+int(length):]                            //nolint:gosec // as above
 	}
 	return values
