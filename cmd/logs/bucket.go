@@ -12,17 +12,17 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// predecessor is how long one that stops may still have the directory: as long as
-// the last answers take (lastAnswers), and some.
-const predecessor = 30 * time.Second
+// predecessorTimeout bounds the wait for the directory's lock. A predecessor that is
+// stopping holds it for shutdownTimeout at most.
+const predecessorTimeout = 30 * time.Second
 
-// openLimit is what opening a bucket and trying it may take.
-const openLimit = time.Minute
+// openTimeout bounds opening and checking a bucket.
+const openTimeout = time.Minute
 
-// openBucket opens what the logs are kept in, a directory for this process alone.
+// openBucket opens the store of the logs: a bucket, or a directory, which it locks.
 func openBucket(ctx context.Context, s settings) (bucket storage.Bucket, closeBucket func() error, err error) {
 	if s.bucket != "" {
-		ctx, cancel := context.WithTimeout(ctx, openLimit)
+		ctx, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
 		store, err := storage.OpenObjectStore(ctx, s.bucket)
 		if err != nil {
@@ -30,7 +30,7 @@ func openBucket(ctx context.Context, s settings) (bucket storage.Bucket, closeBu
 		}
 		return store, store.Close, nil
 	}
-	lock, err := storage.LockDirectory(ctx, s.directory, predecessor)
+	lock, err := storage.LockDirectory(ctx, s.directory, predecessorTimeout)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +41,8 @@ func openBucket(ctx context.Context, s settings) (bucket storage.Bucket, closeBu
 	return files, func() error { return errors.Join(files.Close(), lock.Release()) }, nil
 }
 
-// withoutQuery is a bucket's URL for logs.
+// withoutQuery returns the URL of a bucket without its options, for the service's own
+// log.
 func withoutQuery(bucket string) string {
 	name, _, _ := strings.Cut(bucket, "?")
 	return name

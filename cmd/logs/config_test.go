@@ -23,7 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 )
 
-// shipped are the objects of config/logs, by kind and name.
+// shipped returns the objects of config/logs by kind and name.
 func shipped(t *testing.T) map[string]unstructured.Unstructured {
 	t.Helper()
 	paths, err := filepath.Glob("../../config/logs/*.yaml")
@@ -49,7 +49,7 @@ func object[T any](t *testing.T, objects map[string]unstructured.Unstructured, n
 	return as
 }
 
-func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
+func TestTheManifestsHaveTheNamesThatTheProgramsUse(t *testing.T) {
 	t.Parallel()
 	objects := shipped(t)
 	for name, o := range objects {
@@ -68,9 +68,9 @@ func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
 	require.Equal(t, appsv1.RecreateDeploymentStrategyType, deployment.Spec.Strategy.Type)
 	require.Subset(t, deployment.Spec.Template.Labels, service.Spec.Selector)
 	pod := deployment.Spec.Template.Spec
-	require.Greater(t, float64(*pod.TerminationGracePeriodSeconds), lastAnswers.Seconds())
-	require.Greater(t, float64(pod.Containers[0].LivenessProbe.InitialDelaySeconds), predecessor.Seconds(), "it waits for its predecessor first")
-	require.Greater(t, predecessor, lastAnswers)
+	require.Greater(t, float64(*pod.TerminationGracePeriodSeconds), shutdownTimeout.Seconds())
+	require.Greater(t, float64(pod.Containers[0].LivenessProbe.InitialDelaySeconds), predecessorTimeout.Seconds(), "it waits for its predecessor first")
+	require.Greater(t, predecessorTimeout, shutdownTimeout)
 	require.Equal(t, []string{"-directory", pod.Containers[0].VolumeMounts[0].MountPath}, pod.Containers[0].Args)
 	claim := object[corev1.PersistentVolumeClaim](t, objects, "PersistentVolumeClaim/"+pod.Volumes[0].PersistentVolumeClaim.ClaimName)
 	require.Nil(t, claim.Spec.StorageClassName, "the cluster's own")
@@ -92,12 +92,12 @@ func TestWhatShipsHasTheNamesThatTheProgramsKnow(t *testing.T) {
 		}
 	}
 	require.Equal(t, metav1.NamespaceSystem, object[rbacv1.RoleBinding](t, objects, "RoleBinding/entrypointer-logs").Namespace, "where the Role is")
-	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{apiServices.Group}, Resources: []string{apiServices.Resource}, ResourceNames: []string{apiService}, Verbs: []string{"get", "patch"}}},
+	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{apiServices.Group}, Resources: []string{apiServices.Resource}, ResourceNames: []string{apiServiceName}, Verbs: []string{"get", "patch"}}},
 		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-logs-apiservice").Rules)
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{endpoint.Group}, Resources: []string{"logs", "logs/data", "logs/log"}, Verbs: []string{"get", "list"}}},
 		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-log-asking").Rules)
-	require.Contains(t, objects, "APIService/"+apiService)
-	spec := objects["APIService/"+apiService].Object["spec"].(map[string]any)
+	require.Contains(t, objects, "APIService/"+apiServiceName)
+	spec := objects["APIService/"+apiServiceName].Object["spec"].(map[string]any)
 	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(443)}, spec["service"])
 	require.Equal(t, []any{endpoint.Group, endpoint.Version}, []any{spec["group"], spec["version"]})
 	require.NotContains(t, spec, "caBundle", "which applying it again would take away")

@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Logs is the log service: it takes what containers print, and gives it back to
-// whoever may read it.
+// Logs is the log service: it stores the output of containers, and serves it to users who
+// may read it.
 package main
 
 import (
@@ -24,24 +24,26 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
-// serverNames are what pods may call the service by, that search some domains or none.
+// serverNames are the DNS names by which pods may call the service, whatever search
+// domains they have.
 var serverNames = []string{
 	serviceName + "." + endpoint.Namespace + ".svc",
 	serviceName + "." + endpoint.Namespace + ".svc.cluster.local",
 	serviceName + "." + endpoint.Namespace,
 }
 
-// Questions to the API server: each token is asked about once a minute. Its own
-// flow control is what limits them, but not to as many as whoever makes up tokens likes.
-const questionsPerSecond, questionsAtOnce = 200, 400
+// The limits of requests to the API server, which reviews each token once a minute. They
+// are for clients that make up tokens: other requests are left to the API server's own flow
+// control.
+const clientQPS, clientBurst = 200, 400
 
 func main() {
 	var s settings
-	flag.StringVar(&s.directory, "directory", "", "where the logs are kept, on a file system with hard links; or say -bucket")
-	flag.StringVar(&s.bucket, "bucket", "", "where the logs are kept by any number of replicas: s3://NAME?region=REGION, gs://NAME or azblob://NAME; or say -directory")
-	flag.StringVar(&s.listen, "listen", ":8443", "address to serve on, over TLS")
-	flag.StringVar(&s.probes, "probes", ":8080", "address to answer on: /healthz, /readyz and /metrics")
-	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig, outside of a cluster")
+	flag.StringVar(&s.directory, "directory", "", "the directory of the logs, on a file system with hard links, for a single replica; or set -bucket")
+	flag.StringVar(&s.bucket, "bucket", "", "the bucket of the logs, for any number of replicas: s3://NAME?region=REGION, gs://NAME or azblob://NAME; or set -directory")
+	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
+	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
+	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
 	flag.Parse()
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	klog.SetSlogLogger(logger)
@@ -55,21 +57,21 @@ func main() {
 
 func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settings) error {
 	if (s.directory == "") == (s.bucket == "") || flag.NArg() > 0 {
-		return errors.New("starting the log service: say where the logs are kept by either -directory or -bucket, and nothing that is no flag")
+		return errors.New("starting the log service: set either -directory or -bucket, and pass no arguments that aren't flags")
 	}
 	config, err := clusterConfig(kubeconfig)
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w; outside of one, set -kubeconfig", err)
+		return fmt.Errorf("finding the cluster: %w; outside of a cluster, set -kubeconfig", err)
 	}
-	config.QPS, config.Burst = questionsPerSecond, questionsAtOnce
+	config.QPS, config.Burst = clientQPS, clientBurst
 	config = rest.AddUserAgent(config, "entrypointer-logs")
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a Kubernetes client: %w", err)
+		return fmt.Errorf("creating a Kubernetes client: %w", err)
 	}
 	untyped, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a Kubernetes client: %w", err)
+		return fmt.Errorf("creating a Kubernetes client: %w", err)
 	}
 	return run(ctx, logger, clients{client, untyped.Resource(apiServices)}, s)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// A describer is a registry that knows what there could be, not what there is.
+// A describer is a registry of the possible metrics, rather than of the current ones.
 type describer struct {
 	prometheus.Registerer
 	rows []string
@@ -56,7 +56,7 @@ func (d *describer) MustRegister(collectors ...prometheus.Collector) {
 	}
 }
 
-func TestTheTableOfMetricsHasThoseThatThereAre(t *testing.T) {
+func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	t.Parallel()
 	logger, d := slog.New(slog.DiscardHandler), &describer{}
 	_ = storage.Measured(nil, d)
@@ -75,7 +75,7 @@ func TestTheTableOfMetricsHasThoseThatThereAre(t *testing.T) {
 	require.Equal(t, strings.Join(d.rows, "\n"), strings.Join(rows, "\n"))
 }
 
-func TestMetricsHaveNothingThatAClientChooses(t *testing.T) {
+func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {
 	t.Parallel()
 	s := runs(t, t.TempDir())
 	defer s.stop()

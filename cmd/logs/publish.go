@@ -23,16 +23,17 @@ import (
 )
 
 const (
-	// repairedAfter is how long an object is wrong if somebody changes it.
-	repairedAfter = time.Minute
-	// publishLimit is what the API server may take for it.
-	publishLimit = 10 * time.Second
+	// publishInterval is the pause between two writes of an object, and so the longest time
+	// until a change by others is undone.
+	publishInterval = time.Minute
+	// publishTimeout bounds one write.
+	publishTimeout = 10 * time.Second
 )
 
-// publish leaves something where others look for it, until ctx is done. That fails
-// while the API server is away, which is no reason to stop serving.
+// publish writes an object at intervals until ctx is done. While the API server is down,
+// writing fails, but the log service goes on serving.
 func publish(ctx context.Context, logger *slog.Logger, failure string, write func(context.Context) error) error {
-	tick := time.NewTicker(repairedAfter)
+	tick := time.NewTicker(publishInterval)
 	defer tick.Stop()
 	for {
 		if err := write(ctx); err != nil && ctx.Err() == nil {
@@ -46,27 +47,28 @@ func publish(ctx context.Context, logger *slog.Logger, failure string, write fun
 	}
 }
 
-// writeWithIP is write, with the IP address that the Service has now. Without one, the
-// rest is written all the same.
-func writeWithIP(ctx context.Context, maps corev1client.ConfigMapInterface, services corev1client.ServiceInterface, e endpoint.Endpoint) error {
-	limited, cancel := context.WithTimeout(ctx, publishLimit)
+// publishEndpoint applies the ConfigMap of the endpoint, with the cluster IP of the
+// Service. If the IP address can't be found, it applies the rest.
+func publishEndpoint(ctx context.Context, maps corev1client.ConfigMapInterface, services corev1client.ServiceInterface, e endpoint.Endpoint) error {
+	limited, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	service, err := services.Get(limited, serviceName, metav1.GetOptions{})
 	if err != nil {
-		err = fmt.Errorf("looking for the IP address of Service %q: %w; pods whose DNS doesn't know the service's name can't send", serviceName, err)
+		err = fmt.Errorf("looking for the IP address of Service %q: %w; pods whose DNS doesn't resolve the name of the service can't send logs", serviceName, err)
 	} else if ip := service.Spec.ClusterIP; ip != corev1.ClusterIPNone {
 		e.IP = ip
 	}
-	return errors.Join(err, write(ctx, maps, e))
+	return errors.Join(err, applyEndpoint(ctx, maps, e))
 }
 
-// serviceName is that of the Service before the log service.
+// serviceName is the name of the log service's Service.
 const serviceName = "logs"
 
-// write applies the ConfigMap, which changes nothing if it is as it should be, and
-// has its name in the URL, so that RBAC can confine even what is created.
-func write(ctx context.Context, maps corev1client.ConfigMapInterface, e endpoint.Endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, publishLimit)
+// applyEndpoint applies the ConfigMap of an endpoint. Server-side apply changes nothing
+// if the ConfigMap is as it should be. Its URL has the name, so RBAC can restrict even
+// its creation to this name.
+func applyEndpoint(ctx context.Context, maps corev1client.ConfigMapInterface, e endpoint.Endpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	configMap, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -86,22 +88,23 @@ func write(ctx context.Context, maps corev1client.ConfigMapInterface, e endpoint
 	return nil
 }
 
-// apiServices are what the API server knows those by to whom it passes requests on.
+// apiServices are the APIServices, by which the API server finds the servers that it
+// proxies to.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// apiService is the log service's.
-const apiService = endpoint.Version + "." + endpoint.Group
+// apiServiceName is the name of the log service's APIService.
+const apiServiceName = endpoint.Version + "." + endpoint.Group
 
-// trust tells the API server the CA of the log service.
-func trust(ctx context.Context, services dynamic.ResourceInterface, ca []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, publishLimit)
+// publishCA writes the CA of the log service into its APIService.
+func publishCA(ctx context.Context, services dynamic.ResourceInterface, ca []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"caBundle": ca}})
 	if err != nil {
 		return fmt.Errorf("encoding a CA: %w", err)
 	}
-	if _, err := services.Patch(ctx, apiService, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "entrypointer"}); err != nil {
-		return fmt.Errorf("setting the CA of APIService %q: %w; without it, kubectl entrypointer logs reads nothing: ko apply -f config/logs", apiService, err)
+	if _, err := services.Patch(ctx, apiServiceName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "entrypointer"}); err != nil {
+		return fmt.Errorf("setting the CA of APIService %q: %w; without it, kubectl entrypointer logs reads nothing: ko apply -f config/logs", apiServiceName, err)
 	}
 	return nil
 }

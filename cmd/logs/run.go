@@ -27,10 +27,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// settings are what the command line says.
+// settings are the values of the flags.
 type settings struct{ directory, listen, probes, bucket string }
 
-// clients talk to the API server.
+// clients are the clients of the API server.
 type clients struct {
 	kubernetes.Interface
 	apiServices dynamic.ResourceInterface
@@ -55,8 +55,8 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
 	service.Measure(registry)
-	house := keeper.New(store, logger, registry)
-	service.Limit(house)
+	maintenance := keeper.New(store, logger, registry)
+	service.Limit(maintenance)
 
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -69,20 +69,20 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	logger.Info("Serving logs", "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
-	group.Go(func() error { return serveProbes(ctx, logger, probes, ready(store, ca), registry) })
+	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
 	group.Go(func() error {
 		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
-		return publish(ctx, logger, "Failed to say where the log service is", func(ctx context.Context) error {
-			return writeWithIP(ctx, maps, client.CoreV1().Services(endpoint.Namespace), address)
+		return publish(ctx, logger, "Failed to publish the address of the log service", func(ctx context.Context) error {
+			return publishEndpoint(ctx, maps, client.CoreV1().Services(endpoint.Namespace), address)
 		})
 	})
 	group.Go(func() error {
-		return publish(ctx, logger, "Failed to tell the API server how to know the log service", func(ctx context.Context) error {
-			return trust(ctx, client.apiServices, ca.PEM())
+		return publish(ctx, logger, "Failed to publish the CA of the log service to the API server", func(ctx context.Context) error {
+			return publishCA(ctx, client.apiServices, ca.PEM())
 		})
 	})
-	group.Go(func() error { return front.Keep(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
-	group.Go(func() error { return house.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
-	group.Go(func() error { return house.Run(ctx) })
+	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
+	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
+	group.Go(func() error { return maintenance.Run(ctx) })
 	return group.Wait()
 }

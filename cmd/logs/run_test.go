@@ -35,7 +35,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
-// cluster has an API server that knows the token of a pod, and that of somebody who may read.
+// cluster returns an API server with two valid tokens: one of a pod, and one of a reader.
 func cluster() *fake.Clientset {
 	client := fake.NewClientset()
 	client.PrependReactor("create", "tokenreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
@@ -60,15 +60,15 @@ func cluster() *fake.Clientset {
 	return client
 }
 
-// withAPIService has the cluster's other client too.
+// withAPIService adds a dynamic client to those of a cluster.
 func withAPIService(client *fake.Clientset) clients {
 	service := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiService},
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiServiceName},
 	}}
 	return clients{client, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), service).Resource(apiServices)}
 }
 
-// A service is one that runs in this process.
+// A service is a log service that runs in this process.
 type service struct {
 	t        *testing.T
 	client   *http.Client
@@ -80,7 +80,7 @@ type service struct {
 	endpoint endpoint.Endpoint
 }
 
-// free is an address that nobody listens on.
+// free returns an address on which nobody listens.
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -122,7 +122,7 @@ func (s *service) probe(path string) int {
 	return response.StatusCode
 }
 
-// send returns what is answered, which may still be coming.
+// send returns the response. Its body may still be arriving.
 func (s *service) send(method, path, token string, body io.Reader, headers ...string) (status int, answer io.Reader) {
 	request, err := http.NewRequestWithContext(s.t.Context(), method, s.endpoint.Address+path, body)
 	require.NoError(s.t, err)
@@ -144,7 +144,7 @@ func (s *service) stream() (path string) {
 	return "/logs/" + made.ID
 }
 
-func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
+func TestAStoppingServiceAnswersRequestsInFlightAndCutsFollowers(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	s := runs(t, directory)
@@ -152,7 +152,7 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	status, follower := s.send(http.MethodGet, path+"/data?follow=true", "reader", nil)
 	require.Equal(t, http.StatusOK, status)
 
-	// A body of which the second half comes when the service is stopping.
+	// A body whose second half arrives while the service is stopping.
 	body, half := io.Pipe()
 	accepted := make(chan int, 1)
 	go func() {
@@ -194,7 +194,7 @@ func TestAStoppedServiceAnswersWhatIsUnderWayAndCutsWhoFollows(t *testing.T) {
 	require.NoError(t, <-again.ended)
 }
 
-// So that what a client can have under way is bounded by the number of connections.
+// So the limit of connections bounds the requests in flight.
 func TestAConnectionHasOneRequestAtATime(t *testing.T) {
 	t.Parallel()
 	s := runs(t, t.TempDir())
@@ -226,7 +226,7 @@ func TestTheServiceIsReadyWhileItCanUseItsDirectory(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.probe("/readyz"))
 }
 
-func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
+func TestErrorsAtTheStartAreReported(t *testing.T) {
 	t.Parallel()
 	broken := cluster()
 	broken.PrependReactor("get", "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -242,12 +242,12 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 		settings settings
 		says     string
 	}{
-		"no directory":       {cluster(), settings{directory: "/none", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "locking the directory of the logs"},
-		"a key that is cut":  {cluster(), settings{directory: badKey, listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
-		"no such bucket":     {cluster(), settings{bucket: "logs", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "opening the bucket of the logs"},
-		"no API server":      {broken, settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "looking for the CA of the log service"},
-		"a port that is had": {cluster(), settings{directory: t.TempDir(), listen: busy.Addr().String(), probes: "127.0.0.1:0"}, "listening for logs"},
-		"a probes' port":     {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: busy.Addr().String()}, "listening for probes"},
+		"no directory":         {cluster(), settings{directory: "/none", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "locking the directory of the logs"},
+		"a truncated key":      {cluster(), settings{directory: badKey, listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
+		"no such bucket":       {cluster(), settings{bucket: "logs", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "opening the bucket of the logs"},
+		"no API server":        {broken, settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "looking for the CA of the log service"},
+		"a port in use":        {cluster(), settings{directory: t.TempDir(), listen: busy.Addr().String(), probes: "127.0.0.1:0"}, "listening for logs"},
+		"a probes port in use": {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: busy.Addr().String()}, "listening for probes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,12 +256,12 @@ func TestWhatKeepsItFromStartingIsSaid(t *testing.T) {
 		})
 	}
 	for _, s := range []settings{{}, {directory: "/logs", bucket: "s3://logs"}} {
-		require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "", s), "say where the logs are kept by either -directory or -bucket")
+		require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "", s), "set either -directory or -bucket")
 	}
 	require.ErrorContains(t, start(t.Context(), slog.New(slog.DiscardHandler), "/none", settings{directory: "/none"}), "set -kubeconfig")
 }
 
-func TestADirectoryThatIsInUseIsLeftAlone(t *testing.T) {
+func TestALockedDirectoryIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	lock, err := storage.LockDirectory(t.Context(), directory, 0)
@@ -280,7 +280,7 @@ func TestTheConfigMapIsRepaired(t *testing.T) {
 	client := cluster()
 	maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
 	want := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: "sha256:" + strings.Repeat("0a", 32)}
-	require.NoError(t, write(t.Context(), maps, want))
+	require.NoError(t, applyEndpoint(t.Context(), maps, want))
 	change := func(configMap map[string]string) {
 		have, err := maps.Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
 		require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestTheConfigMapIsRepaired(t *testing.T) {
 		"as it was": func() {},
 	} {
 		spoil()
-		require.NoError(t, write(t.Context(), maps, want), name)
+		require.NoError(t, applyEndpoint(t.Context(), maps, want), name)
 		configMap, err := maps.Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
 		require.NoError(t, err)
 		got, err := endpoint.FromConfigMap(configMap.Data)
@@ -320,7 +320,7 @@ func TestTheIPAddressOfTheServiceIsPublishedIfItHasOne(t *testing.T) {
 		require.Equal(t, e.Address, got.Address)
 		return got.IP
 	}
-	require.ErrorContains(t, writeWithIP(t.Context(), maps, services, e), `looking for the IP address of Service "logs"`)
+	require.ErrorContains(t, publishEndpoint(t.Context(), maps, services, e), `looking for the IP address of Service "logs"`)
 	require.Empty(t, published(), "the rest is said all the same")
 	service, err := services.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "logs"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -328,12 +328,12 @@ func TestTheIPAddressOfTheServiceIsPublishedIfItHasOne(t *testing.T) {
 		service.Spec.ClusterIP = ip
 		_, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		require.NoError(t, writeWithIP(t.Context(), maps, services, e))
+		require.NoError(t, publishEndpoint(t.Context(), maps, services, e))
 		require.Equal(t, want, published())
 	}
 }
 
-func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
+func TestTheServiceRunsOnWhileTheAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	client := cluster()
 	client.PrependReactor("patch", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -344,7 +344,7 @@ func TestAnAPIServerThatIsAwayIsNoReasonToStop(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- publish(ctx, slog.New(slog.NewJSONHandler(logs, nil)), "Failed", func(ctx context.Context) error {
-			return write(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace), endpoint.Endpoint{})
+			return applyEndpoint(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace), endpoint.Endpoint{})
 		})
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "connection refused") }, 5*time.Second, 10*time.Millisecond)

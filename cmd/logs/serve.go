@@ -25,53 +25,53 @@ import (
 )
 
 const (
-	// headerTimeout is what a client may take for its handshake, and for a header.
+	// headerTimeout bounds a TLS handshake, and the header of a request.
 	headerTimeout = 10 * time.Second
-	// maxHeader is how long a header may be, in bytes: a token has some 1.5 KiB.
+	// maxHeader bounds the header of a request, in bytes: a token has some 1.5 KiB.
 	maxHeader = 16 << 10
-	// idleTimeout is how long a client is kept that sends nothing. Handshakes cost
-	// more than connections, up to a number.
+	// idleTimeout is how long a connection without requests is kept. Up to maxConnections,
+	// keeping connections is cheaper than new handshakes.
 	idleTimeout = 2 * time.Minute
-	// connectionsAtOnce have some 40 KiB each.
-	connectionsAtOnce = 2000
-	// lastAnswers is what a server that stops leaves to requests that are under way:
-	// longer than a body may take to come (internal/logs/api). The Deployment's
-	// terminationGracePeriodSeconds is longer.
-	lastAnswers = 20 * time.Second
-	// checkLimit is what a look at the storage may take.
-	checkLimit = 2 * time.Second
+	// maxConnections bounds the connections, of some 40 KiB each.
+	maxConnections = 2000
+	// shutdownTimeout is how long a stopping server waits for requests in flight: longer
+	// than the timeout of a body (internal/logs/api), and less than the Deployment's
+	// terminationGracePeriodSeconds.
+	shutdownTimeout = 20 * time.Second
+	// checkTimeout bounds the check of the storage by the readiness probe.
+	checkTimeout = 2 * time.Second
 )
 
-// serveLogs serves until ctx is done and all requests are answered. Those who
-// follow are cut, and come again to the successor.
+// serveLogs serves until ctx is done and all requests are answered. Followers are cut
+// off, and reconnect to another replica.
 func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, service *api.Server, front api.FrontProxy, ca *authority.Authority) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", service.Handler())
 	mux.Handle("/apis/", service.Aggregated(front))
 	server := &http.Server{
 		Handler: service.Measured(mux),
-		// The API server has a certificate, which front verifies. Pods have none.
+		// The API server sends a certificate, which front verifies. Pods send none.
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		Protocols:         oneAtATime(),
+		Protocols:         http1Only(),
 	}
 	server.RegisterOnShutdown(service.CutFollowers)
-	listener = netutil.LimitListener(listener, connectionsAtOnce)
-	return untilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
+	listener = netutil.LimitListener(listener, maxConnections)
+	return serveUntilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
 }
 
-// oneAtATime is HTTP/1: of HTTP/2, each connection could have 250 requests and a
-// megabyte of their bodies.
-func oneAtATime() *http.Protocols {
+// http1Only returns the protocols of the server. With HTTP/2, a connection could have 250
+// requests in flight, with a megabyte of bodies.
+func http1Only() *http.Protocols {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &protocols
 }
 
-// serveProbes answers the kubelet, and Prometheus.
+// serveProbes serves the probes of the kubelet, and the metrics.
 func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener, check func(context.Context) error, metrics prometheus.Gatherer) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -85,21 +85,22 @@ func serveProbes(ctx context.Context, logger *slog.Logger, listener net.Listener
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: headerTimeout}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
-	return untilDone(ctx, server, func() error { return server.Serve(listener) })
+	return serveUntilDone(ctx, server, func() error { return server.Serve(listener) })
 }
 
-// ready says whether logs can be written and read: the storage is there, and a certificate.
-func ready(store *streams.Store, ca *authority.Authority) func(context.Context) error {
+// readinessCheck returns a check that logs can be written and read: the storage works,
+// and there is a certificate.
+func readinessCheck(store *streams.Store, ca *authority.Authority) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, checkLimit)
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		_, err := ca.GetCertificate(nil)
 		return errors.Join(err, store.Check(ctx))
 	}
 }
 
-// untilDone serves until ctx is done, and leaves requests that are under way a while.
-func untilDone(ctx context.Context, server *http.Server, serve func() error) error {
+// serveUntilDone serves until ctx is done, and then waits for requests in flight.
+func serveUntilDone(ctx context.Context, server *http.Server, serve func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- serve() }()
 	select {
@@ -107,10 +108,10 @@ func untilDone(ctx context.Context, server *http.Server, serve func() error) err
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return fmt.Errorf("answering the last requests: %w", errors.Join(err, server.Close()))
+		return fmt.Errorf("waiting for the last requests: %w", errors.Join(err, server.Close()))
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving: %w", err)
@@ -118,10 +119,10 @@ func untilDone(ctx context.Context, server *http.Server, serve func() error) err
 	return nil
 }
 
-// errorLog passes on what net/http has to say.
+// errorLog logs the errors of net/http.
 type errorLog struct{ logger *slog.Logger }
 
-// Write implements io.Writer. A handshake that fails is the client's problem.
+// Write implements io.Writer. A failed handshake is the client's problem, so it is logged at level debug.
 func (e *errorLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if strings.HasPrefix(text, "http: TLS handshake error") {

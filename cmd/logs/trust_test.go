@@ -23,25 +23,25 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
-func TestTheAPIServerIsToldTheCA(t *testing.T) {
+func TestTheCAIsPublishedToTheAPIServer(t *testing.T) {
 	t.Parallel()
 	client := withAPIService(cluster())
 	for range 2 {
-		require.NoError(t, trust(t.Context(), client.apiServices, []byte("the CA")))
-		service, err := client.apiServices.Get(t.Context(), apiService, metav1.GetOptions{})
+		require.NoError(t, publishCA(t.Context(), client.apiServices, []byte("the CA")))
+		service, err := client.apiServices.Get(t.Context(), apiServiceName, metav1.GetOptions{})
 		require.NoError(t, err)
 		bundle, _, err := unstructured.NestedString(service.Object, "spec", "caBundle")
 		require.NoError(t, err)
 		require.Equal(t, base64.StdEncoding.EncodeToString([]byte("the CA")), bundle)
 	}
-	require.NoError(t, client.apiServices.Delete(t.Context(), apiService, metav1.DeleteOptions{}))
-	err := trust(t.Context(), client.apiServices, nil)
+	require.NoError(t, client.apiServices.Delete(t.Context(), apiServiceName, metav1.DeleteOptions{}))
+	err := publishCA(t.Context(), client.apiServices, nil)
 	require.ErrorContains(t, err, `setting the CA of APIService "v1alpha1.logs.entrypointer.dev"`)
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
 
-// Over TLS as it is, a certificate that somebody has made for themselves opens nothing.
-func TestHeadersWithACertificateOfOnesOwnAreWorthless(t *testing.T) {
+// The TLS handshake accepts any client certificate, so the handler has to verify it.
+func TestHeadersDoNotCountWithASelfSignedCertificate(t *testing.T) {
 	t.Parallel()
 	s := runs(t, t.TempDir())
 	defer s.stop()
@@ -62,7 +62,7 @@ func TestHeadersWithACertificateOfOnesOwnAreWorthless(t *testing.T) {
 			status, _ := s.send(http.MethodGet, root+"/namespaces/tenant"+path, "reader", nil, "X-Remote-User", "admin", "X-Remote-Group", "system:masters")
 			if certificates == nil {
 				require.Equal(t, http.StatusUnauthorized, status, path)
-			} else { // the cluster of this test doesn't say whom to trust
+			} else { // the cluster of this test has no ConfigMap to verify the API server
 				require.Equal(t, http.StatusServiceUnavailable, status, path)
 			}
 		}

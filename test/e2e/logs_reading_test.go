@@ -244,6 +244,6 @@ func refusesForgedHeaders(t *testing.T, _ plugin) {
 		answer, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode, string(answer))
-		require.Contains(t, string(answer), "only the API server may ask")
+		require.Contains(t, string(answer), "only the API server may use")
 	}
 }

@@ -123,5 +123,5 @@ func TestAStoreThatOverwritesIsRefused(t *testing.T) {
 		pass.ServeHTTP(w, r)
 	})
 	_, err := storage.OpenObjectStore(t.Context(), use(t, "gs", address))
-	require.ErrorContains(t, err, "the store has to honour conditional writes")
+	require.ErrorContains(t, err, "the store ignores the conditions of writes")
 }

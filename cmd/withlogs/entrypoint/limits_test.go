@@ -19,7 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 )
 
-// keep has the namespace have a share.
+// keep gives the namespace limits.
 func (s *service) keep(share keeper.Share) *keeper.Keeper {
 	k := keeper.New(s.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	k.Use(&keeper.Limits{Defaults: share})
@@ -29,7 +29,7 @@ func (s *service) keep(share keeper.Share) *keeper.Keeper {
 	return k
 }
 
-func TestWhatIsPrintedToAStreamTooManyIsMarked(t *testing.T) {
+func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 	s := serve(t)
 	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 10)
 	status := filepath.Join(t.TempDir(), "status")
@@ -42,10 +42,10 @@ func TestWhatIsPrintedToAStreamTooManyIsMarked(t *testing.T) {
 	have, err := os.ReadFile(status)
 	require.NoError(t, err)
 	require.Contains(t, string(have), `"stdout":{"printed":8,"stored":0,"dropped":8,"complete":true}`)
-	require.Contains(t, string(have), "the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs")
+	require.Contains(t, string(have), "the namespace has reached its limit of streams of logs: wait until older logs are deleted, or have the operator raise streams in the ConfigMap config-logs")
 }
 
-func TestAContainerWhoseStreamsCannotEvenBeMarkedSaysWhyAndDoesNotInsist(t *testing.T) {
+func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 	s := serve(t)
 	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 20)
 	var requests atomic.Int64
@@ -59,7 +59,7 @@ func TestAContainerWhoseStreamsCannotEvenBeMarkedSaysWhyAndDoesNotInsist(t *test
 	for _, name := range []string{"stdout", "stderr", "events"} {
 		require.Empty(t, s.id(name))
 	}
-	const why = "the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs of the log service"
+	const why = "the namespace has reached its limit of streams of logs: wait until older logs are deleted, or have the operator raise streams in the ConfigMap config-logs of the log service"
 	require.Contains(t, got.stderr, why)
 	have, err := os.ReadFile(status)
 	require.NoError(t, err)
@@ -67,13 +67,13 @@ func TestAContainerWhoseStreamsCannotEvenBeMarkedSaysWhyAndDoesNotInsist(t *test
 	require.LessOrEqual(t, requests.Load(), int64(3*6), "each stream a few times, less and less often")
 }
 
-func TestAStreamThatWasTooManyIsMadeWhenThereIsRoom(t *testing.T) {
+func TestARefusedStreamIsCreatedOnceThereIsRoom(t *testing.T) {
 	s := serve(t)
 	k := s.keep(keeper.Share{Streams: 10})
 	k.Took("tenant", "", 0, 20)
 	status := filepath.Join(t.TempDir(), "status")
 	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; "+waiting(status+".told")+"; echo out"))
-	waitForFailure(t, status, "as many streams")
+	waitForFailure(t, status, "limit of streams")
 	k.Took("tenant", "", 0, -15)
 	letGoOn(t, status+".told")
 	require.Zero(t, wait().code)

@@ -31,7 +31,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-func TestWhatIsPrintedIsStoredAndNotInTheClustersLog(t *testing.T) {
+func TestOutputGoesToTheLogServiceAndNotToTheClustersLog(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", "echo out; echo err >&2; exit 7"))
 	require.Equal(t, 7, got.code)
@@ -42,7 +42,7 @@ func TestWhatIsPrintedIsStoredAndNotInTheClustersLog(t *testing.T) {
 	require.Less(t, got.took, 5*time.Second)
 }
 
-func TestATeeHasBoth(t *testing.T) {
+func TestATeeSendsOutputToBoth(t *testing.T) {
 	s := serve(t)
 	const script = `i=0; while [ $i -lt 20000 ]; do echo "this is line $i of stdout"; i=$((i+1)); done; echo err >&2`
 	got := s.run(s.command("-logs=tee", "--", "sh", "-c", script))
@@ -53,9 +53,9 @@ func TestATeeHasBoth(t *testing.T) {
 	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
 }
 
-// Slow is who reads the container's own output, such as a container runtime on a
-// busy disk.
-func TestATeeToSomebodySlowHasAllAndSoHasTheService(t *testing.T) {
+// The reader of the container's own output is slow, such as a container runtime with a busy
+// disk.
+func TestASlowReaderOfATeeGetsEverythingAndSoDoesTheService(t *testing.T) {
 	s := serve(t)
 	cmd := s.command("-logs=tee", "--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' 'x'")
 	read, write, err := os.Pipe()
@@ -79,7 +79,7 @@ func TestATeeToSomebodySlowHasAllAndSoHasTheService(t *testing.T) {
 	require.Zero(t, have.dropped+have.missing, "the command waits for its reader, as it would without us")
 }
 
-func TestATeeToNobodyEndsInTime(t *testing.T) {
+func TestATeeWithoutAReaderEndsInTime(t *testing.T) {
 	s := serve(t)
 	for name, closed := range map[string]bool{"that reads no more": false, "that is gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestATeeToNobodyEndsInTime(t *testing.T) {
 	}
 }
 
-func TestOfACommandThatPrintsNothingTheServiceHasTheEventsAlone(t *testing.T) {
+func TestASilentCommandSendsOnlyEvents(t *testing.T) {
 	var s *service
 	var requests atomic.Int64
 	for range 3 { // sending them may take a second, which on a busy machine may be too little
@@ -136,7 +136,7 @@ func TestOfACommandThatPrintsNothingTheServiceHasTheEventsAlone(t *testing.T) {
 	require.EqualValues(t, 3, requests.Load())
 }
 
-func TestAllThatIsPrintedIsAccountedForHoweverMuch(t *testing.T) {
+func TestEachByteIsAccountedForHoweverMuchIsPrinted(t *testing.T) {
 	s := serve(t)
 	const total = 64 << 20
 	got := s.run(s.command("--", "sh", "-c", "head -c "+strconv.Itoa(total)+" /dev/zero | tr '\\0' 'x'"))
@@ -173,7 +173,7 @@ func TestAnOutageOfTheServiceLosesNothingThatTheRingHolds(t *testing.T) {
 	require.Less(t, refused.Load(), int64(20), "it waits longer each time")
 }
 
-func TestAServiceThatIsDownDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
+func TestAServiceThatIsDownDoesNotKeepTheCommandFromEnding(t *testing.T) {
 	s := serve(t)
 	for _, c := range []struct {
 		name string
@@ -191,7 +191,7 @@ func TestAServiceThatIsDownDoesNotKeepTheCommandFromItsEnd(t *testing.T) {
 			return true
 		}, "429 Too Many Requests: come again"},
 		{"isn't there", "-logs-to=https://127.0.0.1:1", nil, "connection refused"},
-		{"is nowhere", "-logs-to=nowhere", nil, `"nowhere" isn't https:// and a host`},
+		{"is nowhere", "-logs-to=nowhere", nil, `"nowhere" isn't an address`},
 		{"knows no such pod", "-logs-token=/dev/null", nil, "401 Unauthorized"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -220,8 +220,8 @@ func requireEndWithoutService(t *testing.T, got result, says string) {
 	require.Less(t, got.took, 5*time.Second)
 }
 
-// As in pods with another DNS than the cluster's, dnsPolicy: None or hostNetwork.
-func TestAServiceIsReachedByItsIPAddressWhereItsNameLeadsNowhere(t *testing.T) {
+// Pods with dnsPolicy: None or hostNetwork use another DNS than the cluster's.
+func TestAServiceIsReachedByItsIPAddressIfItsNameCannotBeResolved(t *testing.T) {
 	s := serve(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
 	require.NoError(t, err)
@@ -255,7 +255,7 @@ func TestAServiceIsReachedByItsIPAddressWhereItsNameLeadsNowhere(t *testing.T) {
 	require.Contains(t, got.stderr, "lookup another.invalid")
 }
 
-// passOn passes connections on to an address.
+// passOn forwards connections to an address.
 func passOn(listener net.Listener, address string) {
 	for {
 		from, err := listener.Accept()
@@ -275,7 +275,7 @@ func passOn(listener net.Listener, address string) {
 	}
 }
 
-// A step writes a token, and a later one, or itself, prints it at once.
+// A step writes a token into a file, and prints the token at once.
 func TestAFileThatAppearsLaterIsMaskedFromThenOn(t *testing.T) {
 	s := serve(t)
 	directory := t.TempDir()
@@ -291,15 +291,15 @@ func TestAFileThatAppearsLaterIsMaskedFromThenOn(t *testing.T) {
 	require.Equal(t, "up\n*************\n"+strings.Repeat("*", 14)+"*************\n", string(s.stream("stdout").data))
 }
 
-// neverAnswer waits until the client gives up, which a server hears of only when it
-// has read the body.
+// neverAnswer waits until the client gives up. A server notices that only after it has
+// read the body.
 func neverAnswer(_ http.ResponseWriter, r *http.Request) bool {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 	return true
 }
 
-func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
+func TestAServerWithAnotherCAGetsNeitherTheTokenNorTheLog(t *testing.T) {
 	s := serve(t)
 	var came atomic.Int64
 	s.meet(func(http.ResponseWriter, *http.Request) bool {
@@ -307,14 +307,14 @@ func TestASecretIsToldToNobodyElseThanTheService(t *testing.T) {
 		return false
 	})
 	s.pin = "sha256:" + strings.Repeat("0", 64)
-	const another = "isn't in the chain that it sends"
+	const another = "its chain of certificates lacks the CA"
 	got, _ := s.fails(another, "-logs-flush=1s")
 	require.Equal(t, 3, got.code)
 	require.Contains(t, got.stderr, another)
 	require.Zero(t, came.Load(), "neither the token nor the log")
 }
 
-func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
+func TestAKilledShipperIsReplacedAndLosesNothing(t *testing.T) {
 	s := serve(t)
 	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 1500 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
 	wait := s.start(cmd)
@@ -348,7 +348,7 @@ func TestAShipperThatIsKilledIsReplacedAndLosesNothing(t *testing.T) {
 	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"), "after %d were killed", count)
 }
 
-// With two parts under way, and answers in any order.
+// Two parts are in flight, and responses arrive in any order.
 func TestAShipperThatIsKilledWhileItSendsMuchLeavesNoByteUnknown(t *testing.T) {
 	s := serve(t)
 	s.meet(func(http.ResponseWriter, *http.Request) bool {
@@ -386,8 +386,8 @@ func TestAShipperThatIsKilledWhileItSendsMuchLeavesNoByteUnknown(t *testing.T) {
 	}
 }
 
-// shippers are the children of an entrypoint that send, whichever of its threads
-// has started them.
+// shippers returns the shippers among the children of a supervisor, whichever thread has
+// started them.
 func shippers(pid int) (pids []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range lists {
@@ -411,11 +411,11 @@ func TestSecretsAreMasked(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine", "HOME=/home/of-me")
 	got := s.run(cmd)
 	require.Zero(t, got.code)
-	// The file ends with the line's end.
+	// The file ends with a newline.
 	require.Equal(t, "************* and /home/of-me\n"+"**************"+"*******************=\n", string(s.stream("stdout").data))
 }
 
-func TestADescendantThatHoldsThePipeHoldsNobodyUp(t *testing.T) {
+func TestADescendantThatHoldsThePipeDelaysNothing(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", "(setsid sleep 20 &) ; echo done"))
 	require.Zero(t, got.code)
@@ -423,7 +423,7 @@ func TestADescendantThatHoldsThePipeHoldsNobodyUp(t *testing.T) {
 	require.Equal(t, stream{data: []byte("done\n"), complete: true}, s.stream("stdout"))
 }
 
-func TestWhatIsPrintedByWayOfProcBelongsToIt(t *testing.T) {
+func TestOutputByWayOfProcIsCaptured(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", `echo to my parent > /proc/$PPID/fd/1; echo again > /dev/stdout; echo err > /dev/stderr`))
 	require.Zero(t, got.code)
@@ -432,7 +432,7 @@ func TestWhatIsPrintedByWayOfProcBelongsToIt(t *testing.T) {
 	require.Equal(t, "err\n", string(s.stream("stderr").data))
 }
 
-func TestWhatTheEntrypointHasToSayIsInTheCommandsLog(t *testing.T) {
+func TestMessagesOfTheSupervisorAreInTheCommandsLog(t *testing.T) {
 	s := serve(t)
 	got := s.run(s.command("--", "no-such-command"))
 	require.Equal(t, 127, got.code)
@@ -440,7 +440,7 @@ func TestWhatTheEntrypointHasToSayIsInTheCommandsLog(t *testing.T) {
 	require.Contains(t, string(s.stream("stderr").data), `entrypointer: starting "no-such-command": executable not found`)
 }
 
-func TestTheStatusTellsWhatBecameOfTheLog(t *testing.T) {
+func TestTheStatusReportsTheStateOfTheLog(t *testing.T) {
 	s := serve(t)
 	status := filepath.Join(t.TempDir(), "status")
 	s.run(s.command("-status-file="+status, "--", "echo", "hello"))
@@ -460,7 +460,7 @@ func TestTheStatusTellsWhatBecameOfTheLog(t *testing.T) {
 func TestTheCommandNeverWaitsForTheService(t *testing.T) {
 	s := serve(t)
 	s.meet(neverAnswer)
-	// More than pipe and ring hold.
+	// More than the pipe and the ring hold.
 	got := s.run(s.command("-logs-flush=0s", "--", "head", "-c", strconv.Itoa(200<<20), "/dev/zero"))
 	require.Zero(t, got.code)
 	require.Less(t, got.took, 10*time.Second)
@@ -507,7 +507,7 @@ func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLogServiceKnowsTheLabelsThatTheWebhookPassesOn(t *testing.T) {
+func TestTheLogServiceKnowsTheLabelsOfTheWebhook(t *testing.T) {
 	asks := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"}, Labels: map[string]string{"app": "web"},

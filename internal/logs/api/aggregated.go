@@ -13,22 +13,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// ErrNotProxy says that a request isn't the API server's: what its headers say of
-// users isn't believed.
-var ErrNotProxy = errors.New("only the API server may ask for what is below /apis: ask it, such as by kubectl entrypointer logs, or use a token and the paths below /logs")
+// ErrNotProxy says that a request below /apis doesn't come from the API server, so its
+// headers about the user don't count.
+var ErrNotProxy = errors.New("only the API server may use the paths below /apis: ask the API server, such as by kubectl entrypointer logs, or use a token and the paths below /logs")
 
-// A FrontProxy knows the API server, and those in whose name it asks.
+// A FrontProxy authenticates the API server, and tells for whom it asks.
 type FrontProxy interface {
-	// User is who has sent a request to the API server, or ErrNotProxy. Other errors
-	// mean that it can't tell at the moment.
+	// User returns the user for whom the API server asks, or ErrNotProxy. Other errors mean
+	// that it can't decide at the moment.
 	User(r *http.Request) (User, error)
 }
 
-// Aggregated has the paths that the API server passes on: the same to read as those
-// of Handler, for users that it has authenticated.
+// Aggregated returns the handler of the paths that the API server proxies (an
+// APIService). It has the same reads as Handler, for users that the API server has
+// authenticated.
 func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	const root = "/apis/" + endpoint.Group + "/" + endpoint.Version
-	reads := reading{s, front.User}
+	reads := readAPI{s, front.User}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+root, discover)
 	mux.HandleFunc("GET "+root+"/{$}", discover)
@@ -36,18 +37,18 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 		"/logs":           reads.list,
 		"/logs/{id}":      reads.state,
 		"/logs/{id}/data": reads.read,
-		// The API server cuts off what takes it longer than a minute, unless it ends
-		// so or is a watch.
+		// The API server limits requests to a minute, except for watches and for the
+		// subresource log.
 		"/logs/{id}/log": reads.read,
 	} {
-		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.answeringBy(status, handle))
+		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.handleWith(kubernetesStatus, handle))
 	}
 	return mux
 }
 
-// discover answers those who ask what there is, which is the same for everybody. What
-// has no verb list isn't listed by programs that go through all there is: it isn't
-// made of Kubernetes objects.
+// discover answers API discovery, which is the same for everybody. The resources have no
+// verb list: generic programs that list all resources would fail on responses that aren't
+// Kubernetes objects.
 func discover(w http.ResponseWriter, _ *http.Request) {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
@@ -60,11 +61,11 @@ func discover(w http.ResponseWriter, _ *http.Request) {
 		}
 		list.APIResources = append(list.APIResources, resource)
 	}
-	answer(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, list)
 }
 
-// status is a problem as Kubernetes' clients know it.
-func status(p *problem) any {
+// kubernetesStatus returns a problem as the Status that Kubernetes clients expect.
+func kubernetesStatus(p *problem) any {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
 		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
@@ -76,13 +77,13 @@ func status(p *problem) any {
 	}
 }
 
-// A reading answers those who read, as it knows who they are.
-type reading struct {
+// A readAPI has the handlers that read, with a way to authenticate the user.
+type readAPI struct {
 	*Server
 	user func(*http.Request) (User, error)
 }
 
-// namespaceOf is that of a request: of its path, if that has one.
+// namespaceOf returns the namespace in the path of a request, or else in the query.
 func namespaceOf(r *http.Request) string {
 	if namespace := r.PathValue("namespace"); namespace != "" {
 		return namespace
@@ -90,19 +91,19 @@ func namespaceOf(r *http.Request) string {
 	return r.URL.Query().Get("namespace")
 }
 
-// readable is the stream of a request, if its client may read it. In a path with
-// another namespace, there is no such stream.
-func (s reading) readable(r *http.Request) (id string, source streams.Source, err error) {
+// readable returns the stream of a request if the user may read it. If the path has
+// another namespace than the stream, it returns ErrNoStream.
+func (s readAPI) readable(r *http.Request) (id string, source streams.Source, err error) {
 	user, err := s.user(r)
 	if err != nil {
 		return "", source, err
 	}
 	id = r.PathValue("id")
-	if source, err = s.sources.of(r.Context(), id); err != nil {
+	if source, err = s.sources.get(r.Context(), id); err != nil {
 		return "", source, err
 	}
 	if namespace := r.PathValue("namespace"); namespace != "" && namespace != source.Namespace {
 		return "", source, streams.ErrNoStream
 	}
-	return id, source, s.who.MayRead(r.Context(), user, source.Namespace, source.Pod)
+	return id, source, s.authenticator.MayRead(r.Context(), user, source.Namespace, source.Pod)
 }

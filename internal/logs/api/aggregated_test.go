@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A proxy believes its test's header.
+// A proxy is a FrontProxy that trusts a header of the test.
 type proxy struct{ err error }
 
 // User implements FrontProxy.
@@ -22,7 +22,7 @@ func (p *proxy) User(r *http.Request) (User, error) {
 	return User{Name: r.Header.Get("Proxied-User")}, p.err
 }
 
-// aggregated asks as the API server does, in somebody's name.
+// aggregated sends a request as the API server does for a user.
 func (s *service) aggregated(front *proxy, path, user string, headers ...string) received {
 	s.t.Helper()
 	server := httptest.NewServer(s.servers[0].Aggregated(front))
@@ -41,7 +41,7 @@ func (s *service) aggregated(front *proxy, path, user string, headers ...string)
 	return received{response.StatusCode, response.Header, string(all)}
 }
 
-func TestThroughTheAPIServerTheSameIsRead(t *testing.T) {
+func TestReadsThroughTheAPIServerReturnTheSame(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/5")
@@ -54,10 +54,10 @@ func TestThroughTheAPIServerTheSameIsRead(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, got.body)
 		require.Equal(t, s.do(http.MethodGet, own, "token-of-user-tenant", "").body, got.body, aggregated)
 	}
-	require.Contains(t, s.aggregated(&proxy{}, tenant+path+"/log", "tenant", "Accept", events, "Last-Event-ID", "1").body, "event: end\n")
+	require.Contains(t, s.aggregated(&proxy{}, tenant+path+"/log", "tenant", "Accept", eventStreamType, "Last-Event-ID", "1").body, "event: end\n")
 }
 
-func TestThroughTheAPIServerOnlyThoseReadWhoMay(t *testing.T) {
+func TestReadsThroughTheAPIServerNeedPermission(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	for _, test := range []struct {
@@ -72,8 +72,8 @@ func TestThroughTheAPIServerOnlyThoseReadWhoMay(t *testing.T) {
 		{"/namespaces/stranger" + path, "stranger", nil, http.StatusNotFound, `"reason":"NotFound"`},
 		{"/namespaces/stranger" + path + "/data", "tenant", nil, http.StatusNotFound, "no such stream"},
 		{"/namespaces/tenant/logs?pod=a&namespace=stranger", "stranger", nil, http.StatusForbidden, "the path's namespace counts"},
-		{"/namespaces/tenant/logs", "tenant", nil, http.StatusBadRequest, "that is no name"},
-		{"/namespaces/tenant/logs?pod=a", "tenant", ErrNotProxy, http.StatusUnauthorized, "only the API server may ask"},
+		{"/namespaces/tenant/logs", "tenant", nil, http.StatusBadRequest, "invalid name"},
+		{"/namespaces/tenant/logs?pod=a", "tenant", ErrNotProxy, http.StatusUnauthorized, "only the API server may use"},
 		{"/namespaces/tenant" + path + "/log", "tenant", ErrNotProxy, http.StatusUnauthorized, `"code":401`},
 		{"/namespaces/tenant/logs?pod=a", "tenant", errors.New("unknown yet"), http.StatusServiceUnavailable, `"reason":"ServiceUnavailable"`},
 	} {
@@ -87,7 +87,7 @@ func TestThroughTheAPIServerOnlyThoseReadWhoMay(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, got.status, "a token opens the service's own paths alone")
 }
 
-func TestKubernetesClientsDiscoverWhatThereIs(t *testing.T) {
+func TestKubernetesClientsDiscoverTheAPI(t *testing.T) {
 	s := serve(t, 1)
 	for _, path := range []string{"", "/"} {
 		got := s.aggregated(&proxy{ErrNotProxy}, path, "")

@@ -32,7 +32,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// everybody is who there is. The API server's part is none of this package's.
+// everybody authenticates pods and users, in the place of the API server.
 type everybody struct {
 	unreachable bool
 	onlyPod     string // whose logs may be read, "" for all
@@ -96,7 +96,7 @@ func serve(t *testing.T, replicas int) *service {
 	return s
 }
 
-// request is sent to each replica in turn.
+// request returns a request to the next replica in turn.
 func (s *service) request(method, path, token, body string, headers ...string) *http.Request {
 	s.t.Helper()
 	s.next++
@@ -117,7 +117,7 @@ func (s *service) request(method, path, token, body string, headers ...string) *
 	return r
 }
 
-// An answer is a response that was read.
+// received is a response with its body.
 type received struct {
 	status int
 	header http.Header
@@ -140,7 +140,7 @@ func (s *service) accepted(method, path, body string, headers ...string) {
 	require.Equal(s.t, http.StatusAccepted, got.status, got.body)
 }
 
-// stream makes one, and returns its path.
+// stream creates a stream, and returns its path.
 func (s *service) stream(name string) (path string) {
 	s.t.Helper()
 	got := s.do(http.MethodPost, "/logs", "token-of-a", fmt.Sprintf(`{"name":%q}`, name))
@@ -163,7 +163,7 @@ func zipped(t *testing.T, text string) string {
 	return zippedWith(t, nil, text)
 }
 
-// zippedWith has an extra field in its header.
+// zippedWith compresses a text, with an extra field in the header.
 func zippedWith(t *testing.T, extra []byte, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -175,8 +175,8 @@ func zippedWith(t *testing.T, extra []byte, text string) string {
 	return b.String()
 }
 
-// To the letter, by one replica and by three.
-func TestWhatTheRFCSays(t *testing.T) {
+// As the RFC has them, by one replica and by three.
+func TestTheExamplesOfTheRFCWork(t *testing.T) {
 	for _, replicas := range []int{1, 3} {
 		s := serve(t, replicas)
 		stdout, stderr := s.stream("stdout"), s.stream("stderr")
@@ -209,7 +209,7 @@ func TestARequestCanBeRepeated(t *testing.T) {
 		"stored":["0-4","6-10"],"dropped":["5-5"],"missing":[],"total":11,"complete":true}`, strings.TrimPrefix(path, "/logs/")), got.body)
 }
 
-func TestTheStreamsOfTwoLivesOfAContainerAreTwo(t *testing.T) {
+func TestTwoStartsOfAContainerHaveSeparateStreams(t *testing.T) {
 	s := serve(t, 1)
 	paths := map[string]bool{}
 	for _, body := range []string{
@@ -241,7 +241,7 @@ func TestAPodWritesItsOwnStreamsOnly(t *testing.T) {
 	require.Empty(t, s.text(path))
 }
 
-func TestOnlyWhoMayReadThePodsLogsReads(t *testing.T) {
+func TestReadingNeedsPermissionForThePodsLogs(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	for token, want := range map[string]int{
@@ -256,7 +256,7 @@ func TestOnlyWhoMayReadThePodsLogsReads(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, s.do(http.MethodGet, none, "token-of-user-tenant", "").status)
 }
 
-func TestWhatIsWrongIsSaid(t *testing.T) {
+func TestInvalidRequestsAreExplained(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	s.accepted(http.MethodPatch, s.stream("ended")+"/data", "x", "Content-Range", "bytes 0-0/1")
@@ -269,24 +269,24 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}{
 		"no JSON":              {http.MethodPost, "/logs", "stdout", nil, 400, "as JSON"},
 		"no name":              {http.MethodPost, "/logs", "{}", nil, 400, `"name" is missing`},
-		"a long name":          {http.MethodPost, "/logs", `{"name":"` + strings.Repeat("x", 254) + `"}`, nil, 400, "253 bytes at most"},
+		"a long name":          {http.MethodPost, "/logs", `{"name":"` + strings.Repeat("x", 254) + `"}`, nil, 400, "at most 253 bytes"},
 		"a long document":      {http.MethodPost, "/logs", `{"name":"` + strings.Repeat("x", maxDocument) + `"}`, nil, 413, "too long"},
 		"no such stream":       {http.MethodPost, "/logs/x/data", "x", nil, 404, "POST /logs"},
 		"another type":         {http.MethodPost, path + "/data", "x", []string{"Content-Type", "text/plain"}, 415, "application/octet-stream"},
-		"another encoding":     {http.MethodPost, path + "/data", "x", []string{"Content-Encoding", "zstd"}, 415, "only gzip"},
+		"another encoding":     {http.MethodPost, path + "/data", "x", []string{"Content-Encoding", "zstd"}, 415, "use gzip or identity"},
 		"no gzip":              {http.MethodPost, path + "/data", "x", []string{"Content-Encoding", "gzip"}, 400, "reading the body"},
 		"too much":             {http.MethodPost, path + "/data", strings.Repeat("x", maxAppend+1), nil, 413, "too long"},
 		"a bomb":               {http.MethodPost, path + "/data", zipped(t, strings.Repeat("x", maxAppend+1)), []string{"Content-Encoding", "gzip"}, 413, "too long"},
 		"no range":             {http.MethodPatch, path + "/data", "x", nil, 400, "bytes 0-5/*"},
 		"another unit":         {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "lines 0-0/*"}, 400, "bytes 0-5/*"},
-		"less than it says":    {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 0-1/*"}, 400, "the body has 1 bytes, its Content-Range 2"},
+		"less than it says":    {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 0-1/*"}, 400, "the body has 1 bytes, but its Content-Range has 2"},
 		"more than it says":    {http.MethodPatch, path + "/data", "xxx", []string{"Content-Range", "bytes 0-1/*"}, 413, "too long"},
 		"a range too long":     {http.MethodPatch, path + "/data", long, []string{"Content-Range", fmt.Sprintf("bytes 0-%d/*", len(long)-1)}, 413, "in parts"},
 		"beyond all":           {http.MethodPatch, path + "/data", "x", []string{"Content-Range", "bytes 9223372036854775806-9223372036854775806/*"}, 400, "bytes 0-5/*"},
-		"no marker":            {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*"}`, nil, 400, `the only one is "dropped"`},
-		"an unknown marker":    {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*","markers":["x"]}`, nil, 400, `the only one is "dropped"`},
+		"no marker":            {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*"}`, nil, 400, `use ["dropped"]`},
+		"an unknown marker":    {http.MethodPost, path + "/markers", `{"range":"bytes 0-1/*","markers":["x"]}`, nil, 400, `use ["dropped"]`},
 		"a marker of no range": {http.MethodPost, path + "/markers", `{"range":"0-1","markers":["dropped"]}`, nil, 400, "bytes 0-5/*"},
-		"after its end":        {http.MethodPatch, s.stream("ended") + "/data", "x", []string{"Content-Range", "bytes 1-1/*"}, 409, "ended before"},
+		"after its end":        {http.MethodPatch, s.stream("ended") + "/data", "x", []string{"Content-Range", "bytes 1-1/*"}, 409, "ends before"},
 		"two ends":             {http.MethodPatch, s.stream("ended") + "/data", "", []string{"Content-Range", "bytes */2"}, 409, "another length"},
 	} {
 		got := s.do(test.method, test.path, "token-of-a", test.body, test.headers...)
@@ -301,22 +301,22 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhoeverComesTooSoonIsAskedToComeAgain(t *testing.T) {
+func TestAWriteBeyondTheMemoryIsAskedToRetry(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].room = room.New(bytesAtOnce, bytesAtOnce)
-	require.True(t, s.servers[0].room.Take("others", bytesAtOnce))
+	s.servers[0].room = room.New(maxBodyMemory, maxBodyMemory)
+	require.True(t, s.servers[0].room.Take("others", maxBodyMemory))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
-	s.servers[0].room.GiveBack("others", bytesAtOnce)
+	s.servers[0].room.GiveBack("others", maxBodyMemory)
 	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
 	s.requireAllGivenBack()
 }
 
-// Each has sent a byte of the megabyte that it may send.
-func TestAPodThatSendsSlowlyKeepsNoOtherOut(t *testing.T) {
+// Each request has sent one byte of the megabyte that it may send.
+func TestAPodThatSendsSlowlyBlocksNoOtherPod(t *testing.T) {
 	s := serve(t, 1)
 	s.servers[0].timing.body = time.Second
 	path := s.stream("stdout")
@@ -364,7 +364,7 @@ func TestARequestThatIsCutShortIsNotAccepted(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
 }
 
-// deadlines takes the deadlines that a connection takes.
+// deadlines accepts deadlines, as a connection does.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (*deadlines) SetReadDeadline(time.Time) error  { return nil }
@@ -391,11 +391,11 @@ func TestHEADFollowsNothing(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode)
 }
 
-// One whose end the server doesn't see, because it has sent something else.
-func TestAFollowerThatHasGoneIsNoticed(t *testing.T) {
+// The server doesn't see the end of this connection, because unread data comes before it.
+func TestADisconnectedFollowerIsNoticed(t *testing.T) {
 	for accept, cut := range map[string]func(*timing){
-		events: func(t *timing) { t.beat = 20 * time.Millisecond },
-		"*/*":  func(t *timing) { t.beat, t.silence = 10*time.Millisecond, 100*time.Millisecond },
+		eventStreamType: func(t *timing) { t.beat = 20 * time.Millisecond },
+		"*/*":           func(t *timing) { t.beat, t.silence = 10*time.Millisecond, 100*time.Millisecond },
 	} {
 		s := serve(t, 1)
 		s.servers[0].timing.follow = 5 * time.Millisecond
@@ -422,7 +422,7 @@ func (s *service) age(by time.Duration) {
 	}))
 }
 
-func TestWhileTheAPIServerIsAwayClientsComeAgain(t *testing.T) {
+func TestClientsAreAskedToRetryWhileTheAPIServerIsDown(t *testing.T) {
 	s := serve(t, 1)
 	s.who.unreachable = true
 	got := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout"}`)
@@ -451,7 +451,7 @@ func TestAStreamIsFollowedAtAnyReplica(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
+func TestProgramsReadEventsAndResume(t *testing.T) {
 	s := serve(t, 2)
 	path := s.stream("stdout")
 	s.accepted(http.MethodPatch, path+"/data", zippedWith(t, times.Encode(0, []times.Mark{{At: 0, Time: 1000}, {At: 1, Time: 1005}}), "ab"), "Content-Range", "bytes 0-1/*", "Content-Encoding", "gzip")
@@ -466,14 +466,14 @@ func TestProgramsReadEventsAndGoOnWhereTheyStopped(t *testing.T) {
 		"event: end\ndata: {}\n\n",
 	}
 	for i, last := range []string{"", "2", "5", "6", "7"} {
-		got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", events, "Last-Event-ID", last)
-		require.Equal(t, events, got.header.Get("Content-Type"))
+		got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", eventStreamType, "Last-Event-ID", last)
+		require.Equal(t, eventStreamType, got.header.Get("Content-Type"))
 		require.Equal(t, strings.Join(want[i:], ""), got.body)
 	}
 }
 
-// Times cost no byte, whatever is sent for them.
-func TestOfBytesWithoutTimesItIsKnownWhenTheyWereStored(t *testing.T) {
+// Invalid times don't lose bytes.
+func TestBytesWithoutTimesHaveTheTimeOfStoring(t *testing.T) {
 	s := serve(t, 1)
 	for name, body := range map[string]string{
 		"no compression": "hello", "no field": zipped(t, "hello"), "another's field": zippedWith(t, []byte("zz\x01\x00a"), "hello"),
@@ -488,7 +488,7 @@ func TestOfBytesWithoutTimesItIsKnownWhenTheyWereStored(t *testing.T) {
 			}
 			before := time.Now().Add(-time.Second).UnixMilli() // as fine as the storage's clock
 			s.accepted(http.MethodPatch, path+"/data", body, headers...)
-			got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", events)
+			got := s.do(http.MethodGet, path+"/data", "token-of-user-tenant", "", "Accept", eventStreamType)
 			_, document, _ := strings.Cut(got.body, "data: {")
 			var event struct {
 				Data  []byte
@@ -504,9 +504,9 @@ func TestOfBytesWithoutTimesItIsKnownWhenTheyWereStored(t *testing.T) {
 	}
 }
 
-// A proxy sends requests twice and late, and kills replicas between the writing
-// and the answer.
-func TestWhateverHappensOnTheWayAReaderGetsAll(t *testing.T) {
+// A proxy sends requests twice and late, and kills replicas after they have written and
+// before they respond.
+func TestFaultsOnTheWayLoseNoByte(t *testing.T) {
 	s := serve(t, 3)
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -534,7 +534,7 @@ func TestWhateverHappensOnTheWayAReaderGetsAll(t *testing.T) {
 	}
 }
 
-func TestAClientThatGoesEndsItsFollowing(t *testing.T) {
+func TestADisconnectEndsFollowing(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -566,7 +566,7 @@ func FuzzContentRange(f *testing.F) {
 		require.GreaterOrEqual(t, c.From, int64(0))
 		require.GreaterOrEqual(t, c.To, c.From)
 		total, where := "*", "*"
-		if c.ends {
+		if c.isLast {
 			require.GreaterOrEqual(t, c.total, c.To)
 			total = fmt.Sprint(c.total)
 		}
@@ -579,15 +579,15 @@ func FuzzContentRange(f *testing.F) {
 	})
 }
 
-// requireAllGivenBack waits until no request has room.
+// requireAllGivenBack waits until no request holds memory.
 func (s *service) requireAllGivenBack() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
-		return s.servers[0].room.Taken() == 0 && s.servers[0].streams.Held() == 0
+		return s.servers[0].room.Taken() == 0 && s.servers[0].streams.HeldBytes() == 0
 	}, 10*time.Second, time.Millisecond)
 }
 
-// isFull says whether a pod has all of its share.
+// isFull reports whether a pod holds its whole share.
 func isFull(r *room.Room, pod string) bool {
 	if !r.Take(pod, 1) {
 		return true

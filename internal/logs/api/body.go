@@ -15,29 +15,30 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// A body is what a pod sends of a stream.
+// A body is the body of a request that writes to a stream.
 type body struct {
 	data []byte
-	// extra is of the header of the first gzip member, and may say when the bytes came.
+	// extra is the extra field of the first gzip member's header. It may have the times of
+	// the bytes.
 	extra []byte
-	// member is the body as it came, if that is one gzip member and nothing else.
+	// member is the compressed body, if it is exactly one gzip member.
 	member []byte
 }
 
-// body reads the bytes that a pod sends, and takes room for them until they are
-// released. A body of more than most bytes is refused before the rest is read.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
+// receiveBody reads a body of up to most bytes, before compression. It takes memory for
+// the body until release is called. A larger body is refused before the rest is read.
+func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
-		return sent, nil, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("the body is of type %.100q, but streams take application/octet-stream", kind))
+		return sent, nil, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: use application/octet-stream", kind))
 	}
-	if most > 0 { // the end of a stream is taken in any case
+	if most > 0 { // the end of a stream is accepted even beyond the quota
 		if err := s.roomForData(r, pod.Namespace); err != nil {
 			return sent, nil, err
 		}
 	}
-	bytes := max(most, leastBytes)
+	bytes := max(most, minBodyMemory)
 	if !s.room.Take(pod.UID, bytes) {
-		return sent, nil, busy()
+		return sent, nil, busyProblem()
 	}
 	release = func() { s.room.GiveBack(pod.UID, bytes) }
 	if sent, err = readBody(w, r, most); err != nil {
@@ -47,20 +48,20 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, pod Pod, most int6
 	return sent, release, nil
 }
 
-// readBody reads a body of most bytes at most, before compression.
+// readBody reads a body of up to most bytes, before compression.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) (sent body, err error) {
-	var come bytes.Buffer // which becomes as long as what there is, not as what the client says
+	var received bytes.Buffer // grows with what arrives, whatever Content-Length says
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
 	case "", "identity":
-		_, err = come.ReadFrom(http.MaxBytesReader(w, r.Body, most))
-		sent.data = come.Bytes()
+		_, err = received.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+		sent.data = received.Bytes()
 	case "gzip":
-		// Whoever compresses has at least not made it longer, but for what gzip adds.
-		if _, err = come.ReadFrom(http.MaxBytesReader(w, r.Body, most+most/100+1024+times.MaxExtra)); err == nil {
-			sent, err = unpack(come.Bytes(), most)
+		// Compression makes no body longer, except for the overhead of gzip.
+		if _, err = received.ReadFrom(http.MaxBytesReader(w, r.Body, most+most/100+1024+times.MaxExtra)); err == nil {
+			sent, err = unpack(received.Bytes(), most)
 		}
 	default:
-		return sent, refused(http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding is %.100q, but only gzip and identity are known", encoding))
+		return sent, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Encoding is %.100q: use gzip or identity", encoding))
 	}
 	if err != nil {
 		return sent, badBody(err)
@@ -68,12 +69,12 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (sent body, er
 	return sent, nil
 }
 
-// unpackers have some 50 KiB each.
+// unpackers take some 50 KiB each.
 var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// unpack unpacks gzip members, one after another, of most bytes at most.
+// unpack decompresses one or more gzip members to up to most bytes.
 func unpack(packed []byte, most int64) (sent body, err error) {
-	rest := bytes.NewReader(packed) // of which gzip reads no more than it needs
+	rest := bytes.NewReader(packed) // an io.ByteReader, so gzip reads no more than the member
 	unpacker := unpackers.Get().(*gzip.Reader)
 	defer unpackers.Put(unpacker)
 	var data bytes.Buffer
@@ -100,13 +101,12 @@ func unpack(packed []byte, most int64) (sent body, err error) {
 	return sent, nil
 }
 
-// usualRatio is how much longer logs are, most often, than what becomes of them by
-// compression, or less.
+// usualRatio is the usual compression ratio of logs, or more.
 const usualRatio = 8
 
 func badBody(err error) error {
-	if isTooLong(err) {
+	if isBodyTooLong(err) {
 		return err
 	}
-	return refused(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
+	return newProblem(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))
 }

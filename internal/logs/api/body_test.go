@@ -23,7 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// packed is a gzip member as the shipper makes one, but for what is said of it.
+// packed returns a gzip member as the shipper makes it, with some changes.
 func packed(text string, but func(*gzip.Writer)) string {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // a level that there is
@@ -35,7 +35,7 @@ func packed(text string, but func(*gzip.Writer)) string {
 	return b.String()
 }
 
-// noise can't be compressed.
+// noise returns incompressible bytes.
 func noise(size int) string {
 	random := rand.NewChaCha8([32]byte{1})
 	text := make([]byte, size)
@@ -43,7 +43,7 @@ func noise(size int) string {
 	return string(text)
 }
 
-// objects are those of a stream that have bytes.
+// objects returns the data objects of a stream.
 func (s *service) objects(path string) (contents []string) {
 	s.t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.directory, "streams", strings.TrimPrefix(path, "/logs/"), "data", "*"))
@@ -56,7 +56,7 @@ func (s *service) objects(path string) (contents []string) {
 	return contents
 }
 
-func TestWhatComesPackedIsStoredAsItCameIfItIsLikeOurs(t *testing.T) {
+func TestACanonicalMemberIsStoredUnchanged(t *testing.T) {
 	s := serve(t, 1)
 	text := strings.Repeat("GET /index.html 200\n", 2000)
 	marks := times.Encode(0, []times.Mark{{Time: 1000}, {At: 20, Time: 1005}})
@@ -115,8 +115,8 @@ func TestWhatComesPackedIsStoredAsItCameIfItIsLikeOurs(t *testing.T) {
 	s.requireAllGivenBack()
 }
 
-// What is taken is what a plain reader of gzip finds there, and it is read again.
-func FuzzWhateverComesPackedIsReadAsItIs(f *testing.F) {
+// The service accepts what a plain gzip reader accepts, and returns the same bytes.
+func FuzzCompressedBodiesAreReadAsGzipReadsThem(f *testing.F) {
 	for _, seed := range []string{
 		"", packed("", nil), packed("hello", nil), packed("hello", nil) + packed("world", nil), packed("hello", nil) + "x", packed(noise(200), nil),
 		packed("hello", func(w *gzip.Writer) { w.Extra = times.Encode(0, []times.Mark{{Time: 1000}, {At: 2, Time: 1005}}) }),
@@ -150,7 +150,7 @@ func FuzzWhateverComesPackedIsReadAsItIs(f *testing.F) {
 	})
 }
 
-// plainly unpacks what comes as anybody would, most bytes at most.
+// plainly decompresses up to most bytes with a plain gzip reader.
 func plainly(came []byte, most int) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(came))
 	if err != nil {

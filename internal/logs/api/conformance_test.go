@@ -10,4 +10,4 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
 
-func TestReplicasAreAsOneOnFiles(t *testing.T) { apitest.Run(t, storagetest.Files) }
+func TestReplicasOnFilesConform(t *testing.T) { apitest.Run(t, storagetest.Files) }

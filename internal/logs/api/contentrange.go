@@ -12,16 +12,17 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// A contentRange says where bytes belong, and how long the stream is if that is known.
+// A contentRange is the value of a Content-Range: a range, and the length of the stream
+// if the client knows it.
 type contentRange struct {
 	streams.Range // empty for "*"
 	total         int64
-	ends          bool // total is known
+	isLast        bool // total is known
 }
 
-var errContentRange = errors.New("it has to be as in bytes 0-5/*, with the length of the stream in the place of * in the last one, or as in bytes */6 when all bytes are sent")
+var errContentRange = errors.New("use bytes 0-5/* for a range, bytes 0-5/6 for the last range of a stream of 6 bytes, or bytes */6 for the end alone")
 
-// parseContentRange reads the value of a Content-Range (RFC 9110, 14.4).
+// parseContentRange parses a Content-Range (RFC 9110, 14.4).
 func parseContentRange(value string) (c contentRange, err error) {
 	rest, ok := strings.CutPrefix(value, "bytes ")
 	where, total, found := strings.Cut(rest, "/")
@@ -29,13 +30,13 @@ func parseContentRange(value string) (c contentRange, err error) {
 		return c, fmt.Errorf("%.100q: %w", value, errContentRange)
 	}
 	if total != "*" {
-		c.ends = true
+		c.isLast = true
 		if c.total, ok = parseOffset(total); !ok {
 			return c, fmt.Errorf("%.100q: %w", value, errContentRange)
 		}
 	}
 	if where == "*" {
-		if !c.ends {
+		if !c.isLast {
 			return c, fmt.Errorf("%.100q: %w", value, errContentRange)
 		}
 		return c, nil
@@ -43,14 +44,14 @@ func parseContentRange(value string) (c contentRange, err error) {
 	first, last, _ := strings.Cut(where, "-")
 	from, ok1 := parseOffset(first)
 	to, ok2 := parseOffset(last)
-	if !ok1 || !ok2 || to < from || to == streams.MaxOffset || c.ends && to >= c.total {
+	if !ok1 || !ok2 || to < from || to == streams.MaxOffset || c.isLast && to >= c.total {
 		return c, fmt.Errorf("%.100q: %w", value, errContentRange)
 	}
 	c.Range = streams.Range{From: from, To: to + 1}
 	return c, nil
 }
 
-// parseOffset reads digits, and nothing that strconv takes beside them.
+// parseOffset parses an offset. Unlike strconv, it accepts nothing but digits.
 func parseOffset(digits string) (int64, bool) {
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return 0, false

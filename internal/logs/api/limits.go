@@ -10,22 +10,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// Limits are those of namespaces.
+// Limits are the limits of namespaces.
 type Limits interface {
 	// Room returns an error if a namespace can't store another byte.
 	Room(namespace string) error
-	// RoomForMarker returns an error if it can't even store that bytes were dropped.
+	// RoomForMarker returns an error if a namespace can't store another marker.
 	RoomForMarker(namespace string) error
-	// RoomForStream returns an error if it can't have another stream.
+	// RoomForStream returns an error if a namespace can't have another stream.
 	RoomForStream(namespace string) error
-	// RoomForMarkedStream returns an error if it can't even have one of whose bytes it is
-	// only known that they were dropped.
+	// RoomForMarkedStream returns an error if a namespace can't even have another surplus
+	// stream, which takes markers but no bytes.
 	RoomForMarkedStream(namespace string) error
-	// Took counts what was stored of it, to a stream that there was if id isn't "".
+	// Took counts bytes and streams that a namespace has stored. The id is "" for new
+	// streams.
 	Took(namespace, id string, bytes, streams int64)
 }
 
-// unlimited has room for all.
+// unlimited is the absence of limits.
 type unlimited struct{}
 
 func (unlimited) Room(string) error                 { return nil }
@@ -34,12 +35,12 @@ func (unlimited) RoomForStream(string) error        { return nil }
 func (unlimited) RoomForMarkedStream(string) error  { return nil }
 func (unlimited) Took(string, string, int64, int64) {}
 
-// Limit has the server keep to limits. It is called before the first request.
+// Limit sets the limits. It must be called before the first request.
 func (s *Server) Limit(limits Limits) { s.limits = limits }
 
-// surplus says whether a stream is one too many for its namespace, if it is a new one: it
-// is made, so that its pod can mark what is refused. Beyond a number of such streams,
-// it is an error.
+// surplus reports whether a stream, if it is new, is beyond its namespace's limit. Such a
+// surplus stream is created so that its pod can mark the refused bytes. Beyond
+// RoomForMarkedStream, it is an error.
 func (s *Server) surplus(ctx context.Context, source streams.Source) (bool, error) {
 	if s.limits.RoomForStream(source.Namespace) == nil {
 		return false, nil
@@ -50,23 +51,23 @@ func (s *Server) surplus(ctx context.Context, source streams.Source) (bool, erro
 	}
 	exists, err := s.streams.Exists(ctx, source)
 	if err == nil && !exists {
-		err = full(noRoom, becauseStreams)
+		err = quotaProblem(noRoom, reasonStreams)
 	}
 	return true, err
 }
 
-// roomForData returns an error if the stream of a request can't have another byte.
+// roomForData returns an error if the stream of a request can't store another byte.
 func (s *Server) roomForData(r *http.Request, namespace string) error {
 	if noRoom := s.limits.Room(namespace); noRoom != nil {
-		return full(noRoom, becauseQuota)
+		return quotaProblem(noRoom, reasonQuota)
 	}
-	source, err := s.sources.of(r.Context(), r.PathValue("id"))
+	source, err := s.sources.get(r.Context(), r.PathValue("id"))
 	if err != nil || !source.Surplus {
 		return err
 	}
-	// Others may have been deleted since.
+	// Streams may have been deleted since this one was created.
 	if noRoom := s.limits.RoomForStream(namespace); noRoom != nil {
-		return full(noRoom, becauseStreams)
+		return quotaProblem(noRoom, reasonStreams)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A strict namespace has room for so much.
+// strict has room for some bytes and streams.
 type strict struct{ bytes, streams int64 }
 
 func (s *strict) Room(string) error {
@@ -71,7 +71,7 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
 }
 
-func TestAStreamThatIsOneTooManyForItsNamespaceIsMarked(t *testing.T) {
+func TestASurplusStreamIsMarked(t *testing.T) {
 	s := serve(t, 1)
 	limits := &strict{bytes: 1_000_000, streams: 1}
 	s.servers[0].Limit(limits)
@@ -85,7 +85,7 @@ func TestAStreamThatIsOneTooManyForItsNamespaceIsMarked(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
 		require.Contains(t, got.body, "there are too many streams")
 	}
-	require.InDelta(t, 2, testutil.ToFloat64(s.servers[0].metrics.refused.WithLabelValues(becauseStreams)), 0)
+	require.InDelta(t, 2, testutil.ToFloat64(s.servers[0].metrics.refused.WithLabelValues(reasonStreams)), 0)
 	require.Equal(t, marked, s.stream("second"))
 	s.accepted("POST", marked+"/markers", `{"range":"bytes 0-4/*","markers":["dropped"]}`)
 

@@ -10,8 +10,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// listed is a stream in the answer to GET /logs.
-type listed struct {
+// listedStream is a stream in the response to GET /logs.
+type listedStream struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Container string `json:"container"`
@@ -19,16 +19,16 @@ type listed struct {
 	Pod       string `json:"pod"`
 	Namespace string `json:"namespace"`
 	PodUID    string `json:"podUID"`
-	// Labels are absent if the pod has none by which streams are found.
+	// Labels are absent if the pod has none of streams.LabelKeys.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// A query is whose streams are listed: those of a pod, or of a label.
-type query struct{ namespace, pod, key, value string }
+// A listQuery selects the streams of a pod, or of a label.
+type listQuery struct{ namespace, pod, key, value string }
 
-func queryOf(r *http.Request) (q query, err error) {
+func parseListQuery(r *http.Request) (q listQuery, err error) {
 	values := r.URL.Query()
-	q = query{namespace: namespaceOf(r), pod: values.Get("pod")}
+	q = listQuery{namespace: namespaceOf(r), pod: values.Get("pod")}
 	if !values.Has("label") {
 		return q, streams.CheckPod(q.namespace, q.pod)
 	}
@@ -37,23 +37,23 @@ func queryOf(r *http.Request) (q query, err error) {
 	case err != nil:
 		return q, err
 	case q.pod != "":
-		return q, refused(http.StatusBadRequest, "use pod or label, not both")
+		return q, newProblem(http.StatusBadRequest, "pod and label are both set: use one of them")
 	}
 	return q, streams.CheckLabel(q.key, q.value)
 }
 
-// list answers GET /logs. Whoever lists those of a label may read those of each pod
-// of the namespace: which pods have the label isn't known before.
-func (s reading) list(w http.ResponseWriter, r *http.Request) error {
+// list answers GET /logs. To list a label, the reader must be allowed to read all pods of
+// the namespace, because the pods with that label aren't known beforehand.
+func (s readAPI) list(w http.ResponseWriter, r *http.Request) error {
 	user, err := s.user(r)
 	if err != nil {
 		return err
 	}
-	q, err := queryOf(r)
+	q, err := parseListQuery(r)
 	if err != nil {
 		return err
 	}
-	if err := s.who.MayRead(r.Context(), user, q.namespace, q.pod); err != nil {
+	if err := s.authenticator.MayRead(r.Context(), user, q.namespace, q.pod); err != nil {
 		return err
 	}
 	leave, err := s.enter()
@@ -74,12 +74,12 @@ func (s reading) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	body := struct {
-		Logs []listed `json:"logs"`
-		More bool     `json:"more,omitempty"`
-	}{Logs: []listed{}, More: more}
+		Logs []listedStream `json:"logs"`
+		More bool           `json:"more,omitempty"`
+	}{Logs: []listedStream{}, More: more}
 	for _, l := range all {
-		body.Logs = append(body.Logs, listed{ID: l.ID, Name: l.Name, Container: l.Container, Start: l.Start, Pod: l.Pod, Namespace: l.Namespace, PodUID: l.PodUID, Labels: l.Labels})
+		body.Logs = append(body.Logs, listedStream{ID: l.ID, Name: l.Name, Container: l.Container, Start: l.Start, Pod: l.Pod, Namespace: l.Namespace, PodUID: l.PodUID, Labels: l.Labels})
 	}
-	answer(w, http.StatusOK, body)
+	writeJSON(w, http.StatusOK, body)
 	return nil
 }

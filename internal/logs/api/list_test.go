@@ -49,7 +49,7 @@ func TestTheStreamsOfAPodAreListed(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoMayReadThePodsLogsSeesWhichThereAre(t *testing.T) {
+func TestListingNeedsPermissionForThePodsLogs(t *testing.T) {
 	s := serve(t, 1)
 	s.stream("stdout")
 	for token, want := range map[string]int{
@@ -61,12 +61,12 @@ func TestOnlyWhoMayReadThePodsLogsSeesWhichThereAre(t *testing.T) {
 	}
 }
 
-func TestAPodThatCannotBeIsNotLookedFor(t *testing.T) {
+func TestAnInvalidPodNameIsRefused(t *testing.T) {
 	s := serve(t, 1)
 	for _, query := range []string{"", "?namespace=tenant", "?pod=a", "?namespace=..&pod=a", "?namespace=tenant&pod=..%2fa", "?namespace=Tenant&pod=a"} {
 		got := s.do(http.MethodGet, "/logs"+query, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusBadRequest, got.status, query)
-		require.Contains(t, got.body, "that is no name of a namespace and a pod")
+		require.Contains(t, got.body, "invalid name")
 		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/logs"+query, "x", "").status, "who it is comes first")
 	}
 }
@@ -84,7 +84,7 @@ func TestAListSaysThatThereIsMore(t *testing.T) {
 	require.Contains(t, got.body, `"more":true`)
 }
 
-func TestAListWaitsForAReadersPlace(t *testing.T) {
+func TestListsCountAsReaders(t *testing.T) {
 	s := serve(t, 1)
 	for range cap(s.servers[0].readers) {
 		s.servers[0].readers <- struct{}{}
@@ -92,7 +92,7 @@ func TestAListWaitsForAReadersPlace(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
 }
 
-func TestAListThatFailsIsAskedForAgain(t *testing.T) {
+func TestAFailedListIsToBeRetried(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	require.NoError(t, os.WriteFile(filepath.Join(s.directory, "streams", strings.TrimPrefix(path, "/logs/"), "meta"), nil, 0o600))
@@ -101,7 +101,7 @@ func TestAListThatFailsIsAskedForAgain(t *testing.T) {
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 }
 
-func TestAServerThatStopsCutsThoseWhoFollow(t *testing.T) {
+func TestAStoppingServerCutsFollowers(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
 	s.accepted(http.MethodPatch, path+"/data", "hello", "Content-Range", "bytes 0-4/*")
@@ -135,7 +135,7 @@ func TestAServerThatStopsCutsThoseWhoFollow(t *testing.T) {
 	s.accepted(http.MethodPatch, path+"/data", " you", "Content-Range", "bytes 5-8/*")
 }
 
-func TestTheStreamsOfALabelAreListedForWhoMayReadAllOfTheNamespace(t *testing.T) {
+func TestListingALabelNeedsPermissionForTheNamespace(t *testing.T) {
 	s := serve(t, 2)
 	made := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout","labels":{"tekton.dev/taskRun":"build","tekton.dev/pipelineTask":"compile"}}`)
 	require.Equal(t, http.StatusOK, made.status, made.body)
@@ -157,9 +157,9 @@ func TestTheStreamsOfALabelAreListedForWhoMayReadAllOfTheNamespace(t *testing.T)
 		"namespace=tenant&label=app=web":                    "use one of tekton.dev/taskRun",
 		"namespace=tenant&label=tekton.dev/taskRun":         "it is empty",
 		"namespace=tenant&label=":                           "use one of",
-		"namespace=..&label=tekton.dev/taskRun=x":           "that is no name",
-		"namespace=tenant&label=tekton.dev/taskRun=x&pod=a": "pod or label, not both",
-		"namespace=tenant&label=tekton.dev/taskRun=..%2f..": "that is no label",
+		"namespace=..&label=tekton.dev/taskRun=x":           "invalid name",
+		"namespace=tenant&label=tekton.dev/taskRun=x&pod=a": "pod and label are both set",
+		"namespace=tenant&label=tekton.dev/taskRun=..%2f..": "logs can't be listed by this label",
 	} {
 		got := s.do(http.MethodGet, "/logs?"+query, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusBadRequest, got.status, query)
@@ -168,6 +168,6 @@ func TestTheStreamsOfALabelAreListedForWhoMayReadAllOfTheNamespace(t *testing.T)
 	for _, labels := range []string{`{"app":"web"}`, `{"tekton.dev/taskRun":"../x"}`, `{"tekton.dev/taskRun":""}`} {
 		got := s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stdout","labels":`+labels+`}`)
 		require.Equal(t, http.StatusBadRequest, got.status, labels)
-		require.Contains(t, got.body, "that is no label by which logs are found")
+		require.Contains(t, got.body, "logs can't be listed by this label")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of docs/logs.md. No label has what a client chooses, nor a
-// namespace, of which there may be as many as tenants like.
+// metrics are listed in docs/logs.md. No label has a value that a client chooses, or a
+// namespace: tenants could create any number of values.
 type metrics struct {
 	requests                  *prometheus.CounterVec
 	latency                   *prometheus.HistogramVec
@@ -31,45 +31,45 @@ func newMetrics() *metrics {
 			Name: "entrypointer_logs_requests_total", Help: "Requests that were answered.",
 		}, []string{"path", "method", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "entrypointer_logs_request_duration_seconds", Help: "How long answers took that don't follow a stream.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+			Name: "entrypointer_logs_request_duration_seconds", Help: "How long responses took, without those that follow a stream.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"path", "method"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "entrypointer_logs_refused_total", Help: "Requests that weren't done because of a limit.",
+			Name: "entrypointer_logs_refused_total", Help: "Requests that were refused because of a limit.",
 		}, []string{"reason"}),
 		accepted:  counter("accepted_bytes_total", "Bytes that were accepted, before compression."),
 		stored:    counter("stored_bytes_total", "Bytes that were stored, as quotas count them."),
 		dropped:   counter("dropped_bytes_total", "Bytes that were marked as dropped."),
-		following: prometheus.NewGauge(prometheus.GaugeOpts{Name: "entrypointer_logs_followers", Help: "Readers that wait for more."}),
+		following: prometheus.NewGauge(prometheus.GaugeOpts{Name: "entrypointer_logs_followers", Help: "Readers that follow a stream."}),
 	}
 }
 
-// Measure has a registry know what the server does.
+// Measure registers the metrics of the server.
 func (s *Server) Measure(registry prometheus.Registerer) {
 	m := s.metrics
 	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.following,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, those that wait for more included."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, including those that follow a stream."},
 			func() float64 { return float64(len(s.readers)) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that answers to readers hold."},
-			func() float64 { return float64(s.streams.Held()) }))
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that responses to readers hold."},
+			func() float64 { return float64(s.streams.HeldBytes()) }))
 }
 
-// Why a request isn't done, whose client has done nothing wrong.
+// The values of label reason: the limits that valid requests can exceed.
 const (
-	becauseBusy    = "Busy"
-	becauseQuota   = "Quota"
-	becauseStreams = "Streams"
-	becausePieces  = "Pieces"
+	reasonBusy    = "Busy"
+	reasonQuota   = "Quota"
+	reasonStreams = "Streams"
+	reasonPieces  = "Pieces"
 )
 
-// Measured counts the requests that a handler answers, by the pattern that it has for them.
+// Measured counts the requests to a handler by the patterns of its ServeMux.
 func (s *Server) Measured(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, answer := time.Now(), &answered{ResponseWriter: w, code: http.StatusOK}
-		whole := false
-		defer func() { // also of an answer that is cut off
+		began, answer := time.Now(), &statusRecorder{ResponseWriter: w, code: http.StatusOK}
+		completed := false
+		defer func() { // also if the handler panics to cut off the response
 			path, method := pathOf(r)
 			code := strconv.Itoa(answer.code)
-			if !whole {
+			if !completed {
 				code = "cut"
 			}
 			s.metrics.requests.WithLabelValues(path, method, code).Inc()
@@ -78,30 +78,30 @@ func (s *Server) Measured(handler http.Handler) http.Handler {
 			}
 		}()
 		handler.ServeHTTP(answer, r)
-		whole = true
+		completed = true
 	})
 }
 
-// pathOf is what this service calls the path and the method of a request.
+// pathOf returns the labels path and method of a request.
 func pathOf(r *http.Request) (path, method string) {
 	method, path, found := strings.Cut(r.Pattern, " ")
 	if !found || path == "/" {
-		return "other", "other" // which has a method that a client makes up
+		return "other", "other" // an unknown method is the client's choice
 	}
 	return path, method
 }
 
-// An answered response remembers its code.
-type answered struct {
+// A statusRecorder records the status code of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answered) WriteHeader(code int) {
+func (a *statusRecorder) WriteHeader(code int) {
 	a.code = code
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap is for http.ResponseController.
-func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap is called by http.ResponseController.
+func (a *statusRecorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -28,8 +28,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// A crowded bucket has as many small objects and markers in each stream, but for
-// one, as a stream may have. It makes them up, and takes no memory.
+// A crowded bucket has, in all streams but one, as many small objects and markers as a
+// stream may have. It generates them, and takes no memory.
 type crowded struct {
 	storage.Bucket
 	pieces   int64
@@ -102,8 +102,8 @@ func get(ctx context.Context, t *testing.T, url, user string) (*http.Response, e
 	return http.DefaultClient.Do(r)
 }
 
-// Of all that a stream may have, a look at one takes megabytes.
-func TestReadersOfManyCrowdedStreamsTakeNoMoreMemoryThanThereIs(t *testing.T) {
+// Listing a stream with all objects that it may have takes megabytes.
+func TestReadersOfManyCrowdedStreamsStayWithinTheMemory(t *testing.T) {
 	const limit = 200 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
 	s, bucket, front := crowd(t, streams.MaxSmall)
@@ -144,7 +144,7 @@ func TestReadersOfManyCrowdedStreamsTakeNoMoreMemoryThanThereIs(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
-		most, held = max(most, stats.HeapAlloc), max(held, s.streams.Held())
+		most, held = max(most, stats.HeapAlloc), max(held, s.streams.HeldBytes())
 	}
 	t.Logf("%d answered, %d refused; at most %d MiB were held, of a heap of %d MiB", answered.Load(), refused.Load(), held>>20, most>>20)
 	require.Positive(t, answered.Load())
@@ -160,14 +160,14 @@ func TestReadersOfManyCrowdedStreamsTakeNoMoreMemoryThanThereIs(t *testing.T) {
 
 	cancel()
 	readers.Wait()
-	require.Eventually(t, func() bool { return s.streams.Held() == 0 }, 20*time.Second, 10*time.Millisecond, "all is given back")
+	require.Eventually(t, func() bool { return s.streams.HeldBytes() == 0 }, 20*time.Second, 10*time.Millisecond, "all is given back")
 	again, err := get(t.Context(), t, front.URL+"/logs/"+ids[0], "crowd")
 	require.NoError(t, err)
 	require.NoError(t, again.Body.Close())
 	require.Equal(t, http.StatusOK, again.StatusCode)
 }
 
-func TestFollowersOfOneStreamShareALook(t *testing.T) {
+func TestFollowersOfOneStreamShareAListing(t *testing.T) {
 	s, bucket, front := crowd(t, 3)
 	s.timing.follow = 50 * time.Millisecond
 	id := bucket.stream(t, s, "crowd", 0)

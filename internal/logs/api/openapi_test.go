@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// description is openapi.yaml.
+// description returns the routes of openapi.yaml.
 func description(t *testing.T) routers.Router {
 	t.Helper()
-	openapi3filter.RegisterBodyDecoder(events, openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(eventStreamType, openapi3filter.FileBodyDecoder)
 	document, err := openapi3.NewLoader().LoadFromFile("openapi.yaml")
 	require.NoError(t, err)
 	require.NoError(t, document.Validate(t.Context()))
@@ -28,8 +28,8 @@ func description(t *testing.T) routers.Router {
 	return router
 }
 
-// An asDescribed client holds what clients and servers send against openapi.yaml:
-// every answer, and the requests that aren't refused as wrong.
+// An asDescribed client validates against openapi.yaml: all responses, and the requests
+// that aren't refused as invalid.
 type asDescribed struct {
 	t      *testing.T
 	router routers.Router

@@ -18,11 +18,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// events is the media type of a stream as server-sent events.
-const events = "text/event-stream"
+// eventStreamType is the media type of server-sent events.
+const eventStreamType = "text/event-stream"
 
 // state answers GET /logs/{id}.
-func (s reading) state(w http.ResponseWriter, r *http.Request) error {
+func (s readAPI) state(w http.ResponseWriter, r *http.Request) error {
 	id, source, err := s.readable(r)
 	if err != nil {
 		return err
@@ -40,27 +40,28 @@ func (s reading) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := map[string]any{
 		"id": id, "name": source.Name, "namespace": source.Namespace, "pod": source.Pod, "container": source.Container,
-		"stored": written(state.Stored), "dropped": written(state.Dropped), "missing": written(state.Missing), "complete": state.Complete,
+		"stored": formatRanges(state.Stored), "dropped": formatRanges(state.Dropped), "missing": formatRanges(state.Missing), "complete": state.Complete,
 	}
 	if state.Complete {
 		body["total"] = state.Total
 	}
-	answer(w, http.StatusOK, body)
+	writeJSON(w, http.StatusOK, body)
 	return nil
 }
 
-// enter takes a reader's place, unless all are taken.
+// enter takes one of maxReaders places until leave is called.
 func (s *Server) enter() (leave func(), err error) {
 	select {
 	case s.readers <- struct{}{}:
 		return func() { <-s.readers }, nil
 	default:
-		return nil, busy()
+		return nil, busyProblem()
 	}
 }
 
-// written are ranges as a Content-Range has them: with the last byte, not the one after it.
-func written(ranges streams.Ranges) []string {
+// formatRanges formats ranges as a Content-Range does: with the last byte, rather than
+// the one after it.
+func formatRanges(ranges streams.Ranges) []string {
 	list := []string{}
 	for _, r := range ranges {
 		list = append(list, fmt.Sprintf("%d-%d", r.From, r.To-1))
@@ -68,18 +69,18 @@ func written(ranges streams.Ranges) []string {
 	return list
 }
 
-// read answers GET /logs/{id}/data: what there is, and with ?follow=true what
-// comes, until the stream is complete.
-func (s reading) read(w http.ResponseWriter, r *http.Request) error {
+// read answers GET /logs/{id}/data: with all bytes so far, and with ?follow=true until
+// the stream is complete.
+func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 	id, source, err := s.readable(r)
 	if err != nil {
 		return err
 	}
-	from, err := offset(r)
+	from, err := startOffset(r)
 	if err != nil {
 		return err
 	}
-	follow, err := follows(r)
+	follow, err := parseFollow(r)
 	if err != nil {
 		return err
 	}
@@ -88,9 +89,9 @@ func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	var out writer = &text{w: w}
-	if strings.Contains(r.Header.Get("Accept"), events) {
-		out = &eventStream{w: w}
+	var out streamWriter = &textWriter{w: w}
+	if strings.Contains(r.Header.Get("Accept"), eventStreamType) {
+		out = &eventWriter{w: w}
 	}
 	if r.Method == http.MethodHead {
 		out.begin()
@@ -100,7 +101,7 @@ func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 		s.metrics.following.Inc()
 		defer s.metrics.following.Dec()
 	}
-	c := &copying{Server: s.Server, out: out, connection: http.NewResponseController(w)}
+	c := &transfer{Server: s.Server, out: out, connection: http.NewResponseController(w)}
 	store, release := s.streams.Holding(source.Namespace)
 	defer release()
 	reader := store.Reader(id, from)
@@ -108,67 +109,66 @@ func (s reading) read(w http.ResponseWriter, r *http.Request) error {
 	return c.run(r.Context(), reader, follow)
 }
 
-func follows(r *http.Request) (bool, error) {
+func parseFollow(r *http.Request) (bool, error) {
 	switch value := r.URL.Query().Get("follow"); value {
 	case "", "false":
 		return false, nil
 	case "true":
 		return true, nil
 	default:
-		return false, refused(http.StatusBadRequest, fmt.Sprintf("follow is %.100q, but it is true or false", value))
+		return false, newProblem(http.StatusBadRequest, fmt.Sprintf("follow is %.100q: use true or false", value))
 	}
 }
 
-// offset is where a client wants to begin: where it says, or after the last event
-// that it has seen.
-func offset(r *http.Request) (int64, error) {
+// startOffset returns the offset to begin at: that of the last event that the client has
+// received, or of the query.
+func startOffset(r *http.Request) (int64, error) {
 	for _, value := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("from")} {
 		if value == "" {
 			continue
 		}
 		from, ok := parseOffset(value)
 		if !ok {
-			return 0, refused(http.StatusBadRequest, fmt.Sprintf("the offset to begin at is %.100q, but it is a number of bytes", value))
+			return 0, newProblem(http.StatusBadRequest, fmt.Sprintf("the offset to begin at is %.100q: use a number of bytes", value))
 		}
 		return from, nil
 	}
 	return 0, nil
 }
 
-// A writer shows a stream to a client.
-type writer interface {
+// A streamWriter writes a stream to a client in a format.
+type streamWriter interface {
 	begin()
 	part(p streams.Part) error
-	// alive says that the client is still being answered, if that can be told from
-	// the stream.
+	// alive writes a keep-alive if the format has one, and reports whether it did.
 	alive() (told bool, err error)
 	// end says that the stream is complete.
 	end() error
 }
 
-// A copying is an answer that is under way.
-type copying struct {
+// A transfer is a response with a stream.
+type transfer struct {
 	*Server
-	out        writer
+	out        streamWriter
 	connection *http.ResponseController
 	begun      bool
-	last       time.Time // when the client got something
-	busy       time.Time // since when there is no memory for more
+	lastSent   time.Time // when the client was last sent something
+	busySince  time.Time // since when memory is short, zero if it isn't
 }
 
-// errCut ends an answer in a way that a client notices.
-var errCut = errors.New("the answer is cut off")
+// errCutOff ends a response so that the client notices that it is incomplete.
+var errCutOff = errors.New("the answer is cut off")
 
-// run sends what a reader has. An error before the first part is the answer; after
-// it, the answer is cut off.
-func (c *copying) run(ctx context.Context, reader *streams.Reader, follow bool) error {
+// run sends the parts of a reader. An error before the first part becomes the response.
+// After it, an error cuts the response off.
+func (c *transfer) run(ctx context.Context, reader *streams.Reader, follow bool) error {
 	for {
 		part, err := reader.Next(ctx)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, streams.ErrNotYet) && !c.begun {
 			return err
 		}
 		if done, err := c.send(ctx, part, err, follow); err != nil {
-			if !errors.Is(err, errCut) && ctx.Err() == nil {
+			if !errors.Is(err, errCutOff) && ctx.Err() == nil {
 				c.logger.Error("Reading a stream failed", "error", err)
 			}
 			panic(http.ErrAbortHandler)
@@ -178,82 +178,82 @@ func (c *copying) run(ctx context.Context, reader *streams.Reader, follow bool) 
 	}
 }
 
-// send passes on what a reader has said.
-func (c *copying) send(ctx context.Context, part streams.Part, said error, follow bool) (done bool, err error) {
+// send sends a part, or acts on the error of Reader.Next.
+func (c *transfer) send(ctx context.Context, part streams.Part, said error, follow bool) (done bool, err error) {
 	if err := c.connection.SetWriteDeadline(time.Now().Add(c.timing.reader)); err != nil {
 		return false, err
 	}
 	if !c.begun {
 		c.out.begin()
-		c.begun, c.last = true, time.Now()
+		c.begun, c.lastSent = true, time.Now()
 	}
 	if !errors.Is(said, streams.ErrBusy) {
-		c.busy = time.Time{}
+		c.busySince = time.Time{}
 	}
 	switch {
 	case said == nil:
-		c.last = time.Now()
-		return false, taken(c.out.part(part))
+		c.lastSent = time.Now()
+		return false, cutOffIfFailed(c.out.part(part))
 	case errors.Is(said, io.EOF):
-		return true, taken(c.out.end())
+		return true, cutOffIfFailed(c.out.end())
 	case errors.Is(said, streams.ErrBusy):
-		if c.busy.IsZero() {
-			c.busy = time.Now()
+		if c.busySince.IsZero() {
+			c.busySince = time.Now()
 		}
-		if time.Since(c.busy) > c.timing.reader {
-			return false, errCut
+		if time.Since(c.busySince) > c.timing.reader {
+			return false, errCutOff
 		}
-		return false, c.wait(ctx)
+		return false, c.waitForMore(ctx)
 	case !errors.Is(said, streams.ErrNotYet):
 		return false, said
 	case !follow:
 		return true, nil
 	default:
-		return false, c.wait(ctx)
+		return false, c.waitForMore(ctx)
 	}
 }
 
-// taken is the error of a client that has gone, or takes nothing.
-func taken(err error) error {
+// cutOffIfFailed returns errCutOff for an error of the connection.
+func cutOffIfFailed(err error) error {
 	if err != nil {
-		return errCut
+		return errCutOff
 	}
 	return nil
 }
 
-// wait lets the client have what there is, and waits for more.
-func (c *copying) wait(ctx context.Context) error {
-	if time.Since(c.last) > c.timing.beat {
+// waitForMore flushes the response, and waits until the stream is to be read again.
+func (c *transfer) waitForMore(ctx context.Context) error {
+	if time.Since(c.lastSent) > c.timing.beat {
 		told, err := c.out.alive()
-		if err != nil || !told && time.Since(c.last) > c.timing.silence {
-			return errCut
+		if err != nil || !told && time.Since(c.lastSent) > c.timing.silence {
+			return errCutOff
 		}
 		if told {
-			c.last = time.Now()
+			c.lastSent = time.Now()
 		}
 	}
 	if err := c.connection.Flush(); err != nil {
-		return errCut
+		return errCutOff
 	}
 	select {
 	case <-ctx.Done():
-		return errCut
-	case <-c.cut:
-		return errCut
+		return errCutOff
+	case <-c.stopFollowing:
+		return errCutOff
 	case <-time.After(c.timing.follow):
 		return nil
 	}
 }
 
-// text is a stream as people read it.
-type text struct{ w http.ResponseWriter }
+// A textWriter writes a stream as plain bytes, with a line in the place of each gap.
+type textWriter struct{ w http.ResponseWriter }
 
-func (t *text) begin() {
+func (t *textWriter) begin() {
 	t.w.Header().Set("Content-Type", "application/octet-stream")
 	t.w.WriteHeader(http.StatusOK)
 }
 
-func (t *text) part(p streams.Part) error {
+func (t *textWriter) part(p streams.Part) error {
 	var err error
 	switch {
 	case p.Data != nil:
@@ -266,35 +266,35 @@ func (t *text) part(p streams.Part) error {
 	return err
 }
 
-func (t *text) alive() (told bool, err error) { return false, nil }
+func (t *textWriter) alive() (told bool, err error) { return false, nil }
 
-func (t *text) end() error { return nil }
+func (t *textWriter) end() error { return nil }
 
-// eventStream is a stream as programs read it: an event for each part, whose ID is
-// the offset to go on at.
-type eventStream struct{ w http.ResponseWriter }
+// An eventWriter writes a stream as server-sent events, one for each part. The ID of an
+// event is the offset at which to continue.
+type eventWriter struct{ w http.ResponseWriter }
 
-func (e *eventStream) begin() {
-	e.w.Header().Set("Content-Type", events)
+func (e *eventWriter) begin() {
+	e.w.Header().Set("Content-Type", eventStreamType)
 	e.w.Header().Set("Cache-Control", "no-store")
 	e.w.WriteHeader(http.StatusOK)
 }
 
-func (e *eventStream) part(p streams.Part) error {
+func (e *eventWriter) part(p streams.Part) error {
 	if p.Data != nil {
 		return e.data(p)
 	}
 	kind := "missing"
 	if p.Dropped {
-		kind = dropped
+		kind = droppedMarker
 	}
 	_, err := fmt.Fprintf(e.w, "event: %s\nid: %d\ndata: {\"from\":%d,\"to\":%d}\n\n", kind, p.To, p.From, p.To)
 	return err
 }
 
-// data writes bytes as they are encoded: a client that takes them slowly holds no copy.
-func (e *eventStream) data(p streams.Part) error {
-	marks, err := json.Marshal(pairs(p.Times))
+// data writes bytes while it encodes them, so that a slow client holds no encoded copy.
+func (e *eventWriter) data(p streams.Part) error {
+	marks, err := json.Marshal(timePairs(p.Times))
 	if err != nil {
 		return err
 	}
@@ -312,9 +312,9 @@ func (e *eventStream) data(p streams.Part) error {
 	return err
 }
 
-// pairs are offsets with the Unix times, in milliseconds, at which bytes from there on
-// came.
-func pairs(marks []times.Mark) [][2]int64 {
+// timePairs returns marks as pairs of an offset and the Unix time, in milliseconds, at
+// which the bytes from there on were printed.
+func timePairs(marks []times.Mark) [][2]int64 {
 	list := make([][2]int64, 0, len(marks))
 	for _, m := range marks {
 		list = append(list, [2]int64{m.At, m.Time})
@@ -322,12 +322,12 @@ func pairs(marks []times.Mark) [][2]int64 {
 	return list
 }
 
-func (e *eventStream) alive() (told bool, err error) {
+func (e *eventWriter) alive() (told bool, err error) {
 	_, err = fmt.Fprint(e.w, ":\n\n") // a comment
 	return true, err
 }
 
-func (e *eventStream) end() error {
+func (e *eventWriter) end() error {
 	_, err := fmt.Fprint(e.w, "event: end\ndata: {}\n\n")
 	return err
 }

@@ -11,35 +11,35 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// maxSources is how many sources are remembered, of some 300 bytes each, and its labels.
+// maxSources bounds the cache of sources, of some 300 bytes each and their labels.
 const maxSources = 20_000
 
-// remembered is how long a stream is known to be there that is deleted meanwhile. It
-// is less than what the deletion waits (internal/logs/streams/remove.go).
-const remembered = time.Minute
+// sourceTTL is how long a stream may be cached after its deletion. It must be less than
+// the pause between the steps of a deletion (internal/logs/streams/remove.go).
+const sourceTTL = time.Minute
 
-// sources remembers where streams come from, which never changes.
+// sources caches the sources of streams, which never change.
 type sources struct {
 	streams *streams.Store
 
 	mu    sync.Mutex
-	known map[string]known
+	cache map[string]cachedSource
 }
 
-type known struct {
+type cachedSource struct {
 	streams.Source
 	since time.Time
 }
 
 func newSources(store *streams.Store) *sources {
-	return &sources{streams: store, known: map[string]known{}}
+	return &sources{streams: store, cache: map[string]cachedSource{}}
 }
 
-func (s *sources) of(ctx context.Context, id string) (streams.Source, error) {
+func (s *sources) get(ctx context.Context, id string) (streams.Source, error) {
 	s.mu.Lock()
-	had := s.known[id]
+	had := s.cache[id]
 	s.mu.Unlock()
-	if time.Since(had.since) < remembered {
+	if time.Since(had.since) < sourceTTL {
 		return had.Source, nil
 	}
 	source, err := s.streams.Source(ctx, id)
@@ -48,9 +48,9 @@ func (s *sources) of(ctx context.Context, id string) (streams.Source, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.known) >= maxSources {
-		clear(s.known)
+	if len(s.cache) >= maxSources {
+		clear(s.cache)
 	}
-	s.known[id] = known{source, time.Now()}
+	s.cache[id] = cachedSource{source, time.Now()}
 	return source, nil
 }

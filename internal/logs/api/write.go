@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// maxName bounds what a client calls things, in bytes.
-	maxName = 253
-	// dropped is the marker of bytes that will never come.
-	dropped = "dropped"
+	// maxNameLength bounds the names that a client chooses, in bytes.
+	maxNameLength = 253
+	// droppedMarker marks bytes that will never come.
+	droppedMarker = "dropped"
 )
 
-// A declaration is the body of POST /logs. The RFC has the name alone.
+// A declaration is the body of POST /logs. In the RFC, it has only the name.
 type declaration struct {
 	Name      string `json:"name"`
 	Container string `json:"container"`
 	Start     string `json:"start"`
-	// Labels are those of the pod by which the stream is found.
+	// Labels are those labels of the pod by which the stream can be listed.
 	Labels map[string]string `json:"labels"`
 }
 
@@ -39,11 +39,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if d.Name == "" {
-		return refused(http.StatusBadRequest, `"name" is missing: say what the stream is, such as stdout`)
+		return newProblem(http.StatusBadRequest, `"name" is missing: set the name of the stream, such as stdout`)
 	}
 	for _, name := range []string{d.Name, d.Container, d.Start} {
-		if len(name) > maxName {
-			return refused(http.StatusBadRequest, fmt.Sprintf(`"name", "container" and "start" have %d bytes at most`, maxName))
+		if len(name) > maxNameLength {
+			return newProblem(http.StatusBadRequest, fmt.Sprintf(`"name", "container" or "start" is too long: use at most %d bytes`, maxNameLength))
 		}
 	}
 	source := streams.Source{
@@ -52,22 +52,22 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if source.Surplus, err = s.surplus(r.Context(), source); err != nil {
 		return err
 	}
-	id, err := s.counting(pod.Namespace, "").Create(r.Context(), source)
+	id, err := s.countingStore(pod.Namespace, "").Create(r.Context(), source)
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, map[string]string{"id": id, "name": d.Name})
+	writeJSON(w, http.StatusOK, map[string]string{"id": id, "name": d.Name})
 	return nil
 }
 
-// readJSON reads a document of a client's.
+// readJSON reads a JSON body.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxDocument))
 	if err := decoder.Decode(into); err != nil {
-		if isTooLong(err) {
+		if isBodyTooLong(err) {
 			return err
 		}
-		return refused(http.StatusBadRequest, fmt.Sprintf("reading the body as JSON: %v", err))
+		return newProblem(http.StatusBadRequest, fmt.Sprintf("reading the body as JSON: %v", err))
 	}
 	return nil
 }
@@ -78,13 +78,13 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sent, release, err := s.body(w, r, pod, maxAppend)
+	sent, release, err := s.receiveBody(w, r, pod, maxAppend)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if len(sent.data) > 0 {
-		if _, err := s.counting(pod.Namespace, id).Append(r.Context(), id, sent.data); err != nil {
+		if _, err := s.countingStore(pod.Namespace, id).Append(r.Context(), id, sent.data); err != nil {
 			return err
 		}
 		s.metrics.accepted.Add(float64(len(sent.data)))
@@ -101,29 +101,30 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	}
 	at, err := parseContentRange(r.Header.Get("Content-Range"))
 	if err != nil {
-		return refused(http.StatusBadRequest, fmt.Sprintf("reading Content-Range: %v", err))
+		return newProblem(http.StatusBadRequest, fmt.Sprintf("reading Content-Range: %v", err))
 	}
 	if at.Len() > streams.MaxWrite {
-		return refused(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, but at most %d are taken at a time: send them in parts", at.Len(), streams.MaxWrite))
+		return newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, more than %d: send it in parts", at.Len(), streams.MaxWrite))
 	}
-	sent, release, err := s.body(w, r, pod, at.Len())
+	sent, release, err := s.receiveBody(w, r, pod, at.Len())
 	if err != nil {
 		return err
 	}
 	defer release()
 	if int64(len(sent.data)) != at.Len() {
-		return refused(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, its Content-Range %d", len(sent.data), at.Len()))
+		return newProblem(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, but its Content-Range has %d", len(sent.data), at.Len()))
 	}
-	if err := s.counting(pod.Namespace, id).WriteMember(r.Context(), id, at.From, sent.data, sent.member, times.Decode(sent.extra, at.From, at.To)...); err != nil {
+	if err := s.countingStore(pod.Namespace, id).WriteMember(r.Context(), id, at.From, sent.data, sent.member, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
 	s.metrics.accepted.Add(float64(len(sent.data)))
-	return s.accept(w, r, id, at)
+	return s.acceptRange(w, r, id, at)
 }
 
-// accept answers a request about a range, which may be the last.
-func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at contentRange) error {
-	if at.ends {
+// acceptRange answers a request about a range, and ends the stream if the request says
+// so.
+func (s *Server) acceptRange(w http.ResponseWriter, r *http.Request, id string, at contentRange) error {
+	if at.isLast {
 		if err := s.streams.End(r.Context(), id, at.total); err != nil {
 			return err
 		}
@@ -132,38 +133,38 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, id string, at co
 	return nil
 }
 
-// marks is the body of POST /logs/{id}/markers.
-type marks struct {
+// A markerRequest is the body of POST /logs/{id}/markers.
+type markerRequest struct {
 	Range   string   `json:"range"`
 	Markers []string `json:"markers"`
 }
 
-// mark answers POST /logs/{id}/markers. It is never asked to come again later
-// because there is too much to do: a marker is what a client sends that has given up.
+// mark answers POST /logs/{id}/markers. It never answers 429: a client sends a marker
+// after it has given up bytes, so it must get rid of the marker.
 func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 	id, pod, err := s.writable(r)
 	if err != nil {
 		return err
 	}
-	var m marks
+	var m markerRequest
 	if err := readJSON(w, r, &m); err != nil {
 		return err
 	}
 	at, err := parseContentRange(m.Range)
 	if err != nil {
-		return refused(http.StatusBadRequest, fmt.Sprintf(`reading "range": %v`, err))
+		return newProblem(http.StatusBadRequest, fmt.Sprintf(`reading "range": %v`, err))
 	}
-	if len(m.Markers) != 1 || m.Markers[0] != dropped {
-		return refused(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q, but the only one is "dropped"`, m.Markers))
+	if len(m.Markers) != 1 || m.Markers[0] != droppedMarker {
+		return newProblem(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q: use ["dropped"]`, m.Markers))
 	}
 	if at.Len() > 0 {
 		if noRoom := s.limits.RoomForMarker(pod.Namespace); noRoom != nil {
-			return full(noRoom, becauseQuota)
+			return quotaProblem(noRoom, reasonQuota)
 		}
-		if err := s.counting(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
+		if err := s.countingStore(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
 			return err
 		}
 		s.metrics.dropped.Add(float64(at.Len()))
 	}
-	return s.accept(w, r, id, at)
+	return s.acceptRange(w, r, id, at)
 }

@@ -1,11 +1,12 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authority is the CA of the log service, and the certificate that it serves.
+// Package authority is the certificate authority (CA) of the log service, and issues the
+// service's certificate.
 //
-// Pods live for months and know the CA by its digest alone, from when they were
-// created. So it is the same for ten years, in a Secret, and what it signs is short
-// of life and never leaves the memory of a replica.
+// Pods run for months, and know only the digest of the CA as of their creation. So the CA
+// is valid for ten years, and kept in a Secret. The certificates that it signs are valid
+// for two weeks, and stay in the memory of a replica.
 package authority
 
 import (
@@ -27,10 +28,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
-// Secret is where the CA is.
+// Secret is the name of the Secret with the CA.
 const Secret = "log-service-ca"
 
-// An Authority is the CA, and the certificate that it has signed last.
+// An Authority is the CA, and the current certificate of the service.
 type Authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -39,11 +40,11 @@ type Authority struct {
 
 	mu      sync.Mutex
 	serving *tls.Certificate
-	renew   time.Time
+	renewAt time.Time
 }
 
-// Open reads the CA, which the first replica makes. The certificates that it signs
-// are for some DNS names.
+// Open reads the CA from its Secret. The first replica creates it. Certificates are for
+// the DNS names.
 func Open(ctx context.Context, secrets corev1client.SecretInterface, names ...string) (*Authority, error) {
 	return open(ctx, secrets, time.Now, names)
 }
@@ -58,16 +59,16 @@ func open(ctx context.Context, secrets corev1client.SecretInterface, now func() 
 	}
 	certificate, key, err := parse(secret, now())
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA of the log service from Secret %q: %w; restore the Secret, or delete it for a new CA, which pods that run already won't trust", Secret, err)
+		return nil, fmt.Errorf("reading the CA of the log service from Secret %q: %w; restore the Secret, or delete it for a new CA, which running pods won't trust", Secret, err)
 	}
 	return &Authority{certificate: certificate, key: key, names: names, now: now}, nil
 }
 
-// create makes a CA, unless another replica has been faster.
+// create creates the CA, or returns that of a faster replica.
 func create(ctx context.Context, secrets corev1client.SecretInterface, now time.Time) (*corev1.Secret, error) {
 	certificate, key, err := newCA(now)
 	if err != nil {
-		return nil, fmt.Errorf("making a new one: %w", err)
+		return nil, fmt.Errorf("creating a new CA: %w", err)
 	}
 	secret, err := secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: Secret, Labels: map[string]string{"app.kubernetes.io/part-of": "entrypointer"}},
@@ -98,21 +99,21 @@ func parse(secret *corev1.Secret, now time.Time) (*x509.Certificate, crypto.Sign
 	return certificate, key, nil
 }
 
-// Pin is how clients know the CA.
+// Pin returns the digest by which clients know the CA.
 func (a *Authority) Pin() string { return endpoint.Pin(a.certificate) }
 
-// PEM is the CA's certificate, for clients that keep it whole.
+// PEM returns the certificate of the CA, for clients that need all of it.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// GetCertificate is that of a tls.Config. The chain has the CA, too: clients know no
-// more than its digest.
+// GetCertificate is the one of a tls.Config. The chain includes the CA, because clients
+// know only its digest.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	if a.serving != nil && now.Before(a.renew) {
+	if a.serving != nil && now.Before(a.renewAt) {
 		return a.serving, nil
 	}
 	leaf, key, err := a.sign(now)
@@ -120,6 +121,6 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 		return nil, fmt.Errorf("signing the certificate of the log service: %w", err)
 	}
 	a.serving = &tls.Certificate{Certificate: [][]byte{leaf.Raw, a.certificate.Raw}, PrivateKey: key, Leaf: leaf}
-	a.renew = now.Add(renewedAfter)
+	a.renewAt = now.Add(renewAfter)
 	return a.serving, nil
 }

@@ -30,7 +30,7 @@ import (
 
 const name = "logs.entrypointer-logs.svc"
 
-// now is some time in the lives of the test's certificates, which real clients take.
+// now is when the certificates of these tests are valid: clients verify with the real clock.
 var now = time.Now()
 
 func secretsOf(client *fake.Clientset) corev1client.SecretInterface {
@@ -68,7 +68,7 @@ func TestReplicasHaveOneCA(t *testing.T) {
 	require.WithinDuration(t, time.Now().AddDate(10, 0, 0), ca.NotAfter, 4*24*time.Hour)
 }
 
-func TestTheFasterReplicasCAIsTaken(t *testing.T) {
+func TestTheCAOfTheFasterReplicaIsUsed(t *testing.T) {
 	t.Parallel()
 	client, others := fake.NewClientset(), secretsOf(fake.NewClientset())
 	other := opened(t, others)
@@ -100,7 +100,7 @@ func handshake(t *testing.T, server *Authority, client *tls.Config) (tls.Connect
 	return connection.ConnectionState(), err
 }
 
-func TestAClientKnowsTheServiceByThePinAlone(t *testing.T) {
+func TestAClientVerifiesTheServiceByThePinAlone(t *testing.T) {
 	t.Parallel()
 	ours, others := opened(t, secretsOf(fake.NewClientset())), opened(t, secretsOf(fake.NewClientset()))
 	for _, test := range []struct {
@@ -109,7 +109,7 @@ func TestAClientKnowsTheServiceByThePinAlone(t *testing.T) {
 		says               string
 	}{
 		{"the service", "https://" + name, ours.Pin(), ours, ""},
-		{"another CA", "https://" + name, ours.Pin(), others, "isn't in the chain"},
+		{"another CA", "https://" + name, ours.Pin(), others, "its chain of certificates lacks the CA"},
 		{"another name", "https://logs.example.com", ours.Pin(), ours, "not logs.example.com"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestAClientKnowsTheServiceByThePinAlone(t *testing.T) {
 	}
 }
 
-// Whoever knows the CA's certificate, which is public, can send it along.
+// The CA's certificate is public, so an attacker can send it in a chain.
 func TestACertificateThatTheCAHasNotSignedIsRefused(t *testing.T) {
 	t.Parallel()
 	ours, others := opened(t, secretsOf(fake.NewClientset())), opened(t, secretsOf(fake.NewClientset()))
@@ -162,10 +162,10 @@ func TestTheCertificateIsRenewedInTime(t *testing.T) {
 	}
 	clock = now.Add(caLifetime + time.Minute)
 	_, err = a.GetCertificate(nil)
-	require.ErrorContains(t, err, `delete Secret "log-service-ca" for a new one`)
+	require.ErrorContains(t, err, `delete Secret "log-service-ca" for a new CA`)
 }
 
-func TestASecretThatIsBrokenIsSaidToBe(t *testing.T) {
+func TestABrokenSecretIsReported(t *testing.T) {
 	t.Parallel()
 	certificate, key, err := newCA(now)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestASecretThatIsBrokenIsSaidToBe(t *testing.T) {
 	}
 }
 
-// leafOf is a certificate that is valid, but not a CA's.
+// leafOf returns a valid certificate that isn't a CA's.
 func leafOf(t *testing.T) (certificate, key []byte) {
 	t.Helper()
 	a := opened(t, secretsOf(fake.NewClientset()))
@@ -211,7 +211,7 @@ func leafOf(t *testing.T) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-func TestAnAPIServerThatFailsIsSaidTo(t *testing.T) {
+func TestAFailureOfTheAPIServerIsReported(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"get", "create"} {
 		client := fake.NewClientset()

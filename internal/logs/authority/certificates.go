@@ -19,12 +19,12 @@ const (
 	year         = 365 * 24 * time.Hour
 	caLifetime   = 10 * year
 	leafLifetime = 14 * 24 * time.Hour
-	renewedAfter = leafLifetime / 2
-	// backdated is how far behind the clock of a node may be.
-	backdated = time.Hour
+	renewAfter   = leafLifetime / 2
+	// clockSkew is how far the clock of a node may be behind.
+	clockSkew = time.Hour
 )
 
-// newCA returns a certificate and its key in PEM.
+// newCA returns a certificate and its private key, in PEM.
 func newCA(now time.Time) (certificate, key []byte, err error) {
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -32,7 +32,7 @@ func newCA(now time.Time) (certificate, key []byte, err error) {
 	}
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "entrypointer log service CA"},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLifetime),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(caLifetime),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
@@ -46,10 +46,10 @@ func newCA(now time.Time) (certificate, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
 }
 
-// sign makes a certificate for the service, with a key of its own.
+// sign issues a certificate for the service, with a new private key.
 func (a *Authority) sign(now time.Time) (*x509.Certificate, crypto.Signer, error) {
 	if now.After(a.certificate.NotAfter) {
-		return nil, nil, fmt.Errorf("the CA was valid until %s: delete Secret %q for a new one, which pods that run already won't trust", a.certificate.NotAfter.Format(time.RFC3339), Secret)
+		return nil, nil, fmt.Errorf("the CA was valid until %s: delete Secret %q for a new CA, which running pods won't trust", a.certificate.NotAfter.Format(time.RFC3339), Secret)
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *Authority) sign(now time.Time) (*x509.Certificate, crypto.Signer, error
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "entrypointer log service"}, DNSNames: a.names,
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(leafLifetime),
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(leafLifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}

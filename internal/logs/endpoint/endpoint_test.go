@@ -27,22 +27,22 @@ func TestAnEndpointComesBackFromTheConfigMap(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEndpointIsRefused(t *testing.T) {
+func TestInvalidEndpointsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, address, ca, says string }{
 		{"nothing", "", "", `"address"`},
-		{"no TLS", "http://logs.entrypointer-logs.svc", pin, "isn't https://"},
-		{"no scheme", "logs.entrypointer-logs.svc", pin, "isn't https://"},
-		{"no host", "https://", pin, "isn't https://"},
-		{"a port alone", "https://:8443", pin, "isn't https://"},
-		{"no port", "https://logs:", pin, "isn't https://"},
-		{"a port that is no number", "https://logs:https", pin, "is no URL"},
-		{"a path", "https://logs.entrypointer-logs.svc/", pin, "isn't https://"},
-		{"a query", "https://logs.entrypointer-logs.svc?a=b", pin, "isn't https://"},
-		{"a user", "https://user@logs.entrypointer-logs.svc", pin, "isn't https://"},
-		{"a space", "https://logs entrypointer", pin, "is no URL"},
-		{"a line", "https://logs\nentrypointer", pin, "is no URL"},
-		{"shell", "https://$(reboot)", pin, "isn't https://"},
+		{"no TLS", "http://logs.entrypointer-logs.svc", pin, "use https://"},
+		{"no scheme", "logs.entrypointer-logs.svc", pin, "use https://"},
+		{"no host", "https://", pin, "use https://"},
+		{"a port alone", "https://:8443", pin, "use https://"},
+		{"no port", "https://logs:", pin, "use https://"},
+		{"a port that is no number", "https://logs:https", pin, "isn't a URL"},
+		{"a path", "https://logs.entrypointer-logs.svc/", pin, "use https://"},
+		{"a query", "https://logs.entrypointer-logs.svc?a=b", pin, "use https://"},
+		{"a user", "https://user@logs.entrypointer-logs.svc", pin, "use https://"},
+		{"a space", "https://logs entrypointer", pin, "isn't a URL"},
+		{"a line", "https://logs\nentrypointer", pin, "isn't a URL"},
+		{"shell", "https://$(reboot)", pin, "use https://"},
 		{"no CA", "https://logs", "", `"ca"`},
 		{"no digest", "https://logs", "sha256:", "64 hexadecimal digits"},
 		{"another digest", "https://logs", strings.Replace(pin, "256", "512", 1), "64 hexadecimal digits"},
@@ -62,11 +62,11 @@ func TestWhatIsNoEndpointIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoIPAddressIsRefused(t *testing.T) {
+func TestInvalidIPAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, ip := range []string{"logs", "10.96.3", "10.96.3.4:443", "fe80::1%eth0", "[fd00::1]", " ", "$(reboot)", "None"} {
 		_, err := FromConfigMap(Endpoint{Address: "https://logs", IP: ip, CA: pin}.Data())
-		require.ErrorContains(t, err, "is no IP address", ip)
+		require.ErrorContains(t, err, "isn't an IP address", ip)
 		_, err = New("https://logs", ip, pin)
 		require.ErrorContains(t, err, "reading the IP address", ip)
 	}

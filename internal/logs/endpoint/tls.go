@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TLS is a client's configuration, which trusts a chain that ends at the pinned CA,
-// and no other.
+// TLS returns the configuration of a client that trusts only chains that end at the
+// pinned CA.
 func (e Endpoint) TLS() (*tls.Config, error) {
 	u, err := url.Parse(e.Address)
 	if err != nil {
@@ -22,8 +22,8 @@ func (e Endpoint) TLS() (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: u.Hostname(),
-		// The CA is known by its digest alone, so the chain that the server sends is
-		// verified here, also if a session is resumed.
+		// Only the digest of the CA is known, so VerifyConnection verifies the chain that
+		// the server sends, also for a resumed session.
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does that
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return e.verify(state.PeerCertificates, u.Hostname(), time.Now())
@@ -33,7 +33,7 @@ func (e Endpoint) TLS() (*tls.Config, error) {
 
 func (e Endpoint) verify(chain []*x509.Certificate, name string, now time.Time) error {
 	if len(chain) == 0 {
-		return errors.New("verifying the log service: it has no certificate")
+		return errors.New("verifying the log service: it has sent no certificate")
 	}
 	roots := x509.NewCertPool()
 	pinned := false
@@ -44,7 +44,7 @@ func (e Endpoint) verify(chain []*x509.Certificate, name string, now time.Time) 
 		}
 	}
 	if !pinned {
-		return fmt.Errorf("verifying the log service: the CA %s isn't in the chain that it sends", e.CA)
+		return fmt.Errorf("verifying the log service: its chain of certificates lacks the CA %s", e.CA)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if err != nil {

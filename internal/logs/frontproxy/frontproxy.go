@@ -1,11 +1,12 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frontproxy knows the API server, which passes on requests of people whom
-// it has authenticated, and says in headers who they are.
+// Package frontproxy authenticates the API server when it proxies requests of its users.
+// The API server names the user in headers.
 //
-// Anybody can send such headers. They count only if the connection's certificate is
-// one of those that the API server publishes in kube-system (trust.go).
+// Anybody can send such headers. They count only on a connection with a client
+// certificate of the API server, which is verified as the API server publishes in
+// kube-system (trust.go).
 package frontproxy
 
 import (
@@ -26,39 +27,39 @@ import (
 )
 
 const (
-	// ConfigMap is where API servers say by what extensions know them, in namespace
-	// kube-system.
+	// ConfigMap is the name of the ConfigMap in namespace kube-system by which extension API
+	// servers verify the API server.
 	ConfigMap = "extension-apiserver-authentication"
-	// reread is how long the former CA is believed after there is a new one. API
-	// servers publish a new one before they use it.
-	reread = time.Minute
-	// retry is how soon it is read again if that failed.
-	retry = 5 * time.Second
-	// readLimit is what the API server may take for it.
-	readLimit = 10 * time.Second
+	// rereadInterval is how long a replaced CA is trusted. The API server publishes a new CA
+	// before it uses it.
+	rereadInterval = time.Minute
+	// retryInterval is the pause after a read that failed.
+	retryInterval = 5 * time.Second
+	// readTimeout bounds one read of the ConfigMap.
+	readTimeout = 10 * time.Second
 )
 
-// A Proxy implements api.FrontProxy.
+// A Proxy is an api.FrontProxy.
 type Proxy struct {
 	now func() time.Time
 
 	mu    sync.RWMutex
-	trust *trust // nil until it is read
+	trust *trust // nil before the first read
 }
 
 var _ api.FrontProxy = (*Proxy)(nil)
 
-// New returns one that trusts nobody yet.
+// New returns a Proxy that trusts nobody before Watch has read the ConfigMap.
 func New() *Proxy { return &Proxy{now: time.Now} }
 
-// Keep reads whom to trust until ctx is done. That fails while the API server is
-// away, which is no reason to stop serving others.
-func (p *Proxy) Keep(ctx context.Context, logger *slog.Logger, maps corev1client.ConfigMapInterface) error {
+// Watch rereads the ConfigMap until ctx is done. While the API server is down, reading
+// fails, but the log service goes on serving pods.
+func (p *Proxy) Watch(ctx context.Context, logger *slog.Logger, maps corev1client.ConfigMapInterface) error {
 	for {
-		wait := reread
+		wait := rereadInterval
 		if err := p.read(ctx, maps); err != nil && ctx.Err() == nil {
-			logger.Error("Failed to learn how to know the API server", "error", err)
-			wait = retry
+			logger.Error("Failed to read how to verify the API server", "error", err)
+			wait = retryInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -69,13 +70,13 @@ func (p *Proxy) Keep(ctx context.Context, logger *slog.Logger, maps corev1client
 }
 
 func (p *Proxy) read(ctx context.Context, maps corev1client.ConfigMapInterface) error {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	configMap, err := maps.Get(ctx, ConfigMap, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap %q in namespace kube-system: %w", ConfigMap, err)
 	}
-	trust, err := trustOf(configMap.Data)
+	trust, err := parseTrust(configMap.Data)
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap %q in namespace kube-system: %w; start the API server with the flags for an aggregation layer", ConfigMap, err)
 	}
@@ -85,8 +86,8 @@ func (p *Proxy) read(ctx context.Context, maps corev1client.ConfigMapInterface) 
 	return nil
 }
 
-// errUnknown says that it isn't known yet whom to trust.
-var errUnknown = errors.New("how to know the API server hasn't been read yet")
+// errNotReadYet says that the ConfigMap wasn't read yet.
+var errNotReadYet = errors.New("verifying the API server: its ConfigMap wasn't read yet")
 
 // User implements api.FrontProxy.
 func (p *Proxy) User(r *http.Request) (api.User, error) {
@@ -94,10 +95,10 @@ func (p *Proxy) User(r *http.Request) (api.User, error) {
 	trust := p.trust
 	p.mu.RUnlock()
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return api.User{}, fmt.Errorf("a request without a client's certificate: %w", api.ErrNotProxy)
+		return api.User{}, fmt.Errorf("verifying the API server: the request has no client certificate: %w", api.ErrNotProxy)
 	}
 	if trust == nil {
-		return api.User{}, errUnknown
+		return api.User{}, errNotReadYet
 	}
 	if err := trust.verify(r.TLS.PeerCertificates, p.now()); err != nil {
 		return api.User{}, fmt.Errorf("%w: %w", api.ErrNotProxy, err)
@@ -114,10 +115,10 @@ func (t *trust) verify(chain []*x509.Certificate, now time.Time) error {
 	if _, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: t.roots, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
-		return fmt.Errorf("verifying a client's certificate: %w", err)
+		return fmt.Errorf("verifying a client certificate: %w", err)
 	}
 	if name := chain[0].Subject.CommonName; len(t.names) > 0 && !slices.Contains(t.names, name) {
-		return fmt.Errorf("verifying a client's certificate: its name, %.100q, is none of %q", name, t.names)
+		return fmt.Errorf("verifying a client certificate: its common name is %.100q, which isn't one of %q", name, t.names)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func newCA(t *testing.T) *ca {
 	return c
 }
 
-// sign returns what a client shows.
+// sign returns a certificate for TLS.
 func (c *ca) sign(template *x509.Certificate) tls.Certificate {
 	c.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -68,12 +68,12 @@ func (c *ca) sign(template *x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key, Leaf: leaf}
 }
 
-// client is the certificate of one, as the API server has it.
+// client returns a client certificate with a common name, as the API server has one.
 func (c *ca) client(name string) tls.Certificate {
 	return c.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// data is the ConfigMap's.
+// data returns the data of the ConfigMap.
 func (c *ca) data() map[string]string {
 	return map[string]string{
 		"requestheader-client-ca-file":       string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.certificate.Raw})),
@@ -89,7 +89,7 @@ func configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ConfigMap}, Data: data}
 }
 
-// knowing is one that has read a ConfigMap.
+// knowing returns a Proxy that has read a ConfigMap.
 func knowing(t *testing.T, data map[string]string) *Proxy {
 	t.Helper()
 	p := New()
@@ -97,7 +97,7 @@ func knowing(t *testing.T, data map[string]string) *Proxy {
 	return p
 }
 
-// asks is what comes of a request over TLS, with a certificate or without any.
+// asks returns what a Proxy makes of a request over TLS. The certificate may be nil.
 func asks(t *testing.T, p *Proxy, certificate *tls.Certificate, headers http.Header) (user api.User, err error) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { user, err = p.User(r) }))
@@ -117,7 +117,7 @@ func asks(t *testing.T, p *Proxy, certificate *tls.Certificate, headers http.Hea
 	return user, err
 }
 
-func TestTheAPIServerSaysWhoAsks(t *testing.T) {
+func TestTheAPIServerNamesTheUser(t *testing.T) {
 	t.Parallel()
 	authority := newCA(t)
 	certificate := authority.client("front-proxy-client")
@@ -132,7 +132,7 @@ func TestTheAPIServerSaysWhoAsks(t *testing.T) {
 	}, user)
 }
 
-func TestHeadersOfAnybodyElseAreWorthless(t *testing.T) {
+func TestHeadersOfOtherClientsDoNotCount(t *testing.T) {
 	t.Parallel()
 	authority, other := newCA(t), newCA(t)
 	data := authority.data()
@@ -162,21 +162,21 @@ func TestHeadersOfAnybodyElseAreWorthless(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrNotProxy, "no TLS")
 }
 
-// along has another CA's certificate in the chain, which is public.
+// along adds the public certificate of another CA to a chain.
 func along(certificate tls.Certificate, authority *ca) tls.Certificate {
 	certificate.Certificate = append(certificate.Certificate, authority.certificate.Raw)
 	return certificate
 }
 
-func TestUntilItIsKnownWhomToTrustNobodyIsTrusted(t *testing.T) {
+func TestNobodyIsTrustedBeforeTheConfigMapIsRead(t *testing.T) {
 	t.Parallel()
 	certificate := newCA(t).client("front-proxy-client")
 	_, err := asks(t, New(), &certificate, http.Header{"X-Remote-User": {"jane"}})
-	require.ErrorIs(t, err, errUnknown)
+	require.ErrorIs(t, err, errNotReadYet)
 	require.NotErrorIs(t, err, api.ErrNotProxy, "it may come again")
 }
 
-func TestWithoutNamesTheCAsCertificatesCountAsTheAPIServerHasIt(t *testing.T) {
+func TestWithoutAllowedNamesAllCertificatesOfTheCACount(t *testing.T) {
 	t.Parallel()
 	authority := newCA(t)
 	data := authority.data()
@@ -187,12 +187,12 @@ func TestWithoutNamesTheCAsCertificatesCountAsTheAPIServerHasIt(t *testing.T) {
 	require.Equal(t, "jane", user.Name)
 }
 
-func TestAConfigMapThatSaysTooLittleIsSaidTo(t *testing.T) {
+func TestAnIncompleteConfigMapIsReported(t *testing.T) {
 	t.Parallel()
 	for key, test := range map[string]struct{ value, says string }{
 		"requestheader-client-ca-file":   {"", "has no certificate"},
 		"requestheader-username-headers": {"", "names no header"},
-		"requestheader-allowed-names":    {"front-proxy-client", "is no list"},
+		"requestheader-allowed-names":    {"front-proxy-client", "isn't a list"},
 	} {
 		data := newCA(t).data()
 		data[key] = test.value
@@ -203,7 +203,7 @@ func TestAConfigMapThatSaysTooLittleIsSaidTo(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadIsKeptWhileTheAPIServerIsAway(t *testing.T) {
+func TestTheTrustIsKeptWhileTheAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	authority := newCA(t)
 	p := knowing(t, authority.data())
@@ -216,7 +216,7 @@ func TestWhatWasReadIsKeptWhileTheAPIServerIsAway(t *testing.T) {
 	defer cancel()
 	kept := make(chan error)
 	go func() {
-		kept <- p.Keep(ctx, slog.New(slog.NewTextHandler(&logs, nil)), client.CoreV1().ConfigMaps(metav1.NamespaceSystem))
+		kept <- p.Watch(ctx, slog.New(slog.NewTextHandler(&logs, nil)), client.CoreV1().ConfigMaps(metav1.NamespaceSystem))
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "connection refused") }, 30*time.Second, time.Millisecond)
 	cancel()

@@ -15,16 +15,16 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 )
 
-// A trust is what the ConfigMap says.
+// A trust is the content of the ConfigMap.
 type trust struct {
 	roots *x509.CertPool
-	names []string // common names of certificates; without any, all that the CA has signed
-	// The names of headers. Of users and UIDs, the first that is there counts.
+	names []string // allowed common names; an empty list allows all
+	// The names of headers. For users and UIDs, the first header with a value counts.
 	users, uids, groups, extraPrefixes []string
 }
 
-// trustOf reads the data of the ConfigMap.
-func trustOf(data map[string]string) (*trust, error) {
+// parseTrust parses the data of the ConfigMap.
+func parseTrust(data map[string]string) (*trust, error) {
 	const ca = "requestheader-client-ca-file"
 	t := &trust{roots: x509.NewCertPool()}
 	if !t.roots.AppendCertsFromPEM([]byte(data[ca])) {
@@ -41,7 +41,7 @@ func trustOf(data map[string]string) (*trust, error) {
 			continue
 		}
 		if err := json.Unmarshal([]byte(data[key]), list); err != nil {
-			return nil, fmt.Errorf("%q is no list: %w", key, err)
+			return nil, fmt.Errorf("%q isn't a list: %w", key, err)
 		}
 	}
 	if len(t.users) == 0 {
@@ -50,11 +50,11 @@ func trustOf(data map[string]string) (*trust, error) {
 	return t, nil
 }
 
-// user is whom headers speak of. They are those of a client that was verified.
+// user returns the user that headers name. Call it only after verify.
 func (t *trust) user(headers http.Header) (api.User, error) {
-	user := api.User{Name: first(headers, t.users), UID: first(headers, t.uids), Extra: map[string][]string{}}
+	user := api.User{Name: firstHeader(headers, t.users), UID: firstHeader(headers, t.uids), Extra: map[string][]string{}}
 	if user.Name == "" {
-		return user, fmt.Errorf("a request of the API server's that says nobody's name in %q: %w", t.users, api.ErrNotProxy)
+		return user, fmt.Errorf("reading the user of a request: the headers %q are empty: %w", t.users, api.ErrNotProxy)
 	}
 	for _, name := range t.groups {
 		user.Groups = append(user.Groups, headers.Values(name)...)
@@ -71,8 +71,8 @@ func (t *trust) user(headers http.Header) (api.User, error) {
 	return user, nil
 }
 
-// first is the value of the first header that is there.
-func first(headers http.Header, names []string) string {
+// firstHeader returns the first value among some headers.
+func firstHeader(headers http.Header, names []string) string {
 	for _, name := range names {
 		if value := headers.Get(name); value != "" {
 			return value
@@ -81,8 +81,9 @@ func first(headers http.Header, names []string) string {
 	return ""
 }
 
-// extraKey is what the rest of a header's name stands for. In HTTP, capitals mean
-// nothing, so that keys are small, and what no header's name can have is escaped.
+// extraKey decodes the key of a user's extra value from the name of a header. HTTP
+// ignores the case of header names, so keys are in lower case, and characters that a
+// header name can't have are percent-encoded.
 func extraKey(escaped string) string {
 	escaped = strings.ToLower(escaped)
 	if key, err := url.PathUnescape(escaped); err == nil {

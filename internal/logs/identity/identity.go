@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity asks the API server who writes and reads logs.
+// Package identity asks the API server who the writers and readers of logs are.
 package identity
 
 import (
@@ -24,68 +24,71 @@ import (
 )
 
 const (
-	// writerKept is for how long a pod that has been deleted may still write.
-	writerKept = time.Minute
-	// readerKept is for how long somebody reads on whose token or right is gone.
-	readerKept = 10 * time.Second
-	// refusedKept is how long it takes until a client that was refused is asked about again.
-	refusedKept = 10 * time.Second
-	// outage is for how much longer a pod is believed while the API server can't be
-	// asked: its logs shouldn't end with it. All that is lost by it is that a token
-	// of a pod that was deleted meanwhile writes to that pod's own streams.
-	outage = 5 * time.Minute
-	// remembered bounds what is known of each kind. Each is about 1 KiB.
-	remembered = 10_000
+	// writerTTL is for how long a deleted pod may still write.
+	writerTTL = time.Minute
+	// readerTTL is for how long a reader whose token or permission was revoked may still
+	// read.
+	readerTTL = 10 * time.Second
+	// refusalTTL is for how long a refusal is cached.
+	refusalTTL = 10 * time.Second
+	// outageTTL is for how much longer a pod is trusted while the API server can't be asked,
+	// so that its logs don't end with the API server. The cost: a token of a pod that was
+	// deleted meanwhile can still write to that pod's own streams.
+	outageTTL = 5 * time.Minute
+	// maxRemembered bounds each kind of cached answers, of about 1 KiB each.
+	maxRemembered = 10_000
 )
 
-// A Reviewer is an api.Authenticator.
+// A Reviewer is the api.Authenticator that asks the API server.
 type Reviewer struct {
 	client  kubernetes.Interface
-	writers *memory[api.Pod]
-	readers *memory[api.User]
-	rights  *memory[struct{}]
+	writers *answerCache[api.Pod]
+	readers *answerCache[api.User]
+	rights  *answerCache[struct{}]
 }
 
 var _ api.Authenticator = (*Reviewer)(nil)
 
-// New returns a Reviewer that may create TokenReviews and SubjectAccessReviews.
+// New returns a Reviewer. Its client needs permission to create TokenReviews and
+// SubjectAccessReviews.
 func New(client kubernetes.Interface) *Reviewer { return newReviewer(client, time.Now) }
 
 func newReviewer(client kubernetes.Interface, now func() time.Time) *Reviewer {
 	return &Reviewer{
 		client:  client,
-		writers: newMemory[api.Pod](remembered, writerKept, refusedKept, outage, now),
-		readers: newMemory[api.User](remembered, readerKept, refusedKept, 0, now),
-		rights:  newMemory[struct{}](remembered, readerKept, refusedKept, 0, now),
+		writers: newAnswerCache[api.Pod](maxRemembered, writerTTL, refusalTTL, outageTTL, now),
+		readers: newAnswerCache[api.User](maxRemembered, readerTTL, refusalTTL, 0, now),
+		rights:  newAnswerCache[struct{}](maxRemembered, readerTTL, refusalTTL, 0, now),
 	}
 }
 
-// Writer implements api.Authenticator: the token is one for this service, and bound to a pod.
+// Writer implements api.Authenticator: the token has to be for this service, and bound to
+// a pod.
 func (r *Reviewer) Writer(ctx context.Context, token string) (api.Pod, error) {
-	return r.writers.of(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.Pod, error) {
+	return r.writers.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.Pod, error) {
 		status, err := r.review(ctx, token, endpoint.Audience)
 		if err != nil {
 			return api.Pod{}, err
 		}
-		// An API server that knows no audiences names none.
+		// An API server without support for audiences returns none.
 		if !slices.Contains(status.Audiences, endpoint.Audience) {
-			return api.Pod{}, fmt.Errorf("a token that isn't for %q: %w", endpoint.Audience, api.ErrUnauthenticated)
+			return api.Pod{}, fmt.Errorf("checking a token: its audience isn't %q: %w", endpoint.Audience, api.ErrUnauthenticated)
 		}
 		return podOf(status.User)
 	})
 }
 
-// Reader implements api.Authenticator: the token is one for the API server.
+// Reader implements api.Authenticator: the token has to be for the API server.
 func (r *Reviewer) Reader(ctx context.Context, token string) (api.User, error) {
-	return r.readers.of(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.User, error) {
+	return r.readers.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.User, error) {
 		status, err := r.review(ctx, token)
 		if err != nil {
 			return api.User{}, err
 		}
-		// What a pod writes logs with doesn't read any, even if the API server has our
-		// audience among its own.
+		// The token with which a pod writes logs can't read them, even if the API server
+		// accepts our audience as well.
 		if slices.Contains(status.Audiences, endpoint.Audience) {
-			return api.User{}, fmt.Errorf("a token for %q, which reads nothing: %w", endpoint.Audience, api.ErrUnauthenticated)
+			return api.User{}, fmt.Errorf("checking a token: its audience is %q, which can only write: %w", endpoint.Audience, api.ErrUnauthenticated)
 		}
 		user := api.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups, Extra: map[string][]string{}}
 		for key, values := range status.User.Extra {
@@ -95,13 +98,13 @@ func (r *Reviewer) Reader(ctx context.Context, token string) (api.User, error) {
 	})
 }
 
-// review returns an error unless a token is valid for one of some audiences, or
-// without any, for the API server.
+// review returns an error unless a token is valid for one of some audiences, or without
+// audiences, for the API server.
 func (r *Reviewer) review(ctx context.Context, token string, audiences ...string) (authenticationv1.TokenReviewStatus, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	review, err := r.client.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return authenticationv1.TokenReviewStatus{}, fmt.Errorf("asking the API server whose a token is: %w", err)
+		return authenticationv1.TokenReviewStatus{}, fmt.Errorf("reviewing a token: %w", err)
 	}
 	if !review.Status.Authenticated {
 		return review.Status, api.ErrUnauthenticated
@@ -109,7 +112,7 @@ func (r *Reviewer) review(ctx context.Context, token string, audiences ...string
 	return review.Status, nil
 }
 
-// What the API server says of a token that is bound to a pod.
+// The keys of the pod to which a token is bound, in the API server's answer.
 const (
 	podName = "authentication.kubernetes.io/pod-name"
 	podUID  = "authentication.kubernetes.io/pod-uid"
@@ -119,24 +122,24 @@ func podOf(user authenticationv1.UserInfo) (api.Pod, error) {
 	account, is := strings.CutPrefix(user.Username, "system:serviceaccount:")
 	namespace, name, _ := strings.Cut(account, ":")
 	if !is || namespace == "" || name == "" || strings.Contains(name, ":") {
-		return api.Pod{}, fmt.Errorf("a token of %q, which is no service account: %w", user.Username, api.ErrUnauthenticated)
+		return api.Pod{}, fmt.Errorf("checking a token: %q isn't a service account: %w", user.Username, api.ErrUnauthenticated)
 	}
-	pod := api.Pod{Namespace: namespace, Name: only(user.Extra[podName]), UID: only(user.Extra[podUID])}
+	pod := api.Pod{Namespace: namespace, Name: single(user.Extra[podName]), UID: single(user.Extra[podUID])}
 	if pod.Name == "" || pod.UID == "" {
-		return api.Pod{}, fmt.Errorf("a token of %q that is bound to no pod: %w", user.Username, api.ErrUnauthenticated)
+		return api.Pod{}, fmt.Errorf("checking a token: the token of %q isn't bound to a pod: %w", user.Username, api.ErrUnauthenticated)
 	}
 	return pod, nil
 }
 
-// only is the value, if there is no other.
-func only(values []string) string {
+// single returns the value of a list with one element, "" for other lists.
+func single(values []string) string {
 	if len(values) != 1 {
 		return ""
 	}
 	return values[0]
 }
 
-// MayRead implements api.Authenticator: whoever may kubectl logs, may read.
+// MayRead implements api.Authenticator: users who may use kubectl logs may read.
 func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod string) error {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
@@ -149,12 +152,12 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 	}
 	question, err := json.Marshal(spec)
 	if err != nil {
-		return fmt.Errorf("asking the API server who may read logs: %w", err)
+		return fmt.Errorf("reviewing access to logs: %w", err)
 	}
-	_, err = r.rights.of(ctx, sha256.Sum256(question), func(ctx context.Context) (struct{}, error) {
+	_, err = r.rights.get(ctx, sha256.Sum256(question), func(ctx context.Context) (struct{}, error) {
 		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		if err != nil {
-			return struct{}{}, fmt.Errorf("asking the API server who may read logs: %w", err)
+			return struct{}{}, fmt.Errorf("reviewing access to logs: %w", err)
 		}
 		if !review.Status.Allowed || review.Status.Denied {
 			return struct{}{}, api.ErrForbidden
@@ -164,7 +167,7 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 	return err
 }
 
-// refuses says whether an error is what the API server has decided.
-func refuses(err error) bool {
+// isRefusal reports whether an error is a decision of the API server.
+func isRefusal(err error) bool {
 	return errors.Is(err, api.ErrUnauthenticated) || errors.Is(err, api.ErrForbidden)
 }

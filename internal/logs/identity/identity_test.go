@@ -27,13 +27,13 @@ import (
 
 const apiServer = "https://kubernetes.default.svc"
 
-// A token is what the API server knows of one.
+// A token is how the API server reviews a token.
 type token struct {
 	audiences []string // which it is for
 	user      authenticationv1.UserInfo
 }
 
-// An apiServerOf answers as the API server does, and counts.
+// An apiServerOf answers as the API server does, and counts the questions.
 type apiServerOf struct {
 	tokens  map[string]token
 	deaf    bool // to audiences, as an authenticator that knows none
@@ -112,7 +112,7 @@ func ofPod(name, uid string) authenticationv1.UserInfo {
 
 var ours = []string{endpoint.Audience}
 
-func TestWhoWrites(t *testing.T) {
+func TestTokensOfWriters(t *testing.T) {
 	t.Parallel()
 	extra := func(key string, values ...string) authenticationv1.UserInfo {
 		user := ofPod("pod", "uid")
@@ -163,7 +163,7 @@ func TestWhoWrites(t *testing.T) {
 	}
 }
 
-func TestWhoReads(t *testing.T) {
+func TestTokensOfReaders(t *testing.T) {
 	t.Parallel()
 	jane := authenticationv1.UserInfo{Username: "jane", UID: "7", Groups: []string{"developers"}, Extra: map[string]authenticationv1.ExtraValue{"scopes": {"a", "b"}}}
 	for name, test := range map[string]struct {
@@ -199,7 +199,7 @@ func TestWhoReads(t *testing.T) {
 	}
 }
 
-func TestATokenForUsReadsNothingEvenIfTheAPIServerTakesIt(t *testing.T) {
+func TestAWritersTokenReadsNothingEvenIfTheAPIServerAcceptsIt(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()
 	client.PrependReactor("create", "tokenreviews", func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -211,7 +211,7 @@ func TestATokenForUsReadsNothingEvenIfTheAPIServerTakesIt(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrUnauthenticated)
 }
 
-func TestWhoMayRead(t *testing.T) {
+func TestPermissionToRead(t *testing.T) {
 	t.Parallel()
 	server := &apiServerOf{}
 	var asked authorizationv1.SubjectAccessReviewSpec
@@ -233,16 +233,16 @@ func TestWhoMayRead(t *testing.T) {
 	require.ErrorIs(t, reviewer.MayRead(t.Context(), api.User{Name: "john"}, "tenant", "pod"), api.ErrForbidden)
 
 	server.may = func(authorizationv1.SubjectAccessReviewSpec) bool { return false }
-	server.pass(readerKept + time.Millisecond)
+	server.pass(readerTTL + time.Millisecond)
 	require.ErrorIs(t, reviewer.MayRead(t.Context(), jane, "tenant", "pod"), api.ErrForbidden)
 	server.down.Store(true)
-	server.pass(refusedKept + time.Millisecond)
+	server.pass(refusalTTL + time.Millisecond)
 	err := reviewer.MayRead(t.Context(), jane, "tenant", "pod")
-	require.ErrorContains(t, err, "asking the API server who may read logs")
+	require.ErrorContains(t, err, "reviewing access to logs")
 	require.NotErrorIs(t, err, api.ErrForbidden)
 }
 
-func TestWhatIsKnownOfATokenExpires(t *testing.T) {
+func TestCachedTokensExpire(t *testing.T) {
 	t.Parallel()
 	server := &apiServerOf{tokens: map[string]token{"token": {ours, ofPod("pod", "uid")}}}
 	reviewer := server.reviewer()
@@ -253,7 +253,7 @@ func TestWhatIsKnownOfATokenExpires(t *testing.T) {
 	asked := func(times int32) { t.Helper(); require.Equal(t, times, server.reviews.Swap(0)) }
 
 	require.NoError(t, write("token"))
-	server.pass(writerKept - time.Second)
+	server.pass(writerTTL - time.Second)
 	require.NoError(t, write("token"))
 	asked(1)
 	server.pass(time.Second)
@@ -264,15 +264,15 @@ func TestWhatIsKnownOfATokenExpires(t *testing.T) {
 	require.ErrorIs(t, write("bad"), api.ErrUnauthenticated)
 	asked(1)
 	server.tokens["bad"] = token{ours, ofPod("another", "uid-2")}
-	server.pass(refusedKept + time.Millisecond)
+	server.pass(refusalTTL + time.Millisecond)
 	require.NoError(t, write("bad"), "it has become good")
 	asked(1)
 
 	delete(server.tokens, "token")
-	server.pass(writerKept)
+	server.pass(writerTTL)
 	require.ErrorIs(t, write("token"), api.ErrUnauthenticated)
 	server.down.Store(true)
-	server.pass(refusedKept + time.Millisecond)
+	server.pass(refusalTTL + time.Millisecond)
 	require.NotErrorIs(t, write("token"), api.ErrUnauthenticated, "what was refused isn't believed in an outage")
 	require.Error(t, write("token"))
 }
@@ -286,7 +286,7 @@ func TestAPodWritesOnWhileTheAPIServerIsDown(t *testing.T) {
 	_, err = reviewer.Reader(t.Context(), "user")
 	require.NoError(t, err)
 	server.down.Store(true)
-	server.pass(writerKept)
+	server.pass(writerTTL)
 	server.reviews.Store(0)
 	for range 10 {
 		pod, err := reviewer.Writer(t.Context(), "token")
@@ -297,10 +297,10 @@ func TestAPodWritesOnWhileTheAPIServerIsDown(t *testing.T) {
 	_, err = reviewer.Reader(t.Context(), "user")
 	require.ErrorContains(t, err, "no leader", "readers wait")
 	_, err = reviewer.Writer(t.Context(), "unknown")
-	require.ErrorContains(t, err, "asking the API server whose a token is")
+	require.ErrorContains(t, err, "reviewing a token")
 	require.NotErrorIs(t, err, api.ErrUnauthenticated)
 
-	server.pass(outage - time.Second)
+	server.pass(outageTTL - time.Second)
 	_, err = reviewer.Writer(t.Context(), "token")
 	require.NoError(t, err)
 	server.pass(time.Second)
@@ -311,7 +311,7 @@ func TestAPodWritesOnWhileTheAPIServerIsDown(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestOneQuestionIsAskedForAllWhoWait(t *testing.T) {
+func TestConcurrentQuestionsAreMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
@@ -341,26 +341,26 @@ func TestOneQuestionIsAskedForAllWhoWait(t *testing.T) {
 	})
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	m := newMemory[int](10, time.Hour, time.Hour, 0, time.Now)
+	m := newAnswerCache[int](10, time.Hour, time.Hour, 0, time.Now)
 	good := func(context.Context) (int, error) { return 7, nil }
 	for i := range 100 {
-		_, err := m.of(t.Context(), digest{byte(i), 1}, func(context.Context) (int, error) { return 0, fmt.Errorf("%d: %w", i, api.ErrUnauthenticated) })
+		_, err := m.get(t.Context(), digest{byte(i), 1}, func(context.Context) (int, error) { return 0, fmt.Errorf("%d: %w", i, api.ErrUnauthenticated) })
 		require.ErrorIs(t, err, api.ErrUnauthenticated)
-		got, err := m.of(t.Context(), digest{byte(i), 2}, good)
+		got, err := m.get(t.Context(), digest{byte(i), 2}, good)
 		require.NoError(t, err)
 		require.Equal(t, 7, got)
 	}
-	require.Len(t, m.good.Keys(), 10)
-	require.Len(t, m.bad.Keys(), 10)
+	require.Len(t, m.accepted.Keys(), 10)
+	require.Len(t, m.refused.Keys(), 10)
 
-	// Who makes up tokens pushes out nothing good.
+	// Made-up tokens evict no valid ones.
 	for i := range 100 {
-		_, err := m.of(t.Context(), digest{byte(i), 3}, func(context.Context) (int, error) { return 0, api.ErrUnauthenticated })
+		_, err := m.get(t.Context(), digest{byte(i), 3}, func(context.Context) (int, error) { return 0, api.ErrUnauthenticated })
 		require.ErrorIs(t, err, api.ErrUnauthenticated)
 	}
-	_, err := m.of(t.Context(), digest{99, 2}, func(context.Context) (int, error) { return 0, errors.New("asked again") })
+	_, err := m.get(t.Context(), digest{99, 2}, func(context.Context) (int, error) { return 0, errors.New("asked again") })
 	require.NoError(t, err)
 }
 
@@ -370,5 +370,5 @@ func TestTokensAreNotKept(t *testing.T) {
 	reviewer := server.reviewer()
 	_, err := reviewer.Writer(t.Context(), "secret-token")
 	require.NoError(t, err)
-	require.NotContains(t, fmt.Sprintf("%#v", reviewer.writers.good.Keys()), "secret-token")
+	require.NotContains(t, fmt.Sprintf("%#v", reviewer.writers.accepted.Keys()), "secret-token")
 }

@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// asking is how long the API server may take to answer.
-	asking = 10 * time.Second
-	// outagePause lies between two questions to an API server that doesn't answer,
-	// where one can do without: nobody waits for each.
+	// askTimeout bounds a question to the API server.
+	askTimeout = 10 * time.Second
+	// outagePause is the time between two questions while the API server doesn't respond and
+	// a cached answer is still valid. It keeps requests from waiting for a timeout each.
 	outagePause = 5 * time.Second
 )
 
-// A digest is what is known of a question or token: a token itself isn't kept.
+// A digest is the cache key of a token or a question. Tokens themselves aren't kept.
 type digest = [sha256.Size]byte
 
-// A memory keeps what the API server said, for a while, and asks once what several
-// want to know at the same time. What was refused is apart, so that whoever makes
-// up tokens pushes none out that are good.
-type memory[T any] struct {
-	good, bad     *cache.LRUExpireCache
-	kept, refused time.Duration
-	outage        time.Duration
-	now           func() time.Time
-	flights       singleflight.Group
+// An answerCache caches answers of the API server, and merges equal questions that are
+// asked at the same time. Refusals have a cache of their own, so that made-up tokens
+// don't evict valid ones.
+type answerCache[T any] struct {
+	accepted, refused       *cache.LRUExpireCache
+	acceptedTTL, refusalTTL time.Duration
+	outageTTL               time.Duration
+	now                     func() time.Time
+	flights                 singleflight.Group
 }
 
-// An entry is something good.
+// An entry is a cached answer.
 type entry[T any] struct {
 	value T
-	// again is when the API server is asked again.
-	again time.Time
-	// end is when it isn't believed any more, whether there is an answer or not.
-	end time.Time
+	// refreshAt is when to ask again.
+	refreshAt time.Time
+	// expiresAt is when the answer becomes invalid, even if the API server can't be asked.
+	expiresAt time.Time
 }
 
 // A clock is a cache.Clock.
@@ -49,31 +49,32 @@ type clock func() time.Time
 // Now implements cache.Clock.
 func (c clock) Now() time.Time { return c() }
 
-// newMemory returns one of so many answers of each kind: the good ones are believed
-// for the time that they are kept, and for an outage longer if no question is answered.
-func newMemory[T any](size int, kept, refused, outage time.Duration, now func() time.Time) *memory[T] {
-	return &memory[T]{
-		good: cache.NewLRUExpireCacheWithClock(size, clock(now)), bad: cache.NewLRUExpireCacheWithClock(size, clock(now)),
-		kept: kept, refused: refused, outage: outage, now: now,
+// newAnswerCache returns a cache of size accepted and size refused answers. An accepted
+// answer is valid for acceptedTTL, and during an outage of the API server for outage
+// more.
+func newAnswerCache[T any](size int, acceptedTTL, refusalTTL, outage time.Duration, now func() time.Time) *answerCache[T] {
+	return &answerCache[T]{
+		accepted: cache.NewLRUExpireCacheWithClock(size, clock(now)), refused: cache.NewLRUExpireCacheWithClock(size, clock(now)),
+		acceptedTTL: acceptedTTL, refusalTTL: refusalTTL, outageTTL: outage, now: now,
 	}
 }
 
-// of returns what is known, or else what the API server says. Errors that refuse
-// nothing are not remembered.
-func (m *memory[T]) of(ctx context.Context, key digest, ask func(context.Context) (T, error)) (T, error) {
-	if known, ok := m.known(key); ok && m.now().Before(known.again) {
+// get returns the cached answer, or asks the API server. It caches no errors but
+// refusals.
+func (m *answerCache[T]) get(ctx context.Context, key digest, ask func(context.Context) (T, error)) (T, error) {
+	if known, ok := m.cached(key); ok && m.now().Before(known.refreshAt) {
 		return known.value, nil
 	}
 	var none T
-	if refusal, ok := m.bad.Get(key); ok {
+	if refusal, ok := m.refused.Get(key); ok {
 		return none, refusal.(error)
 	}
 	flight := m.flights.DoChan(string(key[:]), func() (any, error) {
-		// Whoever asked first may go; the others still want to know.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), asking)
+		// Other requests wait for the same answer, so it doesn't end with this one.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		value, err := ask(ctx)
-		return m.heard(key, value, err)
+		return m.record(key, value, err)
 	})
 	select {
 	case <-ctx.Done():
@@ -86,34 +87,37 @@ func (m *memory[T]) of(ctx context.Context, key digest, ask func(context.Context
 	}
 }
 
-func (m *memory[T]) known(key digest) (entry[T], bool) {
-	found, ok := m.good.Get(key)
+func (m *answerCache[T]) cached(key digest) (entry[T], bool) {
+	found, ok := m.accepted.Get(key)
 	if !ok {
 		return entry[T]{}, false
 	}
 	return found.(entry[T]), true
 }
 
-// heard remembers an answer, or makes do with an earlier one where there is none.
-func (m *memory[T]) heard(key digest, value T, err error) (T, error) {
+// record caches an answer. If there was none, it returns a cached one that is still
+// valid.
+func (m *answerCache[T]) record(key digest, value T, err error) (T, error) {
 	now := m.now()
 	switch {
 	case err == nil:
-		m.keep(key, entry[T]{value, now.Add(m.kept), now.Add(m.kept + m.outage)})
-	case refuses(err):
-		m.good.Remove(key)
-		m.bad.Add(key, err, m.refused)
+		m.store(key, entry[T]{value, now.Add(m.acceptedTTL), now.Add(m.acceptedTTL + m.outageTTL)})
+	case isRefusal(err):
+		m.accepted.Remove(key)
+		m.refused.Add(key, err, m.refusalTTL)
 	default:
-		if known, ok := m.known(key); ok && now.Before(known.end) {
-			known.again = now.Add(outagePause)
-			if known.again.After(known.end) {
-				known.again = known.end
+		if known, ok := m.cached(key); ok && now.Before(known.expiresAt) {
+			known.refreshAt = now.Add(outagePause)
+			if known.refreshAt.After(known.expiresAt) {
+				known.refreshAt = known.expiresAt
 			}
-			m.keep(key, known)
+			m.store(key, known)
 			return known.value, nil
 		}
 	}
 	return value, err
 }
 
-func (m *memory[T]) keep(key digest, e entry[T]) { m.good.Add(key, e, e.end.Sub(m.now())) }
+func (m *answerCache[T]) store(key digest, e entry[T]) {
+	m.accepted.Add(key, e, e.expiresAt.Sub(m.now()))
+}

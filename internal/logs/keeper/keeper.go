@@ -1,9 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keeper keeps the house of the log service: it has the objects of streams
-// joined, deletes streams that aren't kept any more, and knows how much each
-// namespace has. Any number of replicas may do so at once.
+// Package keeper maintains the storage of the log service: it joins the objects of
+// streams, deletes streams after their retention, and knows how much each namespace has
+// stored. Any number of replicas may do so at the same time.
 package keeper
 
 import (
@@ -21,17 +21,19 @@ import (
 )
 
 const (
-	// streamLimit bounds what is done for one stream at a time.
-	streamLimit = 5 * time.Minute
-	// longest is when a stream is looked at again to which nothing comes.
-	longest = 24 * time.Hour
-	// maxRemembered is how many streams aren't looked at each time, of some 150 bytes each.
+	// streamTimeout bounds the work on one stream in a sweep.
+	streamTimeout = 5 * time.Minute
+	// maxInspectPause bounds the time between two inspections of a stream that isn't
+	// written.
+	maxInspectPause = 24 * time.Hour
+	// maxRemembered bounds the records, of some 150 bytes each. A sweep inspects streams
+	// without a record each time.
 	maxRemembered = 200_000
-	// orphaned is how old what belongs to no stream has to be.
-	orphaned = time.Hour
+	// orphanAge is the age from which objects without a stream are deleted.
+	orphanAge = time.Hour
 )
 
-// A Keeper keeps the house of a store.
+// A Keeper maintains a store.
 type Keeper struct {
 	streams *streams.Store
 	logger  *slog.Logger
@@ -39,14 +41,14 @@ type Keeper struct {
 	limits  atomic.Pointer[Limits]
 	changed chan struct{}
 	usage   *usage
-	known   map[string]known // by ID, of the last look
+	records map[string]streamRecord // by ID, as of the last sweep
 }
 
-// known is what was found of a stream.
-type known struct {
+// A streamRecord is what a sweep has found of a stream.
+type streamRecord struct {
 	namespace string
 	bytes     int64
-	last, due time.Time // when something was written, and when to look again
+	last, due time.Time // the times of the last write, and of the next inspection
 }
 
 // New returns a keeper with the default limits.
@@ -57,17 +59,17 @@ func New(store *streams.Store, logger *slog.Logger, registry prometheus.Register
 	return k
 }
 
-// Run looks at all streams now and then, until ctx is done.
+// Run sweeps at intervals until ctx is done.
 func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
-		err := k.Look(ctx)
+		err := k.Sweep(ctx)
 		k.metrics.duration.Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() == nil {
 			k.metrics.failures.Inc()
-			k.logger.Error("Keeping the logs failed, it is tried again", "error", err)
+			k.logger.Error("A sweep over the logs failed, and will be repeated", "error", err)
 		}
-		// Replicas that started at once don't stay together.
+		// Jitter keeps replicas from sweeping at the same time.
 		pause := k.limits.Load().Interval
 		pause += rand.N(pause/5 + 1) //nolint:gosec // G404: no secret
 		select {
@@ -79,24 +81,25 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Look goes through all streams once. What fails for one doesn't keep it from others.
-func (k *Keeper) Look(ctx context.Context) error {
+// Sweep inspects all streams once. A failure for one stream doesn't keep others from
+// being inspected.
+func (k *Keeper) Sweep(ctx context.Context) error {
 	now, err := k.streams.Now(ctx)
 	if err != nil {
 		return err
 	}
-	k.forget(k.usage.look())
-	found, seen := map[string]amount{}, map[string]known{}
-	var first error
+	k.markWritten(k.usage.beginSweep())
+	found, seen := map[string]amount{}, map[string]streamRecord{}
+	var firstErr error
 	failed := 0
 	err = k.streams.EachStream(ctx, func(id string) bool {
-		stream, err := k.stream(ctx, id, now)
+		stream, err := k.sweepStream(ctx, id, now)
 		if err != nil {
 			failed++
-			if first == nil {
-				first = err
+			if firstErr == nil {
+				firstErr = err
 			}
-			stream = k.known[id] // which counts as it did
+			stream = k.records[id] // counts as it did in the last sweep
 			stream.due = now
 		}
 		if stream.namespace != "" {
@@ -110,55 +113,55 @@ func (k *Keeper) Look(ctx context.Context) error {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return fmt.Errorf("going through all streams: %w", err)
 	}
-	k.known = seen
-	k.usage.looked(found)
-	removed, err := k.streams.Remove(ctx, now)
+	k.records = seen
+	k.usage.endSweep(found)
+	removed, err := k.streams.RemoveDeleted(ctx, now)
 	k.metrics.removed.Add(float64(removed))
-	if first != nil {
-		first = fmt.Errorf("%d streams, of which the first: %w", failed, first)
+	if firstErr != nil {
+		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
 	}
-	return errors.Join(err, first)
+	return errors.Join(err, firstErr)
 }
 
-// forget has those be looked at again to which something came.
-func (k *Keeper) forget(written map[string]bool, all bool) {
-	for id, stream := range k.known {
+// markWritten makes the records due of the streams that were written.
+func (k *Keeper) markWritten(written map[string]bool, all bool) {
+	for id, stream := range k.records {
 		if all || written[id] {
 			stream.due = time.Time{}
-			k.known[id] = stream
+			k.records[id] = stream
 		}
 	}
 }
 
-// stream looks at one, unless it is known well enough.
-func (k *Keeper) stream(ctx context.Context, id string, now time.Time) (known, error) {
-	was, is := k.known[id]
-	if is && now.Before(was.due) && !k.expired(was.namespace, was.last, now) {
-		return was, nil
+// sweepStream inspects and tidies a stream, unless its record is still good.
+func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (streamRecord, error) {
+	last, is := k.records[id]
+	if is && now.Before(last.due) && !k.expired(last.namespace, last.last, now) {
+		return last, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, streamLimit)
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
 	source, err := k.streams.Source(ctx, id)
 	if errors.Is(err, streams.ErrNoStream) {
-		return known{}, k.orphan(ctx, id, now)
+		return streamRecord{}, k.removeOrphan(ctx, id, now)
 	}
 	if err != nil {
-		return was, err
+		return last, err
 	}
 	done, err := k.streams.Tidy(ctx, id, now, k.limits.Load().Of(source.Namespace).Retention)
 	k.metrics.joined.Add(float64(done.Joined))
 	k.metrics.deleted.Add(float64(done.Deleted))
 	if err != nil {
-		return was, err
+		return last, err
 	}
 	if done.Expired {
-		return known{}, k.streams.Bury(ctx, id, source)
+		return streamRecord{}, k.streams.MarkDeleted(ctx, id, source)
 	}
-	again := min(longest, now.Sub(done.Last)/4)
+	again := min(maxInspectPause, now.Sub(done.Last)/4)
 	if done.Joined > 0 {
-		again = 0 // there is something to delete soon
+		again = 0 // the joined objects can be deleted soon
 	}
-	return known{namespace: source.Namespace, bytes: done.Bytes, last: done.Last, due: now.Add(again)}, nil
+	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, last: done.Last, due: now.Add(again)}, nil
 }
 
 func (k *Keeper) expired(namespace string, last, now time.Time) bool {
@@ -166,11 +169,11 @@ func (k *Keeper) expired(namespace string, last, now time.Time) bool {
 	return keep > 0 && now.Sub(last) > keep
 }
 
-// orphan deletes what came to a stream when it had gone already.
-func (k *Keeper) orphan(ctx context.Context, id string, now time.Time) error {
-	found, err := k.streams.Tidy(ctx, id, now, orphaned)
+// removeOrphan deletes objects that were written to a stream after its deletion.
+func (k *Keeper) removeOrphan(ctx context.Context, id string, now time.Time) error {
+	found, err := k.streams.Tidy(ctx, id, now, orphanAge)
 	if err != nil || !found.Expired {
 		return err
 	}
-	return k.streams.RemoveObjects(ctx, id, now.Add(-orphaned))
+	return k.streams.RemoveObjects(ctx, id, now.Add(-orphanAge))
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
-// A house is a store of files that age.
+// A house is a keeper with a store whose files can be made older.
 type house struct {
 	*Keeper
 	t         *testing.T
@@ -40,7 +40,7 @@ func open(t *testing.T) *house {
 	return &house{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
 }
 
-// stream has some bytes, each written on its own.
+// stream creates a stream with some bytes, each written on its own.
 func (h *house) stream(namespace, pod string, bytes int) (id string) {
 	h.t.Helper()
 	store := h.store.Counting(namespace, func(bytes, made int64) { h.Took(namespace, "", bytes, made) })
@@ -52,7 +52,7 @@ func (h *house) stream(namespace, pod string, bytes int) (id string) {
 	return id
 }
 
-// files are below a directory.
+// files returns the files below a directory.
 func (h *house) files(below string) (list []string) {
 	require.NoError(h.t, filepath.WalkDir(filepath.Join(h.directory, below), func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -66,7 +66,7 @@ func (h *house) files(below string) (list []string) {
 	return list
 }
 
-// age has all that is there be older.
+// age makes all files older.
 func (h *house) age(by time.Duration) {
 	for _, path := range h.files("") {
 		info, err := os.Stat(path)
@@ -77,8 +77,8 @@ func (h *house) age(by time.Duration) {
 
 func (h *house) look() {
 	h.t.Helper()
-	clear(h.known) // as if that much time had passed
-	require.NoError(h.t, h.Look(h.t.Context()))
+	clear(h.records) // as if that much time had passed
+	require.NoError(h.t, h.Sweep(h.t.Context()))
 }
 
 func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
@@ -106,24 +106,24 @@ func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
 	require.Len(t, left, 2, "the key, and where files are written: %v", left)
 }
 
-func TestAStreamThatWakesUpIsLookedAtAgain(t *testing.T) {
+func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	h := open(t)
 	id := h.stream("tenant", "pod", 1)
 	h.age(4 * 24 * time.Hour)
-	require.NoError(t, h.Look(t.Context()), "nothing has come to it for long")
+	require.NoError(t, h.Sweep(t.Context()), "nothing has come to it for long")
 	store := h.store.Counting("tenant", func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
 	for i := range int64(50) {
 		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
 	}
 	h.age(11 * time.Minute)
 	for range 2 {
-		require.NoError(t, h.Look(t.Context()))
+		require.NoError(t, h.Sweep(t.Context()))
 		require.Greater(t, h.usage.of("tenant").bytes, int64(50*streams.ObjectOverhead), "it counts")
 	}
 	require.Len(t, h.files("streams/"+id+"/joined"), 1)
 }
 
-func TestEachNamespaceIsKeptAsLongAsItSays(t *testing.T) {
+func TestEachNamespaceHasItsRetention(t *testing.T) {
 	h := open(t)
 	limits, err := ReadLimits(map[string]string{"retention": "1h", "retention.audit": "0"})
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestEachNamespaceIsKeptAsLongAsItSays(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
+func TestUsageIsWhatTheSweepHasFoundAndWhatCameSince(t *testing.T) {
 	h := open(t)
 	limits, err := ReadLimits(map[string]string{"quota.tenant": "20k", "streams.tenant": "2"})
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestWhatANamespaceHasIsWhatWasFoundAndWhatCameSince(t *testing.T) {
 	require.NoError(t, h.RoomForMarkedStream("another"))
 }
 
-func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {
+func TestNewLimitsApplyAndInvalidOnesAreReported(t *testing.T) {
 	h := open(t)
 	text := &synced.Buffer{}
 	h.logger = slog.New(slog.NewTextHandler(text, nil))
@@ -181,9 +181,9 @@ func TestSettingsAreTakenUpAndWrongOnesSaid(t *testing.T) {
 	defer cancel()
 	followed := make(chan error)
 	go func() { followed <- h.Follow(ctx, maps) }()
-	require.Eventually(t, func() bool { return strings.Contains(text.String(), `\"much\" is no quantity`) }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(text.String(), `\"much\" isn't a quantity`) }, 30*time.Second, time.Millisecond)
 	cancel()
 	require.NoError(t, <-followed)
 	require.Equal(t, int64(5), h.limits.Load().Of("tenant").Quota)
-	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.faulty), 0)
+	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.configFaulty), 0)
 }

@@ -22,32 +22,33 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// ConfigMap is in the namespace of the log service.
+// ConfigMap is the name of the ConfigMap with the limits, in the namespace of the log
+// service.
 const ConfigMap = "config-logs"
 
-// exampleKey isn't read.
+// exampleKey is ignored.
 const exampleKey = "_example"
 
-// Limits are what is kept of each namespace.
+// Limits are the limits of all namespaces.
 type Limits struct {
-	// Interval lies between two looks at all streams.
+	// Interval is the pause between two sweeps.
 	Interval time.Duration
-	// Defaults are for namespaces that have none of their own.
+	// Defaults are for namespaces without limits of their own.
 	Defaults   Share
 	Namespaces map[string]Share
 }
 
-// A Share is a namespace's. In each, 0 is no limit.
+// A Share has the limits of a namespace. 0 stands for no limit.
 type Share struct {
 	Retention time.Duration
-	Quota     int64 // in bytes, as they are stored
+	Quota     int64 // in bytes, as stored
 	Streams   int64
 }
 
-// DefaultLimits are in force where the ConfigMap says nothing.
+// DefaultLimits are the limits without a ConfigMap.
 var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: Share{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000}}
 
-// Of is what a namespace has.
+// Of returns the limits of a namespace.
 func (l *Limits) Of(namespace string) Share {
 	if share, own := l.Namespaces[namespace]; own {
 		return share
@@ -55,20 +56,20 @@ func (l *Limits) Of(namespace string) Share {
 	return l.Defaults
 }
 
-// shares are the keys that may end with a namespace.
-var shares = map[string]func(*Share, string) error{
-	"retention": func(s *Share, value string) (err error) { s.Retention, err = duration(value); return err },
-	"quota":     func(s *Share, value string) (err error) { s.Quota, err = quantity(value); return err },
-	"streams":   func(s *Share, value string) (err error) { s.Streams, err = quantity(value); return err },
+// shareSetters has, by key, how to set a limit. Each key can be followed by .NAMESPACE.
+var shareSetters = map[string]func(*Share, string) error{
+	"retention": func(s *Share, value string) (err error) { s.Retention, err = parseDuration(value); return err },
+	"quota":     func(s *Share, value string) (err error) { s.Quota, err = parseQuantity(value); return err },
+	"streams":   func(s *Share, value string) (err error) { s.Streams, err = parseQuantity(value); return err },
 }
 
-// ReadLimits reads the data of the ConfigMap. A key that isn't known is an error:
-// it is a spelling mistake of which an operator wants to hear.
+// ReadLimits parses the data of the ConfigMap. An unknown key is an error, because it is
+// probably misspelled.
 func ReadLimits(data map[string]string) (*Limits, error) {
 	limits := DefaultLimits
 	limits.Namespaces = map[string]Share{}
 	var faults []error
-	// "quota" comes before "quota.NAMESPACE", which has the default of the others.
+	// "quota" comes before "quota.NAMESPACE", whose other limits are the defaults.
 	names := slices.SortedFunc(maps.Keys(data), func(a, b string) int {
 		return strings.Count(a, ".") - strings.Count(b, ".")
 	})
@@ -88,17 +89,17 @@ func ReadLimits(data map[string]string) (*Limits, error) {
 
 func (l *Limits) set(name, value string) error {
 	if name == "interval" {
-		interval, err := duration(value)
+		interval, err := parseDuration(value)
 		if err == nil && interval < time.Second {
-			err = fmt.Errorf("%q is less than a second", value)
+			err = fmt.Errorf("%q is less than a second: use a longer interval, such as \"5m\"", value)
 		}
 		l.Interval = interval
 		return err
 	}
 	kind, namespace, own := strings.Cut(name, ".")
-	set, known := shares[kind]
+	set, known := shareSetters[kind]
 	if !known {
-		return fmt.Errorf("it is unknown; the keys are interval, %s, and the last three with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(shares)), ", "))
+		return fmt.Errorf("the key is unknown: use interval, %s, or one of the last three with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(shareSetters)), ", "))
 	}
 	if !own {
 		return set(&l.Defaults, value)
@@ -112,8 +113,8 @@ func (l *Limits) set(name, value string) error {
 	return err
 }
 
-// duration reads one that may be in days.
-func duration(value string) (time.Duration, error) {
+// parseDuration parses a duration, which can be in days.
+func parseDuration(value string) (time.Duration, error) {
 	if days, is := strings.CutSuffix(value, "d"); is {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
 			return time.Duration(n) * 24 * time.Hour, nil
@@ -121,56 +122,56 @@ func duration(value string) (time.Duration, error) {
 	} else if d, err := time.ParseDuration(value); err == nil && d >= 0 || value == "0" {
 		return d, nil
 	}
-	return 0, fmt.Errorf("%q is no duration, such as \"30d\" or \"12h\"", value)
+	return 0, fmt.Errorf("%q isn't a duration: use one such as \"30d\" or \"12h\"", value)
 }
 
-func quantity(value string) (int64, error) {
+func parseQuantity(value string) (int64, error) {
 	q, err := resource.ParseQuantity(value)
 	if err != nil || q.Sign() < 0 {
-		return 0, fmt.Errorf("%q is no quantity, such as \"1Gi\" or \"100k\"", value)
+		return 0, fmt.Errorf("%q isn't a quantity: use one such as \"1Gi\" or \"100k\"", value)
 	}
 	return q.Value(), nil
 }
 
 const (
-	// followed is how often the ConfigMap is read.
-	followed = 5 * time.Second
-	// readLimit is what the API server may take for it.
-	readLimit = 10 * time.Second
+	// configPollInterval is the pause between two reads of the ConfigMap.
+	configPollInterval = 5 * time.Second
+	// configTimeout bounds one read of the ConfigMap.
+	configTimeout = 10 * time.Second
 )
 
-// Follow takes up what the ConfigMap says, until ctx is done. What can't be read
-// leaves what was in force.
+// Follow keeps the limits as the ConfigMap has them until ctx is done. While the
+// ConfigMap can't be read, the former limits stay in force.
 func (k *Keeper) Follow(ctx context.Context, configMaps corev1client.ConfigMapInterface) error {
-	said := ""
+	logged := ""
 	for {
 		err := k.readLimits(ctx, configMaps)
-		if k.metrics.faulty.Set(0); err != nil {
-			k.metrics.faulty.Set(1)
+		if k.metrics.configFaulty.Set(0); err != nil {
+			k.metrics.configFaulty.Set(1)
 		}
-		if err != nil && err.Error() != said && ctx.Err() == nil {
-			k.logger.Error("The settings can't be read, those of before stay in force", "error", err)
+		if err != nil && err.Error() != logged && ctx.Err() == nil {
+			k.logger.Error("The limits can't be read, the former ones stay in force", "error", err)
 		}
-		if said = ""; err != nil {
-			said = err.Error()
+		if logged = ""; err != nil {
+			logged = err.Error()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(followed):
+		case <-time.After(configPollInterval):
 		}
 	}
 }
 
 func (k *Keeper) readLimits(ctx context.Context, configMaps corev1client.ConfigMapInterface) error {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	ctx, cancel := context.WithTimeout(ctx, configTimeout)
 	defer cancel()
 	var data map[string]string
 	configMap, err := configMaps.Get(ctx, ConfigMap, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		data = configMap.Data
-	case !apierrors.IsNotFound(err): // without one, there are the defaults
+	case !apierrors.IsNotFound(err): // without a ConfigMap, the defaults apply
 		return fmt.Errorf("reading ConfigMap %q: %w", ConfigMap, err)
 	}
 	limits, err := ReadLimits(data)
@@ -186,7 +187,7 @@ func (k *Keeper) Use(limits *Limits) {
 	if before := k.limits.Swap(limits); before == nil || fmt.Sprint(*before) != fmt.Sprint(*limits) {
 		k.logger.Info("The limits are in force", slog.Any("default", limits.Defaults), slog.Int("namespaces", len(limits.Namespaces)))
 		select {
-		case k.changed <- struct{}{}: // it looks at all streams now
+		case k.changed <- struct{}{}: // Run begins a sweep now
 		default:
 		}
 	}

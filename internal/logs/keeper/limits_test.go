@@ -26,7 +26,7 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 		"correct the annotation when the example changes")
 	var shown map[string]string
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
-	require.Len(t, shown, len(shares)+1, "the example shows every key there is")
+	require.Len(t, shown, len(shareSetters)+1, "the example shows every key there is")
 	for _, data := range []map[string]string{shipped.Data, shown, nil} {
 		limits, err := ReadLimits(data)
 		require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestANamespaceCanHaveItsOwn(t *testing.T) {
+func TestANamespaceCanHaveItsOwnLimits(t *testing.T) {
 	limits, err := ReadLimits(map[string]string{
 		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "quota": "100Mi", "retention": "12h", "interval": "10s",
 	})
@@ -47,7 +47,7 @@ func TestANamespaceCanHaveItsOwn(t *testing.T) {
 	require.Equal(t, 10*time.Second, limits.Interval)
 }
 
-func TestWhatCannotBeReadIsSaid(t *testing.T) {
+func TestInvalidLimitsAreReported(t *testing.T) {
 	for key, value := range map[string]string{
 		"retention": "-1h", "retention.a": "30 days", "quota": "-1", "quota.b": "lots", "streams": "", "interval": "0", "quota.": "1", "quotas": "1", "retention.a.b": "1h",
 	} {

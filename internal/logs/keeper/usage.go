@@ -8,75 +8,75 @@ import (
 	"sync"
 )
 
-// What a namespace has no more room for.
+// The limits that a namespace can reach.
 var (
-	ErrQuota   = errors.New("the namespace's logs have reached their quota: older ones have to be deleted, or quota be raised in the ConfigMap config-logs of the log service")
-	ErrStreams = errors.New("the namespace has as many streams of logs as it may have: older ones have to be deleted, or streams be raised in the ConfigMap config-logs of the log service")
+	ErrQuota   = errors.New("the namespace's logs have reached their quota: wait until older logs are deleted, or have the operator raise quota in the ConfigMap config-logs of the log service")
+	ErrStreams = errors.New("the namespace has reached its limit of streams of logs: wait until older logs are deleted, or have the operator raise streams in the ConfigMap config-logs of the log service")
 )
 
-// An amount is what a namespace has.
+// An amount is how much a namespace has stored.
 type amount struct{ bytes, streams int64 }
 
 func (a amount) plus(b amount) amount { return amount{a.bytes + b.bytes, a.streams + b.streams} }
 
-// A usage is what the last look at all streams has found, and what this replica has
-// taken since that look began. Some may be counted twice until the next; what n-1
-// other replicas have taken since isn't.
+// A usage is what the last sweep has found, and what this replica has stored since that
+// sweep began. Until the next sweep, some objects may be counted twice, and what other
+// replicas have stored meanwhile isn't counted.
 type usage struct {
-	mu     sync.Mutex
-	found  map[string]amount // by namespace
-	since  map[string]amount
-	during map[string]amount // of since, what came while a look is under way
-	// written are the streams to which something came since that look began: what is
-	// known of them isn't so any more.
+	mu          sync.Mutex
+	found       map[string]amount // by namespace
+	sinceSweep  map[string]amount
+	duringSweep map[string]amount // the part of sinceSweep that was stored while a sweep runs
+	// written has the streams that were written since the last sweep began, so their records
+	// are outdated.
 	written map[string]bool
 }
 
 func newUsage() *usage {
-	return &usage{found: map[string]amount{}, since: map[string]amount{}, during: map[string]amount{}, written: map[string]bool{}}
+	return &usage{found: map[string]amount{}, sinceSweep: map[string]amount{}, duringSweep: map[string]amount{}, written: map[string]bool{}}
 }
 
 func (u *usage) of(namespace string) amount {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.found[namespace].plus(u.since[namespace])
+	return u.found[namespace].plus(u.sinceSweep[namespace])
 }
 
-func (u *usage) took(namespace, id string, a amount) {
+func (u *usage) add(namespace, id string, a amount) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.since[namespace] = u.since[namespace].plus(a)
-	u.during[namespace] = u.during[namespace].plus(a)
+	u.sinceSweep[namespace] = u.sinceSweep[namespace].plus(a)
+	u.duringSweep[namespace] = u.duringSweep[namespace].plus(a)
 	if id != "" && len(u.written) <= maxRemembered {
 		u.written[id] = true
 	}
 }
 
-// look begins a look, and returns the streams to which something came since the last:
-// all of them if there are more than are remembered.
-func (u *usage) look() (written map[string]bool, all bool) {
+// beginSweep returns the streams that were written since the last sweep began. all says
+// that there are too many to remember, so any stream may have been.
+func (u *usage) beginSweep() (written map[string]bool, all bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.during = map[string]amount{}
+	u.duringSweep = map[string]amount{}
 	written, u.written = u.written, map[string]bool{}
 	return written, len(written) > maxRemembered
 }
 
-// looked ends it.
-func (u *usage) looked(found map[string]amount) {
+// endSweep ends the sweep that beginSweep has begun.
+func (u *usage) endSweep(found map[string]amount) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.found, u.since, u.during = found, u.during, map[string]amount{}
+	u.found, u.sinceSweep, u.duringSweep = found, u.duringSweep, map[string]amount{}
 }
 
 // Room returns an error if a namespace can't store another byte.
-func (k *Keeper) Room(namespace string) error { return k.room(namespace, 1) }
+func (k *Keeper) Room(namespace string) error { return k.checkQuota(namespace, 1) }
 
-// RoomForMarker returns one if it can't even store that bytes were dropped. Pods mark
-// what the quota has refused, so they may do that up to twice the quota.
-func (k *Keeper) RoomForMarker(namespace string) error { return k.room(namespace, 2) }
+// RoomForMarker returns an error if a namespace can't store another marker. Pods mark the
+// bytes that the quota has refused, so markers may use up to twice the quota.
+func (k *Keeper) RoomForMarker(namespace string) error { return k.checkQuota(namespace, 2) }
 
-func (k *Keeper) room(namespace string, times int64) error {
+func (k *Keeper) checkQuota(namespace string, times int64) error {
 	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes/times >= quota {
 		return ErrQuota
 	}
@@ -84,20 +84,22 @@ func (k *Keeper) room(namespace string, times int64) error {
 }
 
 // RoomForStream returns an error if a namespace can't have another stream.
-func (k *Keeper) RoomForStream(namespace string) error { return k.roomForStream(namespace, 1) }
+func (k *Keeper) RoomForStream(namespace string) error { return k.checkStreams(namespace, 1) }
 
-// RoomForMarkedStream returns one if it can't even have one of whose bytes it is only
-// known that they were dropped: there may be as many of these again.
-func (k *Keeper) RoomForMarkedStream(namespace string) error { return k.roomForStream(namespace, 2) }
+// RoomForMarkedStream returns an error if a namespace can't have another surplus stream,
+// which takes markers but no bytes. A namespace can have as many of them as of other
+// streams.
+func (k *Keeper) RoomForMarkedStream(namespace string) error { return k.checkStreams(namespace, 2) }
 
-func (k *Keeper) roomForStream(namespace string, times int64) error {
+func (k *Keeper) checkStreams(namespace string, times int64) error {
 	if most := k.limits.Load().Of(namespace).Streams; most > 0 && k.usage.of(namespace).streams/times >= most {
 		return ErrStreams
 	}
 	return nil
 }
 
-// Took counts what a namespace has stored, to a stream that there was if id isn't "".
+// Took counts bytes and streams that a namespace has stored. The id is "" for new
+// streams.
 func (k *Keeper) Took(namespace, id string, bytes, streams int64) {
-	k.usage.took(namespace, id, amount{bytes, streams})
+	k.usage.add(namespace, id, amount{bytes, streams})
 }

@@ -20,41 +20,41 @@ import (
 )
 
 const (
-	// attempts are made of each request: by 16 s, a client has given up (internal/ship).
-	attempts = 3
-	// attemptLimit is what each may take. The store's client repeats within it what
-	// the store asks to have repeated.
-	attemptLimit = 5 * time.Second
-	// attemptPause lies between two, with as much again by chance.
-	attemptPause = 100 * time.Millisecond
+	// maxAttempts bounds the attempts of a request. They have to end within 16 s, when the
+	// client gives up (internal/ship).
+	maxAttempts = 3
+	// attemptTimeout bounds one attempt, including the retries of the store's own client.
+	attemptTimeout = 5 * time.Second
+	// retryPause is the shortest pause between two attempts. The longest is twice as long.
+	retryPause = 100 * time.Millisecond
 )
 
-// attempt makes a request that can be repeated, some times if it fails.
-func attempt(ctx context.Context, request func(context.Context) error) error {
-	for made := 1; ; made++ {
-		limited, cancel := context.WithTimeoutCause(ctx, attemptLimit, fmt.Errorf("no answer within %v", attemptLimit))
+// withRetries makes an idempotent request, up to maxAttempts times.
+func withRetries(ctx context.Context, request func(context.Context) error) error {
+	for attempt := 1; ; attempt++ {
+		limited, cancel := context.WithTimeoutCause(ctx, attemptTimeout, fmt.Errorf("no response within %v", attemptTimeout))
 		err := request(limited)
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(limited), err)
 		}
 		cancel()
-		if err == nil || ctx.Err() != nil || made == attempts || isFinal(err) {
+		if err == nil || ctx.Err() != nil || attempt == maxAttempts || isFinal(err) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(attemptPause + rand.N(attemptPause)): //nolint:gosec // no secret
+		case <-time.After(retryPause + rand.N(retryPause)): //nolint:gosec // no secret
 		}
 	}
 }
 
-// isFinal says whether a request that fails so will fail again.
+// isFinal reports whether a request will fail again with the same error.
 func isFinal(err error) bool {
 	if errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound) {
 		return true
 	}
-	switch code(err) {
+	switch errorCode(err) {
 	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.Unimplemented:
 		return true
 	default:
@@ -62,11 +62,11 @@ func isFinal(err error) bool {
 	}
 }
 
-// code says what kind of error it is. The library also says NotFound where Google
-// forbids something, where Azure's name can't be looked up, where there is no bucket,
-// and where S3 says anything with a 301 in it, such as in the ID of the request. Taken
-// for an object that isn't there, a stream would begin anew.
-func code(err error) gcerrors.ErrorCode {
+// errorCode returns the code of an error. The library also reports NotFound when Google
+// forbids something, when the name of Azure can't be resolved, when there is no bucket,
+// and when the text of S3's error contains 301, such as in a request ID. An existing
+// stream would then be taken for a new one.
+func errorCode(err error) gcerrors.ErrorCode {
 	var s3 smithy.APIError
 	var google *googleapi.Error
 	var azure *azcore.ResponseError
@@ -74,7 +74,7 @@ func code(err error) gcerrors.ErrorCode {
 	said := gcerrors.Code(err)
 	switch {
 	case errors.As(err, &s3):
-		return codeOfS3(s3.ErrorCode())
+		return errorCodeOfS3(s3.ErrorCode())
 	case errors.As(err, &google) && google.Code == http.StatusForbidden:
 		return gcerrors.PermissionDenied
 	case errors.As(err, &azure) && said == gcerrors.NotFound && !bloberror.HasCode(err, bloberror.BlobNotFound):
@@ -86,7 +86,7 @@ func code(err error) gcerrors.ErrorCode {
 	}
 }
 
-func codeOfS3(said string) gcerrors.ErrorCode {
+func errorCodeOfS3(said string) gcerrors.ErrorCode {
 	switch said {
 	case "NoSuchKey", "NotFound":
 		return gcerrors.NotFound

@@ -9,4 +9,4 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
 
-func TestFilesAreABucket(t *testing.T) { storagetest.Run(t, storagetest.Files) }
+func TestFilesConform(t *testing.T) { storagetest.Run(t, storagetest.Files) }

@@ -18,57 +18,57 @@ import (
 	"time"
 )
 
-// unfinished is the directory of files that have no key yet. No key begins so.
-const unfinished = "unfinished"
+// temporaryDirectory has files that have no key yet. No key begins with its name.
+const temporaryDirectory = "unfinished"
 
-// staleAfter is how old a file without a key is that a crash has left behind:
-// writing one takes milliseconds.
+// staleAfter is the age from which a temporary file must be left from a crash: writing a
+// file takes milliseconds.
 const staleAfter = time.Hour
 
-// Files is a Bucket in a directory of a file system that has hard links, as ext4,
-// XFS and NFS do. A key is a path below it.
+// Files is a Bucket in a directory of a file system with hard links, such as ext4, XFS
+// and NFS. Keys are paths below the directory.
 type Files struct {
 	root *os.Root
 
 	mu      sync.Mutex
-	durable map[string]bool // directories that the disk knows
+	durable map[string]bool // directories that were synced to the disk
 }
 
-// maxDurable is how many of them are remembered; the others are synced again.
-const maxDurable = 10_000
+// maxKnownDurable bounds Files.durable. Other directories are synced again.
+const maxKnownDurable = 10_000
 
-// OpenFiles opens a directory, which has to exist, and removes what crashes have
-// left there.
+// OpenFiles opens an existing directory, and removes stale temporary files.
 func OpenFiles(directory string) (*Files, error) {
 	root, err := os.OpenRoot(directory)
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory of the logs: %w", err)
 	}
 	f := &Files{root: root, durable: map[string]bool{}}
-	if err := errors.Join(f.makeDirectory(unfinished), f.removeStale(time.Now())); err != nil {
+	if err := errors.Join(f.makeDirectory(temporaryDirectory), f.removeStale(time.Now())); err != nil {
 		return nil, fmt.Errorf("preparing the directory of the logs, %q: %w", directory, errors.Join(err, root.Close()))
 	}
 	return f, nil
 }
 
-// linkTries is how often the directory of a new object may be removed meanwhile.
-const linkTries = 10
+// maxLinkTries bounds how often Create tries again because the directory of its key was
+// removed meanwhile.
+const maxLinkTries = 10
 
 // Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
 func (f *Files) removeStale(now time.Time) error {
-	left, err := f.List(context.Background(), unfinished)
+	left, err := f.List(context.Background(), temporaryDirectory)
 	for _, o := range left {
 		if now.Sub(o.Written) > staleAfter {
-			err = errors.Join(err, f.Delete(context.Background(), path.Join(unfinished, o.Name)))
+			err = errors.Join(err, f.Delete(context.Background(), path.Join(temporaryDirectory, o.Name)))
 		}
 	}
 	return err
 }
 
-// Create implements Bucket: the content gets its key, which is exclusive, when it
-// is on the disk.
+// Create implements Bucket: it writes a temporary file to the disk, and then links it to
+// its key, which is exclusive.
 func (f *Files) Create(ctx context.Context, key string, content []byte) error {
 	if err := f.create(ctx, key, content); err != nil {
 		return fmt.Errorf("writing %q: %w", key, err)
@@ -86,13 +86,13 @@ func (f *Files) create(ctx context.Context, key string, content []byte) error {
 	if err := f.makeDirectory(path.Dir(key)); err != nil {
 		return err
 	}
-	temporary := path.Join(unfinished, rand.Text())
+	temporary := path.Join(temporaryDirectory, rand.Text())
 	if err := f.write(temporary, content); err != nil {
 		return errors.Join(err, f.Delete(ctx, temporary))
 	}
 	err := f.link(temporary, key)
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		// Whoever has written the other may not be so far yet.
+		// The other writer may not have synced the directory yet.
 		if failed := f.sync(path.Dir(key)); failed != nil {
 			err = failed
 		}
@@ -103,9 +103,10 @@ func (f *Files) create(ctx context.Context, key string, content []byte) error {
 	return errors.Join(err, f.root.Remove(temporary))
 }
 
-// link gives a file its key. The directory may have been removed since it was made.
+// link links a file to its key. It creates the directory again if that was removed
+// meanwhile.
 func (f *Files) link(temporary, key string) (err error) {
-	for range linkTries {
+	for range maxLinkTries {
 		if err = f.root.Link(temporary, key); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -129,7 +130,7 @@ func (f *Files) write(name string, content []byte) (err error) {
 	return file.Sync()
 }
 
-// sync has the disk know what is in a directory.
+// sync writes the entries of a directory to the disk.
 func (f *Files) sync(directory string) (err error) {
 	d, err := f.root.Open(directory)
 	if err != nil {
@@ -139,7 +140,7 @@ func (f *Files) sync(directory string) (err error) {
 	return d.Sync()
 }
 
-// makeDirectory makes a directory and those above it durable.
+// makeDirectory creates a directory durably, with those above it.
 func (f *Files) makeDirectory(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +161,7 @@ func (f *Files) makeLocked(name string) error {
 	if err := f.sync(above); err != nil {
 		return err
 	}
-	if len(f.durable) >= maxDurable {
+	if len(f.durable) >= maxKnownDurable {
 		clear(f.durable)
 	}
 	f.durable[name] = true
@@ -202,14 +203,14 @@ func (f *Files) Each(ctx context.Context, directory string, each func(Object) bo
 	})
 }
 
-// Directories implements Bucket. One that is empty may be among them.
+// Directories implements Bucket. Empty directories may be among the results.
 func (f *Files) Directories(ctx context.Context, directory string, each func(name string) bool) error {
 	return f.entries(ctx, directory, func(info fs.FileInfo) bool {
 		return !info.IsDir() || each(info.Name())
 	})
 }
 
-// entries passes on what is in a directory, if there is one.
+// entries calls each for the entries of a directory, if it exists.
 func (f *Files) entries(ctx context.Context, directory string, each func(fs.FileInfo) bool) error {
 	if err := f.eachEntry(ctx, directory, each); err != nil {
 		return fmt.Errorf("listing %q: %w", directory, err)
@@ -217,8 +218,8 @@ func (f *Files) entries(ctx context.Context, directory string, each func(fs.File
 	return nil
 }
 
-// atOnce is how many entries of a directory are held at a time.
-const atOnce = 1024
+// pageSize is how many entries of a directory are read at a time.
+const pageSize = 1024
 
 func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.FileInfo) bool) error {
 	if err := ctx.Err(); err != nil {
@@ -233,8 +234,8 @@ func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.Fi
 	}
 	defer d.Close()
 	for {
-		entries, err := d.ReadDir(atOnce)
-		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) { // it was removed with its last object
+		entries, err := d.ReadDir(pageSize)
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) { // the directory was removed with its last object
 			return nil
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
@@ -243,7 +244,7 @@ func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.Fi
 		for _, entry := range entries {
 			info, err := entry.Info()
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it has just been deleted
+				continue // the object was just deleted
 			}
 			if err != nil {
 				return err
@@ -255,14 +256,14 @@ func (f *Files) eachEntry(ctx context.Context, directory string, each func(fs.Fi
 	}
 }
 
-// Delete implements Bucket. Directories that are empty then are removed too.
+// Delete implements Bucket. It also removes directories that become empty.
 func (f *Files) Delete(_ context.Context, key string) error {
 	if err := f.root.Remove(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting %q: %w", key, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for above := path.Dir(key); above != "." && above != unfinished && f.root.Remove(above) == nil; above = path.Dir(above) {
+	for above := path.Dir(key); above != "." && above != temporaryDirectory && f.root.Remove(above) == nil; above = path.Dir(above) {
 		delete(f.durable, above)
 	}
 	return nil

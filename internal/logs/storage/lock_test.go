@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyOneHasTheDirectory(t *testing.T) {
+func TestOnlyOneProcessLocksTheDirectory(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
 	first, err := LockDirectory(t.Context(), directory, 0)
 	require.NoError(t, err)
 	_, err = LockDirectory(t.Context(), directory, 3*lockPause)
-	require.ErrorContains(t, err, "another log service has had it for 300ms")
+	require.ErrorContains(t, err, "another log service has held the lock for 300ms")
 	require.ErrorContains(t, err, "set the replicas of its Deployment to 1")
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -26,7 +26,7 @@ func TestOnlyOneHasTheDirectory(t *testing.T) {
 	_, err = LockDirectory(ctx, directory, time.Minute)
 	require.ErrorIs(t, err, context.Canceled)
 
-	// A predecessor stops while the next one waits.
+	// The predecessor stops while its successor waits.
 	go func() {
 		time.Sleep(lockPause)
 		_ = first.Release()
@@ -36,7 +36,7 @@ func TestOnlyOneHasTheDirectory(t *testing.T) {
 	require.NoError(t, second.Release())
 }
 
-func TestADirectoryThatIsNotThereIsSaidToBe(t *testing.T) {
+func TestLockingAMissingDirectoryIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := LockDirectory(t.Context(), filepath.Join(t.TempDir(), "none"), 0)
 	require.ErrorContains(t, err, "it has to exist, and to be writable for user")

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Measured is a bucket whose calls are counted, by what they do.
+// Measured returns a bucket that records the duration and the failures of its calls.
 func Measured(bucket Bucket, registry prometheus.Registerer) Bucket {
 	m := &measured{
 		Bucket: bucket,

@@ -22,28 +22,29 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// An ObjectStore is a Bucket of a cloud's, or of a server that has the same API.
-// Any number of replicas may use it at once.
+// An ObjectStore is a Bucket at a cloud provider, or on a server with the same API. Any
+// number of replicas may use it at once.
 type ObjectStore struct {
 	bucket *blob.Bucket
-	// buffer is what a write may hold beside its content, in bytes, 0 for what the
-	// store's client thinks right and -1 for none.
+	// buffer is the buffer of a write, in bytes: 0 for the default of the store's client, -1
+	// for none.
 	buffer int
 }
 
-// schemes are those of URLs that can be opened, with the buffers of writes. Google's
-// client would take 16 MiB for each, to go on after a failure; ours are repeated whole.
-var schemes = map[string]int{"s3": 0, "gs": -1, "azblob": 0}
+// writeBuffers are the buffers of writes, by the scheme of the URL. Google's client would
+// use 16 MiB for each write, to resume it after a failure. withRetries repeats a write as
+// a whole, so it needs no buffer.
+var writeBuffers = map[string]int{"s3": 0, "gs": -1, "azblob": 0}
 
 // OpenObjectStore opens a bucket by its URL, such as s3://logs?region=eu-central-1,
-// gs://logs or azblob://logs, and tries whether it writes an object only once.
-// Credentials are those that the cloud's own programs would find.
+// gs://logs or azblob://logs, and checks that the store supports conditional writes. It
+// finds credentials as the provider's own tools do.
 func OpenObjectStore(ctx context.Context, location string) (*ObjectStore, error) {
 	u, err := url.Parse(location)
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of the logs: %w", err)
 	}
-	buffer, known := schemes[u.Scheme]
+	buffer, known := writeBuffers[u.Scheme]
 	if !known || u.Host == "" {
 		return nil, fmt.Errorf("opening the bucket of the logs, %q: use s3://NAME, gs://NAME or azblob://NAME", u.Redacted())
 	}
@@ -52,30 +53,30 @@ func OpenObjectStore(ctx context.Context, location string) (*ObjectStore, error)
 		return nil, fmt.Errorf("opening the bucket of the logs, %q: %w", u.Redacted(), err)
 	}
 	o := &ObjectStore{bucket, buffer}
-	if err := o.tryOnce(ctx); err != nil {
-		return nil, fmt.Errorf("trying the bucket of the logs, %q: %w", u.Redacted(), errors.Join(err, o.Close()))
+	if err := o.checkExclusiveCreate(ctx); err != nil {
+		return nil, fmt.Errorf("checking the bucket of the logs, %q: %w", u.Redacted(), errors.Join(err, o.Close()))
 	}
 	return o, nil
 }
 
-// Close closes connections.
+// Close closes the connections.
 func (o *ObjectStore) Close() error { return o.bucket.Close() }
 
-// writer is the name of what an object says of who wrote it.
-const writer = "writer"
+// writerKey is the metadata key of an object with the random ID of the write.
+const writerKey = "writer"
 
 // Create implements Bucket.
 func (o *ObjectStore) Create(ctx context.Context, key string, content []byte) error {
 	if !fs.ValidPath(key) || key == "." {
 		return fmt.Errorf("writing %q: %w", key, fs.ErrInvalid)
 	}
-	me := rand.Text()
-	err := attempt(ctx, func(ctx context.Context) error {
+	id := rand.Text()
+	err := withRetries(ctx, func(ctx context.Context) error {
 		err := o.bucket.Upload(ctx, key, bytes.NewReader(content), &blob.WriterOptions{
-			IfNotExist: true, ContentType: "application/octet-stream", BufferSize: o.buffer, Metadata: map[string]string{writer: me},
+			IfNotExist: true, ContentType: "application/octet-stream", BufferSize: o.buffer, Metadata: map[string]string{writerKey: id},
 		})
-		if code(err) == gcerrors.FailedPrecondition {
-			err = o.unlessMine(ctx, key, me)
+		if errorCode(err) == gcerrors.FailedPrecondition {
+			err = o.existsUnlessOwn(ctx, key, id)
 		}
 		return err
 	})
@@ -85,16 +86,16 @@ func (o *ObjectStore) Create(ctx context.Context, key string, content []byte) er
 	return nil
 }
 
-// unlessMine returns ErrExists, unless we have written the object ourselves by a
-// request whose answer was lost: the stores' clients repeat it.
-func (o *ObjectStore) unlessMine(ctx context.Context, key, me string) error {
+// existsUnlessOwn returns ErrExists unless the same write created the object: when a
+// response is lost, the store's client repeats the request.
+func (o *ObjectStore) existsUnlessOwn(ctx context.Context, key, id string) error {
 	attributes, err := o.bucket.Attributes(ctx, key)
 	switch {
-	case code(err) == gcerrors.NotFound: // it has just been deleted
+	case errorCode(err) == gcerrors.NotFound: // the object was just deleted
 		return ErrExists
 	case err != nil:
 		return err
-	case attributes.Metadata[writer] != me:
+	case attributes.Metadata[writerKey] != id:
 		return ErrExists
 	}
 	return nil
@@ -102,8 +103,8 @@ func (o *ObjectStore) unlessMine(ctx context.Context, key, me string) error {
 
 // Read implements Bucket.
 func (o *ObjectStore) Read(ctx context.Context, key string) (content []byte, err error) {
-	err = attempt(ctx, func(ctx context.Context) (err error) {
-		if content, err = o.bucket.ReadAll(ctx, key); code(err) == gcerrors.NotFound {
+	err = withRetries(ctx, func(ctx context.Context) (err error) {
+		if content, err = o.bucket.ReadAll(ctx, key); errorCode(err) == gcerrors.NotFound {
 			err = ErrNotFound
 		}
 		return err
@@ -123,7 +124,7 @@ func (o *ObjectStore) List(ctx context.Context, directory string) (objects []Obj
 	if err != nil {
 		return nil, err
 	}
-	// Some stores have another order.
+	// Not all stores list in this order.
 	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 	return objects, nil
 }
@@ -143,7 +144,7 @@ func (o *ObjectStore) Directories(ctx context.Context, directory string, each fu
 	})
 }
 
-// entries passes on what is in a directory, page by page.
+// entries calls each for the entries of a directory, page by page.
 func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*blob.ListObject) bool) error {
 	options := &blob.ListOptions{Delimiter: "/"}
 	if clean := path.Clean(directory); clean != "." {
@@ -152,8 +153,8 @@ func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*
 	for page := blob.FirstPageToken; len(page) > 0; {
 		var entries []*blob.ListObject
 		var next []byte
-		err := attempt(ctx, func(ctx context.Context) (err error) {
-			entries, next, err = o.bucket.ListPage(ctx, page, atOnce, options)
+		err := withRetries(ctx, func(ctx context.Context) (err error) {
+			entries, next, err = o.bucket.ListPage(ctx, page, pageSize, options)
 			return err
 		})
 		if err != nil {
@@ -171,9 +172,9 @@ func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*
 
 // Delete implements Bucket.
 func (o *ObjectStore) Delete(ctx context.Context, key string) error {
-	err := attempt(ctx, func(ctx context.Context) error {
+	err := withRetries(ctx, func(ctx context.Context) error {
 		err := o.bucket.Delete(ctx, key)
-		if code(err) == gcerrors.NotFound {
+		if errorCode(err) == gcerrors.NotFound {
 			err = nil
 		}
 		return err

@@ -13,8 +13,8 @@ import (
 	"gocloud.dev/blob"
 )
 
-// answering is a bucket of a server that says no more than this. What a server does
-// that is one is in test/stores.
+// answering returns a bucket on a server with a fixed response. test/stores has the tests
+// with real servers.
 func answering(t *testing.T, answer http.HandlerFunc) *ObjectStore {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -25,7 +25,7 @@ func answering(t *testing.T, answer http.HandlerFunc) *ObjectStore {
 	return &ObjectStore{bucket: bucket}
 }
 
-func TestOnlyWhatTheStoreKnowsToBeAbsentIs(t *testing.T) {
+func TestAnObjectIsAbsentOnlyIfTheStoreSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		status int
@@ -56,7 +56,7 @@ func TestOnlyWhatTheStoreKnowsToBeAbsentIs(t *testing.T) {
 	}
 }
 
-func TestThatAnObjectExistsIsKnownWhateverTheRequestIsCalled(t *testing.T) {
+func TestAnExistingObjectIsRecognizedWhateverTheRequestID(t *testing.T) {
 	t.Parallel()
 	store := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amz-Request-Id", "67X301IATCBZ7LG7")
@@ -70,7 +70,7 @@ func TestThatAnObjectExistsIsKnownWhateverTheRequestIsCalled(t *testing.T) {
 	require.ErrorIs(t, store.Create(t.Context(), "a", []byte("x")), ErrExists)
 }
 
-func TestABucketsURLSaysWhatKindItIs(t *testing.T) {
+func TestOnlyURLsOfBucketsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for location, says := range map[string]string{
 		"logs":         "use s3://NAME, gs://NAME or azblob://NAME",

@@ -1,11 +1,11 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage keeps objects that never change once they are written.
+// Package storage stores immutable objects.
 //
-// That is all that several replicas need to share one store without a database
-// or locks: whoever writes an object first has written it for all, a listing is
-// the index, and a crash leaves an object whole or absent.
+// Immutable objects are enough for several replicas to share a store without a database
+// or locks. The first replica that creates an object has created it for all, a listing is
+// the index, and a crash leaves an object complete or absent.
 package storage
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What can be expected to go wrong.
+// The errors that callers handle.
 var (
 	ErrExists   = errors.New("the object exists")
 	ErrNotFound = errors.New("there is no such object")
@@ -27,23 +27,23 @@ type Object struct {
 	Written time.Time
 }
 
-// A Bucket has objects under keys: names that are separated by slashes, each of
-// letters, digits and -_.~, and neither "." nor "..".
+// A Bucket stores objects under keys. A key is a path: names separated by slashes. A name
+// consists of letters, digits and -_.~, and is neither "." nor "..".
 type Bucket interface {
-	// Create writes an object, which is durable when it returns. It returns
-	// ErrExists, and changes nothing, if the key has one.
+	// Create stores an object durably. If the key is in use, it returns ErrExists, and
+	// changes nothing.
 	Create(ctx context.Context, key string, content []byte) error
-	// Read returns an object's content, or ErrNotFound.
+	// Read returns the content of an object, or ErrNotFound.
 	Read(ctx context.Context, key string) ([]byte, error)
-	// List returns the objects whose keys are the directory's and one name more,
-	// in the order of their names. A directory without objects is empty.
+	// List returns the objects directly in a directory, sorted by name. A missing directory
+	// counts as empty.
 	List(ctx context.Context, directory string) ([]Object, error)
-	// Each passes on the same objects, in no order, until each returns false. It
-	// holds no more than some of them at a time.
+	// Each calls each for the objects of List, in any order, until each returns false. It
+	// holds only some of them in memory at a time.
 	Each(ctx context.Context, directory string, each func(Object) bool) error
-	// Directories passes on the names of the directories below one that have
-	// something, in no order, until each returns false.
+	// Directories calls each for the names of the subdirectories that aren't empty, in any
+	// order, until each returns false.
 	Directories(ctx context.Context, directory string, each func(name string) bool) error
-	// Delete removes an object. One that isn't there is no error.
+	// Delete deletes an object, if it exists.
 	Delete(ctx context.Context, key string) error
 }

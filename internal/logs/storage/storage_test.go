@@ -35,27 +35,27 @@ func names(t *testing.T, bucket Bucket, directory string) (list []string) {
 	return list
 }
 
-func TestAnObjectThatComesLateLeavesNothing(t *testing.T) {
+func TestARefusedObjectLeavesNoTemporaryFile(t *testing.T) {
 	f := files(t)
 	require.NoError(t, f.Create(t.Context(), "a", []byte("first")))
 	require.ErrorIs(t, f.Create(t.Context(), "a", []byte("second")), ErrExists)
-	require.Empty(t, names(t, f, unfinished))
+	require.Empty(t, names(t, f, temporaryDirectory))
 }
 
-func TestACrashLeavesNoObjectAndNothingForGood(t *testing.T) {
+func TestStaleTemporaryFilesOfACrashAreRemoved(t *testing.T) {
 	directory := t.TempDir()
 	f, err := OpenFiles(directory)
 	require.NoError(t, err)
 	for _, name := range []string{"old", "young"} {
-		require.NoError(t, f.write(unfinished+"/"+name, []byte("half")))
+		require.NoError(t, f.write(temporaryDirectory+"/"+name, []byte("half")))
 	}
 	require.NoError(t, f.Close())
 	long := time.Now().Add(-2 * staleAfter)
-	require.NoError(t, os.Chtimes(filepath.Join(directory, unfinished, "old"), long, long))
+	require.NoError(t, os.Chtimes(filepath.Join(directory, temporaryDirectory, "old"), long, long))
 	f, err = OpenFiles(directory)
 	require.NoError(t, err)
 	defer f.Close()
-	require.Equal(t, []string{"young"}, names(t, f, unfinished), "another replica may be writing it")
+	require.Equal(t, []string{"young"}, names(t, f, temporaryDirectory), "another replica may be writing it")
 }
 
 func TestAFullDiskLeavesNothing(t *testing.T) {
@@ -69,11 +69,11 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 	defer f.Close()
 	require.ErrorIs(t, f.Create(t.Context(), "a/big", make([]byte, 100_000)), syscall.ENOSPC)
 	require.Empty(t, names(t, f, "a"))
-	require.Empty(t, names(t, f, unfinished))
+	require.Empty(t, names(t, f, temporaryDirectory))
 	require.NoError(t, f.Create(t.Context(), "a/big", make([]byte, 10_000)))
 }
 
-func TestADirectoryThatIsNotThereIsAnError(t *testing.T) {
+func TestOpeningAMissingDirectoryIsAnError(t *testing.T) {
 	_, err := OpenFiles(filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "opening the directory of the logs")
 }

@@ -17,46 +17,46 @@ import (
 )
 
 const (
-	// MaxJoined is how many bytes a joined object has at most, before compression.
+	// MaxJoined bounds the bytes of a joined object before compression.
 	MaxJoined = 4 << 20
-	// maxStored is how many bytes of members it has. A reader holds as many.
+	// maxStored bounds the members of a joined object, in bytes. A reader holds all of them.
 	maxStored = 512 << 10
-	// maxIndex bounds what an index unpacks to: an entry has 25 bytes at most, and
-	// a member has more than 20.
+	// maxIndex bounds the uncompressed index: an entry has at most 25 bytes, and a member
+	// more than 20.
 	maxIndex = 2 * maxStored
 )
 
-// An entry is a member of a joined object. There may be some 20,000 in one.
+// An entry describes a member in the index. A joined object may have some 20,000.
 type entry struct {
-	skip, counts, length int32 // bytes before those that count, those, and all
-	size                 int32 // as it is stored
-	written              int64 // by the storage's clock, in ms
+	skip, counts, length int32 // the member's bytes before the winning ones, the winning ones, and all bytes
+	size                 int32 // of the member as stored, in bytes
+	written              int64 // by the storage's clock, in Unix milliseconds
 }
 
-// A joined object has members as they were written, one after another, each of
-// which says what it always said, and before them an index, which is a gzip member
-// too. Where it overlaps another one, both have the same bytes (tidy.go).
-type joined struct {
+// A joinedObject is an index, which is a gzip member, and then gzip members as they were
+// written, one after another. Where two joined objects overlap, both have the same bytes
+// (tidy.go).
+type joinedObject struct {
 	name    Range
 	entries []entry
 	members []byte
 
-	// Where holding found something last.
-	i      int
-	at     int64
-	before int64
+	// The position of the last memberAt.
+	entryIndex    int
+	entryOffset   int64
+	membersBefore int64
 }
 
-// A member is what an entry says.
+// A member is a decoded entry.
 type member struct {
-	counts  Range // those of its bytes that count
-	object  Range // all that it has
+	counts  Range // the winning bytes
+	object  Range // all bytes
 	content []byte
 	written time.Time
 }
 
-// encode returns the content of an object.
-func (j *joined) encode() ([]byte, error) {
+// encode returns the content of the object.
+func (j *joinedObject) encode() ([]byte, error) {
 	var index []byte
 	for _, e := range j.entries {
 		for _, n := range []int64{int64(e.skip), int64(e.counts), int64(e.length), int64(e.size), e.written} {
@@ -71,9 +71,9 @@ func (j *joined) encode() ([]byte, error) {
 	return object.Bytes(), nil
 }
 
-// decodeJoined reads what encode has written.
-func decodeJoined(name Range, object []byte) (*joined, error) {
-	rest := bytes.NewReader(object) // of which gzip reads no more than it needs
+// decodeJoined parses what encode has returned.
+func decodeJoined(name Range, object []byte) (*joinedObject, error) {
+	rest := bytes.NewReader(object) // an io.ByteReader, so gzip reads no more than the member
 	unpacked, err := gzip.NewReader(rest)
 	if err != nil {
 		return nil, fmt.Errorf("reading the index of a joined object: %w", err)
@@ -83,16 +83,16 @@ func decodeJoined(name Range, object []byte) (*joined, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the index of a joined object: %w", err)
 	}
-	j := &joined{name: name, at: name.From, members: object[len(object)-rest.Len():]}
+	j := &joinedObject{name: name, entryOffset: name.From, members: object[len(object)-rest.Len():]}
 	if err := j.readIndex(index); err != nil {
 		return nil, fmt.Errorf("reading the index of a joined object: %w", err)
 	}
 	return j, nil
 }
 
-var errIndex = errors.New("it doesn't say what the object's name and length say")
+var errIndex = errors.New("it contradicts the name or the length of the object")
 
-func (j *joined) readIndex(index []byte) error {
+func (j *joinedObject) readIndex(index []byte) error {
 	at, size := j.name.From, int64(0)
 	for len(index) > 0 {
 		var fields [5]int64
@@ -116,26 +116,27 @@ func (j *joined) readIndex(index []byte) error {
 	return nil
 }
 
-// holding is the member that has an offset, which the name has. Who goes on from
-// one to the next doesn't search.
-func (j *joined) holding(offset int64) member {
-	if j.i == len(j.entries) || offset < j.at {
-		j.i, j.at, j.before = 0, j.name.From, 0
+// memberAt returns the member with an offset, which must be in the object. For ascending
+// offsets, it doesn't search.
+func (j *joinedObject) memberAt(offset int64) member {
+	if j.entryIndex == len(j.entries) || offset < j.entryOffset {
+		j.entryIndex, j.entryOffset, j.membersBefore = 0, j.name.From, 0
 	}
-	for offset >= j.at+int64(j.entries[j.i].counts) {
-		j.at, j.before = j.at+int64(j.entries[j.i].counts), j.before+int64(j.entries[j.i].size)
-		j.i++
+	for offset >= j.entryOffset+int64(j.entries[j.entryIndex].counts) {
+		j.entryOffset, j.membersBefore = j.entryOffset+int64(j.entries[j.entryIndex].counts), j.membersBefore+int64(j.entries[j.entryIndex].size)
+		j.entryIndex++
 	}
-	e := j.entries[j.i]
-	first := j.at - int64(e.skip)
+	e := j.entries[j.entryIndex]
+	first := j.entryOffset - int64(e.skip)
 	return member{
-		counts: Range{j.at, j.at + int64(e.counts)}, object: Range{first, first + int64(e.length)},
-		content: j.members[j.before : j.before+int64(e.size)], written: time.UnixMilli(e.written),
+		counts: Range{j.entryOffset, j.entryOffset + int64(e.counts)}, object: Range{first, first + int64(e.length)},
+		content: j.members[j.membersBefore : j.membersBefore+int64(e.size)], written: time.UnixMilli(e.written),
 	}
 }
 
-// add appends what of a member is in a range, which begins where the object ends.
-func (j *joined) add(m member, within Range) {
+// add appends the bytes of a member that are in a range. The range must begin where the
+// object ends.
+func (j *joinedObject) add(m member, within Range) {
 	counts := Range{max(m.counts.From, within.From), min(m.counts.To, within.To)}
 	j.entries = append(j.entries, entry{
 		int32(counts.From - m.object.From), int32(counts.Len()), int32(m.object.Len()), int32(len(m.content)), m.written.UnixMilli(), //nolint:gosec // G115: at most MaxWrite
@@ -143,28 +144,28 @@ func (j *joined) add(m member, within Range) {
 	j.members = append(j.members, m.content...)
 }
 
-// joined reads a joined object.
-func (s *Store) joined(ctx context.Context, id string, name Range) (*joined, error) {
-	object, err := s.bucket.Read(ctx, directory(id)+"joined/"+span(name))
+// readJoined reads a joined object.
+func (s *Store) readJoined(ctx context.Context, id string, name Range) (*joinedObject, error) {
+	object, err := s.bucket.Read(ctx, directory(id)+"joined/"+rangeName(name))
 	if err != nil {
 		return nil, err
 	}
 	return decodeJoined(name, object)
 }
 
-// superseded are the joined objects all of whose bytes are in one other, which is
-// longer. So of two that have the same bytes, never both are superseded.
-func superseded(objects []piece, reliable func(piece) bool) (list []piece) {
+// supersededObjects returns the joined objects whose bytes are all in one longer object
+// that is visible to all. So of two objects with the same bytes, one always stays.
+func supersededObjects(objects []piece, isVisibleToAll func(piece) bool) (list []piece) {
 	objects = slices.Clone(objects)
 	slices.SortFunc(objects, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.object.From, b.object.From), cmp.Compare(b.object.To, a.object.To))
 	})
-	var furthest int64 // of the reliable ones before
+	var furthest int64 // of the visible objects before
 	for _, o := range objects {
 		if o.object.To <= furthest {
 			list = append(list, o)
 		}
-		if reliable(o) {
+		if isVisibleToAll(o) {
 			furthest = max(furthest, o.object.To)
 		}
 	}

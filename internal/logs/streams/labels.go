@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// MaxLabels is how many labels a stream has at most.
+// MaxLabels bounds the labels of a stream.
 const MaxLabels = 8
 
-// LabelKeys are the labels of pods by which their streams are found.
+// LabelKeys are the labels of pods by which streams can be listed.
 var LabelKeys = []string{
 	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
 	"serving.knative.dev/service", "serving.knative.dev/revision",
 }
 
-// ErrNoLabel says that streams have no such label.
-var ErrNoLabel = errors.New("that is no label by which logs are found")
+// ErrNoLabel says that streams can't have a label.
+var ErrNoLabel = errors.New("logs can't be listed by this label")
 
-// CheckLabel returns ErrNoLabel unless a stream can have a label.
+// CheckLabel returns ErrNoLabel unless streams can have a label.
 func CheckLabel(key, value string) error {
 	if !slices.Contains(LabelKeys, key) {
 		return fmt.Errorf("label %.100q: %w: use one of %s", key, ErrNoLabel, strings.Join(LabelKeys, ", "))
@@ -39,10 +39,10 @@ func CheckLabel(key, value string) error {
 	return nil
 }
 
-// checkLabels returns ErrNoLabel unless a stream can have them.
+// checkLabels returns ErrNoLabel unless a stream can have these labels.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
-		return fmt.Errorf("%d labels, of %d at most: %w", len(labels), MaxLabels, ErrNoLabel)
+		return fmt.Errorf("%d labels, more than %d: %w", len(labels), MaxLabels, ErrNoLabel)
 	}
 	for key, value := range labels {
 		if err := CheckLabel(key, value); err != nil {
@@ -52,7 +52,8 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// labelDirectory has an empty object for each stream of a label, which is its ID.
+// labelDirectory returns the directory of the index for a label. It has an empty object
+// for each stream, whose name is the ID.
 func labelDirectory(namespace, key, value string) (string, error) {
 	if err := CheckNamespace(namespace); err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// labeled is a stream of a pod with labels, which are KEY=VALUE.
+// labeled returns a source with labels, which are KEY=VALUE.
 func labeled(pod string, labels ...string) Source {
 	source := Source{Namespace: "tenant", Pod: pod, PodUID: "uid-" + pod, Name: "stdout", Labels: map[string]string{}}
 	for _, label := range labels {
@@ -20,7 +20,7 @@ func labeled(pod string, labels ...string) Source {
 	return source
 }
 
-func TestStreamsAreFoundByWhatTheirPodsBelongTo(t *testing.T) {
+func TestStreamsAreListedByTheLabelsOfTheirPods(t *testing.T) {
 	directory := t.TempDir()
 	one, another := replica(t, directory), replica(t, directory)
 	ids := map[string]string{}
@@ -56,7 +56,7 @@ func TestStreamsAreFoundByWhatTheirPodsBelongTo(t *testing.T) {
 	}
 }
 
-func TestLabelsAreNoPartOfWhatAStreamIs(t *testing.T) {
+func TestLabelsDoNotIdentifyAStream(t *testing.T) {
 	s := replica(t, t.TempDir())
 	plain, err := s.Create(t.Context(), labeled("a", "tekton.dev/taskRun=build"))
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestLabelsAreNoPartOfWhatAStreamIs(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
-func TestWhatIsNoLabelIsNoKey(t *testing.T) {
+func TestInvalidLabelsAreRefused(t *testing.T) {
 	s := replica(t, t.TempDir())
 	for _, label := range []string{
 		"tekton.dev/taskRun=", "tekton.dev/taskRun=..", "tekton.dev/taskRun=a/b", "tekton.dev/taskRun=-a", "tekton.dev/taskRun=a\n",
@@ -90,10 +90,10 @@ func TestWhatIsNoLabelIsNoKey(t *testing.T) {
 		many.Labels[strings.Repeat("x", i+1)] = "x"
 	}
 	_, err = s.Create(t.Context(), many)
-	require.ErrorContains(t, err, "9 labels, of 8 at most")
+	require.ErrorContains(t, err, "9 labels, more than 8")
 }
 
-func TestALabelThatCannotBeListedIsSaid(t *testing.T) {
+func TestAFailureToIndexALabelIsReported(t *testing.T) {
 	good := replica(t, t.TempDir())
 	source := labeled("a", "tekton.dev/taskRun=build")
 	_, err := newStore(failing{Bucket: good.bucket, create: "labels/"}, good.key).Create(t.Context(), source)

@@ -18,45 +18,45 @@ import (
 
 // A layout says which object has which bytes of a stream.
 //
-// Where objects overlap, the one that was written first counts; of those that
-// were written at once, as far as the storage can tell, the first by name. Once that
-// is settled, objects are joined (tidy.go), and what is joined counts. What is stored isn't dropped, whatever comes later. So neither order nor repetition of
-// the requests matters.
+// Where objects overlap, the one that was written first wins; of those with the same time,
+// the first by name. Settled objects are joined (tidy.go), and joined objects win over
+// others. Stored bytes win over markers, whatever was written first. So neither the order
+// nor the repetition of requests matters.
 type layout struct {
-	known    []piece     // in order, disjoint
-	earliest []time.Time // of each piece and those after it, and the end: when the first came
-	total    int64       // if complete
-	complete bool
-	ended    time.Time // when it was completed
+	known        []piece     // sorted and disjoint
+	earliestFrom []time.Time // by piece, and for the end: the first write from there on
+	total        int64       // the length, if complete
+	complete     bool
+	ended        time.Time // when the end was written
 }
 
-// A piece is what counts of an object.
+// A piece is the part of an object that wins.
 type piece struct {
 	Range
-	object  Range // all that the object has
+	object  Range // the range of the whole object
 	dropped bool
 	joined  bool
 	written time.Time
-	size    int64 // of the object as it is stored
+	size    int64 // of the object as stored
 }
 
-// A view is of the objects of a stream.
+// A view has the objects of a stream by kind.
 type view struct{ drops, data, joined []piece }
 
 const (
-	// settled is how long after it was written no object can appear that was written
-	// before, by the storage's clock: which is the first to have a byte doesn't change.
-	settled = 5 * time.Minute
-	// lookLimit is how long a look at a stream may take, and joinedFor how long what
-	// was joined stays: so whoever looks finds one or the other.
-	lookLimit, joinedFor = time.Minute, 5 * time.Minute
+	// settleTime is how long after a write no object with an earlier time can appear any
+	// more, by the storage's clock. After it, the winner for a byte doesn't change.
+	settleTime = 5 * time.Minute
+	// listTimeout bounds the listing of a stream. Objects are kept for joinedDelay after
+	// they were joined, so that each listing finds either them or the joined object.
+	listTimeout, joinedDelay = time.Minute, 5 * time.Minute
 )
 
-// look lists a stream, in memory that is taken meanwhile.
-func (s *Store) look(ctx context.Context, id string, h *hold) (v view, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, errors.New("listing a stream took too long"))
+// listPieces lists a stream. The hold takes memory meanwhile.
+func (s *Store) listPieces(ctx context.Context, id string, h *memoryHold) (v view, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errors.New("listing a stream took too long"))
 	defer cancel()
-	// In this order: what was stored before it was dropped is found, and what was joined.
+	// In this order, so that no object is missed that was dropped or joined meanwhile.
 	for _, listing := range []struct {
 		kind   string
 		pieces *[]piece
@@ -68,16 +68,16 @@ func (s *Store) look(ctx context.Context, id string, h *hold) (v view, err error
 	return v, context.Cause(ctx)
 }
 
-// stored are the pieces that count of what isn't dropped.
-func (v view) stored() []piece { return unless(firstOf(v.joined), firstOf(v.data)) }
+// stored returns the winning pieces of data and joined objects.
+func (v view) stored() []piece { return mergeDrops(resolveOverlaps(v.joined), resolveOverlaps(v.data)) }
 
-// layout looks at the objects that there are. The hold has what it takes.
-func (s *Store) layout(ctx context.Context, id string, h *hold) (*layout, error) {
+// newLayout lists a stream. The hold keeps the memory of the layout.
+func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layout, error) {
 	l := &layout{}
-	if err := s.lookForEnd(ctx, id, l); err != nil {
+	if err := s.readEnd(ctx, id, l); err != nil {
 		return nil, fmt.Errorf("looking for the end of stream %q: %w", id, err)
 	}
-	v, err := s.look(ctx, id, h)
+	v, err := s.listPieces(ctx, id, h)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +88,19 @@ func (s *Store) layout(ctx context.Context, id string, h *hold) (*layout, error)
 			}
 		}
 	}
-	l.known = slices.Clone(unless(v.stored(), union(v.drops))) // as long as it is
-	l.earliest = make([]time.Time, len(l.known)+1)
-	l.earliest[len(l.known)] = l.ended
+	l.known = slices.Clone(mergeDrops(v.stored(), union(v.drops))) // without spare capacity
+	l.earliestFrom = make([]time.Time, len(l.known)+1)
+	l.earliestFrom[len(l.known)] = l.ended
 	for i, p := range slices.Backward(l.known) {
-		if l.earliest[i] = l.earliest[i+1]; l.earliest[i].IsZero() || p.written.Before(l.earliest[i]) {
-			l.earliest[i] = p.written
+		if l.earliestFrom[i] = l.earliestFrom[i+1]; l.earliestFrom[i].IsZero() || p.written.Before(l.earliestFrom[i]) {
+			l.earliestFrom[i] = p.written
 		}
 	}
-	h.keep(perKnown * int64(cap(l.known)+1))
+	h.shrinkTo(perLayoutPiece * int64(cap(l.known)+1))
 	return l, nil
 }
 
-func (s *Store) lookForEnd(ctx context.Context, id string, l *layout) (err error) {
+func (s *Store) readEnd(ctx context.Context, id string, l *layout) (err error) {
 	if l.total, l.complete, err = s.length(ctx, id); err != nil || !l.complete {
 		return err
 	}
@@ -113,15 +113,15 @@ func (s *Store) lookForEnd(ctx context.Context, id string, l *layout) (err error
 	return err
 }
 
-// lookStep is for how many pieces memory is taken at once.
-const lookStep = 64
+// holdStep is for how many pieces memory is taken at a time.
+const holdStep = 64
 
-// pieces are the objects of one kind, whole, and in no order.
-func (s *Store) pieces(ctx context.Context, id, kind string, h *hold) (list []piece, err error) {
+// pieces returns the objects of one kind, in any order.
+func (s *Store) pieces(ctx context.Context, id, kind string, h *memoryHold) (list []piece, err error) {
 	var busy error
 	err = s.eachPiece(ctx, id, kind, func(p piece) bool {
-		if len(list)%lookStep == 0 {
-			busy = h.grow(ctx, lookStep*perLooked)
+		if len(list)%holdStep == 0 {
+			busy = h.grow(ctx, holdStep*perListedPiece)
 		}
 		list = append(list, p)
 		return busy == nil
@@ -129,7 +129,7 @@ func (s *Store) pieces(ctx context.Context, id, kind string, h *hold) (list []pi
 	return list, cmp.Or(busy, err)
 }
 
-// eachPiece passes them on, until each returns false.
+// eachPiece calls each for the objects of one kind until each returns false.
 func (s *Store) eachPiece(ctx context.Context, id, kind string, each func(piece) bool) error {
 	err := s.bucket.Each(ctx, directory(id)+kind, func(o storage.Object) bool {
 		p, ok := pieceOf(o, kind)
@@ -142,33 +142,33 @@ func (s *Store) eachPiece(ctx context.Context, id, kind string, each func(piece)
 }
 
 func pieceOf(o storage.Object, kind string) (piece, bool) {
-	r, ok := parseSpan(o.Name)
+	r, ok := parseRangeName(o.Name)
 	if !ok || kind == "data" && r.Len() > MaxWrite || kind == "joined" && r.Len() > MaxJoined {
 		return piece{}, false
 	}
 	p := piece{Range: r, object: r, dropped: kind == "drop", joined: kind == "joined", written: o.Written, size: o.Size}
 	if p.joined {
-		p.written = o.Written.Add(-settled) // what is in it is older
+		p.written = o.Written.Add(-settleTime) // its content is older
 	}
 	return p, true
 }
 
-// before says which of two pieces counts where they overlap.
-func (p piece) before(q piece) bool {
+// wins reports whether p wins over q where they overlap.
+func (p piece) wins(q piece) bool {
 	if p.joined && p.object.Len() != q.object.Len() {
-		return p.object.Len() > q.object.Len() // they have the same bytes, and this one stays
+		return p.object.Len() > q.object.Len() // both have the same bytes, and the longer one won't be deleted
 	}
 	if !p.written.Equal(q.written) {
 		return p.written.Before(q.written)
 	}
-	return strings.Compare(span(p.object), span(q.object)) < 0
+	return strings.Compare(rangeName(p.object), rangeName(q.object)) < 0
 }
 
-// byPriority is a heap of pieces, with the one at its top that counts.
+// byPriority is a heap of pieces with the winner at the top.
 type byPriority []piece
 
 func (h *byPriority) Len() int           { return len(*h) }
-func (h *byPriority) Less(i, j int) bool { return (*h)[i].before((*h)[j]) }
+func (h *byPriority) Less(i, j int) bool { return (*h)[i].wins((*h)[j]) }
 func (h *byPriority) Swap(i, j int)      { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
 func (h *byPriority) Push(x any)         { *h = append(*h, x.(piece)) }
 func (h *byPriority) Pop() any {
@@ -177,9 +177,9 @@ func (h *byPriority) Pop() any {
 	return last
 }
 
-// firstOf cuts pieces, so that each byte is in the one that counts. It sweeps over
-// their beginnings: with n pieces, in the order of n log n.
-func firstOf(pieces []piece) (cut []piece) {
+// resolveOverlaps cuts pieces so that each byte is in the winning one only. It sweeps
+// over the pieces by offset: n pieces take O(n log n).
+func resolveOverlaps(pieces []piece) (cut []piece) {
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.From, b.From) })
 	var here byPriority
 	var at int64
@@ -209,7 +209,7 @@ func firstOf(pieces []piece) (cut []piece) {
 	return cut
 }
 
-// union joins pieces that overlap.
+// union merges pieces that overlap or touch.
 func union(pieces []piece) (joined []piece) {
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.From, b.From) })
 	for _, p := range pieces {
@@ -228,8 +228,8 @@ func union(pieces []piece) (joined []piece) {
 	return joined
 }
 
-// unless merges data with what of the drops isn't data.
-func unless(data, drops []piece) (all []piece) {
+// mergeDrops adds to data the parts of drops that aren't data.
+func mergeDrops(data, drops []piece) (all []piece) {
 	for _, d := range data {
 		for len(drops) > 0 && drops[0].From < d.From {
 			head := drops[0]
@@ -251,8 +251,8 @@ func unless(data, drops []piece) (all []piece) {
 	return append(all, drops...)
 }
 
-// holding is the index of the piece that has an offset, or else that of the next.
-func (l *layout) holding(at int64) (i int, found bool) {
+// find returns the index of the piece with an offset, or else of the next piece.
+func (l *layout) find(at int64) (i int, found bool) {
 	return slices.BinarySearchFunc(l.known, at, func(p piece, at int64) int {
 		switch {
 		case p.To <= at:
@@ -265,40 +265,39 @@ func (l *layout) holding(at int64) (i int, found bool) {
 	})
 }
 
-// gap is the range from an offset, of which nothing is known, to something that
-// is, and when the first came of all that is behind it. Without anything, it is empty.
+// gap returns the unknown range from an offset on, up to the next known byte or the end,
+// and the first write behind it. Without a later byte or an end, the range is empty.
 func (l *layout) gap(at int64) (r Range, since time.Time) {
 	r = Range{at, at}
-	next, _ := l.holding(at)
+	next, _ := l.find(at)
 	switch {
 	case next < len(l.known):
 		r.To = l.known[next].From
 	case l.complete:
 		r.To = l.total
 	}
-	return r, l.earliest[next]
+	return r, l.earliestFrom[next]
 }
 
-// A State is what is known of a stream.
+// A State says which bytes of a stream are known.
 type State struct {
 	Stored  Ranges
 	Dropped Ranges
-	// Missing is what neither came nor was dropped, before something that did, or
-	// before the end.
+	// Missing are the unknown bytes before a known one, or before the end.
 	Missing Ranges
-	// Total is the stream's length, if Complete.
+	// Total is the length of the stream, if it is Complete.
 	Total    int64
 	Complete bool
 }
 
-// State looks at a stream that there is.
+// State returns the state of an existing stream.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
-	l, err := s.see(ctx, id, time.Now())
+	l, err := s.layoutSince(ctx, id, time.Now())
 	if err != nil {
 		return State{}, err
 	}
 	defer l.release()
-	if err := s.hold.take(perTold * int64(len(l.known))); err != nil {
+	if err := s.hold.take(perReportedPiece * int64(len(l.known))); err != nil {
 		return State{}, err
 	}
 	state := State{Total: l.total, Complete: l.complete}

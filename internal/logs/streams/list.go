@@ -16,25 +16,26 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// MaxListed is how many streams of a pod are listed: those that were made last.
+// MaxListed bounds the streams in a list: the ones that were created last.
 const MaxListed = 1000
 
-// maxLooked is how many objects are looked at to find those: a second's worth.
-const maxLooked = 100_000
+// maxListedObjects bounds the objects that are inspected for a list, which takes about a
+// second.
+const maxListedObjects = 100_000
 
-// idLength is that of an ID, in bytes.
+// idLength is the length of an ID.
 const idLength = 32
 
-// ErrNoPod says that no pod can have these names.
-var ErrNoPod = errors.New("that is no name of a namespace and a pod")
+// ErrNoPod says that a name is invalid for a namespace or a pod.
+var ErrNoPod = errors.New("invalid name")
 
-// A Listed is a stream and where it comes from.
+// A Listed is a stream in a list.
 type Listed struct {
 	ID string
 	Source
 }
 
-// CheckNamespace returns ErrNoPod unless a namespace can have this name.
+// CheckNamespace returns ErrNoPod unless the name is valid for a namespace.
 func CheckNamespace(namespace string) error {
 	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
 		return fmt.Errorf("namespace %.100q: %w: %s", namespace, ErrNoPod, strings.Join(wrong, "; "))
@@ -42,7 +43,7 @@ func CheckNamespace(namespace string) error {
 	return nil
 }
 
-// CheckPod returns ErrNoPod unless a namespace and a pod can have these names.
+// CheckPod returns ErrNoPod unless the names are valid for a namespace and a pod.
 func CheckPod(namespace, pod string) error {
 	wrong := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(pod)...)
 	if len(wrong) > 0 {
@@ -51,8 +52,9 @@ func CheckPod(namespace, pod string) error {
 	return nil
 }
 
-// podDirectory has an empty object for each stream of the pods of a name, which is
-// its ID. Names become keys, so they have to be such as Kubernetes gives.
+// podDirectory returns the directory of the index for pods with a name. It has an empty
+// object for each stream, whose name is the ID. Since the names become keys, they have to
+// be valid for Kubernetes.
 func podDirectory(namespace, pod string) (string, error) {
 	if err := CheckPod(namespace, pod); err != nil {
 		return "", err
@@ -60,8 +62,8 @@ func podDirectory(namespace, pod string) (string, error) {
 	return "pods/" + namespace + "/" + pod + "/", nil
 }
 
-// List returns the streams of all pods that had a name, in the order of their
-// starts, containers and names, and whether there are more.
+// List returns the streams of all pods that had a name, sorted by start, container and
+// name, and whether there are more.
 func (s *Store) List(ctx context.Context, namespace, pod string) (list []Listed, more bool, err error) {
 	directory, err := podDirectory(namespace, pod)
 	if err != nil {
@@ -73,13 +75,13 @@ func (s *Store) List(ctx context.Context, namespace, pod string) (list []Listed,
 	return list, more, nil
 }
 
-// ListLabel returns those of all pods that had a label.
+// ListLabel is List for all pods that had a label.
 func (s *Store) ListLabel(ctx context.Context, namespace, key, value string) (list []Listed, more bool, err error) {
 	directory, err := labelDirectory(namespace, key, value)
 	if err != nil {
 		return nil, false, fmt.Errorf("listing streams: %w", err)
 	}
-	// What a stream was made with counts, and not what its pod says later.
+	// The index may have labels of later requests. Those of the first are stored.
 	has := func(source Source) bool { return source.Labels[key] == value }
 	if list, more, err = s.list(ctx, directory, has); err != nil {
 		return nil, false, fmt.Errorf("listing the streams of label %s=%s in namespace %q: %w", key, value, namespace, err)
@@ -87,25 +89,25 @@ func (s *Store) ListLabel(ctx context.Context, namespace, key, value string) (li
 	return list, more, nil
 }
 
-// list returns the streams whose IDs are in a directory, and which a condition
-// holds for, if there is one.
+// list returns the streams with IDs in a directory, filtered by a condition if that isn't
+// nil.
 func (s *Store) list(ctx context.Context, directory string, condition func(Source) bool) (list []Listed, more bool, err error) {
-	if err := s.hold.take(4 * MaxListed * perListed * idLength); err != nil {
+	if err := s.hold.take(4 * MaxListed * perSourceByte * idLength); err != nil {
 		return nil, false, err
 	}
-	made, more, err := s.lastMade(ctx, directory)
+	made, more, err := s.newestObjects(ctx, directory)
 	if err != nil {
 		return nil, false, err
 	}
 	for _, o := range made {
 		source, err := s.Source(ctx, o.Name)
 		if errors.Is(err, ErrNoStream) {
-			continue // it has just been deleted
+			continue // the stream was just deleted
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if err := s.hold.take(perListed * source.size()); err != nil {
+		if err := s.hold.take(perSourceByte * source.size()); err != nil {
 			return nil, false, err
 		}
 		if condition == nil || condition(source) {
@@ -119,7 +121,7 @@ func (s *Store) list(ctx context.Context, directory string, condition func(Sourc
 	return list, more, nil
 }
 
-// size is what it takes as JSON, in bytes, keys included.
+// size returns the length as JSON, in bytes, including keys.
 func (source Source) size() int64 {
 	size := 128 + len(source.Namespace) + len(source.Pod) + len(source.PodUID) + len(source.Container) + len(source.Start) + len(source.Name)
 	for key, value := range source.Labels {
@@ -128,27 +130,27 @@ func (source Source) size() int64 {
 	return int64(size)
 }
 
-// lastMade are the objects of a directory that were made last, so that a directory
-// of any size takes no more memory, nor much time. Of one that has more than are
-// looked at, they are the last of some.
-func (s *Store) lastMade(ctx context.Context, directory string) (made []storage.Object, more bool, err error) {
+// newestObjects returns the objects of a directory that were created last. Its memory and
+// time are bounded for a directory of any size: beyond maxListedObjects, it returns the
+// newest of some objects.
+func (s *Store) newestObjects(ctx context.Context, directory string) (made []storage.Object, more bool, err error) {
 	looked := 0
 	err = s.bucket.Each(ctx, directory, func(o storage.Object) bool {
 		looked++
 		made = append(made, o)
 		if len(made) == 2*MaxListed {
-			made = newest(made)
+			made = keepNewest(made)
 		}
-		return looked < maxLooked
+		return looked < maxListedObjects
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	return newest(made), looked > MaxListed, nil
+	return keepNewest(made), looked > MaxListed, nil
 }
 
-// newest keeps as many as are listed.
-func newest(objects []storage.Object) []storage.Object {
+// keepNewest returns the newest MaxListed objects.
+func keepNewest(objects []storage.Object) []storage.Object {
 	slices.SortFunc(objects, func(a, b storage.Object) int {
 		return cmp.Or(b.Written.Compare(a.Written), strings.Compare(a.Name, b.Name))
 	})

@@ -28,7 +28,7 @@ func TestTheStreamsOfAPodAreListedAtEachReplica(t *testing.T) {
 			}
 		}
 	}
-	// The pod's successor has its name.
+	// A later pod has the same name.
 	want = append(want, Listed{Source: Source{Namespace: "tenant", Pod: "pod.0", PodUID: "uid-2", Container: "main", Start: "3", Name: "stdout"}})
 	for i := len(want) - 1; i >= 0; i-- {
 		for range 2 {
@@ -54,7 +54,7 @@ func TestTheStreamsOfAPodAreListedAtEachReplica(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestNamesThatNoPodHasAreNoKeys(t *testing.T) {
+func TestInvalidPodNamesAreRefused(t *testing.T) {
 	s := replica(t, t.TempDir())
 	for _, names := range [][2]string{
 		{"", "pod"},
@@ -76,7 +76,7 @@ func TestNamesThatNoPodHasAreNoKeys(t *testing.T) {
 	}
 }
 
-// A crowd has so many objects in each directory, the oldest last.
+// A crowd generates objects in each directory, the oldest last.
 type crowd struct {
 	storage.Bucket
 	objects int
@@ -97,8 +97,8 @@ func (c crowd) Read(_ context.Context, key string) ([]byte, error) {
 	return fmt.Appendf(nil, `{"name":"stdout","start":%q}`, path.Base(path.Dir(key))), nil
 }
 
-func TestAListIsNotLongerThanItMayBe(t *testing.T) {
-	for objects, more := range map[int]bool{MaxListed: false, MaxListed + 1: true, 7 * MaxListed: true, maxLooked + 1: true, 1e6: true} {
+func TestAListIsBounded(t *testing.T) {
+	for objects, more := range map[int]bool{MaxListed: false, MaxListed + 1: true, 7 * MaxListed: true, maxListedObjects + 1: true, 1e6: true} {
 		list, got, err := (&Store{bucket: crowd{objects: objects}}).List(t.Context(), "tenant", "pod")
 		require.NoError(t, err)
 		require.Equal(t, more, got)
@@ -119,7 +119,7 @@ func number(t *testing.T, hexadecimal string) (n int) {
 	return n
 }
 
-// A failing bucket can't do one thing with the objects below a key.
+// A failing bucket fails in one method for keys with a prefix.
 type failing struct {
 	storage.Bucket
 	create, read, list string
@@ -151,7 +151,7 @@ func (f failing) Each(ctx context.Context, directory string, each func(storage.O
 	return f.Bucket.Each(ctx, directory, each)
 }
 
-func TestWhatCannotBeListedIsSaid(t *testing.T) {
+func TestAFailureToListIsReported(t *testing.T) {
 	good := replica(t, t.TempDir())
 	with := func(f failing) *Store {
 		f.Bucket = good.bucket

@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// compressors are some megabyte each. More of them than processors are of no use.
+// compressors take about a MiB each, so no more run than there are processors.
 var (
 	compressors = sync.Pool{New: func() any {
-		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level that there is
+		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level, so no error
 		return w
 	}}
 	compressing = make(chan struct{}, runtime.GOMAXPROCS(0))
 )
 
-// compress appends a gzip member, with an extra field in its header if there is one.
+// compress appends a gzip member, with an extra field in its header unless that is nil.
 func compress(to *bytes.Buffer, data, extra []byte) error {
 	compressing <- struct{}{}
 	defer func() { <-compressing }()
@@ -34,21 +34,20 @@ func compress(to *bytes.Buffer, data, extra []byte) error {
 	return w.Close()
 }
 
-// atMost is how much longer a member may be than its header and what it has, in bytes:
-// gzip's trailer, and what deflate adds to bytes that it can't compress. What is longer
-// than that says nothing for long, such as by empty blocks, and is packed anew.
-const atMost = 64
+// maxOverhead bounds how much longer a member may be than its header and its uncompressed
+// bytes: gzip's trailer, and the overhead of deflate for incompressible bytes. Longer
+// members, for example with many empty blocks, are compressed again.
+const maxOverhead = 64
 
-// likeOurs says whether a member that unpacks to the data could be one that compress has
-// made: its header is the one that it would have, and it isn't longer than it may be. So
-// the member has no name or comment, which nobody bounds or masks, nor any times but
-// those that were understood.
-func likeOurs(member, data, extra []byte) bool {
+// isCanonical reports whether compress could have made a member with these bytes: its
+// header is the same, and it isn't too long. So the member has no name or comment, which
+// nobody bounds or masks, and no times but those that were decoded.
+func isCanonical(member, data, extra []byte) bool {
 	header := header(extra)
-	return bytes.HasPrefix(member, header) && len(member) <= len(header)+len(data)+atMost
+	return bytes.HasPrefix(member, header) && len(member) <= len(header)+len(data)+maxOverhead
 }
 
-// header is that of a member which compress makes (RFC 1952, 2.3).
+// header returns the header of a member from compress (RFC 1952, 2.3).
 func header(extra []byte) []byte {
 	const hasExtra, fastest, unknownSystem = 4, 4, 255
 	header := []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, fastest, unknownSystem}

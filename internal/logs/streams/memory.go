@@ -11,60 +11,60 @@ import (
 )
 
 const (
-	// memoryAtOnce is what those who read, and those who count the objects of a
-	// stream, hold at a time, in bytes. A namespace has half of it: one stream, as
-	// large as it becomes, fits.
-	memoryAtOnce = 96 << 20
-	memoryShare  = memoryAtOnce / 2
+	// maxReadMemory bounds the memory for reading, and for counting the objects of
+	// streams, in bytes. Half of it, the share of a namespace, is enough for one stream of
+	// any size.
+	maxReadMemory      = 96 << 20
+	maxNamespaceMemory = maxReadMemory / 2
 
-	// What is taken, in bytes, for a piece: while a stream is looked at, of which there
-	// are some copies, in a layout, and for those who are told of it as text.
-	perLooked, perKnown, perTold = 320, 96, 256
-	// perListed is for each byte of a source that is listed: it is copied, and encoded.
-	perListed = 8
-	// perMark is for a time, and the same as text; perEntry is for one of an index.
-	perMark, perEntry = 64, 24
-	// unpacking is what it takes to read the index of a joined object, beside the object.
-	unpacking = 3 << 20
+	// The memory of a piece, in bytes: during a listing, which makes copies; in a layout;
+	// and as text in a response.
+	perListedPiece, perLayoutPiece, perReportedPiece = 320, 96, 256
+	// perSourceByte is for each byte of a listed source, which is copied and encoded.
+	perSourceByte = 8
+	// perTimeMark is for a mark and its JSON, perIndexEntry for an entry of an index.
+	perTimeMark, perIndexEntry = 64, 24
+	// unpackIndexMemory is for unpacking the index of a joined object, in addition to the
+	// object.
+	unpackIndexMemory = 3 << 20
 )
 
-// ErrBusy says that so much is being read that there is no memory for more. Whoever
-// comes later can go on where this one stopped.
-var ErrBusy = errors.New("too much is being read at the moment")
+// ErrBusy says that all memory for reading is in use. A reader can continue later.
+var ErrBusy = errors.New("all memory for reading is in use")
 
-// A look of more bytes is large: some at a time go on, and the others wait, so that
-// those that go on have room to end.
 const (
-	largeLook   = 2000 * perLooked
-	largeAtOnce = 2
+	// A listing that takes more memory than largeListing waits for one of maxLargeListings
+	// slots, so that those under way can finish.
+	largeListing     = 2000 * perListedPiece
+	maxLargeListings = 2
 )
 
-// A hold is memory that is taken. A nil one takes all that it likes.
-type hold struct {
-	room  *room.Room
-	who   string
-	bytes int64
-	turns chan struct{} // of large looks
-	turn  bool          // whether it has one of them
+// A memoryHold is memory that a request has taken. A nil hold is unlimited.
+type memoryHold struct {
+	room         *room.Room
+	namespace    string // the client of the room
+	bytes        int64
+	largeSlots   chan struct{} // for large listings
+	hasLargeSlot bool          // has one of largeSlots
 }
 
-func (h *hold) take(bytes int64) error {
+func (h *memoryHold) take(bytes int64) error {
 	if h == nil {
 		return nil
 	}
-	if !h.room.Take(h.who, bytes) {
+	if !h.room.Take(h.namespace, bytes) {
 		return ErrBusy
 	}
 	h.bytes += bytes
 	return nil
 }
 
-// grow takes more for a look, which may have to wait.
-func (h *hold) grow(ctx context.Context, bytes int64) error {
-	if h != nil && !h.turn && h.bytes+bytes > largeLook {
+// grow takes more memory for a listing. It may wait for a large slot.
+func (h *memoryHold) grow(ctx context.Context, bytes int64) error {
+	if h != nil && !h.hasLargeSlot && h.bytes+bytes > largeListing {
 		select {
-		case h.turns <- struct{}{}:
-			h.turn = true
+		case h.largeSlots <- struct{}{}:
+			h.hasLargeSlot = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -72,41 +72,43 @@ func (h *hold) grow(ctx context.Context, bytes int64) error {
 	return h.take(bytes)
 }
 
-// keep gives back what is more than so many bytes, when a look has ended.
-func (h *hold) keep(bytes int64) {
+// shrinkTo ends a listing, and gives back all memory beyond some bytes.
+func (h *memoryHold) shrinkTo(bytes int64) {
 	if h == nil {
 		return
 	}
-	if h.turn {
-		h.turn = false
-		<-h.turns
+	if h.hasLargeSlot {
+		h.hasLargeSlot = false
+		<-h.largeSlots
 	}
 	if h.bytes <= bytes {
 		return
 	}
-	h.room.GiveBack(h.who, h.bytes-bytes)
+	h.room.GiveBack(h.namespace, h.bytes-bytes)
 	h.bytes = bytes
 }
 
-func (h *hold) release() { h.keep(0) }
+func (h *memoryHold) release() { h.shrinkTo(0) }
 
-func (l *looks) hold(who string) *hold { return &hold{room: l.room, who: who, turns: l.turns} }
+func (l *layoutCache) hold(namespace string) *memoryHold {
+	return &memoryHold{room: l.room, namespace: namespace, largeSlots: l.largeSlots}
+}
 
-// another is empty, and of the same client.
-func (h *hold) another() *hold {
+// sibling returns an empty hold of the same namespace.
+func (h *memoryHold) sibling() *memoryHold {
 	if h == nil {
 		return nil
 	}
-	return &hold{room: h.room, who: h.who, turns: h.turns}
+	return &memoryHold{room: h.room, namespace: h.namespace, largeSlots: h.largeSlots}
 }
 
-// Holding returns the same store, whose answers take memory of what a namespace has,
-// until they are released. They are ErrBusy if there is too little.
+// Holding returns the same store for reads of a namespace. They hold memory of its share
+// until release is called, and fail with ErrBusy if there isn't enough.
 func (s *Store) Holding(namespace string) (holding *Store, release func()) {
 	copied := *s
-	copied.hold = s.looks.hold(namespace)
+	copied.hold = s.layouts.hold(namespace)
 	return &copied, copied.hold.release
 }
 
-// Held is what all answers take, in bytes.
-func (s *Store) Held() int64 { return s.looks.room.Taken() }
+// HeldBytes returns the memory that all reads hold.
+func (s *Store) HeldBytes() int64 { return s.layouts.room.Taken() }

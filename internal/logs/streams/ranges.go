@@ -5,17 +5,16 @@ package streams
 
 import "slices"
 
-// A Range is of bytes of a stream, from an offset up to another, exclusive.
+// A Range is a range of bytes, from an offset up to another, exclusive.
 type Range struct{ From, To int64 }
 
-// Len is in bytes.
+// Len returns the length in bytes.
 func (r Range) Len() int64 { return r.To - r.From }
 
-// Ranges are in order; none is empty, and between two of them there are bytes
-// that are in neither.
+// Ranges are sorted, not empty, and separated by gaps.
 type Ranges []Range
 
-// Len is in bytes.
+// Len returns the total length in bytes.
 func (rs Ranges) Len() (sum int64) {
 	for _, r := range rs {
 		sum += r.Len()
@@ -23,12 +22,12 @@ func (rs Ranges) Len() (sum int64) {
 	return sum
 }
 
-// With returns the ranges with r added, in the place of rs.
+// With returns the ranges with r added. It may reuse the memory of rs.
 func (rs Ranges) With(r Range) Ranges {
 	if r.Len() <= 0 {
 		return rs
 	}
-	// Those that overlap it or begin or end where it does.
+	// The ranges that overlap or touch r.
 	from, _ := slices.BinarySearchFunc(rs, r.From, func(have Range, offset int64) int {
 		if have.To < offset {
 			return -1
@@ -45,14 +44,14 @@ func (rs Ranges) With(r Range) Ranges {
 	return slices.Replace(rs, from, to, r)
 }
 
-// have says whether all of r is in the ranges.
-func (rs Ranges) have(r Range) bool {
-	in := rs.holding(r.From)
+// contain reports whether all of r is in the ranges.
+func (rs Ranges) contain(r Range) bool {
+	in := rs.find(r.From)
 	return in.From <= r.From && r.To <= in.To
 }
 
-// holding is the range that has an offset, or an empty one.
-func (rs Ranges) holding(offset int64) Range {
+// find returns the range with an offset, or an empty range.
+func (rs Ranges) find(offset int64) Range {
 	i, found := slices.BinarySearchFunc(rs, offset, func(have Range, offset int64) int {
 		switch {
 		case have.To <= offset:

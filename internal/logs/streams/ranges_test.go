@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARangeJoinsThoseThatItTouches(t *testing.T) {
+func TestAddingARangeMergesTheRangesThatItTouches(t *testing.T) {
 	for name, test := range map[string]struct {
 		have Ranges
 		add  Range
@@ -30,7 +30,7 @@ func TestARangeJoinsThoseThatItTouches(t *testing.T) {
 	}
 }
 
-// The oracle knows each byte.
+// The oracle has a bool for each byte.
 func FuzzRanges(f *testing.F) {
 	f.Add([]byte{3, 5, 0, 2, 5, 7})
 	f.Fuzz(func(t *testing.T, ends []byte) {

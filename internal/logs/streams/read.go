@@ -16,57 +16,58 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// patience is how long readers wait for bytes before some that are there: they
-// may be on their way.
-const patience = 30 * time.Second
+// gapWait is how long readers wait for missing bytes after bytes behind them have come:
+// the missing ones may still be in flight.
+const gapWait = 30 * time.Second
 
-// ErrNotYet says that a stream may go on: whoever follows it asks again.
-var ErrNotYet = errors.New("there is no more yet")
+// ErrNotYet says that a stream has no more bytes yet, but may get some. Followers call
+// Next again.
+var ErrNotYet = errors.New("the stream has no more bytes yet")
 
-// A Part is what a reader gets at a time.
+// A Part is a range of a stream with one state.
 type Part struct {
 	Range
-	// Data is nil for bytes that were dropped, or didn't come in time.
+	// Data is nil for bytes that were dropped or are missing.
 	Data []byte
-	// Dropped are those of which their sender said so.
+	// Dropped says that the sender has marked the bytes as dropped.
 	Dropped bool
-	// Times say when the data came, the first mark at its first byte. If the sender
-	// didn't say, it is when they were stored.
+	// Times are the times at which the data was printed, the first mark at its first byte.
+	// If the sender didn't send any, it is the time at which the data was stored.
 	Times []times.Mark
 }
 
-// A Reader reads a stream from an offset on. It may be read from another replica
-// at the offset where this one stopped.
+// A Reader reads a stream from an offset on. To continue at another replica, begin there
+// at the offset where this reader has stopped.
 type Reader struct {
-	store  *Store
-	id     string
-	at     int64
-	layout *shared   // held from a look until there is no more
-	looked time.Time // when the layout was made
-	seen   time.Time // when the last look began
-	object Range     // what was read last
-	data   []byte    // what is in it
-	times  []times.Mark
-	joined *joined // the one that was read last
-	now    func() time.Time
+	store    *Store
+	id       string
+	at       int64
+	layout   *sharedLayout // from a listing until Next returns an error
+	layoutAt time.Time     // when this reader got the layout
+	listedAt time.Time     // when the last listing began
+	object   Range         // the range of the object that was read last
+	data     []byte        // the content of that object
+	times    []times.Mark
+	joined   *joinedObject // the joined object that was read last
+	now      func() time.Time
 
-	forJoined int64 // of the store's hold, in bytes
+	joinedMemory int64 // the memory that joined holds, in bytes
 }
 
-// fresh is how old a layout may be by which bytes are said not to have come.
-const fresh = time.Second
+// maxLayoutAge bounds the age of a layout from which bytes are reported as missing.
+const maxLayoutAge = time.Second
 
-// lookTries is how often a reader looks again where an object has gone: it is
-// deleted minutes after it was joined, and listed for one at most.
-const lookTries = 3
+// maxRelists bounds how often a reader lists a stream again because an object is gone. An
+// object is deleted minutes after it was joined, and a listing takes a minute at most.
+const maxRelists = 3
 
-// Reader begins at an offset of a stream that there is, in bytes. Who doesn't read it
-// until Next returns an error closes it.
+// Reader returns a reader of an existing stream from an offset on. Callers that stop
+// before Next has returned an error must call Close.
 func (s *Store) Reader(id string, from int64) *Reader {
 	return &Reader{store: s, id: id, at: from, now: time.Now}
 }
 
-// Close gives up what the reader holds. It may be read on.
+// Close releases the memory that the reader holds. Next may still be called after it.
 func (r *Reader) Close() {
 	if r.layout != nil {
 		r.layout.release()
@@ -75,33 +76,33 @@ func (r *Reader) Close() {
 	r.drop()
 }
 
-// look has a layout that is made after a time.
+// look gets a layout whose listing began after a time.
 func (r *Reader) look(ctx context.Context, after time.Time) (err error) {
 	if r.layout != nil {
 		r.layout.release()
 	}
-	if r.layout, err = r.store.see(ctx, r.id, after); err == nil {
-		r.seen = r.layout.began
+	if r.layout, err = r.store.layoutSince(ctx, r.id, after); err == nil {
+		r.listedAt = r.layout.began
 	}
 	return err
 }
 
-// Next returns what comes next: io.EOF at the end of a stream that is complete,
-// ErrNotYet at that of another. With an error, the reader holds nothing.
+// Next returns the next part. At the end of a stream, the error is io.EOF if the stream
+// is complete, and ErrNotYet if not. After an error, the reader holds no memory.
 func (r *Reader) Next(ctx context.Context) (Part, error) {
 	part, err := Part{}, ErrNotYet
 	if r.layout != nil {
 		part, err = r.next(ctx)
 	}
-	// A reader sees all that was there when it began, a follower what came since.
+	// A first listing has everything up to now, a follower's may be a little older.
 	after := time.Now()
-	if errors.Is(err, ErrNotYet) && !r.seen.IsZero() {
-		after = latest(r.seen, after.Add(-sharedFor))
+	if errors.Is(err, ErrNotYet) && !r.listedAt.IsZero() {
+		after = latest(r.listedAt, after.Add(-layoutSharedFor))
 	}
-	notThere := err == nil && part.Data == nil && r.now().Sub(r.looked) > fresh
-	// What was joined since is elsewhere.
-	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || notThere || errors.Is(err, storage.ErrNotFound) && tries < lookTries; tries++ {
-		notThere, r.looked = false, r.now()
+	missing := err == nil && part.Data == nil && r.now().Sub(r.layoutAt) > maxLayoutAge
+	// Objects that were joined since the listing are in other objects now.
+	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || missing || errors.Is(err, storage.ErrNotFound) && tries < maxRelists; tries++ {
+		missing, r.layoutAt = false, r.now()
 		if err = r.look(ctx, after); err == nil {
 			part, err = r.next(ctx)
 		}
@@ -127,14 +128,14 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 	if l.complete && r.at >= l.total {
 		return Part{}, io.EOF
 	}
-	if i, found := l.holding(r.at); found {
+	if i, found := l.find(r.at); found {
 		if p := l.known[i]; !p.dropped {
 			return r.read(ctx, p)
 		}
 		return Part{Range: Range{r.at, l.known[i].To}, Dropped: true}, nil
 	}
 	gap, since := l.gap(r.at)
-	if gap.Len() <= 0 || r.now().Sub(since) < patience {
+	if gap.Len() <= 0 || r.now().Sub(since) < gapWait {
 		return Part{}, ErrNotYet
 	}
 	return Part{Range: gap}, nil
@@ -151,7 +152,8 @@ func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
 	return part, nil
 }
 
-// load has what was written at once there, of which a piece has the bytes up to an offset.
+// load reads the object that has the next byte, and returns up to which offset the object
+// has the bytes of the piece.
 func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
 	if !p.joined {
 		if r.object != p.object {
@@ -166,25 +168,25 @@ func (r *Reader) load(ctx context.Context, p piece) (to int64, err error) {
 			return 0, err
 		}
 	}
-	m := r.joined.holding(r.at)
+	m := r.joined.memberAt(r.at)
 	if r.object != m.object || r.data == nil {
 		err = r.unpack(m.object, m.written, m.content)
 	}
 	return m.counts.To, err
 }
 
-// drop gives up what was read last.
+// drop releases the objects that were read last.
 func (r *Reader) drop() {
-	r.joined, r.forJoined = nil, 0
+	r.joined, r.joinedMemory = nil, 0
 	r.object, r.data, r.times = Range{}, nil, nil
-	r.store.hold.keep(0)
+	r.store.hold.shrinkTo(0)
 }
 
 func (r *Reader) loadData(ctx context.Context, p piece) error {
 	if err := r.store.hold.take(p.size); err != nil {
 		return err
 	}
-	content, err := r.store.bucket.Read(ctx, directory(r.id)+"data/"+span(p.object))
+	content, err := r.store.bucket.Read(ctx, directory(r.id)+"data/"+rangeName(p.object))
 	if err != nil {
 		return err
 	}
@@ -192,22 +194,22 @@ func (r *Reader) loadData(ctx context.Context, p piece) error {
 }
 
 func (r *Reader) loadJoined(ctx context.Context, p piece) error {
-	if err := r.store.hold.take(p.size + unpacking); err != nil {
+	if err := r.store.hold.take(p.size + unpackIndexMemory); err != nil {
 		return err
 	}
-	j, err := r.store.joined(ctx, r.id, p.object)
+	j, err := r.store.readJoined(ctx, r.id, p.object)
 	if err != nil {
 		return err
 	}
-	r.joined, r.forJoined = j, p.size+perEntry*int64(cap(j.entries))
-	r.store.hold.keep(r.forJoined)
+	r.joined, r.joinedMemory = j, p.size+perIndexEntry*int64(cap(j.entries))
+	r.store.hold.shrinkTo(r.joinedMemory)
 	return nil
 }
 
-// unpack keeps what a member has. What says no time came when it was written.
+// unpack decompresses a gzip member. Bytes without times get the time of the write.
 func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 	r.object, r.data, r.times = Range{}, nil, nil
-	if err := r.store.hold.take(object.Len() + perMark*times.Most); err != nil {
+	if err := r.store.hold.take(object.Len() + perTimeMark*times.Most); err != nil {
 		return err
 	}
 	data, marks, err := unpack(object, member)
@@ -218,11 +220,11 @@ func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 		marks = []times.Mark{{At: object.From, Time: written.UnixMilli()}}
 	}
 	r.object, r.data, r.times = object, data, marks
-	r.store.hold.keep(r.forJoined + object.Len() + perMark*int64(len(marks)))
+	r.store.hold.shrinkTo(r.joinedMemory + object.Len() + perTimeMark*int64(len(marks)))
 	return nil
 }
 
-// unpack returns what a member has, and when that came, if it says so.
+// unpack returns the bytes of a gzip member, and their times if the member has any.
 func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(member))
 	if err != nil {
@@ -233,9 +235,9 @@ func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
 	if _, err := io.ReadFull(unpacked, data); err != nil {
 		return nil, nil, err
 	}
-	// Only then is its checksum looked at.
+	// gzip checks the checksum only at the end.
 	if n, err := unpacked.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, nil, errors.Join(errors.New("the object has more than its name says"), err)
+		return nil, nil, errors.Join(errors.New("the object has more bytes than its name says"), err)
 	}
 	return data, marks, nil
 }

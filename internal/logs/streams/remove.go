@@ -15,16 +15,18 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// A stream that isn't kept any more is buried first: gone/<id> gets what meta has,
-// and meta is deleted, so that it is no stream for whoever reads or writes. When
-// every replica knows, the rest is deleted, its end first and gone/<id> last. A pod
-// that still writes makes it again. At each point a crash leaves something to go on from.
-const graves = "gone/"
+// A stream is deleted in two steps. First, gone/<id>, its tombstone, gets the content of
+// meta, and meta is deleted: for readers and writers, the stream doesn't exist any more.
+// After tombstoneAge, when no replica has the stream in a cache, the other objects are
+// deleted, the end first and the tombstone last. A pod that still writes creates the stream
+// again. After a crash at any point, the next call continues.
+const tombstones = "gone/"
 
-// buriedFor is how long other replicas may not know yet that a stream is gone.
-const buriedFor = 5 * time.Minute
+// tombstoneAge is how long other replicas may still take a deleted stream for an existing
+// one.
+const tombstoneAge = 5 * time.Minute
 
-// Now is the time by the clock of the storage.
+// Now returns the time of the storage's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	const directory = "clock"
 	name := rand.Text()
@@ -38,7 +40,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 		}
 	}
 	for _, o := range objects {
-		if o.Name == name || now.Sub(o.Written) > time.Hour { // which a crash has left
+		if o.Name == name || now.Sub(o.Written) > time.Hour { // left by a crash
 			err = errors.Join(err, s.bucket.Delete(ctx, path.Join(directory, o.Name)))
 		}
 	}
@@ -51,40 +53,42 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// EachStream passes on the IDs of all streams, and of what is left of others.
+// EachStream calls each for the IDs of all streams, including those whose meta is
+// deleted.
 func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error {
 	return s.bucket.Directories(ctx, "streams", func(name string) bool { return !isID(name) || each(name) })
 }
 
-// Bury makes a stream one that there isn't any more.
-func (s *Store) Bury(ctx context.Context, id string, source Source) error {
+// MarkDeleted is the first step of deleting a stream: it writes the tombstone.
+func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error {
 	meta, err := json.Marshal(source)
 	if err == nil {
-		err = s.create(ctx, graves+id, meta)
+		err = s.create(ctx, tombstones+id, meta)
 	}
 	if err == nil {
 		err = s.bucket.Delete(ctx, directory(id)+"meta")
 	}
 	if err != nil {
-		return fmt.Errorf("burying stream %q: %w", id, err)
+		return fmt.Errorf("marking stream %q as deleted: %w", id, err)
 	}
 	return nil
 }
 
-// Remove deletes what is left of streams that were buried, and says how many.
-func (s *Store) Remove(ctx context.Context, now time.Time) (removed int, err error) {
+// RemoveDeleted is the second step: it deletes the objects of streams with old
+// tombstones, and returns the number of streams.
+func (s *Store) RemoveDeleted(ctx context.Context, now time.Time) (removed int, err error) {
 	var old []storage.Object
-	if err := s.bucket.Each(ctx, graves, func(o storage.Object) bool {
-		if isID(o.Name) && now.Sub(o.Written) >= buriedFor {
+	if err := s.bucket.Each(ctx, tombstones, func(o storage.Object) bool {
+		if isID(o.Name) && now.Sub(o.Written) >= tombstoneAge {
 			old = append(old, o)
 		}
-		return len(old) < maxLooked
+		return len(old) < maxListedObjects
 	}); err != nil {
 		return 0, fmt.Errorf("listing streams to delete: %w", err)
 	}
 	for _, o := range old {
-		// What came when it was looked at, before it was buried, is new as well.
-		if err := s.remove(ctx, o.Name, o.Written.Add(-lookLimit)); err != nil {
+		// Writes during the listing before the tombstone count as new, too.
+		if err := s.remove(ctx, o.Name, o.Written.Add(-listTimeout)); err != nil {
 			return removed, fmt.Errorf("deleting stream %q: %w", o.Name, err)
 		}
 		removed++
@@ -93,7 +97,7 @@ func (s *Store) Remove(ctx context.Context, now time.Time) (removed int, err err
 }
 
 func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
-	meta, err := s.bucket.Read(ctx, graves+id)
+	meta, err := s.bucket.Read(ctx, tombstones+id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil // another replica was faster
 	}
@@ -102,17 +106,17 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	}
 	var source Source
 	if err := json.Unmarshal(meta, &source); err != nil {
-		return fmt.Errorf("reading %s: %w", graves+id, err)
+		return fmt.Errorf("reading %s: %w", tombstones+id, err)
 	}
 	if err := s.RemoveObjects(ctx, id, buried); err != nil {
 		return err
 	}
-	entries, err := indexOf(source)
+	entries, err := indexDirectories(source)
 	if err != nil {
 		return err
 	}
-	// What a replica took that didn't know yet is kept, and so is its stream.
-	if late, err := s.look(ctx, id, nil); err != nil {
+	// A replica with a cached source may have stored bytes since: keep them, and the stream.
+	if late, err := s.listPieces(ctx, id, nil); err != nil {
 		return err
 	} else if len(late.data)+len(late.drops) > 0 {
 		if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
@@ -124,7 +128,7 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 			return err
 		}
 	}
-	// Whoever makes it again writes meta first, and then these.
+	// If a pod creates the stream again, it writes meta first, and these entries after it.
 	again, err := s.Source(ctx, id)
 	if err == nil {
 		err = s.index(ctx, id, again)
@@ -132,11 +136,12 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	if err != nil && !errors.Is(err, ErrNoStream) {
 		return err
 	}
-	return s.bucket.Delete(ctx, graves+id)
+	return s.bucket.Delete(ctx, tombstones+id)
 }
 
-// RemoveObjects deletes what a stream had before a time. What came then or later stays,
-// however late this is done: somebody was told that it is stored.
+// RemoveObjects deletes the objects of a stream that were written before a time. Later
+// objects stay, however late the deletion is: their writers were told that they are
+// stored.
 func (s *Store) RemoveObjects(ctx context.Context, id string, before time.Time) error {
 	if err := s.removeOld(ctx, directory(id), "end", before); err != nil {
 		return err
@@ -149,7 +154,8 @@ func (s *Store) RemoveObjects(ctx context.Context, id string, before time.Time) 
 	return nil
 }
 
-// removeOld deletes the objects of a directory, or the one that has a name.
+// removeOld deletes old objects of a directory: only the one with a name, or all if the
+// name is "".
 func (s *Store) removeOld(ctx context.Context, directory, only string, before time.Time) (err error) {
 	objects, err := s.bucket.List(ctx, directory)
 	if err != nil {

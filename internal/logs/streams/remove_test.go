@@ -14,7 +14,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-func TestAStreamThatIsNotKeptIsDeletedWithWhatLeadsToIt(t *testing.T) {
+func TestADeletedStreamIsRemovedFromTheIndex(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	m, s, _ := openMemory(t)
 	before := m.count("")
@@ -35,20 +35,20 @@ func TestAStreamThatIsNotKeptIsDeletedWithWhatLeadsToIt(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found.Expired)
 
-	require.NoError(t, s.Bury(t.Context(), id, source))
+	require.NoError(t, s.MarkDeleted(t.Context(), id, source))
 	_, err = s.Source(t.Context(), id)
 	require.ErrorIs(t, err, ErrNoStream)
-	removed, err := s.Remove(t.Context(), m.now)
+	removed, err := s.RemoveDeleted(t.Context(), m.now)
 	require.NoError(t, err)
 	require.Zero(t, removed, "another replica may still know it")
-	m.now = m.now.Add(buriedFor)
-	removed, err = s.Remove(t.Context(), m.now)
+	m.now = m.now.Add(tombstoneAge)
+	removed, err = s.RemoveDeleted(t.Context(), m.now)
 	require.NoError(t, err)
 	require.Equal(t, 1, removed)
 	require.Equal(t, before, m.count(""), "%v", m.objects)
 }
 
-// A failingBucket fails from some call on.
+// A failingBucket fails from a certain call on.
 type failingBucket struct {
 	storage.Bucket
 	left int
@@ -56,7 +56,7 @@ type failingBucket struct {
 
 func (f *failingBucket) call() (killed bool) { f.left--; return f.left < 0 }
 
-func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
+func TestAnInterruptedDeletionLeavesNoStreamThatLooksComplete(t *testing.T) {
 	for calls := range 40 {
 		m, s, _ := openMemory(t)
 		before := m.count("")
@@ -68,25 +68,25 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 		}
 		require.NoError(t, s.End(t.Context(), id, 5))
 		m.now = m.now.Add(time.Hour)
-		require.NoError(t, s.Bury(t.Context(), id, source))
-		m.now = m.now.Add(buriedFor)
+		require.NoError(t, s.MarkDeleted(t.Context(), id, source))
+		m.now = m.now.Add(tombstoneAge)
 		killed, broken := *s, &failingBucket{left: calls}
 		killed.bucket = &interrupted{m, func(bool) bool { return broken.call() }, func() bool { return false }}
-		_, err = killed.Remove(t.Context(), m.now)
+		_, err = killed.RemoveDeleted(t.Context(), m.now)
 		text, complete := textOf(t, m, s, id, 0)
 		require.True(t, !complete || text == "xxxxx", "after %d calls: %q", calls, text)
 		if err != nil {
 			require.ErrorIs(t, err, errKilled)
 		}
 
-		// Its pod is still there, or not.
+		// The pod may still be writing, or not.
 		again := calls%2 == 0
 		if again {
 			_, err = s.Create(t.Context(), source)
 			require.NoError(t, err)
 			require.NoError(t, s.Write(t.Context(), id, 3, []byte("yy")))
 		}
-		_, err = s.Remove(t.Context(), m.now)
+		_, err = s.RemoveDeleted(t.Context(), m.now)
 		require.NoError(t, err)
 		list, _, err := s.List(t.Context(), source.Namespace, source.Pod)
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestWhateverDeletingIsCutShortByNothingLooksComplete(t *testing.T) {
 	}
 }
 
-func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *testing.T) {
+func TestWritesAfterAStreamWasMarkedAsDeletedAreKept(t *testing.T) {
 	for name, test := range map[string]struct{ early, again bool }{
 		"its pod has made it again": {again: true}, "a replica didn't know yet": {}, "it came between the look and the burial": {early: true},
 	} {
@@ -116,7 +116,7 @@ func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *te
 			write()
 		}
 		m.now = m.now.Add(time.Second)
-		require.NoError(t, s.Bury(t.Context(), id, source))
+		require.NoError(t, s.MarkDeleted(t.Context(), id, source))
 		m.now = m.now.Add(time.Second)
 		if test.again {
 			_, err = s.Create(t.Context(), source)
@@ -125,8 +125,8 @@ func TestWhatComesToAStreamAfterItsBurialIsKeptHoweverLateTheRestIsDeleted(t *te
 		if !test.early {
 			write()
 		}
-		m.now = m.now.Add(2 * buriedFor)
-		_, err = s.Remove(t.Context(), m.now)
+		m.now = m.now.Add(2 * tombstoneAge)
+		_, err = s.RemoveDeleted(t.Context(), m.now)
 		require.NoError(t, err)
 		text, _ := textOf(t, m, s, id, 3)
 		require.Equal(t, "new", text, name)

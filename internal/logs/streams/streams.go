@@ -1,24 +1,23 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package streams keeps what containers print, as streams of bytes, in objects
-// that any number of replicas write and read without a word between them.
+// Package streams stores the output of containers as streams of bytes, in objects that any
+// number of replicas write and read without coordination.
 //
 // A stream is a directory of objects:
 //
-//	meta                     whose it is
-//	data/<from>-<len>        bytes, as a gzip member that says when they came (package times)
-//	joined/<from>-<len>      many of them in one, which count before the others (joined.go)
-//	drop/<from>-<len>        bytes that will never come
-//	claim/<from>             length of what is appended there by a client that knows no offset
-//	end                      its length, when it is complete
+//	meta                     its source
+//	data/<from>-<len>        bytes, as a gzip member with their times (package times)
+//	joined/<from>-<len>      many of these in one object, which takes precedence (joined.go)
+//	drop/<from>-<len>        a marker of bytes that will never come
+//	claim/<from>             the length of an append by a client that knows no offset
+//	end                      its length, once it is complete
 //
-// Offsets and lengths are hexadecimal, in bytes before compression. An object
-// that comes again has the same name, so a request can be repeated. Objects may
-// come in any order; what overlaps is settled when they are read (layout.go).
-// An empty object pods/<namespace>/<pod>/<id> leads to each, and one
-// labels/<namespace>/<key>/<value>/<id> for each of its labels (list.go). One that
-// is being deleted has gone/<id> (remove.go).
+// Offsets and lengths are hexadecimal, in bytes before compression. A repeated request
+// writes an object of the same name, so it changes nothing. Objects may be written in any
+// order; overlaps are resolved by readers (layout.go). The index has an empty object
+// pods/<namespace>/<pod>/<id> for each stream, and labels/<namespace>/<key>/<value>/<id> for
+// each of its labels (list.go). A stream that is being deleted has gone/<id> (remove.go).
 package streams
 
 import (
@@ -35,55 +34,55 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// What a client can do wrong.
+// The errors of a client's making.
 var (
 	ErrNoStream = errors.New("there is no such stream")
-	ErrEnded    = errors.New("the stream ended before that byte")
+	ErrEnded    = errors.New("the stream ends before that byte")
 	ErrConflict = errors.New("the stream has another length")
 )
 
-// A Source is the one place that a stream comes from. Two streams never have the same.
+// A Source is where a stream comes from. It is unique for each stream.
 type Source struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	PodUID    string `json:"podUID"`
-	// Container and Start, which tells the lives of a container apart, are what
-	// the client says; empty if it says nothing.
+	// Container and Start are what the client says, possibly nothing. Start distinguishes
+	// the starts of a container.
 	Container string `json:"container,omitempty"`
 	Start     string `json:"start,omitempty"`
 	Name      string `json:"name"` // such as stdout
-	// Labels say what the pod belongs to. They are no part of what makes this stream
-	// another one: of several requests for it, those of the first count.
+	// Labels are the labels of the pod by which the stream can be listed. They don't
+	// identify the stream: if several requests create it, those of the first are stored.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Surplus says that the namespace had as many streams as it may have already. Nor is
-	// it a part of that.
+	// Surplus says that the namespace had reached its limit of streams. It doesn't identify
+	// the stream either.
 	Surplus bool `json:"surplus,omitempty"`
 }
 
-// A Store has streams.
+// A Store stores streams in a bucket.
 type Store struct {
-	bucket storage.Bucket
-	key    []byte
-	bounds *bounds
-	looks  *looks
-	hold   *hold  // what answers take, if that is bounded
-	owner  string // the namespace whose requests these are
-	took   func(bytes, streams int64)
+	bucket     storage.Bucket
+	key        []byte
+	admissions *admissions
+	layouts    *layoutCache
+	hold       *memoryHold                // the memory of reads, nil for unlimited
+	owner      string                     // the namespace of the writers
+	took       func(bytes, streams int64) // see Counting
 }
 
-// Counting returns the same store for a namespace's writers, which says what it has
-// written: bytes, of which each object has some more than its content, and new streams.
+// Counting returns the same store for the writers of a namespace. It calls took after
+// each write, with the bytes including ObjectOverhead, and the number of new streams.
 func (s *Store) Counting(namespace string, took func(bytes, streams int64)) *Store {
 	counting := *s
 	counting.owner, counting.took = namespace, took
 	return &counting
 }
 
-// keyObject has the key by which the IDs of streams are made: whoever doesn't
-// know it guesses none.
+// keyObject has the key of the HMAC that makes IDs. Without the key, nobody can guess an
+// ID.
 const keyObject = "key"
 
-// Open returns the streams of a bucket, where the first replica leaves a key.
+// Open returns the store in a bucket. The first replica creates the key.
 func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
@@ -92,7 +91,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 		key, err = bucket.Read(ctx, keyObject)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the key of the streams: %w", err)
+		return nil, fmt.Errorf("reading the key of the streams: %w", err)
 	}
 	if len(key) != sha256.Size {
 		return nil, fmt.Errorf("the key of the streams has %d bytes, not %d: restore object %q, or all IDs change", len(key), sha256.Size, keyObject)
@@ -101,22 +100,22 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, bounds: newBounds(MaxSmall), looks: newLooks(), took: func(int64, int64) {}}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}}
 }
 
-// Check returns an error if the bucket can't be used, or isn't the one that was opened.
+// Check returns an error if the bucket can't be used, or has another key than at Open.
 func (s *Store) Check(ctx context.Context) error {
 	key, err := s.bucket.Read(ctx, keyObject)
 	if err == nil && !bytes.Equal(key, s.key) {
-		err = fmt.Errorf("object %q has changed: restore it, or start anew", keyObject)
+		err = fmt.Errorf("object %q has changed: restore it, or restart the log service", keyObject)
 	}
 	if err != nil {
-		return fmt.Errorf("looking for the streams: %w", err)
+		return fmt.Errorf("checking the streams: %w", err)
 	}
 	return nil
 }
 
-// id is the same each time, and tells nothing of the source.
+// id returns the ID of a source. It is always the same, and doesn't reveal the source.
 func (s *Store) id(source Source) string {
 	mac := hmac.New(sha256.New, s.key)
 	for _, part := range []string{source.Namespace, source.Pod, source.PodUID, source.Container, source.Start, source.Name} {
@@ -125,7 +124,8 @@ func (s *Store) id(source Source) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// isID says whether a client may have its ID from us. It becomes a part of keys.
+// isID reports whether a text has the form of an ID. IDs from clients become parts of
+// keys.
 func isID(id string) bool {
 	raw, err := hex.DecodeString(id)
 	return err == nil && len(raw) == 16
@@ -133,9 +133,9 @@ func isID(id string) bool {
 
 func directory(id string) string { return "streams/" + id + "/" }
 
-// Create makes the stream of a source, unless there is one, and returns its ID.
+// Create creates the stream of a source if it doesn't exist, and returns its ID.
 func (s *Store) Create(ctx context.Context, source Source) (id string, err error) {
-	if _, err := indexOf(source); err != nil {
+	if _, err := indexDirectories(source); err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	meta, err := json.Marshal(source)
@@ -149,14 +149,14 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 	} else if !errors.Is(err, storage.ErrExists) {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
-	// Its pod isn't told the ID before, so each stream that has a byte is listed.
+	// The pod gets the ID only after this, so each stream with a byte is in the index.
 	if err := s.index(ctx, id, source); err != nil {
 		return "", err
 	}
 	return id, nil
 }
 
-// Exists says whether Create would make no new stream.
+// Exists reports whether the stream of a source exists.
 func (s *Store) Exists(ctx context.Context, source Source) (bool, error) {
 	_, err := s.Source(ctx, s.id(source))
 	if errors.Is(err, ErrNoStream) {
@@ -165,8 +165,8 @@ func (s *Store) Exists(ctx context.Context, source Source) (bool, error) {
 	return err == nil, err
 }
 
-// indexOf are the directories in which a stream is listed.
-func indexOf(source Source) (list []string, err error) {
+// indexDirectories returns the directories that list a stream.
+func indexDirectories(source Source) (list []string, err error) {
 	listed, err := podDirectory(source.Namespace, source.Pod)
 	if err == nil {
 		err = checkLabels(source.Labels)
@@ -184,9 +184,9 @@ func indexOf(source Source) (list []string, err error) {
 	return list, nil
 }
 
-// index lists a stream.
+// index adds a stream to the index.
 func (s *Store) index(ctx context.Context, id string, source Source) error {
-	entries, err := indexOf(source)
+	entries, err := indexDirectories(source)
 	if err != nil {
 		return fmt.Errorf("listing stream %q: %w", id, err)
 	}
@@ -198,7 +198,8 @@ func (s *Store) index(ctx context.Context, id string, source Source) error {
 	return nil
 }
 
-// create writes an object whose name says all that is in it.
+// create creates an object that is determined by its name, so an existing one is no
+// error.
 func (s *Store) create(ctx context.Context, key string, content []byte) error {
 	err := s.bucket.Create(ctx, key, content)
 	if err == nil {
@@ -210,7 +211,7 @@ func (s *Store) create(ctx context.Context, key string, content []byte) error {
 	return err
 }
 
-// Source says whose a stream is.
+// Source returns the source of a stream, or ErrNoStream.
 func (s *Store) Source(ctx context.Context, id string) (source Source, err error) {
 	if !isID(id) {
 		return source, fmt.Errorf("stream %q: %w", id, ErrNoStream)

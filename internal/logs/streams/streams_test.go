@@ -25,7 +25,7 @@ import (
 
 var stdout = Source{Namespace: "tenant", Pod: "pod", PodUID: "uid", Container: "main", Start: "1", Name: "stdout"}
 
-// A replica has a bucket of its own with the same objects as the others.
+// replica opens a store on the same objects as other replicas, with a bucket of its own.
 func replica(t *testing.T, directory string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), bucket(t, directory))
@@ -45,17 +45,16 @@ func created(t *testing.T, s *Store) string {
 	return id
 }
 
-// readAll reads from an offset until there is no more, as it will be when nobody
-// waits for anything. What isn't there is dots where it was dropped, and question
-// marks where nobody knows.
+// readAll reads a stream from an offset on, as if gapWait were over. Dots stand for
+// dropped bytes, question marks for missing ones.
 func readAll(t *testing.T, s *Store, id string, from int64) (text string, complete bool) {
 	t.Helper()
 	r := s.Reader(id, from)
-	r.now = later(patience)
+	r.now = later(gapWait)
 	return drain(t, r)
 }
 
-// later is a clock.
+// later returns a clock that is ahead.
 func later(by time.Duration) func() time.Time {
 	return func() time.Time { return time.Now().Add(by) }
 }
@@ -104,7 +103,7 @@ func TestTheIDOfAStreamIsTheSameAtEachReplicaAndTellsNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenIsReadAtOffsets(t *testing.T) {
+func TestWrittenBytesAreReadAtOffsets(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	require.NoError(t, s.Write(t.Context(), id, 6, []byte("world")))
@@ -134,7 +133,7 @@ func TestOfAnOverlapTheFirstWriteCounts(t *testing.T) {
 	require.Equal(t, "CCAAACCDDD", text)
 }
 
-func TestWhatIsStoredIsNotDropped(t *testing.T) {
+func TestStoredBytesWinOverMarkers(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	require.NoError(t, s.Write(t.Context(), id, 2, []byte("ab")))
@@ -164,13 +163,13 @@ func TestAGapHoldsAReaderForAWhile(t *testing.T) {
 		r := s.Reader(id, 0)
 		_, err := r.Next(t.Context())
 		require.ErrorIs(t, err, ErrNotYet, name)
-		r.now = later(patience)
+		r.now = later(gapWait)
 		text, _ := drain(t, r)
 		require.Equal(t, test.want, text, name)
 	}
 }
 
-// A stream in which something comes every ten seconds, but never what was lost.
+// A stream gets bytes every ten seconds, but never the lost ones.
 func TestAGapHoldsNoReaderWhileOthersWrite(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
@@ -178,7 +177,7 @@ func TestAGapHoldsNoReaderWhileOthersWrite(t *testing.T) {
 	s.bucket = aged
 	for i := range int64(5) {
 		require.NoError(t, s.Write(t.Context(), id, 3+i, []byte("x")))
-		aged.age[span(Range{3 + i, 4 + i})] = time.Duration(4-i) * 10 * time.Second
+		aged.age[rangeName(Range{3 + i, 4 + i})] = time.Duration(4-i) * 10 * time.Second
 	}
 	text, _ := drain(t, s.Reader(id, 0))
 	require.Equal(t, "???xxxxx", text)
@@ -214,7 +213,7 @@ func passOn(objects []storage.Object, err error, each func(storage.Object) bool)
 	return err
 }
 
-func TestWhatCameSinceAReaderLookedIsFound(t *testing.T) {
+func TestBytesSinceAReadersListingAreFound(t *testing.T) {
 	for name, late := range map[string]func(s *Store, id string) error{
 		"what was missing": func(*Store, string) error { return nil },
 		"what was dropped": func(s *Store, id string) error { return s.Drop(t.Context(), id, Range{3, 6}) },
@@ -228,13 +227,13 @@ func TestWhatCameSinceAReaderLookedIsFound(t *testing.T) {
 		_, err := r.Next(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, s.Write(t.Context(), id, 3, []byte("def")))
-		r.now = later(2 * patience)
+		r.now = later(2 * gapWait)
 		text, _ := drain(t, r)
 		require.Equal(t, "defghi", text, name)
 	}
 }
 
-// A hookedBucket has something happen after it has listed a directory.
+// A hookedBucket calls a function after it has listed a directory.
 type hookedBucket struct {
 	storage.Bucket
 	after func(directory string)
@@ -253,7 +252,7 @@ func (h *hookedBucket) Each(ctx context.Context, directory string, each func(sto
 	return passOn(list, err, each)
 }
 
-func TestWhatWasStoredWhileAReaderLooksIsNotDropped(t *testing.T) {
+func TestBytesThatAreStoredDuringAListingDoNotReadAsDropped(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	other, once := *s, sync.Once{}
@@ -295,7 +294,7 @@ func TestAnEmptyStreamEnds(t *testing.T) {
 	require.True(t, complete)
 }
 
-func TestWhoAppendsAtOnceLosesNothing(t *testing.T) {
+func TestConcurrentAppendsLoseNothing(t *testing.T) {
 	directory := t.TempDir()
 	id := created(t, replica(t, directory))
 	var mu sync.Mutex
@@ -325,8 +324,8 @@ func TestWhoAppendsAtOnceLosesNothing(t *testing.T) {
 	require.Len(t, want, 60)
 }
 
-// One appends, the other counts.
-func TestWhoAppendsWhereSomebodyWritesLosesNothing(t *testing.T) {
+// One client appends, the other writes at offsets.
+func TestAppendsBesideWritesAtOffsetsLoseNothing(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	other, once := *s, sync.Once{}
@@ -351,7 +350,7 @@ func TestAStreamDoesNotBecomeLongerThanOffsetsAre(t *testing.T) {
 	require.NoError(t, s.End(t.Context(), id, MaxOffset))
 }
 
-// Each look at a stream costs this.
+// The cost of each listing of a stream.
 func BenchmarkLayout(b *testing.B) {
 	const pieces = 100_000
 	data, drops := make([]piece, pieces), make([]piece, pieces)
@@ -362,12 +361,11 @@ func BenchmarkLayout(b *testing.B) {
 		drops[i] = piece{Range: Range{r.From, MaxOffset}, object: r, written: now}
 	}
 	for b.Loop() {
-		unless(firstOf(slices.Clone(data)), union(slices.Clone(drops)))
+		mergeDrops(resolveOverlaps(slices.Clone(data)), union(slices.Clone(drops)))
 	}
 }
 
-// A faultyBucket fails before and after it has written, as a replica does that
-// is killed.
+// A faultyBucket fails before or after it has written, like a replica that is killed.
 type faultyBucket struct {
 	storage.Bucket
 	random *rand.Rand
@@ -387,8 +385,8 @@ func (f *faultyBucket) Create(ctx context.Context, key string, content []byte) e
 	return f.Bucket.Create(ctx, key, content)
 }
 
-// A sender has a stream's bytes, and sends them in pieces that overlap, twice and
-// out of order, to whichever replica; some it drops, of which some have arrived.
+// send sends a stream in ranges that overlap, twice and out of order, to any replica. It
+// marks some ranges as dropped, although some of those have arrived.
 func send(t *testing.T, random *rand.Rand, replicas []*Store, id string, data []byte) (dropped Ranges) {
 	t.Helper()
 	total := int64(len(data))
@@ -425,7 +423,7 @@ func send(t *testing.T, random *rand.Rand, replicas []*Store, id string, data []
 	return dropped
 }
 
-func TestWhateverHappensOnTheWayAllIsStoredOrDropped(t *testing.T) {
+func TestFaultsOnTheWayLeaveEachByteStoredOrDropped(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		directory := t.TempDir()
@@ -466,7 +464,7 @@ func TestWhateverHappensOnTheWayAllIsStoredOrDropped(t *testing.T) {
 	}
 }
 
-func TestTooMuchAtATimeIsRefused(t *testing.T) {
+func TestAWriteThatIsTooLargeIsRefused(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	require.NoError(t, s.Write(t.Context(), id, 0, make([]byte, MaxWrite)))
@@ -476,12 +474,12 @@ func TestTooMuchAtATimeIsRefused(t *testing.T) {
 func TestADamagedObjectIsAnError(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
-	require.NoError(t, s.bucket.Create(t.Context(), directory(id)+"data/"+span(Range{0, 5}), []byte("no gzip")))
+	require.NoError(t, s.bucket.Create(t.Context(), directory(id)+"data/"+rangeName(Range{0, 5}), []byte("no gzip")))
 	_, err := s.Reader(id, 0).Next(t.Context())
 	require.ErrorContains(t, err, "reading bytes 0 to 4 of stream")
 }
 
-func TestObjectsThatNobodyWroteAreNoData(t *testing.T) {
+func TestForeignObjectsAreIgnored(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	for _, name := range []string{"x", "5", "5-", "-5", "5-0", "-1-5", "5--1", "7fffffffffffffff-1", "0-fffffff"} {

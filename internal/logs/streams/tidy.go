@@ -12,50 +12,49 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// Joining makes one object of many, and any number of replicas may do it at once.
+// Joining makes one object of many. Any number of replicas may join at the same time.
 //
-// Which object is the first to have a byte is settled some minutes after that
-// object was written, and what is settled is all that is joined: so each joined
-// object has the bytes that every reader sees, and where two overlap, they have the
-// same. They count before other objects, so what comes late changes nothing.
+// An object is settled some minutes after it was written: by then, no earlier object with
+// the same bytes can appear. Only settled objects are joined. So a joined object has the
+// bytes that every reader sees, and where two of them overlap, they have the same bytes.
+// Joined objects take precedence over others, so late objects change nothing.
 //
-// What is in a joined object is deleted when that is so old that everybody who
-// lists the stream finds it. A joined object is deleted for one that has all of it
-// and more, so of two never each because of the other. A crash leaves objects that
-// are there twice, until the next time.
+// The parts of a joined object are deleted once the joined object is in everybody's listing.
+// A joined object is deleted if a longer one has all of its bytes, so no two can be deleted
+// because of each other. After a crash, some bytes are stored twice until the next Tidy.
 
-// A Tidied says what was found of a stream and what was done.
+// A Tidied says what Tidy has found and done.
 type Tidied struct {
-	// Bytes is what it takes in the storage, overhead for its objects included.
+	// Bytes is the size of the stream in the storage, with ObjectOverhead for each object.
 	Bytes int64
-	Last  time.Time // when something was written, by the storage's clock
+	Last  time.Time // the last write, by the storage's clock
 	Ended bool
-	// Expired is a stream that isn't kept any more. Nothing was done about it.
+	// Expired says that the retention of the stream is over. Tidy has changed nothing then.
 	Expired bool
-	// Objects that were made by joining, and those that were deleted.
+	// The number of objects that were created by joining, and of those that were deleted.
 	Joined, Deleted int
 }
 
 const (
-	// ObjectOverhead is what an object costs beside its content, in bytes.
+	// ObjectOverhead is the cost of an object in addition to its content, in bytes.
 	ObjectOverhead = 1 << 10
-	// fewest is how many objects are worth joining, in a stream that goes on.
-	fewest = 16
-	// idle is how long nothing has come to a stream that probably doesn't go on.
-	idle = time.Hour
+	// minGroup is how many objects are worth joining while a stream is being written.
+	minGroup = 16
+	// idleAfter is after how long without a write a stream counts as finished.
+	idleAfter = time.Hour
 )
 
-// Tidy joins and deletes objects of a stream, unless nothing came to it for as long
-// as it is kept, if that isn't 0. It is told the time by the storage's clock.
+// Tidy joins and deletes objects of a stream, unless the last write is longer ago than
+// its retention. A retention of 0 is unlimited. The time is that of the storage's clock.
 func (s *Store) Tidy(ctx context.Context, id string, now time.Time, keep time.Duration) (Tidied, error) {
-	t := tidying{store: s, id: id, now: now, keep: keep}
+	t := tidier{store: s, id: id, now: now, keep: keep}
 	if err := t.run(ctx); err != nil {
 		return t.Tidied, fmt.Errorf("tidying stream %q: %w", id, err)
 	}
 	return t.Tidied, nil
 }
 
-type tidying struct {
+type tidier struct {
 	Tidied
 	store *Store
 	id    string
@@ -65,11 +64,11 @@ type tidying struct {
 	claims []storage.Object
 }
 
-func (t *tidying) run(ctx context.Context) error {
-	if err := t.look(ctx); err != nil {
+func (t *tidier) run(ctx context.Context) error {
+	if err := t.inspect(ctx); err != nil {
 		return err
 	}
-	// What is joined looks younger than what it was made of.
+	// A joined object is younger than its content, so a stream may expire later.
 	if t.Expired = t.keep > 0 && t.now.Sub(t.Last) > t.keep; t.Expired {
 		return nil
 	}
@@ -81,8 +80,8 @@ func (t *tidying) run(ctx context.Context) error {
 	return nil
 }
 
-// look lists the stream, and counts.
-func (t *tidying) look(ctx context.Context) (err error) {
+// inspect lists and counts the objects of the stream.
+func (t *tidier) inspect(ctx context.Context) (err error) {
 	top, err := t.store.bucket.List(ctx, directory(t.id))
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (t *tidying) look(ctx context.Context) (err error) {
 	for _, o := range t.claims {
 		t.count(o.Size, o.Written)
 	}
-	if t.view, err = t.store.look(ctx, t.id, nil); err != nil {
+	if t.view, err = t.store.listPieces(ctx, t.id, nil); err != nil {
 		return err
 	}
 	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
@@ -108,22 +107,22 @@ func (t *tidying) look(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *tidying) count(size int64, written time.Time) {
+func (t *tidier) count(size int64, written time.Time) {
 	t.Bytes += size + ObjectOverhead
 	if written.After(t.Last) {
 		t.Last = written
 	}
 }
 
-func (t *tidying) settled(p piece) bool { return p.joined || t.now.Sub(p.written) >= settled }
+func (t *tidier) isSettled(p piece) bool { return p.joined || t.now.Sub(p.written) >= settleTime }
 
-// reliable is a joined object that everybody finds.
-func (t *tidying) reliable(p piece) bool {
-	return t.now.Sub(p.written) >= joinedFor+settled // of which its piece has one
+// isVisibleToAll reports whether every listing under way has a joined object.
+func (t *tidier) isVisibleToAll(p piece) bool {
+	return t.now.Sub(p.written) >= joinedDelay+settleTime // the time of a joined piece is settleTime before that of its object
 }
 
-// delete removes an object. What a replica has deleted isn't there for the other.
-func (t *tidying) delete(ctx context.Context, key string, size int64) error {
+// delete deletes an object, which another replica may have deleted already.
+func (t *tidier) delete(ctx context.Context, key string, size int64) error {
 	if err := t.store.bucket.Delete(ctx, directory(t.id)+key); err != nil {
 		return err
 	}
@@ -132,10 +131,11 @@ func (t *tidying) delete(ctx context.Context, key string, size int64) error {
 	return nil
 }
 
-// deleteClaims leaves the last of a chain, as long as there can be another one.
-func (t *tidying) deleteClaims(ctx context.Context) error {
+// deleteClaims deletes settled claims. The last one stays until the stream has ended,
+// because the next claim follows it.
+func (t *tidier) deleteClaims(ctx context.Context) error {
 	for i, o := range t.claims {
-		if last := i == len(t.claims)-1; last && !t.Ended || t.now.Sub(o.Written) < settled {
+		if last := i == len(t.claims)-1; last && !t.Ended || t.now.Sub(o.Written) < settleTime {
 			continue
 		}
 		if err := t.delete(ctx, "claim/"+o.Name, o.Size); err != nil {
@@ -145,52 +145,53 @@ func (t *tidying) deleteClaims(ctx context.Context) error {
 	return nil
 }
 
-// deleteData deletes what is joined, and of what others had written before.
-func (t *tidying) deleteData(ctx context.Context) error {
+// deleteData deletes objects that are in a joined object, and those whose bytes were all
+// written earlier by others.
+func (t *tidier) deleteData(ctx context.Context) error {
 	counts := map[Range]bool{}
-	for _, p := range firstOf(t.data) {
+	for _, p := range resolveOverlaps(t.data) {
 		counts[p.object] = true
 	}
 	var kept Ranges
 	for _, p := range t.joined {
-		if t.reliable(p) {
+		if t.isVisibleToAll(p) {
 			kept = kept.With(p.object)
 		}
 	}
 	for _, p := range t.data {
-		hidden := !counts[p.object] && t.settled(p)
-		if !hidden && !kept.have(p.object) {
+		hidden := !counts[p.object] && t.isSettled(p)
+		if !hidden && !kept.contain(p.object) {
 			continue
 		}
-		if err := t.delete(ctx, "data/"+span(p.object), p.size); err != nil {
+		if err := t.delete(ctx, "data/"+rangeName(p.object), p.size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tidying) deleteJoined(ctx context.Context) error {
-	for _, p := range superseded(t.joined, t.reliable) {
-		if err := t.delete(ctx, "joined/"+span(p.object), p.size); err != nil {
+func (t *tidier) deleteJoined(ctx context.Context) error {
+	for _, p := range supersededObjects(t.joined, t.isVisibleToAll) {
+		if err := t.delete(ctx, "joined/"+rangeName(p.object), p.size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tidyDrops makes one marker of those that overlap or touch, and deletes them when
-// everybody finds that one.
-func (t *tidying) tidyDrops(ctx context.Context) error {
+// tidyDrops replaces markers that overlap or touch by one. It deletes them once everybody
+// sees that one.
+func (t *tidier) tidyDrops(ctx context.Context) error {
 	var whole Ranges
-	old := map[Range][]piece{} // by the range of which they are a part
+	old := map[Range][]piece{} // by the range that replaces them
 	var list []piece
 	for _, p := range t.drops {
-		if t.settled(p) {
+		if t.isSettled(p) {
 			whole, list = whole.With(p.object), append(list, p)
 		}
 	}
 	for _, p := range list {
-		within := whole.holding(p.object.From)
+		within := whole.find(p.object.From)
 		old[within] = append(old[within], p)
 	}
 	for _, r := range whole {
@@ -201,41 +202,41 @@ func (t *tidying) tidyDrops(ctx context.Context) error {
 	return nil
 }
 
-func (t *tidying) joinDrops(ctx context.Context, r Range, drops []piece) error {
+func (t *tidier) joinDrops(ctx context.Context, r Range, drops []piece) error {
 	for _, p := range drops {
 		if p.object != r {
 			continue
 		}
-		for _, part := range drops { // r was settled, which is as long as joinedFor
+		for _, part := range drops { // r is settled, and settleTime isn't shorter than joinedDelay
 			if part.object != r {
-				if err := t.delete(ctx, "drop/"+span(part.object), 0); err != nil {
+				if err := t.delete(ctx, "drop/"+rangeName(part.object), 0); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	}
-	if len(drops) < t.worth() {
+	if len(drops) < t.minGroupSize() {
 		return nil
 	}
 	t.Joined++
 	t.Bytes += ObjectOverhead
-	return t.store.create(ctx, directory(t.id)+"drop/"+span(r), nil)
+	return t.store.create(ctx, directory(t.id)+"drop/"+rangeName(r), nil)
 }
 
-// worth is how many objects are worth joining.
-func (t *tidying) worth() int {
-	if t.Ended || t.now.Sub(t.Last) > idle {
+// minGroupSize returns how many objects are worth joining.
+func (t *tidier) minGroupSize() int {
+	if t.Ended || t.now.Sub(t.Last) > idleAfter {
 		return 2
 	}
-	return fewest
+	return minGroup
 }
 
-// joinData joins what is settled.
-func (t *tidying) joinData(ctx context.Context) error {
+// joinData joins settled objects.
+func (t *tidier) joinData(ctx context.Context) error {
 	var runs [][]piece
 	for _, p := range t.view.stored() {
-		if !t.settled(p) || p.size == 0 || p.size > maxStored && !p.joined {
+		if !t.isSettled(p) || p.size == 0 || p.size > maxStored && !p.joined {
 			continue
 		}
 		if last := len(runs) - 1; last >= 0 && runs[last][len(runs[last])-1].To == p.From {
@@ -245,10 +246,10 @@ func (t *tidying) joinData(ctx context.Context) error {
 		}
 	}
 	for _, run := range runs {
-		for _, group := range groups(run, t.worth()) {
-			err := t.join(ctx, group)
+		for _, group := range joinGroups(run, t.minGroupSize()) {
+			err := t.joinGroup(ctx, group)
 			if errors.Is(err, storage.ErrNotFound) {
-				return nil // another replica is faster
+				return nil // another replica was faster
 			}
 			if err != nil {
 				return err
@@ -258,8 +259,8 @@ func (t *tidying) joinData(ctx context.Context) error {
 	return nil
 }
 
-// fullness is 3 for an object that is as large as it becomes, down to 0.
-func fullness(p piece) int {
+// sizeClass returns the size of an object as a class from 0 to 3, which is full.
+func sizeClass(p piece) int {
 	share := max(float64(p.size)/maxStored, float64(p.Len())/MaxJoined)
 	for i, least := range []float64{1. / 512, 1. / 32, 1. / 2} {
 		if share < least {
@@ -269,20 +270,20 @@ func fullness(p piece) int {
 	return 3
 }
 
-// groups are what is to be joined of pieces that touch. The smallest come first,
-// so that a byte is written as often as there are sizes, not each time.
-func groups(run []piece, worth int) (list [][]piece) {
+// joinGroups returns the groups to join among pieces that touch. The smallest pieces come
+// first, so that a byte is rewritten only once for each size class.
+func joinGroups(run []piece, minSize int) (list [][]piece) {
 	for size := range 3 {
 		var group []piece
 		var stored, length int64
 		end := func(full bool) {
-			if len(group) >= worth || full && len(group) > 1 {
+			if len(group) >= minSize || full && len(group) > 1 {
 				list = append(list, group)
 			}
 			group, stored, length = nil, 0, 0
 		}
 		for _, p := range run {
-			if fullness(p) > size {
+			if sizeClass(p) > size {
 				end(false)
 				continue
 			}
@@ -298,12 +299,12 @@ func groups(run []piece, worth int) (list [][]piece) {
 	return nil
 }
 
-// join writes one object that has what counts of others.
-func (t *tidying) join(ctx context.Context, group []piece) error {
+// joinGroup writes one object with the bytes of a group that readers see.
+func (t *tidier) joinGroup(ctx context.Context, group []piece) error {
 	name := Range{group[0].From, group[len(group)-1].To}
-	whole := &joined{name: name}
+	whole := &joinedObject{name: name}
 	for _, p := range group {
-		if err := t.add(ctx, whole, p); err != nil {
+		if err := t.addPiece(ctx, whole, p); err != nil {
 			return fmt.Errorf("joining bytes %d to %d: %w", name.From, name.To-1, err)
 		}
 	}
@@ -311,7 +312,7 @@ func (t *tidying) join(ctx context.Context, group []piece) error {
 	if err != nil {
 		return err
 	}
-	if err := t.store.create(ctx, directory(t.id)+"joined/"+span(name), object); err != nil {
+	if err := t.store.create(ctx, directory(t.id)+"joined/"+rangeName(name), object); err != nil {
 		return err
 	}
 	t.Joined++
@@ -319,23 +320,23 @@ func (t *tidying) join(ctx context.Context, group []piece) error {
 	return nil
 }
 
-func (t *tidying) add(ctx context.Context, whole *joined, p piece) error {
+func (t *tidier) addPiece(ctx context.Context, whole *joinedObject, p piece) error {
 	if !p.joined {
-		content, err := t.store.bucket.Read(ctx, directory(t.id)+"data/"+span(p.object))
+		content, err := t.store.bucket.Read(ctx, directory(t.id)+"data/"+rangeName(p.object))
 		if err == nil && int64(len(content)) != p.size {
-			err = fmt.Errorf("object %s has %d bytes, its listing says %d", span(p.object), len(content), p.size)
+			err = fmt.Errorf("object %s has %d bytes, but %d in its listing", rangeName(p.object), len(content), p.size)
 		}
 		if err == nil {
 			whole.add(member{counts: p.Range, object: p.object, content: content, written: p.written}, p.Range)
 		}
 		return err
 	}
-	from, err := t.store.joined(ctx, t.id, p.object)
+	from, err := t.store.readJoined(ctx, t.id, p.object)
 	if err != nil {
 		return err
 	}
 	for at := p.From; at < p.To; {
-		m := from.holding(at)
+		m := from.memberAt(at)
 		whole.add(m, p.Range)
 		at = m.counts.To
 	}

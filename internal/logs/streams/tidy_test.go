@@ -102,7 +102,7 @@ func (m *memory) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// count is how many objects are below a directory.
+// count returns how many objects are below a directory.
 func (m *memory) count(directory string) (n int) {
 	for key := range m.objects {
 		if strings.HasPrefix(key, directory) {
@@ -120,11 +120,11 @@ func openMemory(t *testing.T) (*memory, *Store, string) {
 	return m, s, created(t, s)
 }
 
-// tidy goes on until there is nothing to do.
+// tidy calls Tidy until nothing is left to do.
 func tidy(t *testing.T, m *memory, s *Store, id string) {
 	t.Helper()
 	for {
-		m.now = m.now.Add(2 * settled)
+		m.now = m.now.Add(2 * settleTime)
 		done, err := s.Tidy(t.Context(), id, m.now, 0)
 		require.NoError(t, err)
 		if done.Joined+done.Deleted == 0 {
@@ -143,7 +143,7 @@ func (m *memory) bytes(below string) (sum int64) {
 	return sum
 }
 
-// textOf is all that a reader gets who waits for nothing.
+// textOf reads a stream without waiting for missing bytes.
 func textOf(t *testing.T, m *memory, s *Store, id string, from int64) (string, bool) {
 	t.Helper()
 	r := s.Reader(id, from)
@@ -179,7 +179,7 @@ func TestAStreamOfALineASecondStaysListable(t *testing.T) {
 	require.True(t, complete)
 }
 
-func TestWhatComesAgainAfterItWasJoinedChangesNothing(t *testing.T) {
+func TestARepeatedWriteAfterJoiningChangesNothing(t *testing.T) {
 	m, s, id := openMemory(t)
 	for i := range int64(20) {
 		require.NoError(t, s.Write(t.Context(), id, i, []byte("a")))
@@ -221,7 +221,7 @@ func TestMarkersAndClaimsAreJoinedToo(t *testing.T) {
 	require.True(t, complete)
 }
 
-func TestAReaderHoldsNoMoreOfAJoinedObjectThanWasWrittenAtOnce(t *testing.T) {
+func TestAReaderUnpacksOneMemberOfAJoinedObjectAtATime(t *testing.T) {
 	m, s, id := openMemory(t)
 	for i := range int64(20) {
 		require.NoError(t, s.Write(t.Context(), id, i*MaxWrite, make([]byte, MaxWrite)))
@@ -240,7 +240,7 @@ func TestAReaderHoldsNoMoreOfAJoinedObjectThanWasWrittenAtOnce(t *testing.T) {
 	require.Equal(t, int64(20*MaxWrite), r.at)
 }
 
-// An interrupted bucket has others do things before each call, and fails.
+// An interrupted bucket runs a function before each call, and may fail after it.
 type interrupted struct {
 	storage.Bucket
 	before func(list bool) (killed bool)
@@ -269,7 +269,7 @@ func (i *interrupted) Read(ctx context.Context, key string) (content []byte, err
 	return content, err
 }
 
-// List implements storage.Bucket. A listing has pages, between which others go on.
+// List implements storage.Bucket. Others continue between the pages of a listing.
 func (i *interrupted) List(ctx context.Context, directory string) (list []storage.Object, err error) {
 	page, err := i.Bucket.List(ctx, directory)
 	if len(page) > 0 {
@@ -291,7 +291,7 @@ func (i *interrupted) Delete(ctx context.Context, key string) error {
 	return i.run(false, func() error { return i.Bucket.Delete(ctx, key) })
 }
 
-// An oracle remembers each write. Nothing is ever joined or deleted there.
+// An oracle remembers each write, and neither joins nor deletes.
 type oracle struct {
 	data  []byte // what counts
 	have  []bool
@@ -306,7 +306,7 @@ func (o *oracle) write(from int64, data []byte) {
 	}
 }
 
-// text is what readers get up to an offset.
+// text returns what readers have to get up to an offset.
 func (o *oracle) text(from, to int64) string {
 	var text strings.Builder
 	for at := from; at < to; at++ {
@@ -322,8 +322,8 @@ func (o *oracle) text(from, to int64) string {
 	return text.String()
 }
 
-// A world has replicas that do everything at once, by one thread: while one waits
-// for the storage, others go on.
+// A world interleaves the work of several replicas in one thread: while one replica waits
+// for the storage, others continue.
 type world struct {
 	t      *testing.T
 	random *rand.Rand
@@ -339,10 +339,10 @@ type world struct {
 	frozen    bool // while somebody lists, no minute passes
 }
 
-// busy is a replica that others get ahead of, and that fails at one of so many calls.
+// busy returns a replica that others interrupt, and that fails at one of some calls.
 func (w *world) busy(failures int) *Store {
 	s := *w.plain
-	s.looks = newLooks() // of another process
+	s.layouts = newLayoutCache() // of another process
 	killed := func() bool { return failures > 0 && w.random.IntN(failures) == 0 }
 	s.bucket = &interrupted{w.memory, func(list bool) bool {
 		if w.depth < 3 && w.random.IntN(12) == 0 {
@@ -391,7 +391,7 @@ func (w *world) act() {
 		for i := range data {
 			data[i] = byte('a' + w.random.IntN(26))
 		}
-		key := directory(w.id) + "data/" + span(Range{from, to})
+		key := directory(w.id) + "data/" + rangeName(Range{from, to})
 		_, exists := w.memory.objects[key]
 		require.NoError(w.t, w.plain.Write(w.t.Context(), w.id, from, data))
 		if !exists {
@@ -400,8 +400,8 @@ func (w *world) act() {
 	}
 }
 
-// read reads all while others go on. What was there before is found, and what is
-// found stays so.
+// read reads everything while others continue. It has to find all bytes from before, and
+// later reads have to find the same.
 func (w *world) read(from int64) {
 	before := oracle{w.oracle.data, slices.Clone(w.oracle.have), slices.Clone(w.oracle.drops)}
 	r := w.busy(0).Reader(w.id, from)
@@ -427,7 +427,7 @@ func (w *world) read(from int64) {
 	}
 }
 
-// follow goes on by some parts, with what the reader knows from long ago.
+// follow reads some more parts, with a layout that may be old.
 func (w *world) follow() {
 	if w.following {
 		return
@@ -470,7 +470,7 @@ func runWorld(t *testing.T, seed uint64) {
 	require.LessOrEqual(t, m.count(directory(id)+"data"), gaps+strings.Count(text, ".")+1, "what touches is joined")
 }
 
-func TestWhateverIsJoinedReadersSeeTheSame(t *testing.T) {
+func TestJoiningChangesNothingForReaders(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed) })
 	}
@@ -487,7 +487,7 @@ func TestADamagedJoinedObjectIsAnErrorAndNoPanic(t *testing.T) {
 		require.NoError(t, s.Write(t.Context(), id, i, []byte("a")))
 	}
 	tidy(t, m, s, id)
-	key := directory(id) + "joined/" + span(Range{0, 20})
+	key := directory(id) + "joined/" + rangeName(Range{0, 20})
 	whole := m.objects[key].content
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {

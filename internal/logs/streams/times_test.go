@@ -14,7 +14,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// timesOf are those of all parts of a stream, and the parts themselves.
+// timesOf returns the times of all parts of a stream, and its text.
 func timesOf(t *testing.T, s *Store, id string, from int64) (all [][]times.Mark, text string) {
 	t.Helper()
 	r := s.Reader(id, from)
@@ -29,7 +29,7 @@ func timesOf(t *testing.T, s *Store, id string, from int64) (all [][]times.Mark,
 	}
 }
 
-func TestWhenBytesCameIsKeptAndCutWhereObjectsOverlap(t *testing.T) {
+func TestTimesAreKeptAndCutWhereObjectsOverlap(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	require.NoError(t, s.Write(t.Context(), id, 4, []byte("ddeeff"), times.Mark{At: 4, Time: 40}, times.Mark{At: 6, Time: 50}, times.Mark{At: 8, Time: 60}))
@@ -46,7 +46,7 @@ func TestWhenBytesCameIsKeptAndCutWhereObjectsOverlap(t *testing.T) {
 	require.Equal(t, [][]times.Mark{{{At: 7, Time: 50}, {At: 8, Time: 60}}, {{At: 10, Time: 41}, {At: 11, Time: 70}}}, all, "who begins in the midst")
 }
 
-func TestBytesWithoutTimesHaveThatOfTheStorage(t *testing.T) {
+func TestBytesWithoutTimesHaveTheTimeOfTheStorage(t *testing.T) {
 	s := replica(t, t.TempDir())
 	id := created(t, s)
 	before := time.Now().Add(-time.Second).UnixMilli()

@@ -18,38 +18,38 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// MaxWrite is how many bytes can be written at a time.
+// MaxWrite bounds one write, in bytes.
 const MaxWrite = 256 << 10
 
-// span is the name of an object about a range.
-func span(r Range) string { return fmt.Sprintf("%016x-%x", r.From, r.Len()) }
+// rangeName returns the name of an object with a range.
+func rangeName(r Range) string { return fmt.Sprintf("%016x-%x", r.From, r.Len()) }
 
-// parseSpan reads the name of an object about a range; others than we write are none.
-func parseSpan(name string) (r Range, ok bool) {
+// parseRangeName parses a rangeName. It rejects other spellings of the same range.
+func parseRangeName(name string) (r Range, ok bool) {
 	from, length, _ := strings.Cut(name, "-")
 	first, err1 := strconv.ParseInt(from, 16, 64)
 	count, err2 := strconv.ParseInt(length, 16, 64)
 	r = Range{first, first + count}
-	return r, err1 == nil && err2 == nil && first >= 0 && r.To > first && span(r) == name
+	return r, err1 == nil && err2 == nil && first >= 0 && r.To > first && rangeName(r) == name
 }
 
-// Write stores bytes at an offset, durably, and when they came, if that is known. To
-// write them again changes nothing; what was written before at these offsets stays.
+// Write stores bytes durably at an offset, with the times at which they were printed, if
+// these are known. It is idempotent. Where bytes are stored already, those stay.
 func (s *Store) Write(ctx context.Context, id string, from int64, data []byte, marks ...times.Mark) error {
 	return s.WriteMember(ctx, id, from, data, nil, marks...)
 }
 
-// WriteMember is Write of what a gzip member, and nothing behind it, was unpacked to. It
-// is stored as it came, if it is like one of ours.
+// WriteMember is Write for bytes that came as one gzip member. If the member is
+// canonical, it is stored unchanged.
 func (s *Store) WriteMember(ctx context.Context, id string, from int64, data, member []byte, marks ...times.Mark) error {
 	r := Range{from, from + int64(len(data))}
 	if r.Len() == 0 {
 		return nil
 	}
 	if r.Len() > MaxWrite {
-		return fmt.Errorf("writing %d bytes of stream %q: at most %d are written at a time", r.Len(), id, MaxWrite)
+		return fmt.Errorf("writing %d bytes of stream %q: write at most %d at a time", r.Len(), id, MaxWrite)
 	}
-	err := s.admit(ctx, id, r, forBytes)
+	err := s.admit(ctx, id, r, smallData)
 	if err == nil {
 		err = s.write(ctx, id, r, data, member, marks)
 	}
@@ -62,27 +62,28 @@ func (s *Store) WriteMember(ctx context.Context, id string, from int64, data, me
 	return nil
 }
 
-// write returns storage.ErrExists if there is an object of the range.
+// write stores an object. It returns storage.ErrExists if there is one with the same
+// range.
 func (s *Store) write(ctx context.Context, id string, r Range, data, member []byte, marks []times.Mark) error {
-	if extra := times.Encode(r.From, marks); !likeOurs(member, data, extra) {
+	if extra := times.Encode(r.From, marks); !isCanonical(member, data, extra) {
 		var packed bytes.Buffer
 		if err := compress(&packed, data, extra); err != nil {
 			return err
 		}
 		member = packed.Bytes()
 	}
-	err := s.bucket.Create(ctx, directory(id)+"data/"+span(r), member)
+	err := s.bucket.Create(ctx, directory(id)+"data/"+rangeName(r), member)
 	if err == nil {
 		s.took(int64(len(member))+ObjectOverhead, 0)
 	}
 	return err
 }
 
-// Drop says that bytes will never come. Those that have come stay.
+// Drop marks a range as dropped. Bytes in it that are stored stay.
 func (s *Store) Drop(ctx context.Context, id string, r Range) error {
-	err := s.admit(ctx, id, r, forMarkers)
+	err := s.admit(ctx, id, r, marker)
 	if err == nil {
-		err = s.create(ctx, directory(id)+"drop/"+span(r), nil)
+		err = s.create(ctx, directory(id)+"drop/"+rangeName(r), nil)
 	}
 	if err == nil {
 		err = s.checkEnd(ctx, id, r.To)
@@ -94,24 +95,25 @@ func (s *Store) Drop(ctx context.Context, id string, r Range) error {
 }
 
 const (
-	// MaxOffset is how long a stream can be, in bytes.
+	// MaxOffset bounds the length of a stream, in bytes.
 	MaxOffset = 1 << 60
-	// appendTries is how often others may be faster, before the client has to try again.
-	appendTries = 100
+	// maxAppendTries bounds the attempts to claim an offset that others claim at the same
+	// time.
+	maxAppendTries = 100
 )
 
-// Append stores bytes after the last that are known, and says where the first is.
-// To append them again appends them twice.
+// Append stores bytes behind the last known byte, and returns the offset of the first. It
+// isn't idempotent.
 func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64, err error) {
 	rest := data
-	if err := s.admit(ctx, id, Range{0, int64(len(data))}, forBytes); err != nil {
+	if err := s.admit(ctx, id, Range{0, int64(len(data))}, smallData); err != nil {
 		return 0, fmt.Errorf("appending to stream %q: %w", id, err)
 	}
-	for range appendTries {
+	for range maxAppendTries {
 		var at int64
 		began := time.Now()
-		if at, err = s.claim(ctx, id, int64(len(rest))); err == nil && time.Since(began) > lookLimit {
-			err = errors.New("claiming an offset took too long: claims are deleted after a while") // it may have been somebody's
+		if at, err = s.claim(ctx, id, int64(len(rest))); err == nil && time.Since(began) > listTimeout {
+			err = errors.New("claiming an offset took too long: another client may have claimed it too")
 		}
 		if err == nil {
 			if len(rest) == len(data) {
@@ -122,7 +124,7 @@ func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64,
 		if !errors.Is(err, storage.ErrExists) {
 			break
 		}
-		// Somebody else was faster.
+		// Another client was faster.
 	}
 	if err != nil {
 		return 0, fmt.Errorf("appending to stream %q: %w", id, err)
@@ -130,9 +132,9 @@ func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64,
 	return from, nil
 }
 
-// claim takes the bytes after the last that are known, or returns
-// storage.ErrExists if somebody else has done so. It is exclusive by the offset;
-// the length is in the content, so that others who come to the same offset collide.
+// claim reserves the bytes behind the last known byte, or returns storage.ErrExists if
+// another client was faster. The name of a claim has only the offset, so that two claims
+// of the same offset collide. Its content is the length.
 func (s *Store) claim(ctx context.Context, id string, length int64) (at int64, err error) {
 	if _, ended, err := s.length(ctx, id); err != nil || ended {
 		return 0, cmp.Or(err, ErrEnded)
@@ -146,8 +148,8 @@ func (s *Store) claim(ctx context.Context, id string, length int64) (at int64, e
 	return at, s.bucket.Create(ctx, path.Join(directory(id), "claim", fmt.Sprintf("%016x", at)), []byte(strconv.FormatInt(length, 16)))
 }
 
-// fill writes what was claimed. A client that writes at offsets as well may have
-// been there: then it returns what is to be appended elsewhere, and storage.ErrExists.
+// fill writes the bytes of a claim. If a client that writes at offsets has used the same
+// range, fill returns storage.ErrExists and the bytes that are to be appended elsewhere.
 func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (rest []byte, err error) {
 	for len(data) > 0 {
 		n := min(len(data), MaxWrite)
@@ -159,9 +161,9 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 	return nil, s.checkEnd(ctx, id, at)
 }
 
-// furthest is the offset after all bytes that are known of.
+// furthest returns the offset behind the last known byte.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
-	for _, kind := range []string{"data", "drop", "joined"} { // what is joined is in one of the first or in the last
+	for _, kind := range []string{"data", "drop", "joined"} { // in this order: joined objects replace those of the other kinds
 		err := s.eachPiece(ctx, id, kind, func(p piece) bool {
 			end = max(end, p.To)
 			return true
@@ -170,7 +172,7 @@ func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) 
 			return 0, err
 		}
 	}
-	// They are a chain, so the last is the furthest.
+	// Each claim is behind the one before it, so the last one counts.
 	var last string
 	err = s.bucket.Each(ctx, directory(id)+"claim", func(o storage.Object) bool {
 		last = max(last, o.Name)
@@ -183,15 +185,15 @@ func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	r, ok := parseSpan(last + "-" + string(length))
+	r, ok := parseRangeName(last + "-" + string(length))
 	if !ok {
-		return 0, fmt.Errorf("the claim of offset %s has length %q", last, length)
+		return 0, fmt.Errorf("reading the claim of offset %s: its length is %q", last, length)
 	}
 	return max(end, r.To), nil
 }
 
-// End says how long a stream is. That it is longer already is an error, and so is
-// another length than it was given before.
+// End sets the length of a stream. It returns ErrConflict if the stream is longer, or has
+// another length.
 func (s *Store) End(ctx context.Context, id string, total int64) error {
 	if err := s.end(ctx, id, total); err != nil {
 		return fmt.Errorf("ending stream %q after %d bytes: %w", id, total, err)
@@ -225,7 +227,7 @@ func sameLength(have, want int64, err error) error {
 	return err
 }
 
-// length is that of a stream that has ended.
+// length returns the length of a stream that has ended.
 func (s *Store) length(ctx context.Context, id string) (total int64, ended bool, err error) {
 	content, err := s.bucket.Read(ctx, directory(id)+"end")
 	if errors.Is(err, storage.ErrNotFound) {
@@ -237,7 +239,7 @@ func (s *Store) length(ctx context.Context, id string) (total int64, ended bool,
 	return total, err == nil, err
 }
 
-// checkEnd returns an error if the stream ends before an offset.
+// checkEnd returns ErrEnded if the stream ends before an offset.
 func (s *Store) checkEnd(ctx context.Context, id string, to int64) error {
 	total, ended, err := s.length(ctx, id)
 	if err == nil && ended && to > total {

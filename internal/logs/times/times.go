@@ -1,17 +1,17 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package times says when the bytes of a stream came. They travel, and are stored,
-// in the header of the gzip member that has the bytes (RFC 1952, 2.3.1.1): whoever
-// knows nothing of them reads the same bytes, and where no member is, no times are.
+// Package times encodes when the bytes of a stream were printed. The times are sent and
+// stored in the header of the gzip member that has the bytes (RFC 1952, 2.3.1.1), so a
+// program that doesn't know them reads the same bytes. Bytes without a member have no
+// times.
 //
-// The field's identifier is "ep". It has varints (encoding/binary): the time of the
-// first byte, and then, for each mark after that, by how many bytes and by how many
-// milliseconds it comes later than the one before it. So a member says the same
-// wherever in a stream it is.
+// The identifier of the field is "ep". Its content is varints (encoding/binary): the time
+// of the first byte; then, for each further mark, its distance from the former mark in
+// bytes and in milliseconds. So the field doesn't depend on where in a stream the member
+// is.
 //
-// What runs in pods may import this package, so it imports nothing but the standard
-// library.
+// Programs in pods import this package, so it imports only the standard library.
 package times
 
 import (
@@ -19,29 +19,29 @@ import (
 	"sort"
 )
 
-// A Mark says when the bytes from an offset on came, up to the next mark's.
+// A Mark says when the bytes from an offset on, up to the next mark, were printed.
 type Mark struct {
-	At   int64 // an offset in bytes
+	At   int64 // offset in bytes
 	Time int64 // Unix time in milliseconds
 }
 
 const (
-	// Most is how many marks a member has: of as many, none is too long for the field.
+	// Most is how many marks a member can have. So many always fit into the field.
 	Most = 4096
-	// MaxExtra is how long a header's extra field can be, in bytes.
+	// MaxExtra is the greatest length of the extra field of a gzip header, in bytes.
 	MaxExtra = 1<<16 - 1
-	// latest is the last time that RFC 3339 can write, at the end of the year 9999.
+	// latest is the last time of RFC 3339, the end of the year 9999.
 	latest = 253402300799999
 )
 
-// The field begins with its identifier and its length.
+// A subfield begins with its identifier and its length.
 const (
 	id1, id2   = 'e', 'p'
 	headLength = 4
 )
 
-// Encode returns the extra field of a member with the bytes from an offset on: nil
-// without marks. The marks are ascending in both. Those that don't fit are left out.
+// Encode returns the extra field for a member whose bytes begin at an offset, nil without
+// marks. The marks must be in ascending order. Encode leaves out those beyond Most.
 func Encode(from int64, marks []Mark) []byte {
 	if len(marks) == 0 {
 		return nil
@@ -61,9 +61,9 @@ func Encode(from int64, marks []Mark) []byte {
 	return field
 }
 
-// Decode returns the marks in the extra field of a member with the bytes from an
-// offset up to another, the first mark at the first byte. It returns nil if there are
-// none, or if one of them can't be: a field is what some client has sent.
+// Decode returns the marks in the extra field of a member with a range of bytes. The
+// first mark is at the first byte. Decode returns nil without marks, and for an invalid
+// field: any client may have sent it.
 func Decode(extra []byte, from, to int64) []Mark {
 	field := find(extra)
 	first, n := binary.Uvarint(field)
@@ -87,7 +87,7 @@ func Decode(extra []byte, from, to int64) []Mark {
 	return marks
 }
 
-// find returns what our field in an extra field has, nil if it isn't there.
+// find returns the content of our subfield, nil if there is none.
 func find(extra []byte) []byte {
 	for len(extra) >= headLength {
 		length := int(binary.LittleEndian.Uint16(extra[2:]))
@@ -102,10 +102,10 @@ func find(extra []byte) []byte {
 	return nil
 }
 
-// Cut returns the marks of the bytes from an offset up to another, the first mark at
-// the first byte. It changes none.
+// Cut returns the marks for a range of bytes, the first one at the first byte. It doesn't
+// modify marks.
 func Cut(marks []Mark, from, to int64) []Mark {
-	// The last mark that isn't behind the first byte says when that came.
+	// The last mark at or before the first byte has its time.
 	first := max(sort.Search(len(marks), func(i int) bool { return marks[i].At > from })-1, 0)
 	end := sort.Search(len(marks), func(i int) bool { return marks[i].At >= to })
 	if first >= end || from >= to {

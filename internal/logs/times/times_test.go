@@ -65,7 +65,7 @@ func TestAMemberWithTimesHasTheSameBytes(t *testing.T) {
 	require.Equal(t, "onetwo", string(data))
 }
 
-func TestWhatCannotBeIsNoTime(t *testing.T) {
+func TestInvalidTimesAreIgnored(t *testing.T) {
 	t.Parallel()
 	good := Encode(0, []Mark{{0, now}, {3, now + 1}, {5, now + 2}})
 	require.Len(t, Decode(good, 0, 6), 3)

@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apitest tells whether several replicas of the log service are as one, on a
-// kind of storage.
+// Package apitest is the conformance test of several replicas of the log service on a kind
+// of storage: to clients, they have to look like one.
 package apitest
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// writer and reader are tokens.
+// writer and reader are the two valid tokens.
 const writer, reader = "writer", "reader"
 
-// everybody is who there is: a pod, and somebody who may read what it writes.
+// everybody authenticates a pod, and a user who may read its logs.
 type everybody struct{}
 
 // Writer implements api.Authenticator.
@@ -51,7 +51,7 @@ func (everybody) Reader(_ context.Context, token string) (api.User, error) {
 // MayRead implements api.Authenticator.
 func (everybody) MayRead(context.Context, api.User, string, string) error { return nil }
 
-// A service is some replicas on one storage, with what stands between them and a client.
+// A service is some replicas on one storage, behind a load balancer.
 type service struct {
 	t        *testing.T
 	place    storagetest.Place
@@ -72,7 +72,7 @@ func serve(t *testing.T, place storagetest.Place, replicas int) *service {
 	return s
 }
 
-// replica starts one.
+// replica starts a replica.
 func (s *service) replica() http.Handler {
 	s.t.Helper()
 	store, err := streams.Open(s.t.Context(), s.place(s.t))
@@ -80,7 +80,8 @@ func (s *service) replica() http.Handler {
 	return api.New(store, everybody{}, slog.New(slog.DiscardHandler)).Handler()
 }
 
-// dies is a header of requests during which the replica dies, after it has written.
+// dies is the header of a request whose replica dies after it has written, and before it
+// responds.
 const dies = "X-Dies"
 
 // ServeHTTP implements http.Handler: it sends each request to another replica.
@@ -102,7 +103,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// unsent is an answer that nobody gets.
+// unsent discards a response.
 type unsent struct {
 	*httptest.ResponseRecorder
 	*http.ResponseController
@@ -136,7 +137,7 @@ func (s *service) request(method, path, token, body string, headers ...string) (
 	return response.StatusCode, string(all), err
 }
 
-// send writes, and comes again where it is asked to.
+// send writes, and retries as long as the response is 429.
 func (s *service) send(method, path, body string, headers ...string) error {
 	for {
 		status, answer, err := s.request(method, path, writer, body, headers...)
@@ -152,11 +153,11 @@ func (s *service) send(method, path, body string, headers ...string) error {
 	}
 }
 
-// stream makes one, and returns its path.
+// stream creates a stream, and returns its path.
 func (s *service) stream(name string) (path string, err error) {
 	status, answer, err := s.request(http.MethodPost, "/logs", writer, fmt.Sprintf(`{"name":%q}`, name))
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("making stream %q: %d: %s", name, status, answer)
+		err = fmt.Errorf("creating stream %q: %d: %s", name, status, answer)
 	}
 	if err != nil {
 		return "", err
@@ -177,7 +178,7 @@ func (s *service) read(path string) string {
 func zipped(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = w.Write([]byte(text)) // a Buffer takes all
+	_, _ = w.Write([]byte(text)) // a Buffer never fails
 	_ = w.Close()
 	return b.String()
 }

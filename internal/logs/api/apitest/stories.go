@@ -19,16 +19,16 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 )
 
-// Run tests replicas of the log service on a kind of storage, by places of it.
+// Run runs the conformance tests, each in a new place.
 func Run(t *testing.T, place func(t *testing.T) storagetest.Place) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, storagetest.Place){
-		"a stream that several make at once is one":         oneStream,
-		"what the RFC says":                                 rfc,
-		"whatever happens on the way, a reader gets all":    faults,
-		"of lines that are appended at once, none is lost":  appends,
-		"a stream is followed at any replica":               follow,
-		"of two ends that come at once, one counts for all": ends,
+		"concurrent requests create one stream":              oneStream,
+		"the RFC's examples work":                            rfc,
+		"faults on the way lose no byte":                     faults,
+		"concurrent appends lose no line":                    appends,
+		"a stream can be followed at any replica":            follow,
+		"one of two concurrent ends counts for all replicas": ends,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, place(t)) })
 	}
@@ -69,8 +69,8 @@ func rfc(t *testing.T, place storagetest.Place) {
 	}
 }
 
-// What is sent comes at once, in any order and twice, cut otherwise each time; and
-// replicas die after they have written and before they have said so.
+// Each byte is sent twice, in ranges with different bounds, in parallel and in any order.
+// Some replicas die after they have written, and before they respond.
 func faults(t *testing.T, place storagetest.Place) {
 	s := serve(t, place, 3)
 	for seed := range uint64(3) {
@@ -90,7 +90,7 @@ func faults(t *testing.T, place storagetest.Place) {
 				sends = append(sends, func() error {
 					if killed {
 						if _, _, err := s.request(http.MethodPatch, path+"/data", writer, body, append(headers, dies, "true")...); err == nil {
-							return fmt.Errorf("a replica that died has answered")
+							return fmt.Errorf("a dead replica has responded")
 						}
 					}
 					return s.send(http.MethodPatch, path+"/data", body, headers...)
@@ -141,7 +141,7 @@ func appends(t *testing.T, place storagetest.Place) {
 		at := -1
 		for line := range lines {
 			next := strings.Index(text, fmt.Sprintf("client %d line %d\n", client, line))
-			require.Greater(t, next, at, "client %d's line %d after that before", client, line)
+			require.Greater(t, next, at, "line %[2]d of client %[1]d comes after the line before it", client, line)
 			at = next
 		}
 	}
@@ -188,5 +188,5 @@ func ends(t *testing.T, place storagetest.Place) {
 		require.Contains(t, []int{http.StatusAccepted, http.StatusConflict}, status)
 		accepted[i%2] = accepted[i%2] || status == http.StatusAccepted
 	}
-	require.NotEqual(t, accepted[0], accepted[1], "one length is the stream's")
+	require.NotEqual(t, accepted[0], accepted[1], "only one of the lengths is accepted")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// Files is a new directory.
+// Files returns a new directory.
 func Files(t *testing.T) Place {
 	t.Helper()
 	directory := t.TempDir()

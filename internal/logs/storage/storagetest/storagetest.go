@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storagetest tells whether a storage.Bucket is one.
+// Package storagetest is the conformance test of a storage.Bucket.
 package storagetest
 
 import (
@@ -19,23 +19,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
 
-// A Place is where nothing is yet. It opens a bucket there, for another replica each time.
+// A Place is an empty store. Each call opens it for another replica.
 type Place func(t *testing.T) storage.Bucket
 
-// Run tests a kind of bucket, by places of it.
+// Run runs the conformance tests, each in a new place.
 func Run(t *testing.T, place func(t *testing.T) Place) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Place){
-		"an object is written once":                    writtenOnce,
-		"an empty object is one":                       empty,
-		"a listing has the objects of one directory":   listing,
-		"a long listing has all":                       longListing,
-		"the directories below one are found":          directories,
-		"what isn't there can be deleted":              deletion,
-		"of many writers one wins":                     manyWriters,
-		"another replica sees at once what is written": otherReplica,
-		"a key leads nowhere else":                     keys,
-		"whoever has gone waits for nothing":           canceled,
+		"an object is written once":                  writtenOnce,
+		"an empty object exists":                     empty,
+		"a listing has the objects of one directory": listing,
+		"a long listing has all objects":             longListing,
+		"the directories below one are found":        directories,
+		"deleting a missing object is no error":      deletion,
+		"one of many writers wins":                   manyWriters,
+		"another replica sees an object at once":     otherReplica,
+		"a key can't escape from the bucket":         keys,
+		"a canceled call fails at once":              canceled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, place(t)) })
 	}
@@ -58,8 +58,8 @@ func create(t *testing.T, bucket storage.Bucket, keys ...string) {
 	}
 }
 
-// coarse is what a clock of a store may differ by from ours, which is the same
-// machine's, and its unit.
+// coarse is the tolerance for the store's clock, which is that of the same machine, and
+// for its resolution.
 const coarse = 2 * time.Second
 
 func writtenOnce(t *testing.T, place Place) {
@@ -101,10 +101,10 @@ func listing(t *testing.T, place Place) {
 		seen++
 		return seen < 2
 	}))
-	require.Equal(t, 2, seen, "until it says that it has enough")
+	require.Equal(t, 2, seen, "each is called until it returns false")
 }
 
-// many are more than a store lists at a time: 1,000 or 1,024.
+// many is more than a store lists in one page: 1,000 or 1,024.
 const many = 1100
 
 func longListing(t *testing.T, place Place) {
@@ -146,7 +146,7 @@ func directories(t *testing.T, place Place) {
 		seen++
 		return false
 	}))
-	require.Equal(t, 1, seen, "until it says that it has enough")
+	require.Equal(t, 1, seen, "each is called until it returns false")
 }
 
 func deletion(t *testing.T, place Place) {
@@ -162,7 +162,7 @@ func deletion(t *testing.T, place Place) {
 	create(t, bucket, "a/1")
 }
 
-// by is what a writer writes.
+// by returns the content of a writer.
 func by(i int) []byte { return bytes.Repeat(fmt.Append(nil, i), 5000) }
 
 func manyWriters(t *testing.T, place Place) {
@@ -189,7 +189,7 @@ func manyWriters(t *testing.T, place Place) {
 	require.NoError(t, group.Wait())
 	bucket := place(t)
 	for key := range objects {
-		require.Equal(t, int32(1), won[key].Load(), "who wrote object %d", key)
+		require.Equal(t, int32(1), won[key].Load(), "successful writes of object %d", key)
 		content, err := bucket.Read(t.Context(), fmt.Sprintf("deep/%d/er/%d", key%7, key))
 		require.NoError(t, err)
 		require.Equal(t, by(int(winner[key].Load())), content)

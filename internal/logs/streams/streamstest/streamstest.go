@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package streamstest has streams for tests.
+// Package streamstest opens stores of streams for tests.
 package streamstest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// Open returns the streams of a directory, as another replica does each time.
+// Open opens the store in a directory, each time as another replica.
 func Open(t *testing.T, directory string) *streams.Store {
 	t.Helper()
 	store, err := streams.Open(t.Context(), storagetest.OpenFiles(t, directory))

@@ -21,7 +21,7 @@ func TestAStreamOfTooManyPiecesTakesNoMore(t *testing.T) {
 		"a byte at each second place": {2, ErrScattered, false},
 	} {
 		m, s, id := openMemory(t)
-		s.bounds = newBounds(40)
+		s.admissions = newAdmissions(40)
 		var at int64
 		var err error
 		for ; err == nil; at += test.step {
@@ -37,40 +37,40 @@ func TestAStreamOfTooManyPiecesTakesNoMore(t *testing.T) {
 		require.ErrorIs(t, err, test.want, name)
 		require.Equal(t, calls, m.calls, "%s: to refuse costs the storage nothing", name)
 
-		require.NoError(t, s.Write(t.Context(), id, 2000, bytes.Repeat([]byte("x"), small)), "%s: a large one", name)
+		require.NoError(t, s.Write(t.Context(), id, 2000, bytes.Repeat([]byte("x"), smallObject)), "%s: a large one", name)
 		require.NoError(t, s.Drop(t.Context(), id, Range{at, 2000}), "%s: what is refused is marked", name)
-		require.NoError(t, s.End(t.Context(), id, 4*small), name)
+		require.NoError(t, s.End(t.Context(), id, 4*smallObject), name)
 
 		tidy(t, m, s, id)
-		s.bounds = newBounds(40) // some seconds later
+		s.admissions = newAdmissions(40) // some seconds later
 		err = nil
 		for i := range int64(11) { // the first ten are taken without a look
-			err = errors.Join(err, s.Write(t.Context(), id, 3*small+2*i, []byte("y")))
+			err = errors.Join(err, s.Write(t.Context(), id, 3*smallObject+2*i, []byte("y")))
 		}
 		require.Equal(t, test.then, err == nil, "%s: %v", name, err)
 	}
 }
 
-// Large pieces that touch are joined later, and joined objects stay.
+// Large objects that touch are joined later, and joined objects stay.
 func TestLargePiecesAndJoinedOnesHaveABoundToo(t *testing.T) {
-	large := bytes.Repeat([]byte("x"), small)
+	large := bytes.Repeat([]byte("x"), smallObject)
 	for name, test := range map[string]struct {
 		step   int64
 		joined int64
 		want   error
 	}{
-		"large pieces":            {small, 0, ErrTooMany},
-		"that don't touch":        {small + 1, 0, ErrScattered},
-		"behind many joined ones": {small, 40, ErrTooLong},
+		"large pieces":            {smallObject, 0, ErrTooMany},
+		"that don't touch":        {smallObject + 1, 0, ErrScattered},
+		"behind many joined ones": {smallObject, 40, ErrTooLong},
 	} {
 		m, s, id := openMemory(t)
-		s.bounds = newBounds(40)
+		s.admissions = newAdmissions(40)
 		for i := range test.joined {
-			require.NoError(t, m.Create(t.Context(), directory(id)+"joined/"+span(Range{i, i + 1}), nil))
+			require.NoError(t, m.Create(t.Context(), directory(id)+"joined/"+rangeName(Range{i, i + 1}), nil))
 		}
 		var err error
 		for at := int64(100); err == nil; at += test.step {
-			require.Less(t, at, int64(1000*small), name)
+			require.Less(t, at, int64(1000*smallObject), name)
 			err = s.Write(t.Context(), id, at, large)
 		}
 		require.ErrorIs(t, err, test.want, name)
@@ -80,7 +80,7 @@ func TestLargePiecesAndJoinedOnesHaveABoundToo(t *testing.T) {
 
 func TestMarkersHaveABoundToo(t *testing.T) {
 	m, s, id := openMemory(t)
-	s.bounds = newBounds(40)
+	s.admissions = newAdmissions(40)
 	var err error
 	for at := int64(0); err == nil; at += 2 {
 		require.Less(t, at, int64(1000))
