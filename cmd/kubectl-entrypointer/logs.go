@@ -19,7 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logreader"
 )
 
-// settings are the flags.
+// settings are the values of the flags.
 type settings struct {
 	container, stream, color   string
 	follow, prefix, timestamps bool
@@ -30,30 +30,31 @@ type settings struct {
 	sinceTime                  string
 }
 
-const example = `  kubectl entrypointer logs pod/x
+const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs taskrun/build -f
   kubectl entrypointer logs pipelinerun/release --stream stderr
   kubectl entrypointer logs ksvc/hello --tail 20 -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs taskrun/build --events`
 
-const long = `Prints what containers have printed, from the log service, also when they are gone.
-TYPE is pod (which may be left out), taskrun, pipelinerun, ksvc or revision.
+const description = `Print the logs of containers from the log service, also after their pods are gone.
+TYPE is pod (the default), taskrun, pipelinerun, ksvc or revision.
 
-Lines come in the order in which they were printed, of all containers and of stdout and
-stderr. What came within a few milliseconds may be in another order: a container's
-stdout is before its stderr then. Of what was sent by an earlier version, the time is
-when the log service got it. With -f, lines come as they arrive. It ends when a pod or
-run has come to its end, and all of its logs are there; of a ksvc or revision, when it
-is interrupted.
+The lines of all containers, of stdout and of stderr, are sorted by the time at which
+they were printed. Lines of the same few milliseconds may be out of order: a container's
+stdout then precedes its stderr. For logs that an earlier version has sent, the time is
+that of their arrival at the log service.
 
-In the place of bytes that were dropped, or never came, is a line that says so.`
+With -f, lines are printed as they arrive. The command ends when the pod or run has ended
+and its logs are complete. For a ksvc or revision, it runs until it is interrupted.
+
+Where bytes were dropped or never arrived, a line says so.`
 
 func logsCommand() *cobra.Command {
 	var s settings
 	config := genericclioptions.NewConfigFlags(true)
 	command := &cobra.Command{
-		Use: "logs [TYPE/]NAME", Short: "Print what containers have printed", Long: long, Example: example,
+		Use: "logs [TYPE/]NAME", Short: "Print the logs of containers", Long: description, Example: examples,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			options, err := s.options(args[0], command)
@@ -68,17 +69,17 @@ func logsCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&s.container, "container", "c", "", "print the logs of this container only")
-	flags.StringVar(&s.stream, "stream", "", "print stdout or stderr only")
-	flags.BoolVarP(&s.follow, "follow", "f", false, "go on with what comes")
-	flags.IntVar(&s.tail, "tail", -1, "begin with so many of the last lines of each stream; -1 is all")
-	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default where there are several, and with -f for all but pods)")
-	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it came")
-	flags.DurationVar(&s.since, "since", 0, "leave out what came earlier than this long ago, such as 5s, 2m or 3h")
-	flags.StringVar(&s.sinceTime, "since-time", "", "leave out what came before this time (RFC 3339)")
-	flags.BoolVar(&s.events, "events", false, "print what happened to the containers, and not what they printed")
-	flags.StringVarP(&s.output, "output", "o", "", "with --events, json for the events as they are stored")
-	flags.StringVar(&s.color, "color", "auto", "give each container a color: auto (on a terminal), always or never")
+	flags.StringVarP(&s.container, "container", "c", "", "print only the logs of this container")
+	flags.StringVar(&s.stream, "stream", "", "print only stdout, or only stderr")
+	flags.BoolVarP(&s.follow, "follow", "f", false, "print new lines until the pod or run has ended")
+	flags.IntVar(&s.tail, "tail", -1, "the number of last lines of each stream to begin with; -1 stands for all")
+	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default for several containers, and with -f for all types but pod)")
+	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
+	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h")
+	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
+	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
+	flags.StringVarP(&s.output, "output", "o", "", "json prints the events as they are stored; needs --events")
+	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
 	config.AddFlags(flags)
 	return command
 }
@@ -109,13 +110,13 @@ func (s *settings) options(target string, command *cobra.Command) (o logreader.O
 	return o, nil
 }
 
-// begin is the time before which nothing is printed, zero for all.
+// begin returns the time from which on lines are printed, zero for all.
 func (s *settings) begin(now time.Time) (time.Time, error) {
 	switch {
 	case s.since < 0:
 		return time.Time{}, fmt.Errorf("--since is %s: use a duration that isn't negative", s.since)
 	case s.since > 0 && s.sinceTime != "":
-		return time.Time{}, errors.New("--since and --since-time are both there: use one of them")
+		return time.Time{}, errors.New("--since and --since-time are both set: use one of them")
 	case s.since > 0:
 		return now.Add(-s.since), nil
 	case s.sinceTime == "":
@@ -133,7 +134,7 @@ func (s *settings) showEvents(o *logreader.Options) error {
 	case s.output != "" && (s.output != "json" || !s.events):
 		return fmt.Errorf("--output is %q: use json, with --events", s.output)
 	case s.events && s.stream != "":
-		return errors.New("--events and --stream are both there: events are a stream of their own")
+		return errors.New("--events and --stream are both set: use one of them, because events are a stream of their own")
 	case s.events && s.output == "":
 		o.Printer.Readable, o.Printer.Timestamps = true, true
 	}
@@ -153,10 +154,10 @@ func colors(when string, out io.Writer) (bool, error) {
 	}
 }
 
-// questionsAtOnce are asked without a pause: the API server has its own limits.
-const questionsAtOnce = 50
+// clientBurst bounds the requests per second. The API server has its own limits.
+const clientBurst = 50
 
-// connect finds the cluster and namespace as kubectl does.
+// connect finds the cluster and the namespace as kubectl does.
 func connect(flags *genericclioptions.ConfigFlags) (*logreader.Client, error) {
 	config, err := flags.ToRESTConfig()
 	if err != nil {
@@ -166,11 +167,11 @@ func connect(flags *genericclioptions.ConfigFlags) (*logreader.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the namespace: %w", err)
 	}
-	config.QPS, config.Burst = questionsAtOnce, questionsAtOnce
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // of errors
+	config.QPS, config.Burst = clientBurst, clientBurst
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // to decode errors
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client of the API server: %w", err)
+		return nil, fmt.Errorf("creating a client of the API server: %w", err)
 	}
 	return &logreader.Client{REST: client, Namespace: namespace}, nil
 }

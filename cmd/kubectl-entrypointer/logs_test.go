@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kubeconfig leads to what stands for an API server, and to a namespace.
+// kubeconfig returns the path of a kubeconfig with a stand-in for the API server, and
+// with a namespace.
 func kubeconfig(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -40,7 +41,7 @@ func runs(args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-func TestLogsAreThoseOfTheNamespaceThatKubectlHas(t *testing.T) {
+func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	const logs = "GET /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
@@ -73,7 +74,7 @@ func TestLogsAreThoseOfTheNamespaceThatKubectlHas(t *testing.T) {
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
 
-func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
+func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
 		"isn't negative":                        {"p", "--since=-1s"},

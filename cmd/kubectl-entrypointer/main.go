@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Kubectl-entrypointer is a plugin of kubectl: kubectl entrypointer logs reads what
-// containers have printed, from the log service, also when they are gone.
+// Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer logs prints the logs of
+// containers from the log service, also after their pods are gone.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 func main() {
 	root := &cobra.Command{
 		Use:           "kubectl-entrypointer",
-		Short:         "Works with what the entrypointer does in pods",
+		Short:         "Read what entrypointer has collected from pods",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl entrypointer"},
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logreader reads logs of the log service through the API server, as kubectl
-// does of running pods.
+// Package logreader reads logs of the log service through the API server. It also works
+// for pods that are gone.
 package logreader
 
 import (
@@ -21,13 +21,12 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 )
 
-// A Stream is what a container has printed to stdout or stderr in one of its lives, or
-// what happened to it.
+// A Stream is the stdout, the stderr or the events of one start of a container.
 type Stream struct {
 	ID, Name, Pod, PodUID, Container, Start string
 }
 
-// began is when that life began, in Unix milliseconds, 0 if its sender didn't say so.
+// began returns the time of the start in Unix milliseconds, 0 if it is unknown.
 func (s Stream) began() int64 {
 	start, err := time.Parse(time.RFC3339Nano, s.Start)
 	if err != nil {
@@ -36,7 +35,7 @@ func (s Stream) began() int64 {
 	return start.UnixMilli()
 }
 
-// A Client asks the API server for the logs of a namespace.
+// A Client reads the logs of a namespace.
 type Client struct {
 	REST      rest.Interface
 	Namespace string
@@ -58,20 +57,20 @@ func (c *Client) list(ctx context.Context, t Target) (streams []Stream, more boo
 		More bool
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return nil, false, fmt.Errorf("listing the logs of %s: reading the answer: %w", t, err)
+		return nil, false, fmt.Errorf("listing the logs of %s: reading the response: %w", t, err)
 	}
 	return body.Logs, body.More, nil
 }
 
-// end is the offset behind all that is known of a stream, in bytes.
-func (c *Client) end(ctx context.Context, id string) (end int64, err error) {
+// knownEnd returns the offset behind the last known byte of a stream.
+func (c *Client) knownEnd(ctx context.Context, id string) (end int64, err error) {
 	answer, err := c.get(id).DoRaw(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("asking for the length of a log: %w", err)
 	}
 	var state struct{ Stored, Dropped, Missing []string }
 	if err := json.Unmarshal(answer, &state); err != nil {
-		return 0, fmt.Errorf("asking for the length of a log: reading the answer: %w", err)
+		return 0, fmt.Errorf("asking for the length of a log: reading the response: %w", err)
 	}
 	for _, ranges := range [][]string{state.Stored, state.Dropped, state.Missing} {
 		for _, r := range ranges {
@@ -86,18 +85,18 @@ func (c *Client) end(ctx context.Context, id string) (end int64, err error) {
 	return end, nil
 }
 
-// A part is some of a stream.
+// A part is a range of a stream.
 type part struct {
 	From, To int64  // offsets in bytes; To is behind the last
-	Data     []byte // nil for what was dropped, or never came
-	// Times are offsets with the Unix times, in milliseconds, at which the data from
-	// there on came.
+	Data     []byte // nil for bytes that were dropped, or never came
+	// Times are pairs of an offset and the Unix time, in milliseconds, at which the data
+	// from there on was printed.
 	Times   [][2]int64
 	dropped bool
 }
 
-// instead is the line that people see of what isn't there.
-func (p part) instead() []byte {
+// placeholder returns the line that stands for bytes that were dropped or never came.
+func (p part) placeholder() []byte {
 	what := "never came"
 	if p.dropped {
 		what = "were dropped"
@@ -105,10 +104,11 @@ func (p part) instead() []byte {
 	return fmt.Appendf(nil, "[entrypointer: %d bytes %s]\n", p.To-p.From, what)
 }
 
-// read passes on the parts of a stream from an offset on, and says whether it is
-// complete with the last of them. Without follow, they end where no more is there.
+// read calls each for the parts of a stream from an offset on, and reports whether the
+// stream is complete with the last of them. Without follow, it ends at the last byte so
+// far.
 func (c *Client) read(ctx context.Context, id string, from int64, follow bool, each func(part) error) (complete bool, err error) {
-	// The last element is what the API server tells by that it may take long.
+	// The API server doesn't limit the time of requests whose path ends with "log".
 	body, err := c.get(id, "log").Param("from", strconv.FormatInt(from, 10)).Param("follow", strconv.FormatBool(follow)).
 		SetHeader("Accept", "text/event-stream").Stream(ctx)
 	if err != nil {

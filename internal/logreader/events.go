@@ -13,12 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// readable makes one line of an event: what happened, and what is known of it, as in
-// "exited exitCode=1". What is no event stays as it is, such as a line in the place of
-// some that were dropped.
-func readable(text []byte) []byte { return []byte(printable(string(summary(text)))) }
+// readableEvent formats an event as one line: its name and its fields, as in "exited
+// exitCode=1". Text that isn't an event stays as it is, such as a placeholder for dropped
+// bytes.
+func readableEvent(text []byte) []byte { return []byte(printable(string(eventSummary(text)))) }
 
-// printable has a terminal do nothing but print: a tenant may call things as it likes.
+// printable escapes control characters, because names and events come from tenants, and
+// terminals obey escape sequences.
 func printable(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -36,7 +37,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-func summary(text []byte) []byte {
+func eventSummary(text []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return text
@@ -52,18 +53,18 @@ func summary(text []byte) []byte {
 			return text
 		}
 		switch key {
-		case "time": // which is in front of the line
+		case "time": // printed in front of the line
 		case "event":
-			kind.WriteString(plain(raw))
+			kind.WriteString(unquoted(raw))
 		default:
-			rest.WriteString(" " + key.(string) + "=" + plain(raw))
+			rest.WriteString(" " + key.(string) + "=" + unquoted(raw))
 		}
 	}
 	return []byte(kind.String() + rest.String())
 }
 
-// plain is a value without the quotes that nobody needs.
-func plain(raw json.RawMessage) string {
+// unquoted returns a value, without quotes unless it needs them.
+func unquoted(raw json.RawMessage) string {
 	var value string
 	if json.Unmarshal(raw, &value) != nil || value == "" || strings.ContainsAny(value, " \"=\t\n\r") {
 		return string(raw)

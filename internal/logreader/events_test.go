@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnEventThatATenantWritesIsPrintedAndNothingElse(t *testing.T) {
+func TestControlCharactersInEventsAreEscaped(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"time":"2026","event":"exited","exitCode":1,"why":"a b"}`: `exited exitCode=1 why="a b"`,
 		`{"event":"é","\u001b]0;title\u0007":1}`:                    `é \x1b]0;title\a=1`,
@@ -19,11 +19,11 @@ func TestAnEventThatATenantWritesIsPrintedAndNothingElse(t *testing.T) {
 		"no event \x1b[2J\r\xff":                                    `no event \x1b[2J\r\xff`,
 		"[entrypointer: 5 bytes were dropped]":                      "[entrypointer: 5 bytes were dropped]",
 	} {
-		require.Equal(t, want, string(readable([]byte(text))))
+		require.Equal(t, want, string(readableEvent([]byte(text))))
 	}
 }
 
-func TestAContainerIsCalledNothingThatATerminalObeys(t *testing.T) {
+func TestControlCharactersInContainerNamesAreEscaped(t *testing.T) {
 	var out strings.Builder
 	p := NewPrinter(&out)
 	always := true

@@ -13,42 +13,42 @@ import (
 )
 
 const (
-	// lookAgain is how soon new pods and containers are seen.
-	lookAgain = 2 * time.Second
-	// unended is how long more is waited for of a stream whose target has come to its
-	// end, but which isn't complete: its sender was killed.
-	unended = 15 * time.Second
+	// listInterval is the pause between two listings for new pods and containers.
+	listInterval = 2 * time.Second
+	// unendedGrace is how long to wait for more of a stream that isn't complete after the
+	// end of the target: its sender may have been killed.
+	unendedGrace = 15 * time.Second
 )
 
-// A following prints what comes.
-type following struct {
+// A follower prints streams while they are written.
+type follower struct {
 	*Client
 	Options
-	lookAgain, unended time.Duration
+	listInterval, unendedGrace time.Duration
 
-	known  map[string]bool
-	open   sync.Map // streams that aren't complete, by ID
-	active atomic.Int64
-	news   atomic.Int64 // when something came, in Unix nanoseconds
-	failed chan error
-	group  sync.WaitGroup
+	known    map[string]bool
+	open     sync.Map // the streams that aren't complete, by ID
+	active   atomic.Int64
+	lastPart atomic.Int64 // the time of the last part, in Unix nanoseconds
+	failed   chan error
+	group    sync.WaitGroup
 }
 
-func newFollowing(c *Client, o Options) *following {
+func newFollower(c *Client, o Options) *follower {
 	if o.Printer.Prefix == nil && o.Target.kind.label != "" {
-		o.Printer.Prefix = new(true) // others may come, and lines shouldn't change
+		o.Printer.Prefix = new(true) // more containers may start, and the format shouldn't change then
 	}
-	return &following{Client: c, Options: o, lookAgain: lookAgain, unended: unended, known: map[string]bool{}, failed: make(chan error, 1)}
+	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, known: map[string]bool{}, failed: make(chan error, 1)}
 }
 
-// run follows until the target has come to its end and its streams are complete.
-func (f *following) run(ctx context.Context) error {
+// run follows until the target has ended, and its streams are complete.
+func (f *follower) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.group.Wait()
 	defer cancel()
 	tail := f.Tail
 	for {
-		// In this order: what the target has left when it ended is listed.
+		// In this order, so that a finished target's streams are all listed.
 		finished, err := f.finished(ctx, f.Target)
 		if err == nil {
 			err = f.start(ctx, tail)
@@ -57,23 +57,23 @@ func (f *following) run(ctx context.Context) error {
 			return err
 		}
 		if err == nil {
-			tail = -1 // what comes later is new
+			tail = -1 // later streams are new, so print them from the start
 		}
-		if finished && err == nil && f.ended() {
-			return f.last()
+		if finished && err == nil && f.isIdle() {
+			return f.warnUnended()
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-f.failed:
 			return err
-		case <-time.After(f.lookAgain):
+		case <-time.After(f.listInterval):
 		}
 	}
 }
 
-// start follows the streams that are new.
-func (f *following) start(ctx context.Context, tail int) error {
+// start begins to follow the streams that are new.
+func (f *follower) start(ctx context.Context, tail int) error {
 	streams, err := f.streams(ctx, f.Options)
 	if err != nil {
 		return err
@@ -84,15 +84,15 @@ func (f *following) start(ctx context.Context, tail int) error {
 		}
 		o := f.Options
 		o.Tail = tail
-		from, err := f.begin(ctx, s, o)
+		from, err := f.startOffset(ctx, s, o)
 		if err != nil {
 			return err
 		}
 		f.known[s.ID] = true
-		f.news.Store(time.Now().UnixNano())
+		f.lastPart.Store(time.Now().UnixNano())
 		f.open.Store(s.ID, s)
 		f.active.Add(1)
-		to := &noting{f.Printer.sink(s), &f.news}
+		to := &notingSink{f.Printer.sink(s), &f.lastPart}
 		f.group.Go(func() {
 			defer f.active.Add(-1)
 			if err := f.follow(ctx, s, from, to); err != nil && ctx.Err() == nil {
@@ -106,38 +106,38 @@ func (f *following) start(ctx context.Context, tail int) error {
 	return nil
 }
 
-func (f *following) follow(ctx context.Context, s Stream, from int64, to *noting) error {
-	complete, err := f.copy(ctx, s, from, true, to)
+func (f *follower) follow(ctx context.Context, s Stream, from int64, to *notingSink) error {
+	complete, err := f.copyParts(ctx, s, from, true, to)
 	if complete {
 		f.open.Delete(s.ID)
 	}
-	return errors.Join(err, to.end())
+	return errors.Join(err, to.finish())
 }
 
-// A noting is a sink that notes when something came.
-type noting struct {
+// A notingSink is a sink that notes the time of the last part.
+type notingSink struct {
 	*sink
-	news *atomic.Int64
+	lastPart *atomic.Int64
 }
 
-func (n *noting) part(p part) error {
-	n.news.Store(time.Now().UnixNano())
+func (n *notingSink) part(p part) error {
+	n.lastPart.Store(time.Now().UnixNano())
 	return n.sink.part(p)
 }
 
-// ended says whether nothing more will come of a target that has come to its end.
-func (f *following) ended() bool {
-	return f.active.Load() == 0 || time.Since(time.Unix(0, f.news.Load())) > f.unended
+// isIdle reports whether no more is to be expected of a target that has ended.
+func (f *follower) isIdle() bool {
+	return f.active.Load() == 0 || time.Since(time.Unix(0, f.lastPart.Load())) > f.unendedGrace
 }
 
-// last says of which streams the end isn't known.
-func (f *following) last() error {
+// warnUnended warns about streams that aren't complete.
+func (f *follower) warnUnended() error {
 	if len(f.known) == 0 {
-		return f.nothing(f.Options)
+		return f.noLogsError(f.Options)
 	}
 	f.open.Range(func(_, value any) bool {
 		s := value.(Stream)
-		_, _ = fmt.Fprintf(f.Warnings, "The end of %s of container %q of pod %q isn't known: %s is over, and has sent no more.\n", printable(s.Name), s.Container, s.Pod, f.Target)
+		_, _ = fmt.Fprintf(f.Warnings, "The end of %s of container %q of pod %q is unknown: %s is over, and has sent no more.\n", printable(s.Name), s.Container, s.Pod, f.Target)
 		return true
 	})
 	return nil

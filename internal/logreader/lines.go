@@ -8,49 +8,49 @@ import "bytes"
 // longestLine is how much of a line is held until its end comes, in bytes.
 const longestLine = 64 << 10
 
-// A line is one of a stream, or a piece of one that is too long.
+// A line is a line of a stream, or a piece of a line that is too long.
 type line struct {
-	text []byte // with its end, if it has one; good until the next call
-	time int64  // when its first byte came, in Unix milliseconds
-	more bool   // it goes on with a line of which a piece was there before
+	text      []byte // with its newline, if it has one; valid until the next call
+	time      int64  // the time of its first byte, in Unix milliseconds
+	continued bool   // an earlier piece of the same line was returned
 }
 
-// A splitter makes lines of the parts of a stream.
+// A splitter splits the parts of a stream into lines.
 type splitter struct {
-	left  part   // what is to be looked at
-	held  []byte // the beginning of a line
-	began int64  // when its first byte came
-	last  int64  // when the last byte came that was looked at; at first, no later than any
-	cut   bool   // of the line that is begun, pieces were returned
+	unread    part   // the rest of the last part
+	held      []byte // the beginning of a line
+	began     int64  // the time of its first byte
+	lastTime  int64  // the time of the last byte so far; before it, that of the start
+	continued bool   // pieces of the current line were returned
 }
 
-// feed takes the next part, once next has returned all lines.
+// feed adds a part. Call it only after next has returned all lines.
 func (l *splitter) feed(p part) {
 	if p.Data == nil {
-		p.Data, p.Times = p.instead(), nil
-		if len(l.held) > 0 || l.cut {
+		p.Data, p.Times = p.placeholder(), nil
+		if len(l.held) > 0 || l.continued {
 			p.Data = append([]byte("\n"), p.Data...)
 		}
 	}
-	l.left = p
+	l.unread = p
 }
 
-// next is the next line that is whole, if there is one.
+// next returns the next complete line, if there is one.
 func (l *splitter) next() (line, bool) {
-	text := l.left.Data
+	text := l.unread.Data
 	if len(text) == 0 {
 		return line{}, false
 	}
-	if len(l.held) == 0 && !l.cut {
-		l.began = l.came()
+	if len(l.held) == 0 && !l.continued {
+		l.began = l.nextTime()
 	}
 	end := bytes.IndexByte(text, '\n') + 1
 	ended := end > 0
 	if !ended {
 		end = len(text)
 	}
-	text, l.left.Data = text[:end], text[end:]
-	l.left.From += int64(end)
+	text, l.unread.Data = text[:end], text[end:]
+	l.unread.From += int64(end)
 	if !ended || len(l.held) > 0 {
 		l.held = append(l.held, text...)
 		text = l.held
@@ -59,27 +59,28 @@ func (l *splitter) next() (line, bool) {
 		return line{}, false
 	}
 	l.held = l.held[:0]
-	return l.is(text, ended), true
+	return l.newLine(text, ended), true
 }
 
-func (l *splitter) is(text []byte, ended bool) line {
-	is := line{text, l.began, l.cut}
-	l.cut = !ended
+func (l *splitter) newLine(text []byte, ended bool) line {
+	is := line{text, l.began, l.continued}
+	l.continued = !ended
 	return is
 }
 
-// came is when the next byte came. Clocks of several senders don't disorder a stream.
-func (l *splitter) came() int64 {
-	for len(l.left.Times) > 0 && l.left.Times[0][0] <= l.left.From {
-		l.last = max(l.last, l.left.Times[0][1])
-		l.left.Times = l.left.Times[1:]
+// nextTime returns the time of the next byte. Times never go back, even if several
+// senders have different clocks.
+func (l *splitter) nextTime() int64 {
+	for len(l.unread.Times) > 0 && l.unread.Times[0][0] <= l.unread.From {
+		l.lastTime = max(l.lastTime, l.unread.Times[0][1])
+		l.unread.Times = l.unread.Times[1:]
 	}
-	return l.last
+	return l.lastTime
 }
 
-// rest is what has no end.
+// rest returns the last line, which has no newline.
 func (l *splitter) rest() (line, bool) {
 	text := l.held
 	l.held = nil
-	return l.is(text, false), len(text) > 0
+	return l.newLine(text, false), len(text) > 0
 }

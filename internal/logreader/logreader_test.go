@@ -26,7 +26,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
-// everybody is the API server's part: all may read what is in namespace tenant.
+// everybody authorizes all users to read namespace tenant, in the place of the API
+// server.
 type everybody struct{ api.Authenticator }
 
 // User implements api.FrontProxy.
@@ -40,7 +41,7 @@ func (everybody) MayRead(_ context.Context, _ api.User, namespace, _ string) err
 	return nil
 }
 
-// A cluster has a log service behind what stands for an API server.
+// A cluster is a log service behind a stand-in for the API server.
 type cluster struct {
 	t      *testing.T
 	store  *streams.Store
@@ -106,7 +107,7 @@ func (c *cluster) ends(phase string) {
 	c.phase = phase
 }
 
-// A container prints to a stream.
+// stream stores the output of a container as a stream.
 func (c *cluster) stream(pod, container, start, name string, texts ...string) (id string) {
 	c.t.Helper()
 	id, err := c.store.Create(c.t.Context(), streams.Source{Namespace: "tenant", Pod: pod, PodUID: "uid-" + pod, Container: container, Start: start, Name: name})
@@ -124,7 +125,7 @@ func (c *cluster) end(id string, total int64) {
 	require.NoError(c.t, c.store.End(c.t.Context(), id, total))
 }
 
-// printed is what is printed of a pod, or another target.
+// printed returns the printed logs of a pod, or of another target.
 func (c *cluster) printed(target string, change func(*Options)) (string, error) {
 	c.t.Helper()
 	parsed, err := ParseTarget(target)
@@ -138,7 +139,7 @@ func (c *cluster) printed(target string, change func(*Options)) (string, error) 
 	return out.String(), err
 }
 
-func TestAContainersStreamsArePrintedAsTheyAre(t *testing.T) {
+func TestAContainersStreamsArePrintedUnchanged(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.stream("p", "main", "1", "stdout", "one\ntwo\nthr", "ee")
@@ -201,8 +202,8 @@ func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
 	require.ErrorContains(t, err, "no logs of revision/hello")
 }
 
-// requireFollows follows what has no end, until it is interrupted: when all that is
-// wanted has come, and nothing more for a second.
+// requireFollows follows a target without an end until the wanted text was printed, and
+// nothing more for a second.
 func requireFollows(t *testing.T, c *cluster, target, want string) {
 	t.Helper()
 	parsed, err := ParseTarget(target)
@@ -254,7 +255,7 @@ func TestTheLastLinesAreFoundFromTheEnd(t *testing.T) {
 	}
 }
 
-func TestWhatWasDroppedIsSaidToBe(t *testing.T) {
+func TestAPlaceholderStandsForDroppedBytes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	id := c.stream("p", "main", "1", "stdout", "one\n")
@@ -281,15 +282,15 @@ func TestACutConnectionCostsNoByteAndRepeatsNone(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", text)
 }
 
-func TestWhoFollowsSeesNewContainersAndTheEnd(t *testing.T) {
+func TestFollowersSeeNewContainersAndTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	target, err := ParseTarget("p")
 	require.NoError(t, err)
 	var warnings bytes.Buffer
 	out := &synced.Buffer{}
-	f := newFollowing(c.client, Options{Target: target, Tail: 1, Printer: NewPrinter(out), Warnings: &warnings})
-	f.lookAgain, f.unended = 20*time.Millisecond, time.Second
+	f := newFollower(c.client, Options{Target: target, Tail: 1, Printer: NewPrinter(out), Warnings: &warnings})
+	f.listInterval, f.unendedGrace = 20*time.Millisecond, time.Second
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(t.Context()) }()
 	time.Sleep(50 * time.Millisecond) // there is nothing yet
@@ -305,10 +306,10 @@ func TestWhoFollowsSeesNewContainersAndTheEnd(t *testing.T) {
 	}
 	c.ends("Failed")
 	require.NoError(t, <-ended)
-	require.Equal(t, "The end of stdout of container \"killed\" of pod \"p\" isn't known: pod/p is over, and has sent no more.\n", warnings.String())
+	require.Equal(t, "The end of stdout of container \"killed\" of pod \"p\" is unknown: pod/p is over, and has sent no more.\n", warnings.String())
 }
 
-func TestWhatIsWrongIsSaidWithWhatToDo(t *testing.T) {
+func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	_, err := c.printed("p", nil)

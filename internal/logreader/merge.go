@@ -11,69 +11,71 @@ import (
 )
 
 const (
-	// ahead is how much is held of all streams together, in bytes. Each is read again
-	// when what is held of it is printed, and no connection waits meanwhile.
-	ahead = 32 << 20
-	// leastAhead is how much is held of one, however many there are: a part.
-	leastAhead = 256 << 10
-	// partSize and markSize are what parts and their times take beside the data, or more.
+	// maxHeld bounds the parts held in memory of all streams together, in bytes. A stream is
+	// read again when its parts are printed, and no connection stays open meanwhile.
+	maxHeld = 32 << 20
+	// minHeld is how much can be held of one stream in any case, in bytes: a part.
+	minHeld = 256 << 10
+	// partSize and markSize are upper bounds for the overhead of parts and their times, in
+	// bytes.
 	partSize, markSize = 128, 16
 )
 
-// A merging prints several streams, line by line, in the order in which the lines
-// came. Of those that came at once, it is the order of the streams.
+// A merger prints several streams line by line, sorted by time and then by the order of
+// the streams.
 //
-// A stream is read when all that came before its container began is printed: steps,
-// and tasks, come one after the other, so few are held at a time.
-type merging struct {
+// It doesn't read a stream before everything is printed that is older than the start of
+// its container. Steps and tasks run one after another, so few streams are held at a
+// time.
+type merger struct {
 	*Client
 	Options
 	sources []*source // a heap
 	open    int       // how many are being read
-	budget  int       // how much is held, in bytes
+	memory  int       // the bound of all parts, in bytes
 }
 
-// A source is one of the streams.
+// A source is a stream to merge.
 type source struct {
 	stream Stream
 	order  int
 	sink   *sink
 
 	opened, ended bool
-	from          int64  // what isn't held begins here
-	parts         []part // what is held
-	line          line   // what comes next, once it is opened
-	key           int64  // when that came
+	from          int64  // the offset behind the held parts
+	parts         []part // the held parts
+	line          line   // the next line, once opened
+	key           int64  // the time by which sources are sorted: of the next line, or of the start
 }
 
-func newMerging(c *Client, o Options, streams []Stream) *merging {
-	m := &merging{Client: c, Options: o, budget: ahead}
+func newMerger(c *Client, o Options, streams []Stream) *merger {
+	m := &merger{Client: c, Options: o, memory: maxHeld}
 	for i, s := range streams {
-		// All are known to the printer before the first line of one.
+		// The printer has to know all containers before the first line.
 		m.sources = append(m.sources, &source{stream: s, order: i, sink: o.Printer.sink(s), key: s.began()})
 	}
 	return m
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
-func (m *merging) Len() int { return len(m.sources) }
+func (m *merger) Len() int { return len(m.sources) }
 
-func (m *merging) Less(i, j int) bool {
+func (m *merger) Less(i, j int) bool {
 	a, b := m.sources[i], m.sources[j]
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.order, b.order)) < 0
 }
 
-func (m *merging) Swap(i, j int) { m.sources[i], m.sources[j] = m.sources[j], m.sources[i] }
+func (m *merger) Swap(i, j int) { m.sources[i], m.sources[j] = m.sources[j], m.sources[i] }
 
-func (m *merging) Push(x any) { m.sources = append(m.sources, x.(*source)) }
+func (m *merger) Push(x any) { m.sources = append(m.sources, x.(*source)) }
 
-func (m *merging) Pop() any {
+func (m *merger) Pop() any {
 	last := m.sources[len(m.sources)-1]
 	m.sources = m.sources[:len(m.sources)-1]
 	return last
 }
 
-func (m *merging) run(ctx context.Context) error {
+func (m *merger) run(ctx context.Context) error {
 	heap.Init(m)
 	for len(m.sources) > 0 {
 		s := m.sources[0]
@@ -96,12 +98,12 @@ func (m *merging) run(ctx context.Context) error {
 	return m.Printer.flush()
 }
 
-// advance comes to the next line of a stream, if there is one.
-func (m *merging) advance(ctx context.Context, s *source) (more bool, err error) {
+// advance moves to the next line of a stream, if there is one.
+func (m *merger) advance(ctx context.Context, s *source) (more bool, err error) {
 	if !s.opened {
 		s.opened = true
 		m.open++
-		if s.from, err = m.begin(ctx, s.stream, m.Options); err != nil {
+		if s.from, err = m.startOffset(ctx, s.stream, m.Options); err != nil {
 			return false, err
 		}
 	}
@@ -119,20 +121,20 @@ func (m *merging) advance(ctx context.Context, s *source) (more bool, err error)
 			break
 		}
 		s.sink.lines.feed(s.parts[0])
-		s.parts[0] = part{} // which isn't held any more
+		s.parts[0] = part{} // for the garbage collector
 		s.parts = s.parts[1:]
 	}
 	s.key = max(s.key, s.line.time)
 	return more, nil
 }
 
-// fill reads some of a stream.
-func (m *merging) fill(ctx context.Context, s *source) error {
+// fill reads more parts of a stream.
+func (m *merger) fill(ctx context.Context, s *source) error {
 	if err := m.Printer.flush(); err != nil {
 		return err
 	}
-	to := &holding{most: max(m.budget/m.open, leastAhead)}
-	_, err := m.copy(ctx, s.stream, s.from, false, to)
+	to := &partBuffer{maxBytes: max(m.memory/m.open, minHeld)}
+	_, err := m.copyParts(ctx, s.stream, s.from, false, to)
 	if errors.Is(err, errEnough) {
 		err = nil
 	} else {
@@ -144,18 +146,18 @@ func (m *merging) fill(ctx context.Context, s *source) error {
 	return err
 }
 
-// errEnough ends the reading of a stream.
-var errEnough = errors.New("no more is wanted for now")
+// errEnough is returned by a partSink that has enough.
+var errEnough = errors.New("enough was read")
 
-// A holding takes parts until it has enough.
-type holding struct {
-	parts      []part
-	held, most int
+// A partBuffer is a partSink that holds parts up to a size.
+type partBuffer struct {
+	parts               []part
+	heldBytes, maxBytes int
 }
 
-func (h *holding) part(p part) error {
+func (h *partBuffer) part(p part) error {
 	h.parts = append(h.parts, p)
-	if h.held += len(p.Data) + partSize + markSize*len(p.Times); h.held >= h.most {
+	if h.heldBytes += len(p.Data) + partSize + markSize*len(p.Times); h.heldBytes >= h.maxBytes {
 		return errEnough
 	}
 	return nil

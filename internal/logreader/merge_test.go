@@ -18,21 +18,21 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// base is when containers begin in these tests.
+// base is the time at which containers start in these tests.
 const base = 1_795_000_000_000
 
-// start is a number of milliseconds later.
+// start returns a time some milliseconds after base.
 func start(later int64) string {
 	return time.UnixMilli(base + later).UTC().Format("2006-01-02T15:04:05.000000000Z")
 }
 
-// A said is what was printed at a time.
+// A said is a text, and the time at which it was printed.
 type said struct {
 	later int64
 	text  string
 }
 
-// prints has a container print some texts, sent all at once.
+// prints stores some texts of a container, all sent at once.
 func (c *cluster) prints(pod, container, start, name string, all ...said) (id string) {
 	c.t.Helper()
 	var text strings.Builder
@@ -74,7 +74,7 @@ func TestLinesOfAllStreamsComeInTheOrderInWhichTheyWerePrinted(t *testing.T) {
 `, text)
 }
 
-func TestLinesSinceATimeArePrintedAlone(t *testing.T) {
+func TestOnlyLinesSinceATimeArePrinted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	out := c.prints("p", "a", start(0), "stdout", said{1, "a1\n"}, said{5, "a5\n"}, said{7, "a7, "}, said{20, "its rest\n"})
@@ -116,7 +116,7 @@ func TestLinesSinceATimeArePrintedAlone(t *testing.T) {
 	}
 }
 
-// Of a long log, few bytes are read to find where a time is.
+// To find a time in a long log, few bytes are read.
 func TestATimeIsFoundInALongLog(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -134,14 +134,14 @@ func TestATimeIsFoundInALongLog(t *testing.T) {
 	require.Equal(t, want.String(), text)
 }
 
-func TestMuchOfManyStreamsIsReadAPieceAtATime(t *testing.T) {
+func TestManyLongStreamsAreReadPieceByPiece(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	const each = 40
 	for stream, name := range []string{"stdout", "stderr"} {
 		id := c.stream("p", "main", start(0), name)
 		for i := range int64(each) {
-			// Lines take turns in time, so that both streams are read to their ends.
+			// The lines alternate in time, so that both streams are read to their ends.
 			text := strings.Repeat(strings.Repeat(name[3:4], 1023)+"\n", streams.MaxWrite/1024)
 			require.NoError(t, c.store.Write(t.Context(), id, i*streams.MaxWrite, []byte(text), times.Mark{At: i * streams.MaxWrite, Time: base + 2*i + int64(stream)}))
 		}
@@ -152,7 +152,7 @@ func TestMuchOfManyStreamsIsReadAPieceAtATime(t *testing.T) {
 	printer := NewPrinter(out)
 	all, err := c.client.streams(t.Context(), Options{Target: target, Printer: printer})
 	require.NoError(t, err)
-	m := newMerging(c.client, Options{Target: target, Tail: -1, Printer: printer}, all)
+	m := newMerger(c.client, Options{Target: target, Tail: -1, Printer: printer}, all)
 	most := 0
 	out.each = func() {
 		held := 0
@@ -163,14 +163,14 @@ func TestMuchOfManyStreamsIsReadAPieceAtATime(t *testing.T) {
 		}
 		most = max(most, held)
 	}
-	m.budget = 1 << 20
+	m.memory = 1 << 20
 	require.NoError(t, m.run(t.Context()))
 	require.EqualValues(t, 2*each*streams.MaxWrite, out.bytes)
 	require.Greater(t, out.turns, each)
 	require.LessOrEqual(t, most, 1<<20+2*streams.MaxWrite)
 }
 
-// counting counts what is written, and how often it is of another stream.
+// counting counts the written bytes, and the changes from one stream to another.
 type counting struct {
 	bytes int64
 	turns int
@@ -190,7 +190,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAServiceThatKnowsNoTimesIsReadContainerByContainer(t *testing.T) {
+func TestAServiceWithoutTimesIsReadContainerByContainer(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,48 +17,51 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Options say what of a target's logs is printed, and how.
+// Options say which logs of a target to print, and how.
 type Options struct {
 	Target Target
-	// Container and Stream are the names of those that are; "" is all.
+	// Container and Stream select by name; "" selects all.
 	Container, Stream string
 	Follow            bool
-	// Events asks for what happened to containers, and not for what they printed.
+	// Events selects the events of containers, instead of their output.
 	Events bool
-	// Tail is how many of the last lines of each stream are; all if it is negative.
+	// Tail is the number of last lines to print of each stream. A negative number stands for
+	// all.
 	Tail    int
 	Printer *Printer
-	// Warnings is where people look for what isn't a log.
+	// Warnings is where warnings go.
 	Warnings io.Writer
 }
 
-// events is the name of the stream that has what happened to a container.
+// events is the name of the stream with the events of a container.
 const events = "events"
 
 const (
-	// resumeAfter lies between a cut connection and the next.
-	resumeAfter = time.Second
-	// attempts is how often in a row a stream is asked for in vain, if it isn't followed.
-	attempts = 5
+	// resumePause is the pause before reconnecting after a connection broke.
+	resumePause = time.Second
+	// maxFruitless bounds the requests in a row that bring no new bytes of a stream, unless
+	// it is followed.
+	maxFruitless = 5
 )
 
-// Print prints the logs of a target. What follows ends with what it follows, or with ctx.
+// Print prints the logs of a target. With Follow, it ends with the target, or with ctx.
 func (c *Client) Print(ctx context.Context, o Options) error {
 	if o.Follow {
-		return newFollowing(c, o).run(ctx)
+		return newFollower(c, o).run(ctx)
 	}
 	streams, err := c.streams(ctx, o)
 	if err != nil {
 		return err
 	}
 	if len(streams) == 0 {
-		return c.nothing(o)
+		return c.noLogsError(o)
 	}
-	return newMerging(c, o, streams).run(ctx)
+	return newMerger(c, o, streams).run(ctx)
 }
 
-// nothing says why there may be nothing.
-func (c *Client) nothing(o Options) error {
+// noLogsError returns the error for a target without logs, with the conditions for having
+// some.
+func (c *Client) noLogsError(o Options) error {
 	what := ""
 	if o.Container != "" {
 		what = fmt.Sprintf(" of container %q", o.Container)
@@ -66,15 +69,15 @@ func (c *Client) nothing(o Options) error {
 	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something, in pods with the annotation entrypointer.dev/logs: stream or tee", what, o.Target, c.Namespace)
 }
 
-// streams are those that are asked for: containers in the order in which they
-// started, and of each its stdout before its stderr.
+// streams returns the selected streams: containers in the order of their starts, and of
+// each container stdout before stderr.
 func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	all, more, err := c.list(ctx, o.Target)
 	if err != nil {
 		return nil, err
 	}
 	if more {
-		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only those made last are here.\n", o.Target)
+		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.Target)
 	}
 	all = slices.DeleteFunc(all, func(s Stream) bool {
 		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream || (s.Name == events) != o.Events
@@ -85,37 +88,37 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	return all, nil
 }
 
-// begin is an offset of a stream before which nothing is to be printed.
-func (c *Client) begin(ctx context.Context, s Stream, o Options) (int64, error) {
+// startOffset returns the offset from which to read a stream for Tail and Since.
+func (c *Client) startOffset(ctx context.Context, s Stream, o Options) (int64, error) {
 	if o.Tail < 0 && o.Printer.Since.IsZero() {
 		return 0, nil
 	}
-	end, err := c.end(ctx, s.ID)
+	end, err := c.knownEnd(ctx, s.ID)
 	if err != nil || o.Tail == 0 {
 		return end, err
 	}
 	from := int64(0)
 	if o.Tail > 0 {
-		if from, err = c.beginTail(ctx, s, o.Tail, end); err != nil {
+		if from, err = c.startOfTail(ctx, s, o.Tail, end); err != nil {
 			return 0, err
 		}
 	}
 	if o.Printer.Since.IsZero() {
 		return from, nil
 	}
-	return c.beginSince(ctx, s, o.Printer.Since.UnixMilli(), from, end)
+	return c.startSince(ctx, s, o.Printer.Since.UnixMilli(), from, end)
 }
 
-// beginSince finds, between two offsets, one before which all came before a time. From
-// there on, the printer looks at each line.
-func (c *Client) beginSince(ctx context.Context, s Stream, since, from, end int64) (int64, error) {
-	for end-from > leastAhead {
+// startSince returns an offset, between two others, before which everything is from
+// before a time. The printer checks each line behind it.
+func (c *Client) startSince(ctx context.Context, s Stream, since, from, end int64) (int64, error) {
+	for end-from > minHeld {
 		middle := from + (end-from)/2
-		first := &firstTime{}
-		if _, err := c.copy(ctx, s, middle, false, first); err != nil && !errors.Is(err, errEnough) {
+		start := &firstTime{}
+		if _, err := c.copyParts(ctx, s, middle, false, start); err != nil && !errors.Is(err, errEnough) {
 			return 0, err
 		}
-		if first.found && first.time < since {
+		if start.found && start.time < since {
 			from = middle
 		} else {
 			end = middle
@@ -124,7 +127,7 @@ func (c *Client) beginSince(ctx context.Context, s Stream, since, from, end int6
 	return from, nil
 }
 
-// A firstTime takes the time of the first byte that there is.
+// A firstTime is a partSink that takes the time of the first byte.
 type firstTime struct {
 	time  int64
 	found bool
@@ -138,13 +141,13 @@ func (f *firstTime) part(p part) error {
 	return errEnough
 }
 
-// beginTail is the offset at which the last lines of a stream begin.
-func (c *Client) beginTail(ctx context.Context, s Stream, lines int, end int64) (int64, error) {
-	// A look from further and further back, so that of a long log little is read.
+// startOfTail returns the offset at which the last lines of a stream begin.
+func (c *Client) startOfTail(ctx context.Context, s Stream, lines int, end int64) (int64, error) {
+	// Begin near the end, and further back each time, to read little of a long log.
 	for size := int64(64 << 10); ; size *= 8 {
 		from := max(0, end-size)
 		t := &tail{lines: lines}
-		if _, err := c.copy(ctx, s, from, false, t); err != nil {
+		if _, err := c.copyParts(ctx, s, from, false, t); err != nil {
 			return 0, err
 		}
 		if begin, found := t.begin(from); found || from == 0 {
@@ -153,15 +156,15 @@ func (c *Client) beginTail(ctx context.Context, s Stream, lines int, end int64) 
 	}
 }
 
-// A tail looks for the last lines of what is written to it.
+// A tail is a partSink that finds the beginning of the last lines.
 type tail struct {
 	lines int
-	// ends are the offsets behind the last newlines, one more than lines.
+	// ends are the offsets behind the last newlines, at most lines+1 of them.
 	ends []int64
-	at   int64 // how much was written, in bytes of the stream
+	at   int64 // the offset behind the last part
 }
 
-// part is what it takes of a stream.
+// part implements partSink.
 func (t *tail) part(p part) error {
 	for i := 0; i < len(p.Data); {
 		n := bytes.IndexByte(p.Data[i:], '\n')
@@ -178,12 +181,12 @@ func (t *tail) part(p part) error {
 	return nil
 }
 
-// begin is where the last lines begin, and whether all of them are known; or else
-// where the look began.
+// begin returns the offset of the last lines. If the tail has seen fewer lines, it
+// returns from, and found is false.
 func (t *tail) begin(from int64) (begin int64, found bool) {
-	need := t.lines // ends of lines before the last ones
+	need := t.lines // the newline before the last lines counts as well
 	if n := len(t.ends); n > 0 && t.ends[n-1] == t.at {
-		need++ // the last line has its end
+		need++ // the last line ends with a newline
 	}
 	if len(t.ends) < need {
 		return from, false
@@ -191,20 +194,20 @@ func (t *tail) begin(from int64) (begin int64, found bool) {
 	return t.ends[len(t.ends)-need], true
 }
 
-// A taker takes the parts of a stream.
-type taker interface{ part(p part) error }
+// A partSink takes the parts of a stream.
+type partSink interface{ part(p part) error }
 
-// errTaker marks an error that isn't the connection's.
-type errTaker struct{ error }
+// A sinkError is an error of a partSink, rather than of the connection.
+type sinkError struct{ error }
 
-// copy passes on a stream from an offset on, and goes on where a connection was cut.
-// Without follow, it ends where no more is there.
-func (c *Client) copy(ctx context.Context, s Stream, from int64, follow bool, to taker) (complete bool, err error) {
-	for inVain := 0; ; {
+// copyParts passes on a stream from an offset on, and reconnects if the connection
+// breaks. Without follow, it ends at the last byte so far.
+func (c *Client) copyParts(ctx context.Context, s Stream, from int64, follow bool, to partSink) (complete bool, err error) {
+	for fruitless := 0; ; {
 		before := from
 		complete, err := c.read(ctx, s.ID, from, follow, func(p part) error {
 			if err := to.part(p); err != nil {
-				return errTaker{err}
+				return sinkError{err}
 			}
 			from = p.To
 			return nil
@@ -212,23 +215,23 @@ func (c *Client) copy(ctx context.Context, s Stream, from int64, follow bool, to
 		if complete || err == nil && !follow {
 			return complete, nil
 		}
-		if failed, is := errors.AsType[errTaker](err); is {
+		if failed, is := errors.AsType[sinkError](err); is {
 			return false, failed.error
 		}
-		if inVain++; from > before {
-			inVain = 0
+		if fruitless++; from > before {
+			fruitless = 0
 		}
-		if ctx.Err() != nil || isFinal(err) || !follow && inVain >= attempts {
+		if ctx.Err() != nil || isFinal(err) || !follow && fruitless >= maxFruitless {
 			return false, fmt.Errorf("reading %s of container %q of pod %q from byte %d on: %w", printable(s.Name), s.Container, s.Pod, from, errors.Join(err, ctx.Err()))
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(resumeAfter):
+		case <-time.After(resumePause):
 		}
 	}
 }
 
-// isFinal says whether trying again would be in vain.
+// isFinal reports whether a request will fail again.
 func isFinal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)
 }

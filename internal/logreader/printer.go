@@ -11,54 +11,54 @@ import (
 	"time"
 )
 
-// colors are those of terminals that are read on white and on black.
+// colors are readable on a white and on a black terminal.
 var colors = []string{"\x1b[36m", "\x1b[33m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[31m"}
 
 const noColor = "\x1b[0m"
 
 const (
-	// timestamp is RFC 3339, of the same width for all lines.
+	// timestamp is RFC 3339 with a fixed width.
 	timestamp = "2006-01-02T15:04:05.000Z"
-	// enough is how much is gathered before it is written, in bytes.
-	enough = 32 << 10
+	// flushSize is how much text is gathered before it is written, in bytes.
+	flushSize = 32 << 10
 )
 
-// A Printer writes the lines of several streams to one output. The lines are whole,
-// but those longer than 64 KiB.
+// A Printer writes the lines of several streams to one output. It splits only lines that
+// are longer than 64 KiB.
 type Printer struct {
-	// Prefix says whether each line begins with its pod and container; nil is where
-	// there are several, or where others may come.
+	// Prefix says whether each line begins with its pod and container. nil stands for true
+	// if there are several containers.
 	Prefix *bool
-	// Color gives each container its own.
+	// Color gives each container a color.
 	Color bool
-	// Timestamps has each line say when its first byte came.
+	// Timestamps begins each line with the time of its first byte.
 	Timestamps bool
-	// Since leaves out lines that came before; those of its own millisecond are there.
+	// Since leaves out lines from before a time, to the millisecond.
 	Since time.Time
-	// Readable makes of events, which are JSON, what is easier to read.
+	// Readable prints events, which are JSON, in a form that is easier to read.
 	Readable bool
 
 	out io.Writer
 
 	mu         sync.Mutex
-	text       bytes.Buffer // what isn't written yet
+	text       bytes.Buffer // gathered, and not written yet
 	containers map[string]int
-	last       *sink // whose line hasn't ended
+	last       *sink // the sink of an unfinished line, nil if there is none
 }
 
-// NewPrinter returns one that writes to out.
+// NewPrinter returns a printer that writes to out.
 func NewPrinter(out io.Writer) *Printer {
 	return &Printer{out: out, containers: map[string]int{}}
 }
 
-// A sink takes what a stream has.
+// A sink prints one stream.
 type sink struct {
 	*Printer
-	container string // and its pod
+	container string // the prefix: pod and container
 	lines     splitter
 }
 
-// sink is for one stream of a container.
+// sink returns the sink of a stream.
 func (p *Printer) sink(s Stream) *sink {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,10 +66,10 @@ func (p *Printer) sink(s Stream) *sink {
 	if _, known := p.containers[name]; !known {
 		p.containers[name] = len(p.containers)
 	}
-	return &sink{Printer: p, container: name, lines: splitter{last: s.began()}}
+	return &sink{Printer: p, container: name, lines: splitter{lastTime: s.began()}}
 }
 
-// part prints the lines of one.
+// part prints the lines of a part.
 func (s *sink) part(p part) error {
 	s.lines.feed(p)
 	s.mu.Lock()
@@ -79,29 +79,29 @@ func (s *sink) part(p part) error {
 		if !whole {
 			return s.write()
 		}
-		if err := s.add(l); err != nil {
+		if err := s.gather(l); err != nil {
 			return err
 		}
 	}
 }
 
-// end prints what has no end.
-func (s *sink) end() error {
+// finish prints the last line, which may have no newline.
+func (s *sink) finish() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l, is := s.lines.rest(); is {
-		if err := s.add(l); err != nil {
+		if err := s.gather(l); err != nil {
 			return err
 		}
 	}
 	return s.write()
 }
 
-// print prints a line, sooner or later.
+// print gathers a line for printing.
 func (s *sink) print(l line) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.add(l)
+	return s.gather(l)
 }
 
 // flush writes what is gathered.
@@ -123,12 +123,12 @@ func (p *Printer) write() error {
 	return nil
 }
 
-// add gathers a line, unless it came too early.
-func (s *sink) add(l line) error {
+// gather adds a line to the text, unless it is from before Since.
+func (s *sink) gather(l line) error {
 	if !s.Since.IsZero() && l.time < s.Since.UnixMilli() {
 		return nil
 	}
-	begun := l.more && s.last == s
+	begun := l.continued && s.last == s
 	if s.last != nil && !begun {
 		s.text.WriteByte('\n')
 	}
@@ -138,13 +138,13 @@ func (s *sink) add(l line) error {
 		s.last = s
 	}
 	if s.Readable {
-		text = readable(text)
+		text = readableEvent(text)
 	}
 	s.format(text, l.time, begun)
 	if ended {
 		s.text.WriteByte('\n')
 	}
-	if s.text.Len() < enough {
+	if s.text.Len() < flushSize {
 		return nil
 	}
 	return s.write()
