@@ -14,8 +14,8 @@ type Cause string
 
 // SharedMessages is the one cause that there is.
 const SharedMessages Cause = "the kubelet shares 12 KiB of termination messages among all containers of a pod. " +
-	"The init container is one more, so the share of each step, in which Tekton passes its results, is smaller: " +
-	"12 KiB / 4 instead of 12 KiB / 3 with one step and a script. What is longer is cut, and its results are lost."
+	"With the init container the pod has one container more, so the share of each step, in which Tekton passes its results, is smaller: " +
+	"12 KiB / 4 instead of 12 KiB / 3 for a pod with one step and a script. The kubelet truncates a longer message, and its results are lost."
 
 // messages is what the kubelet lets the containers of a pod say in all
 // (k8s.io/kubernetes/pkg/kubelet/container.MaxPodTerminationMessageLogLength).

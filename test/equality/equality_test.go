@@ -232,7 +232,7 @@ func TestTheReportCountsEveryExampleOnce(t *testing.T) {
 | **different** by init container, with logs, explained below | 1 | 0 |
 | **different**, unexplained | 1 | 0 |
 `)
-	require.Contains(t, summary, "| didn't run, because it uses an image of a kind that there is none of here | 0 | 1 |\n")
+	require.Contains(t, summary, "| skipped: needs an image that is not available in the test cluster | 0 | 1 |\n")
 	require.NotContains(t, summary, string(Resolver))
 	require.Contains(t, summary, "\n- taskruns/b (init container, with logs): unexplained. b/exitCode: 1, not 2\n"+
 		"- taskruns/d (init container; init container, with logs): "+string(SharedMessages)+"\n")

@@ -58,9 +58,9 @@ type Report struct {
 // Summary is the table in the README.
 func (r Report) Summary() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Every example of Tekton %s runs in a namespace that didn't opt in, and in some that did: the entrypoint comes by the init container, by the init container with logs sent as well (`logs: tee`), and by an image volume. "+
+	fmt.Fprintf(&text, "Every example of Tekton %s runs unwrapped in a namespace that didn't opt in, and wrapped in three namespaces that did: by the init container, by the init container with logs (`logs: tee`), and by an image volume. "+
 		"Success or failure, reasons, messages, results, artifacts, exit codes, step states, retries, skipped tasks: all must be the same. "+
-		"[docs/equality.md](docs/equality.md) has the rules, and each example.\n\n", r.Version)
+		"[docs/equality.md](docs/equality.md) has the rules and each example.\n\n", r.Version)
 	fmt.Fprintln(&text, "| | TaskRuns | PipelineRuns |")
 	fmt.Fprintln(&text, "| --- | ---: | ---: |")
 	r.row(&text, "examples", func(Finding) bool { return true })
@@ -78,7 +78,7 @@ func (r Report) Summary() string {
 	for _, rule := range Rules {
 		is := func(f Finding) bool { return f.Skipped != nil && f.Skipped.Rule == rule }
 		if r.count("", is) > 0 {
-			r.row(&text, "didn't run, because it "+string(rule), is)
+			r.row(&text, "skipped: "+string(rule), is)
 		}
 	}
 	if differences := r.differences(Difference.why); len(differences) > 0 {
@@ -123,19 +123,19 @@ func (r Report) count(directory string, is func(Finding) bool) (n int) {
 	return n
 }
 
-const explanation = `# Wrapped or not, nobody can tell
+const explanation = `# Tekton's examples, wrapped and unwrapped
 
-This page is made by ` + "`make equality ARGS=-update`" + `, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, which are in its Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + `, subdirectories and all), each in a namespace that didn't opt in and, at the same time, in some that did: one to whose pods the entrypoint comes by the init container, one that also sends its logs to the log service (` + "`entrypointer.dev/logs: tee`" + `), and one to whose pods it comes by an image volume (` + "`entrypointer.dev/delivery: image-volume`" + `).
+` + "`make equality ARGS=-update`" + ` makes this page, on the cluster that ` + "`make up`" + ` starts. It runs the examples of Tekton %s, from Tekton's Go module (` + "`examples/v1/{taskruns,pipelineruns}`" + ` and subdirectories). Each example runs unwrapped, in a namespace that didn't opt in, and at the same time in several namespaces that did: one with the init container, one with the init container that also sends its logs to the log service (` + "`entrypointer.dev/logs: tee`" + `), and one with an image volume (` + "`entrypointer.dev/delivery: image-volume`" + `).
 
-**What is changed in an example.** A reference to an image is replaced by the image here of the same kind, without tag and digest; its kind is the last element of its repository's path. There are: %s. (` + "`nop`" + ` is Tekton's own.) ` + "`generateName`" + ` becomes a name, so that the same things have the same names, and namespaces are left out. Nothing else.
+**What is changed in an example.** Each image reference is replaced by an image of the test cluster. Tag and digest are ignored: the last element of the repository's path decides. The cluster has these images: %s. (` + "`nop`" + ` is Tekton's own.) ` + "`generateName`" + ` becomes a fixed name, so that the same objects have the same names, and namespaces are removed. Everything else stays.
 
-**What must be the same.** All that the status of each TaskRun and PipelineRun says, of children, grandchildren and retries too: success or failure, reason, message, results, artifacts; each step's name, container, state, reason, termination reason, exit code, signal, results, inputs and outputs; the names of sidecars; skipped tasks and why. What is left out: times, identifiers of objects, pods and images, and what a sidecar was doing when Tekton stopped it.
+**What must be the same.** The whole status of each TaskRun and PipelineRun, including children, grandchildren and retries: success or failure, reason, message, results, artifacts; each step's name, container, state, reason, termination reason, exit code, signal, results, inputs and outputs; the names of sidecars; skipped tasks and the reasons. The comparison ignores times, identifiers of objects, pods and images, and the state in which Tekton stopped a sidecar.
 
-**What may differ.** Nothing, but for fields in which the example doesn't agree with itself: if anything differs, the example runs unwrapped again, twice at most, and a field in which not even the unwrapped runs agree (a date, a random number, a volume's generated name) is not compared. It is named below. A difference in any other field fails the test, unless its cause is seen and known: the table says which.
+**What may differ.** Only fields that vary by themselves: if anything differs, the example runs unwrapped again, twice at most, and a field that differs between the unwrapped runs (a date, a random number, a volume's generated name) is not compared. The table names such fields. A difference in any other field fails the test, unless the test detects a known cause, which is given below the table.
 
-**That it was wrapped** is looked at in each pod of a namespace that opted in: every step runs under the entrypoint, no sidecar does, the entrypoint came as the namespace asks, and either all of these send their logs or none; and in each pod of the one that didn't, that nothing of ours is there.
+**Whether pods are wrapped** is checked in each pod. In a namespace that opted in, every step runs under the supervisor, no sidecar does, the delivery is the namespace's, and either all steps send their logs or none does. In the other namespace, pods contain nothing of entrypointer.
 
-Volumes: where the cluster has no storage class, the test makes the volumes that are claimed.
+Volumes: if the cluster has no storage class, the test itself creates the volumes for claims.
 `
 
 // Details is the page of the docs.
@@ -160,7 +160,7 @@ func (r Report) Details() string {
 	if differences := r.differences(func(d Difference) string { return item(d.why() + " " + strings.Join(d.Fields, "; ")) }); len(differences) > 0 {
 		fmt.Fprintf(&text, "\nWhat differs, and why:\n\n%s", strings.Join(differences, ""))
 	}
-	fmt.Fprintln(&text, "\n## What didn't")
+	fmt.Fprintln(&text, "\n## What was skipped")
 	for _, rule := range Rules {
 		var lines []string
 		for _, f := range r.Findings {
@@ -169,7 +169,7 @@ func (r Report) Details() string {
 			}
 		}
 		if len(lines) > 0 {
-			fmt.Fprintf(&text, "\nBecause it %s:\n\n| example | what |\n| --- | --- |\n%s", rule, strings.Join(lines, ""))
+			fmt.Fprintf(&text, "\nAn example is skipped if it %s:\n\n| example | what |\n| --- | --- |\n%s", rule, strings.Join(lines, ""))
 		}
 	}
 	return text.String()

@@ -19,12 +19,12 @@ type Rule string
 
 // The rules, in the order in which they are tried.
 const (
-	Resolver         Rule = "takes a task, a pipeline or a step from elsewhere, by a `resolver`"
-	ForeignImage     Rule = "uses an image of a kind that there is none of here"
-	OtherNode        Rule = "asks for a node that isn't there, by a `nodeSelector`"
-	UnknownKind      Rule = "creates an object of a kind that the cluster doesn't have"
-	OutsideNamespace Rule = "creates an object outside of its namespace"
-	Refused          Rule = "is refused by Tekton as it is configured here"
+	Resolver         Rule = "gets a task, a pipeline or a step through a `resolver`"
+	ForeignImage     Rule = "needs an image that is not available in the test cluster"
+	OtherNode        Rule = "needs a node that the test cluster doesn't have, by its `nodeSelector`"
+	UnknownKind      Rule = "creates an object of a kind that the test cluster doesn't have"
+	OutsideNamespace Rule = "creates a cluster-scoped object"
+	Refused          Rule = "is refused by Tekton with the test cluster's configuration"
 )
 
 // Rules are all of them.
