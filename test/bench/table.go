@@ -18,9 +18,9 @@ var (
 	shown = []string{"BenchmarkMutation/decode", "BenchmarkMutation/inject", "BenchmarkMutation/patch", "BenchmarkRememberedLookup"}
 	names = map[string]string{
 		"BenchmarkMutation/decode":  "decoding the pod of a five-step TaskRun",
-		"BenchmarkMutation/inject":  "wrapping it",
+		"BenchmarkMutation/inject":  "wrapping this pod",
 		"BenchmarkMutation/patch":   "computing and encoding the patch",
-		"BenchmarkRememberedLookup": "an image that the same tenant asked for seconds ago",
+		"BenchmarkRememberedLookup": "lookup of an image that the same tenant looked up seconds ago",
 	}
 )
 
@@ -36,11 +36,11 @@ func render(functions parse.Set, c creations, l load) string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "| creating that pod (dry run), opted in : not opted in | median %s : %s = %.2f, p99 %s : %s |\n",
+	fmt.Fprintf(&b, "| creating this pod (dry run), opted in : not opted in | median %s : %s = %.2f, p99 %s : %s |\n",
 		ms(kit.Percentile(c.optedIn, 50)), ms(kit.Percentile(c.plain, 50)), float64(kit.Percentile(c.optedIn, 50))/float64(kit.Percentile(c.plain, 50)), ms(kit.Percentile(c.optedIn, 99)), ms(kit.Percentile(c.plain, 99)))
 	fmt.Fprintf(&b, "| one replica at %d admissions a second for %v | %d answered, %d failed; median %s, p99 %s |\n",
 		l.rate, l.duration, len(l.times), l.failed, ms(kit.Percentile(l.times, 50)), ms(kit.Percentile(l.times, 99)))
-	fmt.Fprintf(&b, "| its memory meanwhile (working set) | at most %s |\n", mib(l.peak))
+	fmt.Fprintf(&b, "| memory of this replica meanwhile (working set) | at most %s |\n", mib(l.peak))
 	return b.String()
 }
 

@@ -66,7 +66,7 @@ func TestTheTableComparesTheSides(t *testing.T) {
 		"| from the end of a step to the start of the next, on average | 1000.0 ms | 40.0 ms | 25× | 50.0 ms | 20× |",
 		"| median | 1000.0 ms | 40.0 ms | 25× | 50.0 ms | 20× |",
 		"| p99 | 1000.0 ms | 40.0 ms | 25× | 50.0 ms | 20× |",
-		"| what a TaskRun takes beside its steps, to start its pod and to be done, on average | 3.00 s | 4.00 s | 0.8× | 3.00 s | 1.0× |",
+		"| time of a TaskRun without its steps: to start its pod and to complete, on average | 3.00 s | 4.00 s | 0.8× | 3.00 s | 1.0× |",
 		"| TaskRun of 1 step, with all that it takes to start a pod | 3.10 s | 4.10 s | 0.76× (0.68 to 0.87) | 3.10 s | 1.00× (1.00 to 1.00) |",
 		"| 2 steps of 50 to 240 ms, from the first to the last | 1.20 s | 0.24 s | 5.0× | 0.25 s | 4.8× |",
 		"| TaskRun of 2 steps of 50 to 240 ms, with all that it takes to start a pod | 4.20 s | 4.24 s | 1.02× (0.74 to 1.40) | 3.25 s | 1.31× (1.08 to 1.58) |",
@@ -76,7 +76,7 @@ func TestTheTableComparesTheSides(t *testing.T) {
 		"| TaskRun of 8 steps of 50 to 240 ms, with all that it takes to start a pod | 10.80 s | 5.08 s | 2.19× (1.29 to 3.71) | 4.15 s | 2.65× (1.81 to 3.88) |",
 	}, strings.Split(table, "\n")[:13])
 	require.Contains(t, table, "\n| TaskRun of 8 steps of 137 ms each, with all")
-	require.Contains(t, table, "\n| CPU time of a step that waits for 30s | 20.0 ms | 1.0 ms | 20× |  |  |\n| its memory (RSS) | 30.0 MB | 2.0 MB | | | |")
+	require.Contains(t, table, "\n| CPU time of a step that waits for 30s | 20.0 ms | 1.0 ms | 20× |  |  |\n| memory of this step (RSS) | 30.0 MB | 2.0 MB | | | |")
 	require.Contains(t, about, "Averages of 3 to 3 TaskRuns of each kind, and of 87 hand-offs, on each side")
 }
 

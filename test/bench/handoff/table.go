@@ -38,7 +38,7 @@ func render(f figures) string {
 	row("from the end of a step to the start of the next, on average", func(s *side) time.Duration { return mean(s.handOffs()) }, ms)
 	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
 	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
-	row("what a TaskRun takes beside its steps, to start its pod and to be done, on average", func(s *side) time.Duration { return mean(s.around()) }, seconds)
+	row("time of a TaskRun without its steps: to start its pod and to complete, on average", func(s *side) time.Duration { return mean(s.around()) }, seconds)
 	for _, shape := range shapes {
 		if shape.steps > 1 {
 			row(fmt.Sprintf("%v, from the first to the last", shape), func(s *side) time.Duration { return mean(each(s.runs[shape], taskRun.phase)) }, seconds)
@@ -50,11 +50,11 @@ func render(f figures) string {
 		b.WriteString("\n")
 	}
 	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), func(s *side) time.Duration { return s.usage().CPU }, ms)
-	fmt.Fprintf(&b, "| its memory (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
+	fmt.Fprintf(&b, "| memory of this step (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
 	fewest, most := f.runs()
-	fmt.Fprintf(&b, "\nAverages of %d to %d TaskRuns of each kind, and of %d hand-offs, on each side, which took turns on a node with %d cores. "+
-		"Whole TaskRuns are compared turn by turn, with the interval in which the ratio is with %.0f %% confidence; "+
-		"those of which it left open which side is faster ran more often.\n",
+	fmt.Fprintf(&b, "\nAverages of %d to %d TaskRuns of each kind, and of %d hand-offs, on each side, run alternately on a node with %d cores. "+
+		"The ratios of whole TaskRuns come from adjacent runs, with their %.0f %% confidence interval; "+
+		"TaskRuns whose interval included 1 ran more often.\n",
 		fewest, most, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*kit.Confidence)
 	return b.String()
 }

@@ -4,7 +4,7 @@
 //go:build linux
 
 // Logs measures what it costs a container to send its output to the log service, and
-// how long that takes to be read, beside containers that are left alone and kubectl
+// how long that takes to be read, beside containers that are unwrapped and kubectl
 // logs, on the cluster that KUBECONFIG names; and what streams cost the service. It
 // prints the table of docs/benchmarks.md. With -update, it writes the table there.
 //

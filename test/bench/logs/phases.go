@@ -84,7 +84,7 @@ func (b *bench) writes(ctx context.Context, f *figures) error {
 	return nil
 }
 
-// writesAlone is the same while the service is away.
+// writesAlone is the same while the service is down.
 func (b *bench) writesAlone(ctx context.Context, f *figures) error {
 	if err := b.serviceThere(ctx, false); err != nil {
 		return err

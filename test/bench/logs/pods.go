@@ -29,7 +29,7 @@ const (
 )
 
 // A bench is two namespaces, one whose pods send their logs and one whose pods are
-// left alone.
+// unwrapped.
 type bench struct {
 	cluster    *kit.Cluster
 	image      string

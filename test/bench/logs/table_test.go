@@ -29,13 +29,13 @@ func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) 
 	})
 	for _, row := range []string{
 		"| write(2) of a line, 1,000 a second, median | 2.0 µs | 4.0 µs |  |",
-		"| p99 | 8.0 µs | 12.5 µs | left alone + 10 µs |",
+		"| p99 | 8.0 µs | 12.5 µs | unwrapped + 10 µs |",
 		"| sent on one core, nothing dropped |  | 10 MB/s | 40 MB/s |",
-		"| sent on one core at most, while the rest is dropped |  | 32 MB/s |  |",
-		"| from written to read by who follows, median | 4.0 ms | 310.0 ms | 600 ms |",
-		"| CPU time of both in a second, 100 lines |  | 4.0 ms |  |",
-		"| CPU time of the service for a MB |  | 20.0 ms | 16.7 ms |",
-		"| its memory (RSS) meanwhile |  | 50.0 MB | 134 MB |",
+		"| maximum sent on one core, while the rest is dropped |  | 32 MB/s |  |",
+		"| from the write to a following reader, median | 4.0 ms | 310.0 ms | 600 ms |",
+		"| CPU time of both processes for 100 lines in a second |  | 4.0 ms |  |",
+		"| CPU time of the service for 1 MB |  | 20.0 ms | 16.7 ms |",
+		"| memory of the service (RSS) meanwhile |  | 50.0 MB | 134 MB |",
 		"| 10 | 1 of 2 | 2.0 ms | 2.0 ms | 5.0 ms | 20.0 MB |",
 	} {
 		require.Contains(t, table, row+"\n")

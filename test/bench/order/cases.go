@@ -39,25 +39,25 @@ type hardCase struct {
 }
 
 var hardCases = []hardCase{
-	{name: "it ends with 3", only: started, try: fails},
-	{name: "it is killed with its supervisor (SIGKILL)", try: isKilled},
-	{name: "it had ended before the other one began", try: hadEnded},
-	{name: "it ended in a past life, and runs again", files: true, try: hasAPast},
-	{name: "a third container says that it has ended", files: true, try: isBelied},
-	{name: "its state is a FIFO", files: true, try: isPipe},
-	{name: "its state is a file of 1 GiB", files: true, try: isHuge},
-	{name: "its state is a link to another file", files: true, try: isLink},
-	{name: "the volume is full when it ends", files: true, way: way{small: true}, try: hasNoRoom},
-	{name: "other users, umask 077", way: way{firstUser: 5678, secondUser: 1234, umask: "077"}, try: reacts},
-	{name: "SIGTERM comes while the other one waits", only: started, try: isStopped},
+	{name: "the first container exits with 3", only: started, try: fails},
+	{name: "the first container is killed together with its supervisor (SIGKILL)", try: isKilled},
+	{name: "the first container has ended before the second starts", try: hadEnded},
+	{name: "the first container was restarted, and its former state is still there", files: true, try: hasAPast},
+	{name: "a third container forges the end of the first", files: true, try: isBelied},
+	{name: "the state file is a FIFO", files: true, try: isPipe},
+	{name: "the state file has 1 GiB", files: true, try: isHuge},
+	{name: "the state file is a symbolic link to another file", files: true, try: isLink},
+	{name: "the volume is full when the first container ends", files: true, way: way{small: true}, try: hasNoRoom},
+	{name: "two different users, umask 077", way: way{firstUser: 5678, secondUser: 1234, umask: "077"}, try: reacts},
+	{name: "SIGTERM arrives while the second container waits", only: started, try: isStopped},
 }
 
 // done is what the second does, in words.
 func (p *pod) done() string {
 	if p.event == started {
-		return "it is started"
+		return "starts"
 	}
-	return "it is stopped"
+	return "is stopped"
 }
 
 // expectation judges an outcome where the event is right, since a time.
@@ -66,11 +66,11 @@ func (p *pod) expectation(second *container, since time.Duration) verdict {
 	case o.reacted:
 		return right("%s after %s", p.done(), ms(o.at-since))
 	case o.ended:
-		return wrong("it fails with %d after %s", o.code, ms(o.at-since))
+		return wrong("fails with %d after %s", o.code, ms(o.at-since))
 	case p.event == started:
-		return wrong("it waits on (%v)", watch)
+		return wrong("waits on (%v)", watch)
 	default:
-		return wrong("it runs on (%v)", watch)
+		return wrong("runs on (%v)", watch)
 	}
 }
 
@@ -78,11 +78,11 @@ func (p *pod) expectation(second *container, since time.Duration) verdict {
 func (p *pod) refusal(second *container, since time.Duration) verdict {
 	switch o := p.outcome(second, watch); {
 	case o.reacted:
-		return wrong("it is started")
+		return wrong("starts")
 	case o.ended:
-		return right("it fails with %d after %s", o.code, ms(o.at-since))
+		return right("fails with %d after %s", o.code, ms(o.at-since))
 	default:
-		return wrong("it waits on (%v)", watch)
+		return wrong("waits on (%v)", watch)
 	}
 }
 
@@ -136,7 +136,7 @@ func hadEnded(p *pod, w way) (verdict, error) {
 	}
 	if p.event == stopped {
 		if o := p.outcome(second, watch/2); o.ended && o.code == 0 {
-			return right("it isn't started"), nil
+			return right("isn't started"), nil
 		}
 	}
 	return p.expectation(second, since), nil
@@ -161,9 +161,9 @@ func hasAPast(p *pod, w way) (verdict, error) {
 	}
 	switch o := p.outcome(second, watch/2); {
 	case o.reacted:
-		return wrong("%s by the past one", p.done()), nil
+		return wrong("%s because of the former state", p.done()), nil
 	case o.ended:
-		return wrong("it ends with %d", o.code), nil
+		return wrong("ends with %d", o.code), nil
 	}
 	since, err := first.finish()
 	return p.expectation(second, since), err
@@ -192,7 +192,7 @@ func isBelied(p *pod, w way) (verdict, error) {
 		return verdict{}, errors.New("waiting for a third container to write a state: it doesn't end")
 	}
 	if o := p.outcome(second, watch/2); o.reacted {
-		return wrong("%s by that", p.done()), nil
+		return wrong("%s because of the forgery", p.done()), nil
 	}
 	return right("without effect"), nil
 }
@@ -221,7 +221,7 @@ func isPipe(p *pod, w way) (verdict, error) {
 		since, err := first.finish()
 		return p.expectation(second, since), err
 	}
-	return p.termination(second, "it waits, and ends on SIGTERM"), nil
+	return p.termination(second, "waits, and ends on SIGTERM"), nil
 }
 
 // termination judges what becomes of SIGTERM while the second waits.
@@ -230,11 +230,11 @@ func (p *pod) termination(second *container, well string) verdict {
 	_ = second.cmd.Process.Signal(syscall.SIGTERM)
 	switch o := p.outcome(second, watch); {
 	case o.reacted:
-		return wrong("it is started")
+		return wrong("starts")
 	case o.ended:
 		return right("%s, with %d after %s", well, o.code, ms(o.at-since))
 	default:
-		return wrong("SIGTERM isn't heard (%v)", watch)
+		return wrong("SIGTERM has no effect (%v)", watch)
 	}
 }
 
@@ -255,9 +255,9 @@ func isHuge(p *pod, w way) (verdict, error) {
 	}
 	time.Sleep(watch) // it has looked
 	if more := second.peak() - before; more > much {
-		return wrong("it takes %d MB of memory within %v", more/1e6, watch), nil
+		return wrong("%d MB of memory are allocated within %v", more/1e6, watch), nil
 	}
-	return right("it takes no memory"), nil
+	return right("no memory is allocated"), nil
 }
 
 func isLink(p *pod, w way) (verdict, error) {
@@ -276,9 +276,9 @@ func isLink(p *pod, w way) (verdict, error) {
 	<-first.done
 	data, err := os.ReadFile(other)
 	if string(data) != text {
-		return wrong("that file is overwritten"), err
+		return wrong("the other file is overwritten"), err
 	}
-	return right("that file isn't written"), err
+	return right("the other file isn't written"), err
 }
 
 func hasNoRoom(p *pod, w way) (verdict, error) {
@@ -322,7 +322,7 @@ func isStopped(p *pod, w way) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	return p.termination(second, "it ends"), nil
+	return p.termination(second, "ends"), nil
 }
 
 func ms(d time.Duration) string { return strconv.FormatFloat(d.Seconds()*1000, 'f', 1, 64) + " ms" }

@@ -83,7 +83,7 @@ func entrypoint(path, option, event, flag string) *system {
 	volume := func(p *pod) mount { return mount{from: p.volume(), to: p.volume()} }
 	readOnly := func(p *pod) mount { return mount{from: p.volume(), to: p.volume(), readOnly: true} }
 	return &system{
-		name: "**entrypoint**, " + option, event: event, holds: "first", says: "state",
+		name: "**entrypointer**, " + option, event: event, holds: "first", says: "state",
 		first: func(p *pod) spec {
 			return spec{argv: []string{path, "-order-dir=" + p.volume(), "--"}, mounts: []mount{volume(p)}}
 		},

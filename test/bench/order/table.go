@@ -24,7 +24,7 @@ func (f *findings) render(all []*system) string {
 		f.renderGroup(&b, event, group)
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "Times from %d turns on %d cores, in other orders each. A time behind a hard case is that of one try; %v were waited for something to happen.\n", f.turns, runtime.NumCPU(), watch)
+	fmt.Fprintf(&b, "Times come from %d runs of each system on %d cores, each run in another order. Each hard case ran once; its result is what the second container does. The bench waits up to %v for a result.\n", f.turns, runtime.NumCPU(), watch)
 	return b.String()
 }
 
@@ -39,7 +39,7 @@ func (f *findings) renderGroup(b *strings.Builder, event string, group []*system
 	row("", func(s *system) string { return s.name })
 	row("---", func(*system) string { return "---" })
 	for _, percent := range []int{50, 90} {
-		first := "from its end to the " + map[string]string{started: "start of the other one's command", stopped: "other one's SIGTERM"}[event]
+		first := "from the end of the first container to the " + map[string]string{started: "start of the second one's command", stopped: "second one's SIGTERM"}[event]
 		first += map[int]string{50: ", median", 90: ", p90"}[percent]
 		row(first, func(s *system) string {
 			switch {
@@ -74,7 +74,7 @@ func (f *findings) time(s, ours *system, percent int) string {
 	of := func(s *system) time.Duration { return kit.Percentile(f.times[s], percent) }
 	text := ms(of(s))
 	if s.asks && percent == 50 {
-		text += " from the API server's word"
+		text += " from the API server's event"
 	}
 	if s != ours && of(ours) > 0 {
 		text += fmt.Sprintf(" (%.1f×)", float64(of(s))/float64(of(ours)))

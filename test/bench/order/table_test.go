@@ -17,23 +17,23 @@ import (
 func TestEachGroupOfSystemsHasATable(t *testing.T) {
 	ours, theirs := &system{name: "ours", event: started}, &system{name: "theirs", event: started}
 	asking, absent := &system{name: "asking", event: started, asks: true}, &system{name: "absent", event: stopped, why: "no | such flag"}
-	const fails, files = "it ends with 3", "its state is a FIFO"
+	const fails, files = "the first container exits with 3", "the state file is a FIFO"
 	f := findings{turns: 2, times: map[*system][]time.Duration{
 		ours: {2e6, 4e6}, theirs: {500e6, 1000e6}, asking: {4e6, 4e6},
 	}, verdicts: map[*system]map[string]verdict{
-		ours:   {fails: right("it fails with %d", 123), files: right("it waits")},
-		theirs: {fails: wrong("it waits on"), files: wrong("it hangs")},
-		asking: {fails: right("it fails")},
+		ours:   {fails: right("fails with %d", 123), files: right("waits")},
+		theirs: {fails: wrong("waits on"), files: wrong("it hangs")},
+		asking: {fails: right("fails")},
 	}}
 	text := f.render([]*system{ours, theirs, asking, absent})
 	for _, row := range []string{
 		"|  | ours | theirs | asking |",
-		"| from its end to the start of the other one's command, median | 4.0 ms | 1000.0 ms (250.0×) | 4.0 ms from the API server's word (1.0×) |",
-		"| it ends with 3 | yes: it fails with 123 | **no**: it waits on | yes: it fails |",
-		"| its state is a FIFO | yes: it waits | **no**: it hangs | – |",
+		"| from the end of the first container to the start of the second one's command, median | 4.0 ms | 1000.0 ms (250.0×) | 4.0 ms from the API server's event (1.0×) |",
+		"| the first container exits with 3 | yes: fails with 123 | **no**: waits on | yes: fails |",
+		"| the state file is a FIFO | yes: waits | **no**: it hangs | – |",
 		"|  | absent |",
-		`| from its end to the other one's SIGTERM, median | not measured: no \| such flag |`,
-		"| from its end to the other one's SIGTERM, p90 | – |",
+		`| from the end of the first container to the second one's SIGTERM, median | not measured: no \| such flag |`,
+		"| from the end of the first container to the second one's SIGTERM, p90 | – |",
 	} {
 		require.Contains(t, text, row+"\n")
 	}

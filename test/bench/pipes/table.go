@@ -44,7 +44,7 @@ func render(results []result, lasts time.Duration) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "\nTwo containers of one pod, on a node with %d cores that the cluster shares; %v for each figure. A message is one write(2), or one copy, and nobody gathers several.\n", runtime.NumCPU(), lasts)
+	fmt.Fprintf(&b, "\nTwo containers of one pod, on a node with %d cores that the cluster shares; %v for each figure. A message is one write(2), or one copy. No message is batched.\n", runtime.NumCPU(), lasts)
 	return b.String()
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Start measures what each delivery adds to the start of a pod, beside a pod that is
-// left alone and one whose init container does nothing, taking turns, on the cluster
+// unwrapped and one whose init container does nothing, taking turns, on the cluster
 // that KUBECONFIG names, and prints the table of docs/benchmarks.md. With -update, it
 // writes it there.
 //

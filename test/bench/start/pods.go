@@ -39,7 +39,7 @@ type kind struct {
 type bench struct {
 	cluster *kit.Cluster
 	image   string
-	kinds   []*kind // the pod that is left alone first
+	kinds   []*kind // the pod that is unwrapped first
 }
 
 func prepare(ctx context.Context) (*bench, error) {
@@ -51,7 +51,7 @@ func prepare(ctx context.Context) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{cluster: cluster, kinds: []*kind{
-		{name: "left alone"},
+		{name: "unwrapped"},
 		{name: "with an init container that does nothing", idle: true},
 		{name: "with `delivery: init-container`", delivery: kit.InitContainer},
 	}}

@@ -16,7 +16,7 @@ import (
 // render makes the table.
 func render(kinds []*kind, c copies) string {
 	var b strings.Builder
-	b.WriteString("| a pod, from its creation to the start of its command | on average | more than left alone |\n| --- | ---: | ---: |\n")
+	b.WriteString("| time from a pod's creation to the start of its command | on average | difference to unwrapped |\n| --- | ---: | ---: |\n")
 	for i, k := range kinds {
 		more := ""
 		if i > 0 {
@@ -26,8 +26,8 @@ func render(kinds []*kind, c copies) string {
 		mean, _ := kit.Interval(secondsOf(k.starts))
 		fmt.Fprintf(&b, "| %s | %.2f s | %s |\n", k.name, mean, more)
 	}
-	fmt.Fprintf(&b, "| the copier by itself, which copies %.1f MB | | %.1f ms |\n", float64(c.size)/1e6, 1000*kit.Percentile(slices.Sorted(slices.Values(c.times)), 50).Seconds())
-	fmt.Fprintf(&b, "\n%d pods of each kind, which took turns on a node with %d cores that had all images; the intervals have %.0f %% confidence. The copier's is the median of %d.\n",
+	fmt.Fprintf(&b, "| the copier alone, copying %.1f MB | | %.1f ms |\n", float64(c.size)/1e6, 1000*kit.Percentile(slices.Sorted(slices.Values(c.times)), 50).Seconds())
+	fmt.Fprintf(&b, "\n%d pods of each kind, run alternately on a node with %d cores that had all images; the intervals have %.0f %% confidence. The copier's time is the median of %d runs.\n",
 		len(kinds[0].starts), runtime.NumCPU(), 100*kit.Confidence, len(c.times))
 	return b.String()
 }

@@ -91,12 +91,12 @@ func entrypoint(ctx context.Context, top, dir string) ([]*peer, error) {
 		return nil, err
 	}
 	ours := []*peer{
-		{name: "**entrypoint**", argv: []string{path, "--"}},
-		{name: "**entrypoint**, `-mode=exec`", argv: []string{path, "-mode=exec", "--"}, replaced: true},
+		{name: "**entrypointer**", argv: []string{path, "--"}},
+		{name: "**entrypointer**, `-mode=exec`", argv: []string{path, "-mode=exec", "--"}, replaced: true},
 	}
 	for _, n := range []string{"16", "64", "128"} {
 		// What the Go runtime does on such a node, as far as it can be had on a smaller one.
-		ours = append(ours, &peer{name: "**entrypoint**, as with " + n + " processors", argv: []string{path, "--"}, env: []string{"GOMAXPROCS=" + n}})
+		ours = append(ours, &peer{name: "**entrypointer**, `GOMAXPROCS=" + n + "`", argv: []string{path, "--"}, env: []string{"GOMAXPROCS=" + n}})
 	}
 	for _, p := range ours {
 		if err := p.try(ctx); err != nil {
@@ -113,8 +113,8 @@ func skeletons(ctx context.Context, top, dir string) ([]*peer, error) {
 		return nil, err
 	}
 	least := []*peer{
-		{name: "Go with nothing but fork, exec and wait", argv: []string{path, "wait"}, startOnly: true},
-		{name: "Go with nothing but exec", argv: []string{path, "exec"}, startOnly: true},
+		{name: "Go program that only does fork, exec and wait", argv: []string{path, "wait"}, startOnly: true},
+		{name: "Go program that only does exec", argv: []string{path, "exec"}, startOnly: true},
 	}
 	nothing, err := exec.LookPath("true")
 	if err != nil {

@@ -56,7 +56,7 @@ func render(peers []*peer, absent []absence, c costs) string {
 	for _, a := range absent {
 		row(a.name, "not measured: "+strings.ReplaceAll(a.why, "|", `\|`)+strings.Repeat(" |", len(header)-2))
 	}
-	fmt.Fprintf(&b, "\nMedians of %d turns on %d cores, but for the column that says p99.\n", c.turns, runtime.NumCPU())
+	fmt.Fprintf(&b, "\nMedians of %d runs on %d cores, except the column p99.\n", c.turns, runtime.NumCPU())
 	return b.String()
 }
 

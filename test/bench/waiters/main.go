@@ -96,8 +96,8 @@ func prepare(ctx context.Context, containers int, long time.Duration) (*bench, e
 	}
 	b := &bench{cluster: cluster, containers: containers, long: long, kinds: []*kind{
 		{name: "sleep", policy: corev1.RestartPolicyAlways},
-		{name: "wait, of a server", waits: true, policy: corev1.RestartPolicyAlways},
-		{name: "wait, of a Job", waits: true, policy: corev1.RestartPolicyNever},
+		{name: "wait, in a Deployment's pod", waits: true, policy: corev1.RestartPolicyAlways},
+		{name: "wait, in a Job's pod", waits: true, policy: corev1.RestartPolicyNever},
 	}}
 	if b.image, err = kit.Image(ctx, "busybox:1.37"); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func parseBusy(line string) (time.Duration, error) {
 func (b *bench) render() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "Median of %d runs of %d s each, of pods with %d containers. A core is 1000 millicores.\n\n", len(b.kinds[0].busy), int(b.long.Seconds()), b.containers)
-	s.WriteString("| containers that | the whole node was busy by (range) | for each that waits |\n| --- | ---: | ---: |\n")
+	s.WriteString("| containers | CPU of the whole node (range) | for each waiting container |\n| --- | ---: | ---: |\n")
 	asleep := b.kinds[0].median()
 	for _, k := range b.kinds {
 		each := ""

@@ -25,13 +25,13 @@ func TestTheBusyTimeIsThatOfAllButIdleness(t *testing.T) {
 func TestTheTableSaysWhatOneContainerCosts(t *testing.T) {
 	b := &bench{containers: 20, long: 20 * time.Second, kinds: []*kind{
 		{name: "sleep", busy: []float64{0.1, 0.3, 0.2}},
-		{name: "wait, of a server", waits: true, busy: []float64{0.5, 0.4, 0.6}},
+		{name: "wait, in a Deployment's pod", waits: true, busy: []float64{0.5, 0.4, 0.6}},
 	}}
 	require.Equal(t, `Median of 3 runs of 20 s each, of pods with 20 containers. A core is 1000 millicores.
 
-| containers that | the whole node was busy by (range) | for each that waits |
+| containers | CPU of the whole node (range) | for each waiting container |
 | --- | ---: | ---: |
 | sleep | 200 millicores (100 to 300) |  |
-| wait, of a server | 500 millicores (400 to 600) | 15.0 millicores |
+| wait, in a Deployment's pod | 500 millicores (400 to 600) | 15.0 millicores |
 `, b.render())
 }
