@@ -219,7 +219,7 @@ func (t table) markdown() string {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\nWhere entrypointer differs from the bare process, this is why:\n\n")
+	b.WriteString("\nReasons why entrypointer differs from the bare process:\n\n")
 	for _, r := range rows {
 		if r.why != "" {
 			fmt.Fprintf(&b, "- **%s**: %s.\n", r.name, r.why)

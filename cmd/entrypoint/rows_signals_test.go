@@ -32,8 +32,8 @@ var signalRows = []row{
 	{
 		name:    "signals that the process doesn't handle, as PID 1",
 		observe: unhandled,
-		why: "the kernel drops a signal that PID 1 doesn't handle, so that `kubelet` waits out the grace period and then kills; " +
-			"under a supervisor the process isn't PID 1, and ends when it is told to",
+		why: "the kernel drops a signal that PID 1 doesn't handle, so the kubelet waits until the end of the grace period and then kills the process; " +
+			"under a supervisor the process isn't PID 1, and the signal ends it",
 		place: asPID1,
 		needs: "a PID namespace",
 	},
@@ -42,19 +42,19 @@ var signalRows = []row{
 		observe: burst,
 	},
 	{
-		name:    "who gets a signal",
+		name:    "receivers of a signal",
 		observe: receivers,
 	},
 	{
 		name:    "signals that were ignored at the start, in the process",
 		observe: ignoredInTheProcess,
-		why: "the Go runtime takes over all others before our code runs, and a process that it starts has their default; " +
-			"container runtimes start processes with none ignored",
+		why: "the Go runtime handles all other signals before the supervisor's code runs, and a process that it starts has their default action; " +
+			"container runtimes start processes with no signal ignored",
 	},
 	{
 		name:    "signals that were blocked at the start, in the process",
 		observe: blockedInTheProcess,
-		why:     "the Go runtime doesn't leave these blocked; container runtimes start processes with none blocked",
+		why:     "the Go runtime unblocks these signals; container runtimes start processes with no signal blocked",
 	},
 	{
 		name:    "SIGTSTP, SIGCONT, SIGTERM",
@@ -67,7 +67,7 @@ var signalRows = []row{
 	{
 		name:    "the signal that the process gets when its parent ends",
 		observe: deathSignal,
-		why:     "without a PID namespace that ends with us, this is what takes the process along",
+		why:     "this signal ends the process together with the supervisor where the supervisor isn't PID 1 of a PID namespace",
 	},
 }
 
@@ -111,7 +111,7 @@ func handled(t *testing.T, s subject) string {
 		p.send(sig)
 		settle(t, p.Process.Pid, command)
 		if state(command) == "T" {
-			seen.add("stop the process all the same", int(sig))
+			seen.add("stop the process anyway", int(sig))
 			p.send(syscall.SIGCONT)
 			settle(t, p.Process.Pid, command)
 			counts[int(syscall.SIGCONT)]--

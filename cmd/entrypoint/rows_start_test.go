@@ -25,16 +25,16 @@ var startRows = []row{
 	start("PATH with a file that may not be executed before one that may", "PATH=$PWD/locked:$PWD", "tool", ""),
 	start("ENOENT", "", "./none", ""),
 	start("ENOENT: the interpreter", "", "./interpreter", ""),
-	start("ENOTDIR", "", "./tool/x", "what a path through a file would name doesn't exist, wherever the path ends"),
+	start("ENOTDIR", "", "./tool/x", "a path that leads through a file names nothing that exists"),
 	start("EACCES", "", "./locked/tool", ""),
 	start("EACCES: a directory", "", "./locked", ""),
 	start("ENOEXEC: a script without `#!`", "", "./format",
-		"execvp(3) hands such a file to /bin/sh, container runtimes don't; a pod that was broken stays so"),
+		"execvp(3) runs such a file with /bin/sh, but container runtimes don't; so a pod that fails unwrapped also fails wrapped"),
 	start("an empty string", "", "", ""),
 	{
-		name:    "E2BIG: as much as a bare process can be given",
+		name:    "E2BIG: arguments and environment of the maximum size for a bare process",
 		observe: biggest,
-		why:     "the words before the command count; they take less than a thousandth of the 2 MiB that there are by default",
+		why:     "the supervisor's own arguments count; they take less than a thousandth of the default limit of 2 MiB",
 	},
 }
 
@@ -118,7 +118,7 @@ func biggest(t *testing.T, s subject) string {
 	}
 	ok, got := starts(t, s.argv(nothing), n-words)
 	require.True(t, ok, "%d bytes fewer: %s", words, got.Stderr)
-	return "refused; starts with the bytes of the supervisor's words less"
+	return "refused; starts if they are shorter by the supervisor's own arguments"
 }
 
 // TestTooBigAfterOurStart is for a script whose interpreter's line is longer

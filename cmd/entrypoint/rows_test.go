@@ -43,7 +43,7 @@ var endRows = []row{
 	{
 		name:    "10,000 orphans end, as PID 1",
 		observe: orphans,
-		why:     "reaping is what a supervisor is for",
+		why:     "a supervisor reaps orphans",
 		place:   asPID1,
 		needs:   "a PID namespace",
 	},
@@ -140,10 +140,10 @@ var terminalRows = []row{
 		observe: reading,
 	},
 	{
-		name:    "terminal: whose it is",
+		name:    "terminal: role of the process",
 		observe: standing,
-		why: "in the supervisor's session, the terminal stays the process's controlling one; " +
-			"in a group of its own, the process gets a key's signal once, and not a second time from the supervisor",
+		why: "the process stays in the supervisor's session, and so keeps its controlling terminal; " +
+			"the process has its own process group, so a key's signal reaches it only once",
 	},
 }
 
@@ -183,7 +183,7 @@ func reading(t *testing.T, s subject) string {
 	settle(t, c.cmd.Process.Pid, command)
 	if state(command) == "T" {
 		require.NoError(t, syscall.Kill(command, syscall.SIGKILL))
-		return "it is stopped for good"
+		return "it stays stopped"
 	}
 	c.enter("this\n")
 	code := c.end()
@@ -251,14 +251,14 @@ const prepareFD = "exec 3</dev/null 7>/dev/null 9>&2"
 
 var lookRows = []row{
 	asInit(look("process ID, as PID 1", "", `[ $$ = 1 ] && echo 1 || echo "not 1"`,
-		"the supervisor has it; `mode: exec` is for programs that insist on it")),
+		"the supervisor has process ID 1; use `mode: exec` for programs that need it")),
 	{name: "argv", observe: argv},
 	{name: "environment", observe: environment},
 	{name: "stdin, stdout and stderr", observe: sameFiles},
 	{name: "1 MiB from stdin to stdout", observe: through},
 	look("stdin, at its end", "exec </dev/null", "read x || echo at its end", ""),
 	look("stdin, closed", "exec <&-", "if [ -e /proc/$$/fd/0 ]; then readlink /proc/$$/fd/0; else echo closed; fi",
-		"the Go runtime opens it before our code runs, so that no other file takes its place; container runtimes close none of the three"),
+		"the Go runtime opens /dev/null as stdin before the supervisor's code runs, so that no other file gets descriptor 0; container runtimes close none of the three descriptors"),
 	look("descriptors from 3 to 9", prepareFD,
 		"for i in 3 4 5 6 7 8 9; do [ ! -e /proc/$$/fd/$i ] || echo $i; done", ""),
 	look("working directory, deleted", "mkdir gone; cd gone; rmdir ../gone", "readlink /proc/$$/cwd | grep -o '/gone (deleted)'", ""),
