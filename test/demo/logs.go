@@ -188,7 +188,7 @@ func showLogs(out *terminal, readings []*reading) (claimed, failed int) {
 	return claimed, failed
 }
 
-// console is what the README shows of it.
+// console is the block that docs/logs.md shows.
 func console(readings []*reading) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "```console")

@@ -35,7 +35,7 @@ const (
 )
 
 func main() {
-	update := flag.Bool("update", false, "write the logs that are read into the README")
+	update := flag.Bool("update", false, "write the logs that are read into docs/logs.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := demo(ctx, newTerminal(os.Stdout), *update)
@@ -90,7 +90,7 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.README, "demo-logs", console(shown.readings))
+	return kit.ReplaceIn(kit.Logs, "demo-logs", console(shown.readings))
 }
 
 func makeNamespaces(ctx context.Context, cluster *kit.Cluster, ways []way) error {

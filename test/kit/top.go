@@ -38,6 +38,7 @@ func Top() (string, error) {
 const (
 	README     = "README.md"
 	Benchmarks = "docs/benchmarks.md"
+	Logs       = "docs/logs.md"
 )
 
 // ReplaceIn replaces a section of a page by text that was made.

@@ -52,7 +52,7 @@ const (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	update := flag.Bool("update", false, "write the table and the plot into docs, and the most telling rows into the README")
+	update := flag.Bool("update", false, "write the table and the plot into docs, and what its most telling rows say into the README")
 	rounds := flag.Int("rounds", 6, "how often to run each TaskRun, if there is time; those of which it isn't known then which side is faster run more often")
 	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
 	flag.Parse()
