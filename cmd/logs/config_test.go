@@ -69,7 +69,7 @@ func TestTheManifestsHaveTheNamesThatTheProgramsUse(t *testing.T) {
 	require.Subset(t, deployment.Spec.Template.Labels, service.Spec.Selector)
 	pod := deployment.Spec.Template.Spec
 	require.Greater(t, float64(*pod.TerminationGracePeriodSeconds), shutdownTimeout.Seconds())
-	require.Greater(t, float64(pod.Containers[0].LivenessProbe.InitialDelaySeconds), predecessorTimeout.Seconds(), "it waits for its predecessor first")
+	require.Greater(t, float64(pod.Containers[0].LivenessProbe.InitialDelaySeconds), predecessorTimeout.Seconds(), "the service waits for its predecessor first")
 	require.Greater(t, predecessorTimeout, shutdownTimeout)
 	require.Equal(t, []string{"-directory", pod.Containers[0].VolumeMounts[0].MountPath}, pod.Containers[0].Args)
 	claim := object[corev1.PersistentVolumeClaim](t, objects, "PersistentVolumeClaim/"+pod.Volumes[0].PersistentVolumeClaim.ClaimName)
@@ -100,7 +100,7 @@ func TestTheManifestsHaveTheNamesThatTheProgramsUse(t *testing.T) {
 	spec := objects["APIService/"+apiServiceName].Object["spec"].(map[string]any)
 	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(443)}, spec["service"])
 	require.Equal(t, []any{endpoint.Group, endpoint.Version}, []any{spec["group"], spec["version"]})
-	require.NotContains(t, spec, "caBundle", "which applying it again would take away")
+	require.NotContains(t, spec, "caBundle", "applying the manifest again would remove the CA")
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{endpoint.ConfigMap}, Verbs: []string{"get"}}},
 		object[rbacv1.Role](t, objects, "Role/log-service-readers").Rules)
 }

@@ -170,7 +170,7 @@ func TestAStoppingServiceAnswersRequestsInFlightAndCutsFollowers(t *testing.T) {
 	}()
 	select {
 	case err := <-cut:
-		require.Error(t, err, "it isn't taken for the end")
+		require.Error(t, err, "a cut connection doesn't look like the end")
 	case <-time.After(5 * time.Second):
 		t.Fatal("the follower still follows")
 	}
@@ -270,7 +270,7 @@ func TestALockedDirectoryIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory: directory, listen: "127.0.0.1:0", probes: "127.0.0.1:0"})
-	require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for its predecessor")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the service waits for its predecessor")
 	_, err = os.Stat(filepath.Join(directory, "key"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -67,6 +67,6 @@ func TestHeadersDoNotCountWithASelfSignedCertificate(t *testing.T) {
 			}
 		}
 		status, _ := s.send(http.MethodGet, root, "", nil)
-		require.Equal(t, http.StatusOK, status, "by which the API server sees that the service is there")
+		require.Equal(t, http.StatusOK, status, "the API server's availability check needs no user")
 	}
 }

@@ -149,7 +149,7 @@ func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	r.Close(Stdout)
 	require.True(t, next.Reader().Closed(Stdout))
 	_, closed = w.ReaderProgress(Stdout)
-	require.False(t, closed, "it has not ended")
+	require.False(t, closed, "the stream has not ended")
 	w.End(Stdout)
 	_, closed = w.ReaderProgress(Stdout)
 	require.True(t, closed)

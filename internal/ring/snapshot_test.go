@@ -39,7 +39,7 @@ func taken(t *testing.T, s *Snapshot) int64 {
 func TestASnapshotHasTheBytesThatWereSavedLast(t *testing.T) {
 	s := snapshot(t)
 	require.Nil(t, s.Load())
-	require.Zero(t, taken(t, s), "it takes nothing until something is kept")
+	require.Zero(t, taken(t, s), "an empty snapshot takes no memory")
 	for _, data := range []string{"one", strings.Repeat("another ", MaxSnapshot/8), "a third", "", "a fourth"} {
 		require.NoError(t, s.Save([]byte(data)))
 		require.Equal(t, data, string(s.Load()))

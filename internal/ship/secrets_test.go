@@ -68,10 +68,10 @@ func TestASecretThatChangesIsMaskedAsItWasAndAsItIs(t *testing.T) {
 	s := ofFiles(directory)
 	require.True(t, s.load())
 	s.inspectedAt = time.Time{}
-	require.False(t, s.reload(), "it is what it was")
+	require.False(t, s.reload(), "the files haven't changed")
 	s.inspectPause = time.Hour
 	change("..2", map[string]string{"password": "open barley"})
-	require.False(t, s.reload(), "it was looked at a moment ago")
+	require.False(t, s.reload(), "the files are resting after a change")
 	s.inspectedAt = time.Time{}
 	require.True(t, s.reload())
 	require.Equal(t, "*********** ***********", masked(s, "open sesame open barley"))
@@ -86,10 +86,10 @@ func TestOfAFileThatChangesAllTheTimeTheLastValuesAreKept(t *testing.T) {
 		require.NoError(t, os.WriteFile(changing, []byte(strings.Repeat(fmt.Sprintf("%02d form ", i), 16<<10)), 0o600))
 		s.inspectedAt = time.Time{}
 		s.load()
-		require.LessOrEqual(t, s.size, maxReplaced+256<<10, "with those that there are")
+		require.LessOrEqual(t, s.size, maxReplaced+256<<10, "including the current value")
 	}
 	require.Len(t, s.ordered, len(s.known))
-	require.True(t, s.known["open sesame"], "it is there still")
+	require.True(t, s.known["open sesame"], "the current value stays")
 	require.True(t, s.known[strings.Repeat("10 form ", 16<<10)])
 	require.False(t, s.known[strings.Repeat("00 form ", 16<<10)])
 }

@@ -275,7 +275,7 @@ func TestNoProgressIsSavedBeyondAPartThatTheServiceLacks(t *testing.T) {
 		c.end()
 		<-second
 		require.EqualValues(t, 10, c.reader.Progress(ring.Stdout).At, "another shipper would begin there")
-		require.Zero(t, ends.Load(), "a stream isn't complete that lacks something")
+		require.Zero(t, ends.Load(), "a stream that lacks bytes isn't complete")
 		close(hold)
 	})
 	require.Zero(t, c.requireAll(printed))

@@ -82,7 +82,7 @@ func TestTheFlushEndsBeforeTheGracePeriod(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Zero(t, wait().code)
 	require.Less(t, time.Since(told), 3500*time.Millisecond)
-	require.Greater(t, time.Since(told), 1900*time.Millisecond, "it waits for the service for a second")
+	require.Greater(t, time.Since(told), 1900*time.Millisecond, "the supervisor waits for the service for a second")
 }
 
 func TestAServiceThatIsBackDuringTheFlushGetsEverything(t *testing.T) {
@@ -121,7 +121,7 @@ func TestOutputReadsAsMissingIfMarkersAreRefusedToo(t *testing.T) {
 	})
 	got := s.run(s.command("--", "sh", "-c", "echo first; sleep 1; echo second; exit 3"))
 	require.Equal(t, 3, got.code)
-	require.Less(t, got.took, 8*time.Second, "it isn't tried again and again")
+	require.Less(t, got.took, 8*time.Second, "refused bytes aren't sent again and again")
 	have := s.stream("stdout")
 	require.True(t, have.complete)
 	require.Equal(t, int64(len("first\nsecond\n")), have.missing)
@@ -209,7 +209,7 @@ func TestAMaskedFileThatChangesAllTheTimeDelaysNothing(t *testing.T) {
 	have := s.stream("stdout")
 	require.True(t, have.complete)
 	require.Zero(t, have.dropped)
-	require.NotContains(t, string(have.data), "this is line", "each is in the file before it is printed")
+	require.NotContains(t, string(have.data), "this is line", "each secret is in the file before it is printed")
 }
 
 // The command has the rights of the supervisor, so it can write into the ring.

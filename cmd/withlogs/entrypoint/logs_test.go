@@ -76,7 +76,7 @@ func TestASlowReaderOfATeeGetsEverythingAndSoDoesTheService(t *testing.T) {
 	have := s.stream("stdout")
 	require.True(t, have.complete)
 	require.Len(t, have.data, 1_000_000)
-	require.Zero(t, have.dropped+have.missing, "the command waits for its reader, as it would without us")
+	require.Zero(t, have.dropped+have.missing, "the command waits for its reader, as it would without the supervisor")
 }
 
 func TestATeeWithoutAReaderEndsInTime(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAnOutageOfTheServiceLosesNothingThatTheRingHolds(t *testing.T) {
 	require.Equal(t, stream{data: []byte(want.String()), complete: true}, s.stream("stdout"))
 	require.Equal(t, stream{data: []byte("err\n"), complete: true}, s.stream("stderr"))
 	require.Positive(t, refused.Load())
-	require.Less(t, refused.Load(), int64(20), "it waits longer each time")
+	require.Less(t, refused.Load(), int64(20), "the pauses grow")
 }
 
 func TestAServiceThatIsDownDoesNotKeepTheCommandFromEnding(t *testing.T) {
@@ -251,7 +251,7 @@ func TestAServiceIsReachedByItsIPAddressIfItsNameCannotBeResolved(t *testing.T) 
 	}
 	const unknown = "by its IP address: verifying the log service by its CA"
 	got, _ := s.fails(unknown, "-logs-to=https://another.invalid:"+port, "-logs-ip=127.0.0.2", "-logs-flush=1s")
-	require.Contains(t, got.stderr, unknown, "it isn't known by that name")
+	require.Contains(t, got.stderr, unknown, "the certificate is for another name")
 	require.Contains(t, got.stderr, "lookup another.invalid")
 }
 

@@ -231,7 +231,7 @@ func TestAPodWritesItsOwnStreamsOnly(t *testing.T) {
 		other := s.do(write.method, write.path, "token-of-b", write.body, "Content-Range", "bytes 0-0/*")
 		none := s.do(write.method, strings.Replace(write.path, path, "/logs/"+strings.Repeat("0", 32), 1), "token-of-b", write.body, "Content-Range", "bytes 0-0/*")
 		require.Equal(t, http.StatusNotFound, other.status)
-		require.Equal(t, none.body, other.body, "it doesn't learn that there is one")
+		require.Equal(t, none.body, other.body, "the response doesn't reveal that the stream exists")
 		for _, token := range []string{"", "token-of-user-tenant", "x"} {
 			got := s.do(write.method, write.path, token, write.body, "Content-Range", "bytes 0-0/*")
 			require.Equal(t, http.StatusUnauthorized, got.status)

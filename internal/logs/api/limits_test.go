@@ -54,7 +54,7 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	s.servers[0].Limit(limits)
 	path := s.stream("stdout")
 	s.accepted("PATCH", path+"/data", "hello", "Content-Range", "bytes 0-4/*")
-	require.Less(t, limits.bytes, int64(3000), "it is counted")
+	require.Less(t, limits.bytes, int64(3000), "the stored bytes are counted")
 	limits.bytes = 0
 	for _, got := range []received{
 		s.do("PATCH", path+"/data", "token-of-a", "world", "Content-Range", "bytes 5-9/*"),
@@ -62,7 +62,7 @@ func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
 	}
-	require.Equal(t, path, s.stream("stdout"), "one that there is can be asked for again")
+	require.Equal(t, path, s.stream("stdout"), "an existing stream can be found again")
 	s.accepted("POST", path+"/markers", `{"range":"bytes 5-9/*","markers":["dropped"]}`)
 	s.accepted("PATCH", path+"/data", "", "Content-Range", "bytes */10")
 	require.Contains(t, s.text(path), "5 bytes were dropped")

@@ -67,7 +67,7 @@ func TestAnInvalidPodNameIsRefused(t *testing.T) {
 		got := s.do(http.MethodGet, "/logs"+query, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusBadRequest, got.status, query)
 		require.Contains(t, got.body, "invalid name")
-		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/logs"+query, "x", "").status, "who it is comes first")
+		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/logs"+query, "x", "").status, "authentication comes before the parameters")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestAStoppingServerCutsFollowers(t *testing.T) {
 	s.servers[0].CutFollowers()
 	select {
 	case err := <-ended:
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "it isn't taken for the end")
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a cut connection doesn't look like the end")
 	case <-time.After(5 * time.Second):
 		t.Fatal("the follower still follows")
 	}
@@ -149,7 +149,7 @@ func TestListingALabelNeedsPermissionForTheNamespace(t *testing.T) {
 	require.Equal(t, got.body, s.aggregated(&proxy{}, "/namespaces/tenant/logs?label=tekton.dev/taskRun=build", "tenant").body)
 	require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, ofBuild, "token-of-user-stranger", "").status)
 	s.who.onlyPod = "a"
-	require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, ofBuild, "token-of-user-tenant", "").status, "who may read one pod's")
+	require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, ofBuild, "token-of-user-tenant", "").status, "permission for one pod isn't enough")
 	require.Equal(t, http.StatusOK, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
 	s.who.onlyPod = ""
 

@@ -173,7 +173,7 @@ func TestNobodyIsTrustedBeforeTheConfigMapIsRead(t *testing.T) {
 	certificate := newCA(t).client("front-proxy-client")
 	_, err := asks(t, New(), &certificate, http.Header{"X-Remote-User": {"jane"}})
 	require.ErrorIs(t, err, errNotReadYet)
-	require.NotErrorIs(t, err, api.ErrNotProxy, "it may come again")
+	require.NotErrorIs(t, err, api.ErrNotProxy, "the client may retry")
 }
 
 func TestWithoutAllowedNamesAllCertificatesOfTheCACount(t *testing.T) {

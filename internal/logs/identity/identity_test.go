@@ -265,7 +265,7 @@ func TestCachedTokensExpire(t *testing.T) {
 	asked(1)
 	server.tokens["bad"] = token{ours, ofPod("another", "uid-2")}
 	server.pass(refusalTTL + time.Millisecond)
-	require.NoError(t, write("bad"), "it has become good")
+	require.NoError(t, write("bad"), "the token has become valid")
 	asked(1)
 
 	delete(server.tokens, "token")
@@ -332,7 +332,7 @@ func TestConcurrentQuestionsAreMerged(t *testing.T) {
 		}
 		synctest.Wait()
 		leave()
-		require.ErrorIs(t, <-first, context.Canceled, "whoever goes isn't kept")
+		require.ErrorIs(t, <-first, context.Canceled, "a canceled request returns at once")
 		close(answer)
 		for range cap(others) {
 			require.NoError(t, <-others)

@@ -91,7 +91,7 @@ func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
 		h.look()
 	}
 	require.Empty(t, h.files("streams/"+id+"/data"))
-	require.Len(t, h.files("streams/"+id), 2, "one, and whose it is")
+	require.Len(t, h.files("streams/"+id), 2, "a joined object, and meta")
 	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.joined), 0)
 	require.InDelta(t, 50, testutil.ToFloat64(h.metrics.deleted), 0)
 
@@ -110,7 +110,7 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	h := open(t)
 	id := h.stream("tenant", "pod", 1)
 	h.age(4 * 24 * time.Hour)
-	require.NoError(t, h.Sweep(t.Context()), "nothing has come to it for long")
+	require.NoError(t, h.Sweep(t.Context()), "the stream has been idle for long")
 	store := h.store.Counting("tenant", func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
 	for i := range int64(50) {
 		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
@@ -118,7 +118,7 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	h.age(11 * time.Minute)
 	for range 2 {
 		require.NoError(t, h.Sweep(t.Context()))
-		require.Greater(t, h.usage.of("tenant").bytes, int64(50*streams.ObjectOverhead), "it counts")
+		require.Greater(t, h.usage.of("tenant").bytes, int64(50*streams.ObjectOverhead), "the new bytes are counted")
 	}
 	require.Len(t, h.files("streams/"+id+"/joined"), 1)
 }

@@ -65,7 +65,7 @@ func TestLabelsDoNotIdentifyAStream(t *testing.T) {
 	require.Equal(t, plain, later)
 	list, _, err := s.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "test")
 	require.NoError(t, err)
-	require.Empty(t, list, "a pod's stream stays where it was made")
+	require.Empty(t, list, "the labels of the first request are stored")
 	list, _, err = s.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "build")
 	require.NoError(t, err)
 	require.Len(t, list, 1)

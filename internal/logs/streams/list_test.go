@@ -106,7 +106,7 @@ func TestAListIsBounded(t *testing.T) {
 		for i, l := range list {
 			require.True(t, i == 0 || list[i-1].Start < l.Start, "in order")
 			if objects == 7*MaxListed {
-				require.Equal(t, "6", fmt.Sprint(number(t, l.ID)%7), "the last that were made")
+				require.Equal(t, "6", fmt.Sprint(number(t, l.ID)%7), "the streams that were created last")
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func TestAFailureToListIsReported(t *testing.T) {
 	require.NoError(t, good.bucket.Delete(t.Context(), directory(id)+"meta"))
 	list, _, err = good.List(t.Context(), stdout.Namespace, stdout.Pod)
 	require.NoError(t, err)
-	require.Empty(t, list, "of a stream that is being deleted")
+	require.Empty(t, list, "a stream that is being deleted isn't listed")
 }
 
 func TestABucketThatCannotBeUsedIsNoticed(t *testing.T) {

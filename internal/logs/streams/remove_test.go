@@ -40,7 +40,7 @@ func TestADeletedStreamIsRemovedFromTheIndex(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoStream)
 	removed, err := s.RemoveDeleted(t.Context(), m.now)
 	require.NoError(t, err)
-	require.Zero(t, removed, "another replica may still know it")
+	require.Zero(t, removed, "another replica may still have the stream in its cache")
 	m.now = m.now.Add(tombstoneAge)
 	removed, err = s.RemoveDeleted(t.Context(), m.now)
 	require.NoError(t, err)

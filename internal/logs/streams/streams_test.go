@@ -279,7 +279,7 @@ func TestAStreamHasOneEnd(t *testing.T) {
 	require.NoError(t, s.Write(t.Context(), id, 3, []byte("de")), "what was under way may come")
 	require.ErrorIs(t, s.Write(t.Context(), id, 5, []byte("f")), ErrEnded)
 	require.ErrorIs(t, s.Drop(t.Context(), id, Range{4, 6}), ErrEnded)
-	require.NoError(t, s.End(t.Context(), id, 5), "it can be said again, whatever was tried since")
+	require.NoError(t, s.End(t.Context(), id, 5), "a repeated end succeeds, whatever was tried since")
 	text, complete := readAll(t, s, id, 0)
 	require.Equal(t, "abcde", text)
 	require.True(t, complete)

@@ -128,7 +128,7 @@ func tidy(t *testing.T, m *memory, s *Store, id string) {
 		done, err := s.Tidy(t.Context(), id, m.now, 0)
 		require.NoError(t, err)
 		if done.Joined+done.Deleted == 0 {
-			require.Equal(t, done.Bytes, m.bytes(directory(id)), "what it takes is known without another look")
+			require.Equal(t, done.Bytes, m.bytes(directory(id)), "the size is known without another listing")
 			return
 		}
 	}
@@ -209,7 +209,7 @@ func TestMarkersAndClaimsAreJoinedToo(t *testing.T) {
 	}
 	tidy(t, m, s, id)
 	require.Equal(t, 1, m.count(directory(id)+"drop"))
-	require.Equal(t, 1, m.count(directory(id)+"claim"), "the next one is appended after it")
+	require.Equal(t, 1, m.count(directory(id)+"claim"), "the next claim follows the last one")
 	from, err := s.Append(t.Context(), id, []byte("x"))
 	require.NoError(t, err)
 	require.Equal(t, int64(1002+400), from)

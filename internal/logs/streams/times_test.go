@@ -43,7 +43,7 @@ func TestTimesAreKeptAndCutWhereObjectsOverlap(t *testing.T) {
 		{{At: 10, Time: 41}, {At: 11, Time: 70}},
 	}, all)
 	all, _ = timesOf(t, s, id, 7)
-	require.Equal(t, [][]times.Mark{{{At: 7, Time: 50}, {At: 8, Time: 60}}, {{At: 10, Time: 41}, {At: 11, Time: 70}}}, all, "who begins in the midst")
+	require.Equal(t, [][]times.Mark{{{At: 7, Time: 50}, {At: 8, Time: 60}}, {{At: 10, Time: 41}, {At: 11, Time: 70}}}, all, "a reader that begins in the middle")
 }
 
 func TestBytesWithoutTimesHaveTheTimeOfTheStorage(t *testing.T) {
