@@ -8,7 +8,9 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log"
+	"os"
 	"strings"
 	"time"
 
@@ -53,6 +55,11 @@ func main() {
 	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
 	flag.StringVar(&images.CopierWithLogs, "copier-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
 	flag.StringVar(&images.EntrypointWithLogs, "entrypoint-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
+	flag.BoolFunc("version", "print the version and exit", func(string) error {
+		fmt.Println("injector " + ownVersion())
+		os.Exit(0)
+		return nil
+	})
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",

@@ -43,7 +43,11 @@ const component = "injector"
 func run(ctx context.Context, kubeconfig *rest.Config, settings *config.Store, constructors ...injection.ControllerConstructor) error {
 	kubeconfig.QPS, kubeconfig.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
 	ctx, startInformers := injection.EnableInjectionOrDie(ctx, kubeconfig)
-	logger, level := sharedmain.SetupLoggerOrDie(ctx, component)
+	logger, level, err := newLogger(ctx)
+	if err != nil {
+		return err
+	}
+	logger.Infow("Starting the injector", zap.String("version", ownVersion()))
 	defer func() { _ = logger.Sync() }()
 	ctx = logging.WithLogger(ctx, logger)
 	klog.SetLogger(zapr.NewLogger(logger.Desugar()))

@@ -19,13 +19,14 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
+	logtesting "knative.dev/pkg/logging/testing"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
 	_ "knative.dev/pkg/system/testing"
 )
 
 func TestAPanicIsAnAnswer(t *testing.T) {
-	s := &server{admit: func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	s := &server{logger: logtesting.TestLogger(t), admit: func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		panic("unforeseen")
 	}}
 	response := s.Admit(t.Context(), &admissionv1.AdmissionRequest{})

@@ -40,8 +40,9 @@ func NewController(ctx context.Context, name, path string, admit Admit) *control
 	options := webhook.GetOptions(ctx)
 	key := types.NamespacedName{Name: name}
 	s := &server{
-		path:  path,
-		admit: admit,
+		path:   path,
+		admit:  admit,
+		logger: logging.FromContext(ctx),
 		caBundle: caBundle{
 			client:         kubeclient.Get(ctx),
 			key:            key,
@@ -79,8 +80,9 @@ type server struct {
 	webhook.StatelessAdmissionImpl
 	caBundle
 
-	path  string
-	admit Admit
+	path   string
+	admit  Admit
+	logger *zap.SugaredLogger
 }
 
 var (
@@ -94,8 +96,11 @@ var (
 func (s *server) Path() string { return s.path }
 
 // Admit implements webhook.AdmissionController. A panic becomes an answer: the
-// API server would take a broken connection for an outage.
+// API server would take a broken connection for an outage. Its lines have fields of
+// our own: among those that knative.dev/pkg adds for each request, the decision would
+// be hard to find.
 func (s *server) Admit(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
+	ctx = logging.WithLogger(ctx, s.logger.With(zap.String("namespace", request.Namespace)))
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			logging.FromContext(ctx).Errorw("Panic in admission", zap.Any("panic", recovered), zap.ByteString("stack", debug.Stack()))

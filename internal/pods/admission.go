@@ -135,24 +135,39 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	}
 	took := time.Since(start)
 	w.metrics.decided(ctx, outcome, result.Owner, result.Delivery, took)
-	logger := logging.FromContext(ctx).With(zap.String("pod", describe(&before)),
-		zap.String("outcome", string(outcome)), zap.Duration("took", took))
+	logDecision(ctx, request, &before, result, outcome, err, took)
 	if err != nil {
-		log := logger.Infow
-		if outcome == pod.InternalError {
-			log = logger.Errorw
-		}
-		log("Refused a pod", zap.Error(err))
 		w.events.warn(request, &before, outcome, err.Error())
 		return admission.Deny(err)
 	}
-	logger.Infow("Decided on a pod", zap.String("owner", string(result.Owner)), zap.String("delivery", string(result.Delivery)), zap.Strings("wrapped", result.Wrapped))
 	for _, warning := range result.Warnings {
 		w.events.warn(request, &before, outcome, warning)
 	}
 	response := admission.Allow(pod.Patch(&before, result.Pod))
 	response.Warnings = result.Warnings
 	return response
+}
+
+// logDecision writes one line.
+func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result, outcome pod.Outcome, err error, took time.Duration) {
+	fields := []any{zap.String("pod", nameOf(before))}
+	if controller := metav1.GetControllerOf(before); controller != nil {
+		fields = append(fields, zap.String("controller", controller.Kind+"/"+controller.Name))
+	}
+	if request.DryRun != nil && *request.DryRun {
+		fields = append(fields, zap.Bool("dry-run", true))
+	}
+	fields = append(fields, zap.String("outcome", string(outcome)))
+	logger := logging.FromContext(ctx)
+	switch {
+	case outcome == pod.InternalError:
+		logger.Errorw("Refused a pod", append(fields, zap.Duration("took", took), zap.Error(err))...)
+	case err != nil:
+		logger.Infow("Refused a pod", append(fields, zap.Duration("took", took), zap.Error(err))...)
+	default:
+		logger.Infow("Decided on a pod", append(fields, zap.String("owner", string(result.Owner)), zap.String("delivery", string(result.Delivery)),
+			zap.Strings("wrapped", result.Wrapped), zap.Duration("took", took))...)
+	}
 }
 
 // optedIn returns the namespace of a pod that is about to be created there, if
@@ -163,7 +178,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
 	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
 		w.metrics.decided(ctx, outcomeOf(err), "", "", 0)
-		logging.FromContext(ctx).Warnw("Refused to answer", zap.Error(err))
+		logging.FromContext(ctx).Warnw("Refused to answer", zap.String("address", address(ctx)), zap.Error(err))
 		return nil, admission.Deny(err)
 	}
 	if request.Operation != admissionv1.Create || request.Resource.Resource != "pods" || request.SubResource != "" {
@@ -240,15 +255,19 @@ func budget(ctx context.Context, configured time.Duration) time.Duration {
 	return min(configured, patience-answerMargin)
 }
 
-// describe names a pod by what its author knows: a pod that a controller
+// nameOf returns a pod's name, or the beginning of it: a pod that a controller
 // creates has no name yet when it is admitted.
+func nameOf(p *corev1.Pod) string {
+	if p.Name == "" && p.GenerateName != "" {
+		return p.GenerateName + "*"
+	}
+	return p.Name
+}
+
+// describe names a pod by what its author knows.
 func describe(p *corev1.Pod) string {
-	name := p.Name
-	if name == "" && p.GenerateName != "" {
-		name = p.GenerateName + "*"
-	}
 	if owner := metav1.GetControllerOf(p); owner != nil {
-		return fmt.Sprintf("pod %q of %s %q", name, owner.Kind, owner.Name)
+		return fmt.Sprintf("pod %q of %s %q", nameOf(p), owner.Kind, owner.Name)
 	}
-	return fmt.Sprintf("pod %q", name)
+	return fmt.Sprintf("pod %q", nameOf(p))
 }

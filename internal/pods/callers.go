@@ -42,3 +42,11 @@ func verifyCaller(ctx context.Context, cas *x509.CertPool) error {
 	})
 	return err
 }
+
+// address returns where the request comes from.
+func address(ctx context.Context) string {
+	if request := apis.GetHTTPRequest(ctx); request != nil {
+		return request.RemoteAddr
+	}
+	return ""
+}

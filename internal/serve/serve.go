@@ -30,7 +30,7 @@ import (
 const (
 	// headerTimeout is what a client may take to send the header of a request.
 	headerTimeout = time.Minute
-	// maxHeader is how long it may be, in bytes: knative.dev/pkg logs all of it.
+	// maxHeader is how long it may be, in bytes: at level debug, knative.dev/pkg logs all of it.
 	maxHeader = 16 << 10
 	// lastAnswers is what the last requests may take that are under way: the
 	// longest that an API server waits for one of our webhooks.

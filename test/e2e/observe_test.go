@@ -6,6 +6,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -71,6 +73,38 @@ func TestTheInjectorCountsWhatItDecides(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestADecisionIsOneLineOfTheInjectorsLog(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	name := "logged-in-" + namespace
+	createPod(t, namespace, askingPod(name, busybox(t, "main", "true")))
+	waitUntilDone(t, namespace, name)
+	var about []string
+	eventually(t, time.Minute, "a line about the pod", func() error {
+		text, err := kit.Run(t.Context(), "kubectl", "-n", kit.SystemNamespace, "logs", "-l", kit.InjectorSelector, "--tail=-1")
+		if err != nil {
+			return err
+		}
+		about = nil
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, name) {
+				about = append(about, line)
+			}
+		}
+		if len(about) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	require.Len(t, about, 1)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(about[0]), &line), about[0])
+	for field, want := range map[string]any{"namespace": namespace, "pod": name, "outcome": "Injected", "owner": "Annotation", "wrapped": []any{"main"}} {
+		require.Equal(t, want, line[field], "field %s of %s", field, about[0])
+	}
+	require.Contains(t, line["injector"], "injector-", "the replica")
 }
 
 func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {

@@ -1,0 +1,64 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
+)
+
+// library begins the name of each function of knative.dev/pkg.
+const library = "knative.dev/pkg/"
+
+// newLogger returns the logger that the ConfigMap config-logging describes, and its
+// level. Each line names the replica that writes it, in the field "injector".
+func newLogger(ctx context.Context) (*zap.SugaredLogger, zap.AtomicLevel, error) {
+	configured, err := sharedmain.GetLoggingConfig(ctx)
+	if err != nil {
+		return nil, zap.AtomicLevel{}, fmt.Errorf("reading ConfigMap %q: %w", logging.ConfigMapName(), err)
+	}
+	logger, level := logging.NewLoggerFromConfig(configured, component, zap.WrapCore(demoteLibrary))
+	if replica := system.PodName(); replica != "" {
+		logger = logger.With(zap.String("injector", replica))
+	}
+	return logger, level, nil
+}
+
+// demoteLibrary turns the lines of knative.dev/pkg at level info into lines at level
+// debug: the library writes two for each request and one for each reconciliation.
+func demoteLibrary(core zapcore.Core) zapcore.Core { return libraryDemoter{core} }
+
+type libraryDemoter struct{ zapcore.Core }
+
+// With implements zapcore.Core.
+func (d libraryDemoter) With(fields []zapcore.Field) zapcore.Core {
+	return libraryDemoter{d.Core.With(fields)}
+}
+
+// Check implements zapcore.Core. The core inside decides on sampling; zap tells the
+// caller to Write only.
+func (d libraryDemoter) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if d.Core.Check(entry, nil) == nil {
+		return checked
+	}
+	return checked.AddCore(entry, d)
+}
+
+// Write implements zapcore.Core.
+func (d libraryDemoter) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if entry.Level == zapcore.InfoLevel && strings.HasPrefix(entry.Caller.Function, library) {
+		entry.Level = zapcore.DebugLevel
+		if !d.Enabled(entry.Level) {
+			return nil
+		}
+	}
+	return d.Core.Write(entry, fields)
+}
