@@ -23,6 +23,7 @@ import (
 	knativecertificates "knative.dev/pkg/webhook/certificates"
 	"knative.dev/pkg/webhook/configmaps"
 
+	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/certificates"
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/internal/config"
@@ -36,6 +37,12 @@ import (
 // configWebhook is the name of the ValidatingWebhookConfiguration.
 const configWebhook = "config.entrypointer.dev"
 
+// webhooks are the configurations that have API servers call the injector.
+var webhooks = admission.Webhooks{
+	Mutating:   []string{pods.WebhookName, namespaces.WebhookName},
+	Validating: []string{configWebhook},
+}
+
 const (
 	port = 8443
 	// longBodiesAtOnce is how long the long requests are together that are being
@@ -44,6 +51,9 @@ const (
 	// A replica that is told to stop serves until no request has come for this
 	// long, so that every node has heard of it by then.
 	quietPeriod = 20 * time.Second
+	// When the webhook configurations have been gone for this long, it stops: every API
+	// server has heard of the deletion by then.
+	deletionHeard = 2 * time.Second
 	// In any case, it stops after this long. The Deployment's
 	// terminationGracePeriodSeconds is longer, for the last answers.
 	longestDrain = time.Minute
@@ -85,13 +95,10 @@ func main() {
 			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
 			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
 		}),
-		namespaces.NewReconciler,
+		namespaces.NewReconciler(pods.WebhookName),
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,
-		uninstall.NewController(uninstall.Webhooks{
-			Mutating:   []string{pods.WebhookName, namespaces.WebhookName},
-			Validating: []string{configWebhook},
-		}),
+		uninstall.NewController(webhooks),
 	)
 	if err != nil {
 		log.Fatalf("running the injector: %v", err)

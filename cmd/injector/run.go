@@ -30,6 +30,7 @@ import (
 	"knative.dev/pkg/webhook"
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 
+	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/serve"
@@ -39,10 +40,11 @@ import (
 const component = "injector"
 
 // run does what sharedmain.MainWithConfig does, but for the server: draining of
-// knative.dev/pkg's doesn't end under load. The settings are those of all constructors.
-func run(ctx context.Context, kubeconfig *rest.Config, settings *config.Store, constructors ...injection.ControllerConstructor) error {
+// knative.dev/pkg's doesn't end under load. The context is done when the process is told
+// to stop; the settings are those of all constructors.
+func run(signalled context.Context, kubeconfig *rest.Config, settings *config.Store, constructors ...injection.ControllerConstructor) error {
 	kubeconfig.QPS, kubeconfig.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
-	ctx, startInformers := injection.EnableInjectionOrDie(ctx, kubeconfig)
+	ctx, startInformers := enableInjection(signalled, kubeconfig)
 	logger, level, err := newLogger(ctx)
 	if err != nil {
 		return err
@@ -70,24 +72,28 @@ func run(ctx context.Context, kubeconfig *rest.Config, settings *config.Store, c
 		}
 	}()
 
-	controllers, webhooks := sharedmain.ControllersAndWebhooksFromCtors(ctx, watcher, constructors...)
+	controllers, handlers := sharedmain.ControllersAndWebhooksFromCtors(ctx, watcher, constructors...)
 	settings.Watch(logger, watcher)
 	sharedmain.WatchLoggingConfigOrDie(ctx, watcher, logger, level, component)
 	sharedmain.WatchObservabilityConfigOrDie(ctx, watcher, profiling, logger, component)
 	if err := watcher.Start(ctx.Done()); err != nil {
 		return fmt.Errorf("watching ConfigMaps in namespace %q: %w", system.Namespace(), err)
 	}
-	handler, err := webhook.New(ctx, webhooks)
+	handler, err := webhook.New(ctx, handlers)
 	if err != nil {
 		return fmt.Errorf("making the webhooks: %w", err)
+	}
+	configurations, err := admission.NewConfigurations(ctx, webhooks)
+	if err != nil {
+		return err
 	}
 
 	parts := []func(context.Context) error{
 		func(context.Context) error { return profiling.ListenAndServe() },
 		func(ctx context.Context) error { <-ctx.Done(); return profiling.Shutdown(context.WithoutCancel(ctx)) },
-		func(ctx context.Context) error { return serveWebhooks(ctx, handler) },
+		func(ctx context.Context) error { return serveWebhooks(ctx, handler, configurations) },
 		func(ctx context.Context) error {
-			startInformers()
+			startInformers(ctx)
 			handler.InformersHaveSynced()
 			return controller.StartAll(ctx, controllers...)
 		},
@@ -97,6 +103,22 @@ func run(ctx context.Context, kubeconfig *rest.Config, settings *config.Store, c
 		checkConfinement,
 	}
 	return together(ctx, parts)
+}
+
+// enableInjection returns a context that is done with signalled, and what starts the
+// informers. They outlive it: while the server drains, they still tell it of namespaces
+// and of its webhook configurations.
+func enableInjection(signalled context.Context, kubeconfig *rest.Config) (ctx context.Context, startInformers func(context.Context)) {
+	lasting, stopInformers := context.WithCancel(context.WithoutCancel(signalled))
+	injected, start := injection.EnableInjectionOrDie(lasting, kubeconfig)
+	ctx, stop := context.WithCancel(injected)
+	context.AfterFunc(signalled, stop)
+	return ctx, func(ctx context.Context) {
+		// Informers that can't sync don't return before they are stopped.
+		keep := context.AfterFunc(ctx, stopInformers)
+		start()
+		keep()
+	}
 }
 
 // together runs the parts until all have returned. The first that fails stops the others.
@@ -121,7 +143,7 @@ func checkConfinement(ctx context.Context) error {
 	return nil
 }
 
-func serveWebhooks(ctx context.Context, handler http.Handler) error {
+func serveWebhooks(ctx context.Context, handler http.Handler, configurations *admission.Configurations) error {
 	// The environment can ask for another version of TLS (WEBHOOK_TLS_MIN_VERSION).
 	tlsConfig, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
 	if err != nil {
@@ -135,7 +157,15 @@ func serveWebhooks(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	server := &serve.Server{Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: tlsConfig, Logger: logging.FromContext(ctx), Quiet: quietPeriod, Longest: longestDrain}
+	readiness := &admission.Readiness{
+		Configurations: configurations,
+		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
+	}
+	server := &serve.Server{
+		Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: tlsConfig, Logger: logging.FromContext(ctx),
+		Ready: readiness.Check, Quiet: quietPeriod, Longest: longestDrain,
+		Uncalled: func() bool { return configurations.Gone(deletionHeard) },
+	}
 	return server.Run(ctx, listener)
 }
 

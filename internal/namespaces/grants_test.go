@@ -27,12 +27,14 @@ import (
 type world struct {
 	t      *testing.T
 	client *fake.Clientset
+	// uncallable says that API servers can't call the webhook for pods yet.
+	uncallable bool
 }
 
 // newWorld has these objects, and the injector's own namespace.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
-	w := &world{t, fake.NewClientset()}
+	w := &world{t: t, client: fake.NewClientset()}
 	for _, object := range objects {
 		require.NoError(t, w.client.Tracker().Add(object.DeepCopyObject()))
 	}
@@ -57,8 +59,9 @@ func (w *world) reconcile(namespace string) error {
 		require.NoError(w.t, knownBindings.Add(&bindings.Items[i]))
 	}
 	f := &follower{
-		rule:   newRule(own),
-		labels: labels{client: w.client},
+		rule:     newRule(own),
+		callable: func() bool { return !w.uncallable },
+		labels:   labels{client: w.client},
 		grants: grants{
 			client: w.client, own: own,
 			namespaces: corelisters.NewNamespaceLister(knownNamespaces),

@@ -13,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/controller"
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -93,6 +94,22 @@ func TestTheReconcilerRepairsTheLabel(t *testing.T) {
 			require.Empty(t, w.writes(), "what is right is left alone")
 		})
 	}
+}
+
+// With the label, the API server would refuse the namespace's pods with an error of TLS.
+func TestTheReconcilerSetsNoLabelBeforeAPIServersCanCallTheWebhookForPods(t *testing.T) {
+	w := newWorld(t, namespace("new", new("true"), nil), namespace("old", new("true"), new("true")), namespace("out", nil, new("true")))
+	w.uncallable = true
+	requeue, _ := controller.IsRequeueKey(w.reconcile("new"))
+	require.True(t, requeue, "it looks again")
+	requireLabel(t, w.namespace("new"), pod.NoPods)
+	require.NoError(t, w.reconcile("old"))
+	requireLabel(t, w.namespace("old"), pod.OwnedPods)
+	require.NoError(t, w.reconcile("out"), "whoever opts out doesn't wait")
+	requireLabel(t, w.namespace("out"), pod.NoPods)
+	w.uncallable = false
+	require.NoError(t, w.reconcile("new"))
+	requireLabel(t, w.namespace("new"), pod.OwnedPods)
 }
 
 func TestALabelThatIsChangedByHandIsPutRightWithTheCommandForTheAnnotation(t *testing.T) {

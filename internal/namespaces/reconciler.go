@@ -5,29 +5,40 @@ package namespaces
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	mwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/mutatingwebhookconfiguration"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
 	namespacereconciler "knative.dev/pkg/client/injection/kube/reconciler/core/v1/namespace"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
 
+	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// NewReconciler returns the controller that lets the label and the grant of
-// each namespace follow its annotation.
-func NewReconciler(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+// NewReconciler returns a constructor of the controller that lets the label and the
+// grant of each namespace follow its annotation. The label has API servers call the
+// webhook for pods.
+func NewReconciler(podWebhook string) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl { return newReconciler(ctx, podWebhook) }
+}
+
+func newReconciler(ctx context.Context, podWebhook string) *controller.Impl {
 	client, namespaces, bindings := kubeclient.Get(ctx), namespaceinformer.Get(ctx), bindingInformer(ctx)
+	configurations := mwcinformer.Get(ctx).Lister()
 	r := &follower{
-		rule:   newRule(system.Namespace()),
-		labels: labels{client: client},
+		rule:     newRule(system.Namespace()),
+		callable: func() bool { return admission.HasCABundle(configurations, podWebhook) },
+		labels:   labels{client: client},
 		grants: grants{
 			client:     client,
 			own:        system.Namespace(),
@@ -50,10 +61,15 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer, enqueue func
 	}
 }
 
+// callableAgain is when to look again whether API servers can call the webhook for pods.
+const callableAgain = time.Second
+
 type follower struct {
-	rule   rule
-	labels labels
-	grants grants
+	rule rule
+	// callable says whether API servers can call the webhook for pods.
+	callable func() bool
+	labels   labels
+	grants   grants
 }
 
 var _ namespacereconciler.Interface = (*follower)(nil)
@@ -62,6 +78,10 @@ var _ namespacereconciler.Interface = (*follower)(nil)
 // namespace that is being deleted: all that is in it goes anyway.
 func (f *follower) ReconcileKind(ctx context.Context, ns *corev1.Namespace) reconciler.Event {
 	scope, mistake := f.rule.wants(ns)
+	if scope != pod.NoPods && !follows(ns, scope) && !f.callable() {
+		// Until then, a policy refuses what would run unwrapped, in plainer words.
+		return controller.NewRequeueAfter(callableAgain)
+	}
 	if err := f.labels.follow(ctx, ns, scope); err != nil {
 		return err
 	}

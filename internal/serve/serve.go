@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/network/handlers"
 )
 
@@ -35,6 +36,8 @@ const (
 	// lastAnswers is what the last requests may take that are under way: the
 	// longest that an API server waits for one of our webhooks.
 	lastAnswers = 10 * time.Second
+	// pollInterval is how often a server that drains looks whether it is uncalled.
+	pollInterval = 100 * time.Millisecond
 )
 
 // Server serves until it is told to stop.
@@ -42,17 +45,23 @@ type Server struct {
 	Handler http.Handler
 	TLS     *tls.Config
 	Logger  *zap.SugaredLogger
+	// Ready returns an error as long as requests can't reach the server, nil if they
+	// can. Probes fail until then. Without it, the server is ready from the start.
+	Ready func() error
 	// Quiet is the time without a request after which draining ends: long
 	// enough for every node to have heard that the endpoint is gone.
 	Quiet time.Duration
 	// Longest is the time after which draining ends in any case.
 	Longest time.Duration
+	// Uncalled says whether no API server sends requests any more, so that draining
+	// ends. Without it, an API server always may.
+	Uncalled func() bool
 }
 
 // Run serves on listener until ctx is done, then drains, and returns when every
 // request is answered. While it drains, probes fail.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
-	drainer := &handlers.Drainer{Inner: s.Handler, QuietPeriod: s.Quiet}
+	drainer := &handlers.Drainer{Inner: s.Handler, QuietPeriod: s.Quiet, HealthCheck: s.healthCheck()}
 	var draining atomic.Bool
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +87,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	s.Logger.Infof("Draining, for %v at most", s.Longest)
 	draining.Store(true)
-	drain(drainer, s.Longest)
+	s.drain(context.WithoutCancel(ctx), drainer)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
@@ -90,16 +99,50 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// drain returns when requests have ceased, or at the latest after the longest time.
-func drain(drainer *handlers.Drainer, longest time.Duration) {
+// healthCheck answers probes, and logs each reason not to be ready once.
+func (s *Server) healthCheck() http.HandlerFunc {
+	if s.Ready == nil {
+		return nil
+	}
+	var reason atomic.Value
+	return func(w http.ResponseWriter, _ *http.Request) {
+		var now string
+		if err := s.Ready(); err != nil {
+			now = err.Error()
+			http.Error(w, now, http.StatusServiceUnavailable)
+		}
+		switch before := reason.Swap(now); {
+		case before == now:
+		case now == "":
+			s.Logger.Info("Ready for requests")
+		default:
+			s.Logger.Infow("Not ready for requests yet", zap.String("reason", now))
+		}
+	}
+}
+
+// drain returns when requests have ceased, when no API server sends any, or at the
+// latest after the longest time.
+func (s *Server) drain(ctx context.Context, drainer *handlers.Drainer) {
+	ctx, cancel := context.WithTimeout(ctx, s.Longest)
+	defer cancel()
 	ceased := make(chan struct{})
 	go func() {
 		drainer.Drain()
 		close(ceased)
 	}()
+	if s.Uncalled != nil {
+		go func() {
+			uncalled := func(context.Context) (bool, error) { return s.Uncalled(), nil }
+			if wait.PollUntilContextCancel(ctx, pollInterval, true, uncalled) == nil {
+				s.Logger.Info("Ended draining early: the webhook configurations are gone")
+				cancel()
+			}
+		}()
+	}
 	select {
 	case <-ceased:
-	case <-time.After(longest):
+	case <-ctx.Done():
 		drainer.Reset()
 	}
 }

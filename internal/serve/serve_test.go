@@ -6,10 +6,12 @@ package serve
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,17 +36,20 @@ type running struct {
 
 func run(t *testing.T, quiet, longest time.Duration, handler http.HandlerFunc) *running {
 	t.Helper()
+	return runServer(t, &Server{Handler: handler, Quiet: quiet, Longest: longest})
+}
+
+func runServer(t *testing.T, server *Server) *running {
+	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("webhook", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	core, logged := observer.New(zapcore.ErrorLevel)
-	server := &Server{
-		Handler: handler, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13},
-		Logger: zap.New(core).Sugar(), Quiet: quiet, Longest: longest,
-	}
+	core, logged := observer.New(zapcore.InfoLevel)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
+	server.Logger = zap.New(core).Sugar()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{
 		t: t, url: "https://" + listener.Addr().String(), stop: stop, ended: make(chan error, 1), logged: logged,
@@ -113,7 +118,50 @@ func TestDrainingEndsWhenRequestsHaveCeased(t *testing.T) {
 	require.NoError(t, err)
 	r.stop()
 	require.NoError(t, <-r.ended)
-	require.Empty(t, r.logged.All())
+	require.Zero(t, r.logged.FilterLevelExact(zapcore.ErrorLevel).Len())
+}
+
+func TestDrainingEndsWhenNoAPIServerCallsAnyMore(t *testing.T) {
+	var uncalled atomic.Bool
+	r := runServer(t, &Server{Handler: http.HandlerFunc(ok), Quiet: never, Longest: never, Uncalled: uncalled.Load})
+	_, _, err := r.get("kube-apiserver")
+	require.NoError(t, err)
+	r.stop()
+	var closed bool
+	require.Eventually(t, func() bool {
+		_, closed, err = r.get("kube-apiserver")
+		return err == nil && closed
+	}, time.Minute, time.Millisecond, "it drains, and answers")
+	uncalled.Store(true)
+	require.NoError(t, <-r.ended)
+}
+
+func TestProbesFailUntilAPIServersCanCall(t *testing.T) {
+	var ready atomic.Bool
+	r := runServer(t, &Server{Handler: http.HandlerFunc(ok), Quiet: time.Millisecond, Longest: never, Ready: func() error {
+		if !ready.Load() {
+			return errors.New("there is no CA bundle yet")
+		}
+		return nil
+	}})
+	for range 2 {
+		status, _, err := r.get("kube-probe/1.36")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, status)
+	}
+	status, _, err := r.get("kube-apiserver")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, "a request that comes nevertheless is answered")
+	ready.Store(true)
+	for range 2 {
+		status, _, err = r.get("kube-probe/1.36")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status)
+	}
+	require.Equal(t, 1, r.logged.FilterMessage("Not ready for requests yet").FilterField(zap.String("reason", "there is no CA bundle yet")).Len(), "a reason is one line")
+	require.Equal(t, 1, r.logged.FilterMessage("Ready for requests").Len())
+	r.stop()
+	require.NoError(t, <-r.ended)
 }
 
 func TestARequestThatIsUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
@@ -165,5 +213,5 @@ func TestAClientThatSpeaksNoTLSIsNoError(t *testing.T) {
 	require.NoError(t, connection.Close())
 	r.stop()
 	require.NoError(t, <-r.ended)
-	require.Empty(t, r.logged.All())
+	require.Zero(t, r.logged.FilterLevelExact(zapcore.ErrorLevel).Len())
 }

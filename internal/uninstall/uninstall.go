@@ -28,14 +28,13 @@ import (
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
-)
 
-// Webhooks names the configurations to remove.
-type Webhooks struct{ Mutating, Validating []string }
+	"github.com/entrypointer/entrypointer/internal/admission"
+)
 
 // NewController returns a constructor of the controller that removes them. Every
 // replica runs it, for the leader may be the first that is gone.
-func NewController(webhooks Webhooks) func(context.Context, configmap.Watcher) *controller.Impl {
+func NewController(webhooks admission.Webhooks) func(context.Context, configmap.Watcher) *controller.Impl {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		namespaces := namespaceinformer.Get(ctx)
 		r := &remover{client: kubeclient.Get(ctx), namespaces: namespaces.Lister(), own: system.Namespace(), webhooks: webhooks}
@@ -57,7 +56,7 @@ type remover struct {
 	client     kubernetes.Interface
 	namespaces corelisters.NamespaceLister
 	own        string
-	webhooks   Webhooks
+	webhooks   admission.Webhooks
 }
 
 // Reconcile implements controller.Reconciler.

@@ -16,11 +16,13 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/entrypointer/entrypointer/internal/admission"
 )
 
 const own = "entrypointer-system"
 
-var webhooks = Webhooks{Mutating: []string{"pods", "namespaces"}, Validating: []string{"config"}}
+var webhooks = admission.Webhooks{Mutating: []string{"pods", "namespaces"}, Validating: []string{"config"}}
 
 // world has the webhooks of ours, one of somebody else's, and our namespace.
 func world(t *testing.T, namespace *corev1.Namespace) (*remover, *fake.Clientset) {

@@ -7,8 +7,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -137,7 +140,7 @@ const stuck = "e2e-stuck"
 // What keeps the uninstallation from ending is released when all else is seen.
 func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	t.Helper()
-	namespace, later := optedInNamespace(t), plainNamespace(t)
+	namespace, later, first := optedInNamespace(t), plainNamespace(t), plainNamespace(t)
 	waitForGrant(t, namespace, true)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -150,8 +153,10 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})
+	start := time.Now()
 	_, err := kit.Run(t.Context(), command[0], command[1:]...)
 	require.NoError(t, err)
+	t.Logf("%q took %v", command, time.Since(start).Round(time.Second))
 	eventually(t, 30*time.Second, "the webhooks to be gone", func() error {
 		mutating, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(t.Context(), partOfUs)
 		if err == nil && len(mutating.Items) > 0 {
@@ -176,10 +181,35 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 		return err
 	})
 
+	requireWrapsOnceRolledOut(t, first)
 	install(t)
 	require.NoError(t, cluster.InjectorServes(t.Context()))
 	waitForGrant(t, namespace, true)
 	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))
 	requireWrapped(t, again, "main")
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "again").Status.Phase)
+}
+
+// requireWrapsOnceRolledOut installs the injector, and has it wrap a pod as soon as
+// it is rolled out, with the commands that a user types, each of them once.
+func requireWrapsOnceRolledOut(t *testing.T, namespace string) {
+	t.Helper()
+	p := askingPod("first", busybox(t, "main", "true"))
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	manifest, err := json.Marshal(p)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "pod.json")
+	require.NoError(t, os.WriteFile(file, manifest, 0o600))
+	for _, command := range [][]string{
+		{"ko", "apply", "-f", "config/webhook"},
+		{"kubectl", "-n", kit.SystemNamespace, "rollout", "status", "deployment/" + kit.Injector, "--timeout=3m"},
+		{"kubectl", "annotate", "namespace", namespace, "entrypointer.dev/inject=true"},
+		{"kubectl", "-n", namespace, "create", "-f", file},
+	} {
+		_, err := kit.Run(t.Context(), command[0], command[1:]...)
+		require.NoError(t, err)
+	}
+	created, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	requireWrapped(t, created, "main")
 }

@@ -63,10 +63,10 @@ func nextRelease(t *testing.T) (file, copier string) {
 	image := regexp.MustCompile(`-copier-image\n +- (\S+)`).FindSubmatch(manifest)
 	require.NotNil(t, image, "%s", manifest)
 	// Long enough for both releases to serve beside each other.
-	const replicas = "\n  replicas: 2\n"
-	require.Equal(t, 1, strings.Count(string(manifest), replicas))
+	const ready = "\n  minReadySeconds: 3\n"
+	require.Equal(t, 1, strings.Count(string(manifest), ready))
 	file = filepath.Join(dir, "injector.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(manifest), replicas, replicas+"  minReadySeconds: 5\n", 1)), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(manifest), ready, "\n  minReadySeconds: 5\n", 1)), 0o600))
 	return file, string(image[1])
 }
 

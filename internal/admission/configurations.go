@@ -1,0 +1,192 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionlisters "k8s.io/client-go/listers/admissionregistration/v1"
+	"k8s.io/client-go/tools/cache"
+	mwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/mutatingwebhookconfiguration"
+	vwcinformer "knative.dev/pkg/client/injection/kube/informers/admissionregistration/v1/validatingwebhookconfiguration"
+	"knative.dev/pkg/controller"
+)
+
+// Webhooks names webhook configurations.
+type Webhooks struct{ Mutating, Validating []string }
+
+// Configurations are the webhook configurations that have API servers call the injector.
+type Configurations struct {
+	names      Webhooks
+	mutating   admissionlisters.MutatingWebhookConfigurationLister
+	validating admissionlisters.ValidatingWebhookConfigurationLister
+	synced     func() bool
+
+	// changed is when the last of them changed, in nanoseconds since 1970.
+	changed atomic.Int64
+}
+
+// NewConfigurations returns the configurations of these names.
+func NewConfigurations(ctx context.Context, names Webhooks) (*Configurations, error) {
+	mutating, validating := mwcinformer.Get(ctx), vwcinformer.Get(ctx)
+	c := &Configurations{
+		names: names, mutating: mutating.Lister(), validating: validating.Lister(),
+		synced: func() bool { return mutating.Informer().HasSynced() && validating.Informer().HasSynced() },
+	}
+	for _, watched := range []struct {
+		informer cache.SharedIndexInformer
+		names    []string
+	}{{mutating.Informer(), names.Mutating}, {validating.Informer(), names.Validating}} {
+		for _, name := range watched.names {
+			if _, err := watched.informer.AddEventHandler(cache.FilteringResourceEventHandler{
+				FilterFunc: controller.FilterWithName(name),
+				Handler:    controller.HandleAll(func(any) { c.changed.Store(time.Now().UnixNano()) }),
+			}); err != nil {
+				return nil, fmt.Errorf("watching webhook configuration %q: %w", name, err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// Gone says whether each of the configurations has been deleted, or has been being
+// deleted, for that time at least. When API servers have heard of it, none calls the
+// injector any more.
+func (c *Configurations) Gone(since time.Duration) bool {
+	found, err := c.list()
+	if err != nil || time.Since(time.Unix(0, c.changed.Load())) < since {
+		return false
+	}
+	for _, configuration := range found {
+		if !configuration.beingDeleted {
+			return false
+		}
+	}
+	return true
+}
+
+// errNotSynced is what is known of the configurations before the informers have synced.
+var errNotSynced = errors.New("reading the webhook configurations: the informers haven't synced yet")
+
+// A configuration is of either kind.
+type configuration struct {
+	kind, name   string
+	beingDeleted bool
+	caBundles    [][]byte // of each of its webhooks
+}
+
+// list returns the configurations that are there.
+func (c *Configurations) list() (found []configuration, err error) {
+	if !c.synced() {
+		return nil, errNotSynced
+	}
+	for _, name := range c.names.Mutating {
+		got, failure := c.mutating.Get(name)
+		if failure == nil {
+			found = append(found, newConfiguration("MutatingWebhookConfiguration", got.ObjectMeta, got.Webhooks,
+				func(w admissionregistrationv1.MutatingWebhook) []byte { return w.ClientConfig.CABundle }))
+		}
+		err = errors.Join(err, unlessNotFound(failure))
+	}
+	for _, name := range c.names.Validating {
+		got, failure := c.validating.Get(name)
+		if failure == nil {
+			found = append(found, newConfiguration("ValidatingWebhookConfiguration", got.ObjectMeta, got.Webhooks,
+				func(w admissionregistrationv1.ValidatingWebhook) []byte { return w.ClientConfig.CABundle }))
+		}
+		err = errors.Join(err, unlessNotFound(failure))
+	}
+	return found, err
+}
+
+func newConfiguration[Webhook any](kind string, meta metav1.ObjectMeta, webhooks []Webhook, caBundle func(Webhook) []byte) configuration {
+	c := configuration{kind: kind, name: meta.Name, beingDeleted: meta.DeletionTimestamp != nil}
+	for _, webhook := range webhooks {
+		c.caBundles = append(c.caBundles, caBundle(webhook))
+	}
+	return c
+}
+
+func unlessNotFound(err error) error {
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("reading the webhook configurations: %w", err)
+}
+
+// Readiness says whether API servers can call a replica of the injector. A replica
+// that was ready stays ready: API servers may hear of a renewed certificate before
+// the replica does, or after.
+type Readiness struct {
+	Configurations *Configurations
+	// Certificate returns the certificate that the replica serves.
+	Certificate func() (*tls.Certificate, error)
+
+	was atomic.Bool
+}
+
+// Check returns an error as long as a configuration doesn't trust the certificate. A
+// configuration that isn't there is nothing to wait for: it may have been deleted for
+// good. It may also be about to be applied, so the replica looks again then.
+func (r *Readiness) Check() error {
+	if r.was.Load() {
+		return nil
+	}
+	certificate, err := r.Certificate()
+	if err != nil {
+		return err
+	}
+	found, err := r.Configurations.list()
+	if err != nil {
+		return err
+	}
+	for _, configuration := range found {
+		if err := configuration.trusts(certificate); err != nil {
+			return err
+		}
+	}
+	names := r.Configurations.names
+	if len(found) == len(names.Mutating)+len(names.Validating) {
+		r.was.Store(true)
+	}
+	return nil
+}
+
+// trusts returns an error unless the CA bundle of each webhook verifies the certificate.
+func (c *configuration) trusts(certificate *tls.Certificate) error {
+	for _, bundle := range c.caBundles {
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(bundle) {
+			return fmt.Errorf("waiting for the CA bundle of %s %q, which the leader among the replicas sets", c.kind, c.name)
+		}
+		if _, err := certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots}); err != nil {
+			return fmt.Errorf("waiting for a CA bundle of %s %q that verifies the webhook's certificate, which the leader among the replicas sets: %w", c.kind, c.name, err)
+		}
+	}
+	return nil
+}
+
+// HasCABundle says whether API servers can call the webhooks of a configuration. No
+// API server calls those of a configuration that isn't there.
+func HasCABundle(configurations admissionlisters.MutatingWebhookConfigurationLister, name string) bool {
+	configuration, err := configurations.Get(name)
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	for i := range configuration.Webhooks {
+		if len(configuration.Webhooks[i].ClientConfig.CABundle) == 0 {
+			return false
+		}
+	}
+	return true
+}
