@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/registries"
 )
 
 // kindBase is the system of kind's nodes: Debian with systemd, as in images/base of
@@ -144,8 +147,9 @@ func kindFiles(l layout.Layout, sources, version string) ([]File, error) {
 	for _, plugin := range []string{"host-local", "loopback", "portmap", "ptp"} {
 		files = append(files, File{Path: "opt/cni/bin/" + plugin, Mode: 0o777, Link: filepath.Join(host.CNIPlugins, plugin)})
 	}
-	for _, registry := range []string{layout.Registry, layout.PrivateRegistry} {
-		files = append(files, File{Path: "etc/containerd/certs.d/" + registry + "/hosts.toml", Mode: 0o644, Content: fmt.Sprintf("server = %q\n", "http://"+registry)})
+	hosts := registries.Hosts()
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		files = append(files, File{Path: "etc/containerd/certs.d/" + name, Mode: 0o644, Content: hosts[name]})
 	}
 	return append(files,
 		File{Path: "usr/bin/kubernetes", Mode: 0o755, From: l.Bin("kubernetes")},

@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
@@ -44,6 +47,11 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: config-network}
 data: {kept: as it is, ingress-class: other}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config-deployment}
+data: {registries-skipping-tag-resolving: "kind.local"}
 ---
 apiVersion: v1
 kind: Namespace
@@ -83,7 +91,7 @@ func TestOrder(t *testing.T) {
 	for _, o := range rest {
 		names = append(names, o.name())
 	}
-	if got, want := strings.Join(names, " "), "space config-domain config-network controller hook"; got != want {
+	if got, want := strings.Join(names, " "), "space config-domain config-network config-deployment controller hook"; got != want {
 		t.Errorf("order: got %q, want %q", got, want)
 	}
 }
@@ -119,6 +127,10 @@ func TestAdaptConfigMaps(t *testing.T) {
 	network := find(t, rest, "config-network")
 	if got := at(network, "data", "ingress-class"); got != "traefik.ingress.networking.knative.dev" {
 		t.Errorf("ingress-class: got %v", got)
+	}
+	skipped, _ := at(find(t, rest, "config-deployment"), "data", "registries-skipping-tag-resolving").(string)
+	if !slices.Contains(strings.Split(skipped, ","), name.DefaultRegistry) {
+		t.Errorf("registries-skipping-tag-resolving: got %q: Knative would ask Docker Hub itself", skipped)
 	}
 	if got := at(network, "data", "kept"); got != "as it is" {
 		t.Errorf("what we don't set: got %v", got)

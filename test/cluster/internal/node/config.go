@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/registries"
 )
 
 //go:embed config
@@ -50,17 +51,25 @@ func writeRegistryConfig(l layout.Layout) error {
 	return render("registry.yaml", l.Config("registry.yaml"), newSettings(l, ""))
 }
 
-// writePrivateRegistryConfig writes what the private registry reads, and what
-// containerd reads about it.
+// writePrivateRegistryConfig writes what the private registry reads.
 func writePrivateRegistryConfig(l layout.Layout) error {
 	s := newSettings(l, "")
 	s.Registry = layout.PrivateRegistry
 	for name, path := range map[string]string{
 		"private-registry.yaml": l.Config("private-registry.yaml"),
 		"htpasswd":              l.Config("htpasswd"),
-		"hosts.toml":            l.Config("certs.d", layout.PrivateRegistry, "hosts.toml"),
 	} {
 		if err := render(name, path, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHosts writes from where containerd pulls images, which it reads at each pull.
+func writeHosts(l layout.Layout) error {
+	for name, text := range registries.Hosts() {
+		if err := write(l.Config("certs.d", name), text); err != nil {
 			return err
 		}
 	}
@@ -74,7 +83,6 @@ func writeConfig(l layout.Layout, pause string) error {
 		"kubelet.yaml":    l.Config("kubelet.yaml"),
 		"kube-proxy.yaml": l.Config("kube-proxy.yaml"),
 		"containerd.toml": l.Config("containerd.toml"),
-		"hosts.toml":      l.Config("certs.d", layout.Registry, "hosts.toml"),
 		"cni.conflist":    l.Config("cni", "10-pods.conflist"),
 	} {
 		if err := render(name, path, s); err != nil {

@@ -29,6 +29,9 @@ func New(l layout.Layout, pause string) Node { return Node{newMachine(l), pause}
 // Components tells about each component.
 func (n Node) Components() []Component { return n.components(stages(n.layout)) }
 
+// Journal is empty: each component is a process of this machine, and logs there.
+func (n Node) Journal(context.Context, string) (string, error) { return "", nil }
+
 // Start starts every component that doesn't run, and waits until all are ready.
 func (n Node) Start(ctx context.Context) error {
 	if err := n.prepare(ctx); err != nil {
@@ -45,6 +48,9 @@ func (n Node) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := writePrivateRegistryConfig(n.layout); err != nil {
+		return err
+	}
+	if err := writeHosts(n.layout); err != nil {
 		return err
 	}
 	if _, err := os.Stat(n.layout.Kubeconfig()); err == nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/registries"
 )
 
 func TestCertificatesVerify(t *testing.T) {
@@ -85,32 +86,14 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestEachRegistryHasItsOwnHostsFile(t *testing.T) {
+func TestContainerdReadsWhereEachRegistryIs(t *testing.T) {
 	l := layout.Layout{State: t.TempDir(), Cache: t.TempDir()}
-	if err := writePKI(l); err != nil {
+	if err := writeHosts(l); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeConfig(l, "registry/pause"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writePrivateRegistryConfig(l); err != nil {
-		t.Fatal(err)
-	}
-	for _, registry := range []string{layout.Registry, layout.PrivateRegistry} {
-		text, err := os.ReadFile(l.Config("certs.d", registry, "hosts.toml"))
-		if want := `server = "http://` + registry + `"`; err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("hosts.toml of %s: %v, %s", registry, err, text)
-		}
-	}
-}
-
-func TestEnvironKeepsProxiesAwayFromTheCluster(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://proxy.example.org:3128")
-	t.Setenv("NO_PROXY", "")
-	env := strings.Join(environ(), "\n")
-	for _, want := range []string{"HTTPS_PROXY=http://proxy.example.org:3128", "NO_PROXY=localhost,", layout.NodeIP, layout.ServiceCIDR} {
-		if !strings.Contains(env, want) {
-			t.Errorf("environ: %q is not in it: %s", want, env)
+	for name, want := range registries.Hosts() {
+		if text, err := os.ReadFile(l.Config("certs.d", name)); err != nil || string(text) != want {
+			t.Errorf("%s: %v, %s", name, err, text)
 		}
 	}
 }
