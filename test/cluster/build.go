@@ -214,15 +214,11 @@ func (b *build) startNode(ctx context.Context) error {
 
 // pushKind pushes the images that kind's nodes are made of.
 func (b *build) pushKind(ctx context.Context) error {
-	version, err := b.programs.Version("k8s.io/kubernetes")
-	if err != nil {
-		return err
-	}
 	sources, err := b.programs.ModuleDir(ctx, tools.KindModule)
 	if err != nil {
 		return err
 	}
-	return images.PushKind(ctx, b.layout, sources, version)
+	return images.PushKind(ctx, b.layout, sources, b.kubernetes)
 }
 
 // step does a part of the work that can't tell how far it is.

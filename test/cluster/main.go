@@ -40,7 +40,10 @@ type cluster struct {
 	layout   layout.Layout
 	programs tools.Module
 	kind     bool
-	node     nodes
+	// kubernetes is the version of Kubernetes, if kind makes the nodes: their image and
+	// those of the control plane have it as their tags.
+	kubernetes string
+	node       nodes
 }
 
 // nodes are what runs pods: one, whose components are processes of this machine, or
@@ -51,6 +54,8 @@ type nodes interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Components() []node.Component
+	// Journal is the log that a component of the nodes has there; none if it has none.
+	Journal(ctx context.Context, component string) (string, error)
 }
 
 // commands, by their names.
@@ -93,11 +98,10 @@ func run(command func(*cluster, context.Context, []string) error, kind bool, arg
 	}
 	c := &cluster{layout: l, programs: programs, kind: kind, node: node.New(l, images.Pause)}
 	if kind {
-		version, err := programs.Version("k8s.io/kubernetes")
-		if err != nil {
+		if c.kubernetes, err = programs.Version("k8s.io/kubernetes"); err != nil {
 			return err
 		}
-		c.node = node.NewKind(l, images.KindNode(version), images.Pause)
+		c.node = node.NewKind(l, images.KindNode(c.kubernetes), images.Pause)
 	}
 	err = command(c, ctx, args)
 	if err != nil && ctx.Err() != nil {

@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/install"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 // software is what runs, by its modules.
@@ -37,7 +39,11 @@ func (c *cluster) status(ctx context.Context, _ []string) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", component.Name, process, component.Log)
 	}
 	fmt.Fprintln(table, "\nSOFTWARE\tVERSION\t")
-	for _, module := range software {
+	modules := software
+	if c.kind {
+		modules = append(slices.Clone(modules), tools.KindModule)
+	}
+	for _, module := range modules {
 		version, err := c.programs.Version(module)
 		if err != nil {
 			return err
@@ -54,7 +60,7 @@ func (c *cluster) status(ctx context.Context, _ []string) error {
 	if err := install.Ready(ctx, c.layout); err != nil {
 		return fmt.Errorf("the cluster is not ready: %w", err)
 	}
-	fmt.Printf("The cluster is up; a Knative Service answers like this:\n  curl -H 'Host: SERVICE.NAMESPACE.%s' http://%s\n", layout.Domain, layout.NodeIP)
+	fmt.Printf("The cluster is up; a Knative Service answers like this:\n  curl --connect-to ::%s:80 http://SERVICE.NAMESPACE.%s\n", layout.NodeIP, layout.Domain)
 	return nil
 }
 
@@ -67,6 +73,7 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 		"export KO_DEFAULTBASEIMAGE=" + images.Static,
 		"export KO_DEFAULTPLATFORMS=linux/" + runtime.GOARCH, // that of the one node
 		"export E2E_IMAGE_REGISTRY=" + layout.Registry,
+		"export E2E_INGRESS=" + layout.NodeIP + ":80",
 		"export E2E_SHARED_STORAGE_CLASS=shared",
 		"export E2E_PRIVATE_REGISTRY=" + layout.PrivateRegistryLogin + "@" + layout.PrivateRegistry,
 	}
@@ -83,24 +90,38 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 }
 
 // logs prints a component's log, or tells where all are.
-func (c *cluster) logs(_ context.Context, names []string) error {
+func (c *cluster) logs(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		fmt.Printf("components  %s\nbuilds      %s\n", c.layout.Logs(), c.layout.BuildLogs())
 		return nil
 	}
 	for _, name := range names {
-		file, err := os.Open(c.layout.Logs(name + ".log"))
-		if errors.Is(err, os.ErrNotExist) {
-			file, err = os.Open(c.layout.BuildLogs(name + ".log"))
-		}
-		if err != nil {
-			return fmt.Errorf("looking for the log of %q: %w; \"cluster status\" lists the components", name, err)
-		}
-		_, err = io.Copy(os.Stdout, file)
-		_ = file.Close()
-		if err != nil {
+		if err := c.log(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// log prints what a component has logged on this machine, and then on the nodes.
+func (c *cluster) log(ctx context.Context, name string) error {
+	file, err := os.Open(c.layout.Logs(name + ".log"))
+	if errors.Is(err, os.ErrNotExist) {
+		file, err = os.Open(c.layout.BuildLogs(name + ".log"))
+	}
+	if err == nil {
+		_, copied := io.Copy(os.Stdout, file)
+		if err := errors.Join(copied, file.Close()); err != nil {
+			return fmt.Errorf("printing the log of %q: %w", name, err)
+		}
+	}
+	journal, there := c.node.Journal(ctx, name)
+	if there != nil {
+		return fmt.Errorf("reading the log of %q on the nodes: %w", name, there)
+	}
+	if err != nil && journal == "" {
+		return fmt.Errorf("looking for the log of %q: %w; \"cluster status\" lists the components", name, err)
+	}
+	_, err = fmt.Print(journal)
+	return err
 }

@@ -6,17 +6,13 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"time"
 
+	"github.com/entrypointer/entrypointer/test/cluster/internal/command"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
 )
@@ -87,19 +83,7 @@ func apply(ctx context.Context, l layout.Layout, yaml string) error {
 	})
 }
 
-// kubectl runs it as the administrator, and returns what it prints.
+// kubectl runs kubectl as the administrator, and returns what it prints.
 func kubectl(ctx context.Context, l layout.Layout, stdin string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, l.Bin("kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig(), "NO_PROXY="+layout.NoProxy, "no_proxy="+layout.NoProxy)
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		message := strings.TrimSpace(stderr.String())
-		if message == "" {
-			message = err.Error()
-		}
-		return nil, fmt.Errorf("running %q: %w", "kubectl "+strings.Join(args, " "), errors.New(message))
-	}
-	return stdout.Bytes(), nil
+	return command.Run(ctx, l, command.Kubectl(stdin, args...))
 }

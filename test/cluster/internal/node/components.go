@@ -200,23 +200,6 @@ func proxy(l layout.Layout) component {
 	}
 }
 
-// environ is the components' environment: the caller's proxies and nothing
-// else of the caller's, for a cluster is the same whoever starts it.
-func environ() []string {
-	env := []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=/root",
-		"OTEL_TRACES_EXPORTER=none",
-		"NO_PROXY=" + layout.NoProxy,
-	}
-	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-		if value := os.Getenv(variable); value != "" {
-			env = append(env, variable+"="+value)
-		}
-	}
-	return env
-}
-
 // answers checks that a URL answers 200.
 func answers(url string, config func() (*tls.Config, error)) func(context.Context) error {
 	return func(ctx context.Context) error {

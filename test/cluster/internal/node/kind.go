@@ -4,18 +4,16 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/entrypointer/entrypointer/test/cluster/internal/command"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/progress"
@@ -56,6 +54,29 @@ func (k Kind) stages() [][]component {
 // Components tells about each process of this machine; those of the nodes are in their
 // containers.
 func (k Kind) Components() []Component { return k.components(k.stages()) }
+
+// units are the components of a node that systemd starts.
+var units = []string{"kubelet", "containerd"}
+
+// Journal is what a unit of systemd has logged on each node.
+func (k Kind) Journal(ctx context.Context, component string) (string, error) {
+	if !slices.Contains(units, component) {
+		return "", nil
+	}
+	names, err := k.run(ctx, "", "kind", "get", "nodes", "--name="+kindCluster)
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for _, name := range strings.Fields(string(names)) {
+		journal, err := k.run(ctx, "", "docker", "exec", name, "journalctl", "--no-pager", "--unit="+component)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&all, "==> %s on %s <==\n%s", component, name, journal)
+	}
+	return all.String(), nil
+}
 
 // Start starts what doesn't run, and waits until the nodes are ready.
 func (k Kind) Start(ctx context.Context) error {
@@ -239,20 +260,10 @@ func (k Kind) Stop(ctx context.Context) error {
 
 // run runs a program with the cluster's settings, and returns what it prints.
 func (k Kind) run(ctx context.Context, stdin, program string, args ...string) ([]byte, error) {
-	path := k.layout.Bin(program)
-	if _, err := os.Stat(path); err != nil {
-		path = program // Debian's
-	}
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append(environ(), "DOCKER_HOST=unix://"+dockerSocket(k.layout), "KUBECONFIG="+k.layout.Kubeconfig(),
-		"no_proxy="+layout.NoProxy, "KIND_EXPERIMENTAL_PROVIDER=docker")
-	cmd.Stdin = strings.NewReader(stdin)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("running %q: %w: %s", program+" "+strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return stdout.Bytes(), nil
+	return command.Run(ctx, k.layout, command.Program{
+		Name: program, Args: args, Stdin: stdin,
+		Env: []string{"DOCKER_HOST=unix://" + dockerSocket(k.layout), "KIND_EXPERIMENTAL_PROVIDER=docker"},
+	})
 }

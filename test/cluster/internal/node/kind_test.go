@@ -81,3 +81,25 @@ func TestTheConfigurationOfKindIsWrittenOut(t *testing.T) {
 		t.Errorf("%s (%v)", conflist, err)
 	}
 }
+
+func TestTheLogOfAUnitIsThatOfEachNode(t *testing.T) {
+	l := layout.Layout{State: t.TempDir(), Cache: t.TempDir()}
+	for name, script := range map[string]string{"kind": "echo one two", "docker": `echo "$*"`} {
+		if err := os.MkdirAll(l.Bin(), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(l.Bin(name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := NewKind(l, "registry/node", "registry/pause")
+	for component, want := range map[string]string{
+		"kubelet": "==> kubelet on one <==\nexec one journalctl --no-pager --unit=kubelet\n" +
+			"==> kubelet on two <==\nexec two journalctl --no-pager --unit=kubelet\n",
+		"registry": "", // a process of this machine
+	} {
+		if got, err := k.Journal(t.Context(), component); err != nil || got != want {
+			t.Errorf("%s: %q (%v), want %q", component, got, err, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/entrypointer/entrypointer/test/cluster/internal/command"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/host"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/process"
@@ -96,7 +97,7 @@ func (m machine) start(ctx context.Context, stage []component) error {
 				return fmt.Errorf("starting %s: %w", c.name, err)
 			}
 		}
-		if err := m.processes.Start(process.Command{Name: c.name, Argv: c.argv, Env: environ()}); err != nil {
+		if err := m.processes.Start(process.Command{Name: c.name, Argv: c.argv, Env: command.Environ()}); err != nil {
 			return err
 		}
 		started = append(started, c.name)
