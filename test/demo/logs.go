@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/entrypointer/entrypointer/test/kit"
@@ -65,18 +66,10 @@ func readLogs(ctx context.Context, cluster *kit.Cluster) ([]*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := kit.Example(ctx, logsExample)
+	name := "logs-" + rand.String(5) // an earlier demo's are there, too
+	objects, err := logsObjects(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	if err := kit.KeepRunning(objects); err != nil {
-		return nil, err
-	}
-	name := "logs-" + rand.String(5) // an earlier demo's are there, too
-	for _, object := range objects {
-		if object.GetKind() != "Secret" {
-			object.SetName(name)
-		}
 	}
 	if err := cluster.Create(ctx, optedIn, objects...); err != nil {
 		return nil, err
@@ -104,6 +97,20 @@ func readLogs(ctx context.Context, cluster *kit.Cluster) ([]*reading, error) {
 		}
 	}
 	return all, nil
+}
+
+// logsObjects are those of the example, under a name that no other demo has.
+func logsObjects(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
+	objects, err := kit.Example(ctx, logsExample)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if object.GetKind() != "Secret" {
+			object.SetName(name)
+		}
+	}
+	return objects, kit.KeepRunning(objects)
 }
 
 // clusterLogs are those of the pods' wrapped containers, as the cluster itself has them.
