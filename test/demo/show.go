@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -157,7 +158,7 @@ func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, ways []way, 
 	out.command("kubectl -n " + plain + " exec deploy/clock -c clock -- ps -o pid,args")
 	if service, err := cluster.Serving.ServingV1().Services(optedIn).Get(ctx, "hello", metav1.GetOptions{}); err == nil && service.Status.URL != nil {
 		if ingress, err := cluster.Ingress(ctx, service); err == nil {
-			out.command(fmt.Sprintf("curl -H 'Host: %s' http://%s", service.Status.URL.Host, strings.TrimSuffix(ingress, ":80")))
+			out.command(fmt.Sprintf("curl --connect-to ::%s %s", ingress, service.Status.URL))
 		}
 	}
 	out.command("kubectl -n " + kit.SystemNamespace + " logs deploy/" + kit.Injector)
@@ -167,5 +168,14 @@ func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, ways []way, 
 		namespaces += " " + w.namespace
 	}
 	out.command("kubectl delete namespace " + namespaces)
-	out.command("ko delete --ignore-not-found -f config/claims -f config/auto -f config/webhook -f config/logs    # or the whole cluster: make down")
+	out.command("ko delete --ignore-not-found -f config/claims -f config/auto -f config/webhook -f config/logs    # or the whole cluster: " + endCluster())
+}
+
+// endCluster is the command that ends the cluster on which "make demo" runs the demo.
+// make passes on a CLUSTER that it was given.
+func endCluster() string {
+	if kind := os.Getenv("CLUSTER"); kind != "" {
+		return "make down CLUSTER=" + kind
+	}
+	return "make down"
 }

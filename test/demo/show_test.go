@@ -112,3 +112,10 @@ func TestAClaimAboutALogThatDoesNotHoldIsCountedAndShown(t *testing.T) {
 		require.Contains(t, shown.String(), cross+" "+what+", but it is not so: ")
 	}
 }
+
+func TestTheClusterOfTheDemoIsTheOneThatItSaysHowToEnd(t *testing.T) {
+	for cluster, want := range map[string]string{"": "make down", "kind": "make down CLUSTER=kind"} {
+		t.Setenv("CLUSTER", cluster)
+		require.Equal(t, want, endCluster())
+	}
+}
