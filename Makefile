@@ -28,6 +28,7 @@ in-cluster = eval "$$($(cluster) env)" &&
 .PHONY: help
 help:
 	@echo 'make demo    a cluster, entrypointer on it, and the examples with and without'
+	@echo 'make examples  all of examples/ for tenants, applied as they are to the namespace "examples"'
 	@echo 'make test    what CI runs: lint, unit, e2e, and a sixth of equality'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
@@ -51,6 +52,11 @@ help:
 .PHONY: demo
 demo: deploy
 	@$(in-cluster) go run ./test/demo $(ARGS)
+
+.PHONY: examples
+examples: deploy
+	@command -v curl >/dev/null || hack/apt-get.sh curl
+	@$(in-cluster) hack/examples.sh $(or $(ko),ko)
 
 .PHONY: test
 test: lint unit e2e equality-sample
@@ -81,6 +87,7 @@ mutants: $(GREMLINS)
 
 .PHONY: e2e
 e2e: deploy fixtures
+	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
 
 # What waits for a kubelet's clock.

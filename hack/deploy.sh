@@ -48,3 +48,9 @@ until alone && trusts pods.entrypointer.dev && trusts namespaces.entrypointer.de
   fi
   sleep 0.5
 done
+
+# The injector looks up images of Docker Hub where the nodes pull them.
+if [[ -n ${E2E_IMAGE_REGISTRY:-} ]]; then
+  kubectl -n entrypointer-system patch configmap config-entrypointer --type merge \
+    -p "{\"data\":{\"registry-mirrors\":\"docker.io: [$E2E_IMAGE_REGISTRY]\"}}" >&2
+fi

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,30 @@ func TestEveryExampleSaysTheSameUnderTheEntrypoint(t *testing.T) {
 			}
 			require.Len(t, wrapped, len(plain))
 		})
+	}
+}
+
+// What hack/examples.sh does, "make examples" does. Its last command asks a Knative
+// Service at the URL that Knative prints.
+func TestEveryExampleRunsAsItIs(t *testing.T) {
+	takeMirror(t)
+	configureForNow(t, "tools", "") // of which the script offers the one that an example asks for
+	namespace := plainNamespace(t)
+	top, err := kit.Top()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(top, "examples", "*.yaml"))
+	require.NoError(t, err)
+	more, err := filepath.Glob(filepath.Join(top, "examples", "*", "*.yaml")) // deeper are overlays of operators
+	require.NoError(t, err)
+	for range 2 { // it can be run again
+		out, err := kit.Run(t.Context(), "hack/examples.sh", "ko", namespace)
+		require.NoError(t, err)
+		for _, file := range append(files, more...) {
+			name, err := filepath.Rel(top, file)
+			require.NoError(t, err)
+			require.Contains(t, string(out), name)
+		}
+		require.Contains(t, string(out), "hello, Knative\nPID   COMMAND\n    1 "+pod.EntrypointPath)
 	}
 }
 

@@ -6,7 +6,8 @@
 //
 // It works with any cluster that KUBECONFIG names. These variables adapt it:
 //
-//   - E2E_IMAGE_REGISTRY (host:port): a registry that stands in for Docker Hub
+//   - E2E_IMAGE_REGISTRY (host:port): the mirror from which the nodes pull images of
+//     Docker Hub, where they have one
 //   - E2E_PRIVATE_REGISTRY (user:password@host:port): a registry that asks for a
 //     password; tests of private images are skipped without
 //   - E2E_SHARED_STORAGE_CLASS: a storage class whose volumes all nodes can mount at

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,8 +39,8 @@ func Examples() ([]string, error) {
 	return names, nil
 }
 
-// Example returns the objects in one of the files in examples/, with images
-// that this cluster can pull.
+// Example returns the objects in one of the files in examples/, as they are: ko builds
+// the images of its ko:// references, as "ko apply" does.
 func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, error) {
 	top, err := Top()
 	if err != nil {
@@ -54,8 +55,8 @@ func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, er
 		return nil, fmt.Errorf("decoding example %q: %w", file, err)
 	}
 	for _, object := range objects {
-		if err := resolveImages(ctx, object.Object); err != nil {
-			return nil, fmt.Errorf("resolving the images of example %q: %w", file, err)
+		if err := buildImages(ctx, object.Object); err != nil {
+			return nil, fmt.Errorf("building the images of example %q: %w", file, err)
 		}
 	}
 	return objects, nil
@@ -94,22 +95,23 @@ func Decode(content []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// resolveImages replaces the value of every key "image" below node.
-func resolveImages(ctx context.Context, node any) (err error) {
+// buildImages replaces each value of a key "image" below node that is a ko:// reference.
+func buildImages(ctx context.Context, node any) (err error) {
 	switch node := node.(type) {
 	case map[string]any:
 		for key, value := range node {
-			if reference, ok := value.(string); ok && key == "image" {
-				if node[key], err = Image(ctx, reference); err != nil {
+			reference, _ := value.(string)
+			if path, ok := strings.CutPrefix(reference, koScheme); ok && key == "image" {
+				if node[key], err = built.image(ctx, path); err != nil {
 					return err
 				}
-			} else if err := resolveImages(ctx, value); err != nil {
+			} else if err := buildImages(ctx, value); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, value := range node {
-			if err := resolveImages(ctx, value); err != nil {
+			if err := buildImages(ctx, value); err != nil {
 				return err
 			}
 		}

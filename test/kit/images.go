@@ -15,9 +15,9 @@ import (
 
 const koScheme = "ko://"
 
-// Image is what to write into a pod for a reference as a user writes it: an
-// import path after ko:// is built and pushed, Docker Hub may have a stand-in,
-// and anything else is left alone.
+// Image is the reference of an image for a test that pulls it, or has Tekton look it up:
+// neither knows the mirror of Docker Hub that the nodes have. An import path after ko://
+// is built and pushed, and references of other registries stay as they are.
 func Image(ctx context.Context, reference string) (string, error) {
 	if path, ok := strings.CutPrefix(reference, koScheme); ok {
 		return built.image(ctx, path)
