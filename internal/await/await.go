@@ -79,17 +79,17 @@ const (
 const (
 	// watched is for files whose directories are all watched. Tekton's entrypoint,
 	// which never watches, looks as often.
-	watched = time.Second
+	watchedInterval = time.Second
 	// Unwatched, they grow from first to last with the time that was waited.
-	first = 20 * time.Millisecond
-	last  = 250 * time.Millisecond
+	firstInterval = 20 * time.Millisecond
+	lastInterval  = 250 * time.Millisecond
 	// settle is the shortest one, in a directory in which much happens.
-	settle = 2 * time.Millisecond
+	minInterval = 2 * time.Millisecond
 )
 
 // patience is for how long a file that can't be looked at is looked at again: a
 // disk, a server or a mount may come back.
-const patience = 5 * time.Second
+const errorTolerance = 5 * time.Second
 
 // A Waiter waits until its source has another state than Waiting.
 type Waiter struct {
@@ -97,12 +97,12 @@ type Waiter struct {
 	limit  time.Duration // 0 is none
 	watch  watch
 
-	state   State
-	err     error     // of the last look
-	began   time.Time // with the first look
-	looked  time.Time // when the last one was
-	early   bool      // somebody has asked for one since, too soon after it
-	failing time.Time // since when looks fail, zero if they don't
+	state        State
+	err          error     // of the last look
+	firstLook    time.Time // with the first look
+	lastLook     time.Time // when the last one was
+	postponed    bool      // somebody has asked for one since, too soon after it
+	failingSince time.Time // since when looks fail, zero if they don't
 }
 
 // NewWaiter returns a Waiter, to be closed. The limit is the longest time to
@@ -122,14 +122,14 @@ func (w *Waiter) Look() State {
 	switch {
 	case w.state != Waiting:
 		return w.state
-	case w.began.IsZero():
-		w.began = now
+	case w.firstLook.IsZero():
+		w.firstLook = now
 		// Most often there is nothing to wait for, or everything.
 		if w.look(now) != Waiting {
 			return w.state
 		}
-	case now.Sub(w.looked) < settle:
-		w.early = true
+	case now.Sub(w.lastLook) < minInterval:
+		w.postponed = true
 		return Waiting
 	}
 	// Before the look, or what happens in between would be missed.
@@ -138,18 +138,18 @@ func (w *Waiter) Look() State {
 }
 
 func (w *Waiter) look(now time.Time) State {
-	w.looked, w.early = now, false
+	w.lastLook, w.postponed = now, false
 	w.state, w.err = w.source.Look()
 	if w.err == nil {
-		w.failing = time.Time{}
-	} else if w.failing.IsZero() {
-		w.failing = now
+		w.failingSince = time.Time{}
+	} else if w.failingSince.IsZero() {
+		w.failingSince = now
 	}
 	switch {
 	case w.state != Waiting:
-	case w.err != nil && now.Sub(w.failing) >= patience:
+	case w.err != nil && now.Sub(w.failingSince) >= errorTolerance:
 		w.state = Unknown
-	case w.limit > 0 && now.Sub(w.began) >= w.limit:
+	case w.limit > 0 && now.Sub(w.firstLook) >= w.limit:
 		w.state = TimedOut
 	}
 	return w.state
@@ -160,15 +160,15 @@ func (w *Waiter) look(now time.Time) State {
 func (w *Waiter) Pause() time.Duration {
 	interval := w.source.Interval()
 	switch {
-	case w.early:
-		interval = settle
+	case w.postponed:
+		interval = minInterval
 	case !w.watch.complete() || w.err != nil:
-		interval = min(max(time.Since(w.began)/3, first), last)
+		interval = min(max(time.Since(w.firstLook)/3, firstInterval), lastInterval)
 	}
 	if w.limit > 0 {
-		interval = min(interval, w.limit-w.looked.Sub(w.began))
+		interval = min(interval, w.limit-w.lastLook.Sub(w.firstLook))
 	}
-	return max(interval-time.Since(w.looked), 0)
+	return max(interval-time.Since(w.lastLook), 0)
 }
 
 // Err is why a file can't be looked at, nil if it can.
@@ -205,7 +205,7 @@ func (f Files) Aborts() bool {
 }
 
 // Interval is that of Tekton's entrypoint.
-func (f Files) Interval() time.Duration { return watched }
+func (f Files) Interval() time.Duration { return watchedInterval }
 
 // Directories are those that the files are in, each once.
 func (f Files) Directories() (list []string, written bool) {
@@ -225,14 +225,14 @@ func (f Files) Directories() (list []string, written bool) {
 }
 
 func (c Condition) holds() (bool, error) {
-	size, there, err := look(c.Path)
+	size, there, err := statPath(c.Path)
 	if err == nil && !there && c.OrErr {
-		size, there, err = look(c.Path + ".err")
+		size, there, err = statPath(c.Path + ".err")
 	}
 	return there && (!c.Content || size > 0), err
 }
 
-func look(path string) (size int64, there bool, _ error) {
+func statPath(path string) (size int64, there bool, _ error) {
 	var st unix.Stat_t
 	for {
 		switch err := unix.Stat(path, &st); err {

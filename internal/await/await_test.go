@@ -219,9 +219,9 @@ func TestWaitsWhereNothingIsWatched(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.Equal(t, Waiting, state)
 	require.False(t, complete)
-	require.LessOrEqual(t, pause, first)
+	require.LessOrEqual(t, pause, firstInterval)
 
-	time.Sleep(settle)
+	time.Sleep(minInterval)
 	require.Equal(t, Waiting, w.Look())
 	require.True(t, w.watch.complete(), "and tries again")
 
@@ -235,11 +235,11 @@ func TestLooksLessOftenTheLongerItWaits(t *testing.T) {
 	require.Equal(t, Waiting, w.Look())
 	before := time.Duration(0)
 	for _, waited := range []time.Duration{0, 120 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
-		w.began = time.Now().Add(-waited)
-		w.looked = time.Now()
+		w.firstLook = time.Now().Add(-waited)
+		w.lastLook = time.Now()
 		pause := w.Pause()
 		require.Greater(t, pause, before, waited)
-		require.LessOrEqual(t, pause, last)
+		require.LessOrEqual(t, pause, lastInterval)
 		before = pause
 	}
 }
@@ -251,13 +251,13 @@ func TestABusyDirectoryIsNotLookedAtForEachChange(t *testing.T) {
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
 	defer w.Close()
 	require.Equal(t, Waiting, w.Look())
-	looked := w.looked
+	looked := w.lastLook
 	write(t, dir+"/out", "")
-	if state := w.Look(); time.Since(looked) < settle {
+	if state := w.Look(); time.Since(looked) < minInterval {
 		require.Equal(t, Waiting, state)
 	}
-	require.LessOrEqual(t, w.Pause(), settle)
-	time.Sleep(settle)
+	require.LessOrEqual(t, w.Pause(), minInterval)
+	time.Sleep(minInterval)
 	require.Equal(t, Met, w.Look())
 }
 
@@ -269,7 +269,7 @@ func TestAFileThatCannotBeLookedAtMayComeBack(t *testing.T) {
 	defer w.Close()
 	require.Equal(t, Waiting, w.Look())
 	require.ErrorIs(t, w.Err(), unix.ENOTDIR)
-	require.LessOrEqual(t, w.Pause(), last)
+	require.LessOrEqual(t, w.Pause(), lastInterval)
 	require.NoError(t, os.Remove(dir+"/volume"))
 	require.NoError(t, os.Mkdir(dir+"/volume", 0o700))
 	write(t, dir+"/volume/out", "")
@@ -284,7 +284,7 @@ func TestAPathThatCannotBeIsNotWaitedForForEver(t *testing.T) {
 	defer w.Close()
 	start := time.Now()
 	require.Equal(t, Unknown, wait(w))
-	require.GreaterOrEqual(t, time.Since(start), patience)
+	require.GreaterOrEqual(t, time.Since(start), errorTolerance)
 	require.ErrorIs(t, w.Err(), unix.ENOTDIR)
 	require.ErrorContains(t, w.Err(), "waiting for "+file+"/out: ")
 }

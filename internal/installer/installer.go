@@ -46,11 +46,11 @@ func Main(args []string) int {
 		install, targets = InstallDurably, targets[1:]
 	}
 	if len(targets) != 1 || !filepath.IsAbs(targets[0]) || strings.HasSuffix(targets[0], "/") {
-		return report("copying the entrypoint: arguments " + quoteAll(args[min(1, len(args)):]) +
+		return printFailure("copying the entrypoint: arguments " + quoteAll(args[min(1, len(args)):]) +
 			": give one, the absolute path of the copy, like /entrypointer/bin/entrypoint")
 	}
 	if err := install("/proc/self/exe", targets[0]); err != nil {
-		return report("copying the entrypoint to " + strconv.Quote(targets[0]) + ": " + err.Error() + ": " + remedy(err))
+		return printFailure("copying the entrypoint to " + strconv.Quote(targets[0]) + ": " + err.Error() + ": " + remedy(err))
 	}
 	return 0
 }
@@ -94,17 +94,17 @@ func Install(source, target string) error {
 		return err
 	}
 	defer in.Close()
-	_, err = install(in, target)
+	_, err = installFrom(in, target)
 	return err
 }
 
 // install is Install of what in has, and returns how many bytes that was.
-func install(in io.Reader, target string) (int64, error) {
+func installFrom(in io.Reader, target string) (int64, error) {
 	dir := filepath.Dir(target)
 	if err := removeLeftovers(dir); err != nil {
 		return 0, err
 	}
-	tmp, copied, err := write(in, dir)
+	tmp, copied, err := writeTemporary(in, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -134,7 +134,7 @@ func removeLeftovers(dir string) error {
 
 // write copies what in has to a new file in dir, complete and executable, and
 // returns its name and size. On error there is no such file.
-func write(in io.Reader, dir string) (name string, copied int64, err error) {
+func writeTemporary(in io.Reader, dir string) (name string, copied int64, err error) {
 	out, err := os.CreateTemp(dir, tmpPrefix+"*"+tmpSuffix)
 	if err != nil {
 		return "", 0, err
@@ -169,7 +169,7 @@ func remedy(err error) string {
 }
 
 // report writes text to stderr as one line, and returns the exit code.
-func report(text string) int {
+func printFailure(text string) int {
 	line := "entrypointer: " + strings.ReplaceAll(text, "\n", "; ") + "\n"
 	_, _ = syscall.Write(2, []byte(line)) // there is nobody else to tell
 	return exitFailure

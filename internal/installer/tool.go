@@ -18,7 +18,7 @@ import (
 const MaxTool = 256 << 20
 
 // correct says who can do something about a tool.
-const correct = `: have the operator correct it in the key "tools" of ConfigMap config-entrypointer`
+const operatorHint = `: have the operator correct it in the key "tools" of ConfigMap config-entrypointer`
 
 // ToolMain copies a tool out of the image that it runs in, for containers of other
 // images: its args are the absolute path of the tool, that of the copy, which is
@@ -26,12 +26,12 @@ const correct = `: have the operator correct it in the key "tools" of ConfigMap 
 // exit with: 0, or 125 after a line on stderr, which the kubelet shows.
 func ToolMain(args []string) int {
 	if len(args) != 3 || !filepath.IsAbs(args[0]) || !filepath.IsAbs(args[1]) {
-		return report("copying a tool: arguments " + quoteAll(args) +
+		return printFailure("copying a tool: arguments " + quoteAll(args) +
 			": give its absolute path, that of the copy, and the name of its image")
 	}
 	path, target, image := args[0], args[1], args[2]
 	if err := installTool(path, target, "image "+strconv.Quote(image)); err != nil {
-		return report("tool " + filepath.Base(target) + ": " + err.Error())
+		return printFailure("tool " + filepath.Base(target) + ": " + err.Error())
 	}
 	return 0
 }
@@ -43,7 +43,7 @@ func installTool(path, target, image string) error {
 		return err
 	}
 	defer in.Close()
-	copied, err := install(io.LimitReader(in, MaxTool+1), target)
+	copied, err := installFrom(io.LimitReader(in, MaxTool+1), target)
 	if err != nil {
 		return errors.New("copying it to " + strconv.Quote(target) + ": " + err.Error() + ": " + remedy(err))
 	}
@@ -63,12 +63,12 @@ func openTool(path, image string) (*os.File, error) {
 	where := "path " + strconv.Quote(path) + " in " + image
 	switch {
 	case info.IsDir():
-		return nil, errors.New(where + " is a directory, and no program" + correct)
+		return nil, errors.New(where + " is a directory, and no program" + operatorHint)
 	case !info.Mode().IsRegular():
-		return nil, errors.New(where + " is a pipe, a socket or a device, and no program" + correct)
+		return nil, errors.New(where + " is a pipe, a socket or a device, and no program" + operatorHint)
 	case info.Mode()&0o111 == 0:
 		return nil, errors.New(where + " is a file that nobody may execute (mode " + strconv.FormatUint(uint64(info.Mode().Perm()), 8) +
-			"): make it executable in the image, or name another path" + correct)
+			"): make it executable in the image, or name another path" + operatorHint)
 	case info.Size() > MaxTool:
 		return nil, tooLarge(path, image)
 	}
@@ -90,11 +90,11 @@ func whyNotFound(path, image string, err error) error {
 	link, linkErr := os.Readlink(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && linkErr == nil:
-		return errors.New(quoted + " in " + image + " is a symbolic link to " + strconv.Quote(link) + ", which leads to nothing there" + correct)
+		return errors.New(quoted + " in " + image + " is a symbolic link to " + strconv.Quote(link) + ", which leads to nothing there" + operatorHint)
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return errors.New(quoted + " isn't in " + image + correct)
+		return errors.New(quoted + " isn't in " + image + operatorHint)
 	case errors.Is(err, syscall.ELOOP):
-		return errors.New(quoted + " in " + image + " is a symbolic link without an end" + correct)
+		return errors.New(quoted + " in " + image + " is a symbolic link without an end" + operatorHint)
 	case errors.Is(err, os.ErrPermission):
 		return errors.New("user " + strconv.Itoa(os.Getuid()) + " may not read " + quoted + " in " + image +
 			": make the file and its directories readable for all users in the image")

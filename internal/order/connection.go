@@ -36,7 +36,7 @@ const (
 )
 
 func newConnection(e *Endpoint, request func(host string) []byte) *connection {
-	return &connection{addresses: e.addresses(), request: request, method: get, fd: -1, err: unix.EADDRNOTAVAIL}
+	return &connection{addresses: e.addresses(), request: request, method: methodGet, fd: -1, err: unix.EADDRNOTAVAIL}
 }
 
 func (c *connection) advance() (over bool, err error) {
@@ -48,12 +48,12 @@ func (c *connection) advance() (over bool, err error) {
 			c.dial()
 			continue
 		}
-		ok, err := c.proceed()
+		ok, err := c.advanceStep()
 		switch {
 		case err == unix.EAGAIN:
 			return false, nil
 		case err != nil:
-			c.note(err)
+			c.keepError(err)
 			c.close()
 		case ok:
 			return true, nil
@@ -71,37 +71,37 @@ func (c *connection) dial() {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		c.note(err)
+		c.keepError(err)
 		return
 	}
 	c.fd, c.step, c.in = fd, connecting, nil
 	if c.request != nil {
-		c.out = c.request(hostOf(address))
+		c.out = c.request(hostHeader(address))
 	}
 	if err := unix.Connect(fd, address); err != nil && err != unix.EINPROGRESS {
-		c.note(err)
+		c.keepError(err)
 		c.close()
 	}
 }
 
 // note keeps what somebody has answered, whatever comes of the other addresses.
-func (c *connection) note(err error) {
-	if _, answered := c.err.(*answer); !answered { //nolint:errorlint // it comes from here
+func (c *connection) keepError(err error) {
+	if _, answered := c.err.(*badAnswer); !answered { //nolint:errorlint // it comes from here
 		c.err = err
 	}
 }
 
 // proceed goes a step further. The error is EAGAIN if that has to wait.
-func (c *connection) proceed() (over bool, err error) {
+func (c *connection) advanceStep() (over bool, err error) {
 	switch c.step {
 	case connecting:
-		if !c.isReady() {
+		if !c.connectEnded() {
 			return false, unix.EAGAIN
 		}
 		if code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
 			return false, unix.Errno(max(code, 1))
 		}
-		if isItself(c.fd) {
+		if isSelfConnected(c.fd) {
 			return false, unix.ECONNREFUSED
 		}
 		c.step = sending
@@ -114,7 +114,7 @@ func (c *connection) proceed() (over bool, err error) {
 		// No SIGPIPE: it would be forwarded to the command.
 		n, err := unix.SendmsgN(c.fd, c.out, nil, nil, unix.MSG_NOSIGNAL)
 		if err != nil {
-			return false, retried(err)
+			return false, ignoreEINTR(err)
 		}
 		c.out = c.out[n:]
 		return false, nil
@@ -128,25 +128,25 @@ func (c *connection) receive() (over bool, err error) {
 	var buf [512]byte
 	n, err := unix.Read(c.fd, buf[:])
 	if err != nil {
-		return false, retried(err)
+		return false, ignoreEINTR(err)
 	}
 	c.in = append(c.in, buf[:n]...)
 	line, _, whole := strings.Cut(string(c.in), "\n")
 	switch {
 	case whole:
-		if code := statusOf(line); !isSuccess(c.method, code) {
+		if code := parseStatus(line); !isSuccess(c.method, code) {
 			const quoted = 64 // bytes of what anybody may have sent
-			return false, &answer{code, "the answer was " + strconv.Quote(line[:min(len(line), quoted)])}
+			return false, &badAnswer{code, "the answer was " + strconv.Quote(line[:min(len(line), quoted)])}
 		}
 		return true, nil
-	case n == 0, len(c.in) > maxFile:
-		return false, &answer{text: "the answer was none of HTTP"}
+	case n == 0, len(c.in) > maxFileSize:
+		return false, &badAnswer{text: "the answer was none of HTTP"}
 	}
 	return false, nil
 }
 
 // retried is the error of a system call, but nil if it is to be made again.
-func retried(err error) error {
+func ignoreEINTR(err error) error {
 	if err == unix.EINTR {
 		return nil
 	}
@@ -156,11 +156,11 @@ func retried(err error) error {
 // isSuccess goes by the kubelet's rule for what is asked: a redirection is a success.
 // What is asked for hasn't been done by one.
 func isSuccess(method string, code int) bool {
-	return code >= 200 && (code < 300 || method == get && code < 400)
+	return code >= 200 && (code < 300 || method == methodGet && code < 400)
 }
 
 // statusOf reads the code of a status line (RFC 9112, section 4), 0 if it is none.
-func statusOf(line string) int {
+func parseStatus(line string) int {
 	version, rest, _ := strings.Cut(line, " ")
 	code, err := strconv.Atoi(rest[:min(len(rest), 3)])
 	if !strings.HasPrefix(version, "HTTP/1.") || err != nil {
@@ -170,15 +170,15 @@ func statusOf(line string) int {
 }
 
 // An answer is one that is no success.
-type answer struct {
+type badAnswer struct {
 	code int // 0 if it is none of HTTP
 	text string
 }
 
-func (a *answer) Error() string { return a.text }
+func (a *badAnswer) Error() string { return a.text }
 
 // isReady reports whether the connection is made, or has failed.
-func (c *connection) isReady() bool {
+func (c *connection) connectEnded() bool {
 	fds := c.poll(nil)
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
@@ -201,17 +201,17 @@ func (c *connection) close() {
 
 // The methods.
 const (
-	get  = "GET"
-	post = "POST"
+	methodGet  = "GET"
+	methodPost = "POST"
 )
 
 // request is an HTTP request without a body, whose headers are those of the kubelet's
 // unless others are given.
-func request(method, host, path string, headers []string) []byte {
+func formatRequest(method, host, path string, headers []string) []byte {
 	var b strings.Builder
 	b.WriteString(method + " " + path + " HTTP/1.1\r\n")
 	ours := []string{"Host: " + host, "User-Agent: entrypointer", "Accept: */*", "Connection: close"}
-	if method == post {
+	if method == methodPost {
 		ours = append(ours, "Content-Length: 0")
 	}
 	for _, header := range ours {
@@ -236,7 +236,7 @@ func hasHeader(headers []string, name string) bool {
 }
 
 // hostOf is an address as a Host header has it.
-func hostOf(address unix.Sockaddr) string {
+func hostHeader(address unix.Sockaddr) string {
 	switch a := address.(type) {
 	case *unix.SockaddrInet4:
 		parts := make([]string, len(a.Addr))
@@ -260,7 +260,7 @@ func hostOf(address unix.Sockaddr) string {
 
 // isItself reports whether both ends of a connection are the same: the kernel may choose
 // the port that is asked for as the one to ask from, and then nobody else has to listen.
-func isItself(fd int) bool {
+func isSelfConnected(fd int) bool {
 	here, err := unix.Getsockname(fd)
 	if err != nil {
 		return false

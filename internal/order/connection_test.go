@@ -33,7 +33,7 @@ func TestAConnectionToItselfIsNobodysAnswer(t *testing.T) {
 			require.NoError(t, unix.Connect(fd, here), "a simultaneous open (RFC 9293, 3.5)")
 
 			c := &connection{fd: fd, step: connecting}
-			over, err := c.proceed()
+			over, err := c.advanceStep()
 			require.ErrorIs(t, err, unix.ECONNREFUSED)
 			require.False(t, over)
 		})
@@ -48,7 +48,7 @@ func TestAConnectionToItselfIsNobodysAnswer(t *testing.T) {
 	address, ok := server.Addr().(*net.TCPAddr)
 	require.True(t, ok)
 	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: address.Port}))
-	over, err := (&connection{fd: fd, step: connecting}).proceed()
+	over, err := (&connection{fd: fd, step: connecting}).advanceStep()
 	require.NoError(t, err)
 	require.True(t, over)
 }

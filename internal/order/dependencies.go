@@ -50,16 +50,16 @@ func (d Dependency) Name() string { return path.Base(d.Dir) }
 func (d Dependency) String() string { return d.Name() + ":" + string(d.Condition) }
 
 // judge says whether a dependency is met by what was seen, or never will be.
-func (d Dependency) judge(s sight) await.State {
+func (d Dependency) judge(s observation) await.State {
 	ended := s.state.phase == Ended
 	switch {
-	case s.doubt != "", s.life == absent, s.life == unsure && !ended:
+	case s.problem != "", s.liveness == absent, s.liveness == undetermined && !ended:
 		return await.Waiting
 	case d.Condition == HasExited:
-		return metIf(ended || s.life == over)
+		return metIf(ended || s.liveness == dead)
 	case d.Condition == IsCompleted && ended && s.state.exitCode == 0:
 		return await.Met
-	case ended || s.life == over:
+	case ended || s.liveness == dead:
 		// It comes back, or it doesn't.
 		if d.Final {
 			return await.Failed
@@ -82,38 +82,38 @@ func metIf(is bool) await.State {
 // Dependencies are all that a container depends on: an await.Source. They have to be
 // met at the same time.
 type Dependencies struct {
-	list  []tracked
-	ends  []crossing
-	beats bool
+	list       []trackedDependency
+	ends       []trackedEnd
+	heartbeats bool
 }
 
-type tracked struct {
+type trackedDependency struct {
 	Dependency
 	observer
 	state await.State
-	seen  sight
+	seen  observation
 }
 
 // NewDependencies returns those of a list. With beats, neither locks nor the kernel's
 // word on changes are trusted.
-func NewDependencies(list []Dependency, beats bool) *Dependencies {
-	ds := &Dependencies{beats: beats}
+func NewDependencies(list []Dependency, heartbeats bool) *Dependencies {
+	ds := &Dependencies{heartbeats: heartbeats}
 	for _, d := range list {
-		ds.list = append(ds.list, tracked{Dependency: d, observer: observer{dir: d.Dir, beats: beats}})
+		ds.list = append(ds.list, trackedDependency{Dependency: d, observer: observer{dir: d.Dir, heartbeats: heartbeats}})
 	}
 	return ds
 }
 
 // Connect adds ends of pipes, which have to be connected as well.
-func (ds *Dependencies) Connect(ends []End) {
+func (ds *Dependencies) AddPipeEnds(ends []PipeEnd) {
 	for _, e := range ends {
-		ds.ends = append(ds.ends, crossing{End: e})
+		ds.ends = append(ds.ends, trackedEnd{PipeEnd: e})
 	}
 }
 
 // A crossing is an end of a pipe, and what the last look across it has found.
-type crossing struct {
-	End
+type trackedEnd struct {
+	PipeEnd
 	state await.State
 	unmet Unmet
 }
@@ -123,7 +123,7 @@ func (ds *Dependencies) Look() (await.State, error) {
 	all, now := await.Met, time.Now()
 	for i := range ds.list {
 		d := &ds.list[i]
-		d.seen = d.look(now)
+		d.seen = d.observe(now)
 		d.state = d.judge(d.seen)
 		if d.state == await.Failed || d.state == await.Waiting && all == await.Met {
 			all = d.state
@@ -131,7 +131,7 @@ func (ds *Dependencies) Look() (await.State, error) {
 	}
 	for i := range ds.ends {
 		e := &ds.ends[i]
-		e.state, e.unmet = e.lookAcross(now)
+		e.state, e.unmet = e.tryConnect(now)
 		if e.state == await.Failed || e.state == await.Waiting && all == await.Met {
 			all = e.state
 		}
@@ -141,32 +141,32 @@ func (ds *Dependencies) Look() (await.State, error) {
 
 // Directories are those of the containers.
 func (ds *Dependencies) Directories() (paths []string, written bool) {
-	if ds.beats {
+	if ds.heartbeats {
 		return nil, false
 	}
 	for _, d := range ds.list {
 		paths = append(paths, d.Dir)
 	}
 	for _, e := range ds.ends {
-		paths = append(paths, e.watched())
+		paths = append(paths, e.watchedDir())
 	}
 	return paths, false
 }
 
 // interval is within the second in which a death without a word is to be noticed, of
 // which the kernel doesn't tell.
-const interval = 400 * time.Millisecond
+const lookInterval = 400 * time.Millisecond
 
 // Interval is the same for all.
-func (ds *Dependencies) Interval() time.Duration { return interval }
+func (ds *Dependencies) Interval() time.Duration { return lookInterval }
 
 // An Unmet is a dependency that isn't met, or a target that hasn't succeeded.
 type Unmet struct {
 	Dependency
-	URL    string // of a target, or else ""
-	Failed bool   // it never will be
-	Seen   string // of the container, at the last look
-	Doubt  bool   // that is why nothing can be known
+	URL     string // of a target, or else ""
+	Failed  bool   // it never will be
+	Seen    string // of the container, at the last look
+	Problem bool   // that is why nothing can be known
 }
 
 // String is the URL, or as in the annotation depends-on.
@@ -181,7 +181,7 @@ func (u Unmet) String() string {
 func (ds *Dependencies) Unmet() (list []Unmet) {
 	for _, d := range ds.list {
 		if d.state != await.Met {
-			list = append(list, Unmet{Dependency: d.Dependency, Failed: d.state == await.Failed, Seen: d.seen.String(), Doubt: d.seen.doubt != ""})
+			list = append(list, Unmet{Dependency: d.Dependency, Failed: d.state == await.Failed, Seen: d.seen.String(), Problem: d.seen.problem != ""})
 		}
 	}
 	for _, e := range ds.ends {

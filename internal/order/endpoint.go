@@ -135,14 +135,14 @@ func (e *Endpoint) addresses() (list []unix.Sockaddr) {
 	}
 	add("\x7f\x00\x00\x01")
 	add(strings.Repeat("\x00", 15) + "\x01")
-	add(ownAddress(&unix.SockaddrInet4{Port: 9, Addr: [4]byte{192, 0, 2, 1}}))
-	add(ownAddress(&unix.SockaddrInet6{Port: 9, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}))
+	add(sourceAddress(&unix.SockaddrInet4{Port: 9, Addr: [4]byte{192, 0, 2, 1}}))
+	add(sourceAddress(&unix.SockaddrInet6{Port: 9, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}))
 	return list
 }
 
 // ownAddress is the address by which the pod would send to another, which stands in
 // documentation only (RFC 5737, RFC 3849); "" if there is no way there. Nothing is sent.
-func ownAddress(other unix.Sockaddr) string {
+func sourceAddress(other unix.Sockaddr) string {
 	family := unix.AF_INET
 	if _, is := other.(*unix.SockaddrInet6); is {
 		family = unix.AF_INET6
@@ -159,10 +159,10 @@ func ownAddress(other unix.Sockaddr) string {
 	if err != nil {
 		return ""
 	}
-	return ipOf(own)
+	return ipBytes(own)
 }
 
-func ipOf(address unix.Sockaddr) string {
+func ipBytes(address unix.Sockaddr) string {
 	switch a := address.(type) {
 	case *unix.SockaddrInet4:
 		return string(a.Addr[:])

@@ -78,16 +78,16 @@ func TestHeaders(t *testing.T) {
 		require.False(t, IsHeader(line), line)
 	}
 	require.Equal(t, "GET /a HTTP/1.1\r\nUser-Agent: entrypointer\r\nAccept: */*\r\nConnection: close\r\nhost: other\r\nX: y\r\n\r\n",
-		string(request(get, "127.0.0.1:80", "/a", []string{"host: other", "X: y"})))
-	require.Contains(t, string(request(get, "127.0.0.1:80", "/", nil)), "\r\nHost: 127.0.0.1:80\r\n")
+		string(formatRequest(methodGet, "127.0.0.1:80", "/a", []string{"host: other", "X: y"})))
+	require.Contains(t, string(formatRequest(methodGet, "127.0.0.1:80", "/", nil)), "\r\nHost: 127.0.0.1:80\r\n")
 	require.Equal(t, "POST /a HTTP/1.1\r\nHost: [::1]:80\r\nUser-Agent: entrypointer\r\nAccept: */*\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-		string(request(post, "[::1]:80", "/a", nil)))
+		string(formatRequest(methodPost, "[::1]:80", "/a", nil)))
 }
 
 func TestHosts(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:80", "[::1]:8080", "[2001:db8:0:0:0:0:0:1]:443"} {
 		e, ok := ParseEndpoint(host)
 		require.True(t, ok)
-		require.Equal(t, host, hostOf(e.addresses()[0]))
+		require.Equal(t, host, hostHeader(e.addresses()[0]))
 	}
 }

@@ -14,15 +14,15 @@ import (
 // The files in a container's directory. Each is written beside its place, and then
 // moved there.
 const (
-	lockName  = "/lock"
-	stateName = "/state"
-	newLock   = "/lock.new"
-	newState  = "/state.new"
+	lockName     = "/lock"
+	stateName    = "/state"
+	newLockName  = "/lock.new"
+	newStateName = "/state.new"
 )
 
 var (
-	errNoFile  = errors.New("it is no regular file")
-	errTooLong = errors.New("it is too long")
+	errNotRegular = errors.New("it is no regular file")
+	errTooLong    = errors.New("it is too long")
 )
 
 // readRegular returns what a file holds, and its descriptor, to be closed. Whatever
@@ -32,11 +32,11 @@ func readRegular(path string) (fd int, data []byte, err error) {
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.ENXIO: // a link, a socket
-		return -1, nil, errNoFile
+		return -1, nil, errNotRegular
 	default:
 		return -1, nil, err
 	}
-	data, err = readOpen(fd)
+	data, err = readOpened(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 		return -1, nil, err
@@ -44,15 +44,15 @@ func readRegular(path string) (fd int, data []byte, err error) {
 	return fd, data, nil
 }
 
-func readOpen(fd int) ([]byte, error) {
+func readOpened(fd int) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errNoFile
+		return nil, errNotRegular
 	}
-	buf := make([]byte, 0, maxFile+1)
+	buf := make([]byte, 0, maxFileSize+1)
 	for {
 		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
 		switch {
@@ -61,7 +61,7 @@ func readOpen(fd int) ([]byte, error) {
 			return nil, err
 		case n == 0:
 			return buf, nil
-		case len(buf)+n > maxFile:
+		case len(buf)+n > maxFileSize:
 			return nil, errTooLong
 		default:
 			buf = buf[:len(buf)+n]
@@ -70,7 +70,7 @@ func readOpen(fd int) ([]byte, error) {
 }
 
 // isHeld reports whether somebody holds the lock of a file.
-func isHeld(fd int) (bool, error) {
+func isLocked(fd int) (bool, error) {
 	lock := unix.Flock_t{Type: unix.F_RDLCK}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock); err != nil {
 		return false, err
@@ -79,15 +79,15 @@ func isHeld(fd int) (bool, error) {
 }
 
 // hold takes the lock of a file that nobody else has seen.
-func hold(fd int) error {
+func lockFile(fd int) error {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
 // forAll is the mode of a file that those who wait can read, whichever users they are.
-const forAll = 0o644
+const worldReadable = 0o644
 
 // create makes a file of this mode, whatever the umask, in the place of what is there.
-func create(path string, mode uint32) (fd int, err error) {
+func createFile(path string, mode uint32) (fd int, err error) {
 	if err := unix.Unlink(path); err != nil && err != unix.ENOENT {
 		return -1, err
 	}

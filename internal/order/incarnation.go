@@ -16,34 +16,34 @@ import (
 
 // An Incarnation is this life of a container, as others see it.
 type Incarnation struct {
-	dir   string
-	beats bool // and has no lock
-	write func(fd int, data []byte) (int, error)
+	dir        string
+	heartbeats bool // and has no lock
+	write      func(fd int, data []byte) (int, error)
 
-	lock    int // the descriptor of its lock, -1 while there is none
-	spare   int // a file with room for the next state, -1 if there is none
-	state   state
-	told    bool      // that is what others can read
-	next    time.Time // when there is something to do
-	lastErr error
+	lock      int // the descriptor of its lock, -1 while there is none
+	reserved  int // a file with room for the next state, -1 if there is none
+	state     state
+	published bool      // that is what others can read
+	next      time.Time // when there is something to do
+	err       error
 }
 
 const (
 	// beatEvery is the time between two heartbeats.
-	beatEvery = 5 * time.Second
+	heartbeatInterval = 5 * time.Second
 	// retryEvery is the time after which what couldn't be written is written again.
-	retryEvery = time.Second
+	retryInterval = time.Second
 )
 
 // NewIncarnation returns one that others see once it says something in dir. It writes
 // by write, which is write(2). With beats, it says again and again that it lives, and
 // holds no lock.
-func NewIncarnation(dir string, beats bool, write func(fd int, data []byte) (int, error)) *Incarnation {
-	return &Incarnation{dir: dir, beats: beats, write: write, lock: -1, spare: -1, state: state{incarnation: newName()}}
+func NewIncarnation(dir string, heartbeats bool, write func(fd int, data []byte) (int, error)) *Incarnation {
+	return &Incarnation{dir: dir, heartbeats: heartbeats, write: write, lock: -1, reserved: -1, state: state{incarnation: newIncarnationName()}}
 }
 
 // newName returns the name of an incarnation, which no other has had.
-func newName() string {
+func newIncarnationName() string {
 	var bits [8]byte
 	if n, err := unix.Getrandom(bits[:], unix.GRND_NONBLOCK); n < len(bits) || err != nil {
 		binary.NativeEndian.PutUint64(bits[:], uint64(time.Now().UnixNano())^uint64(os.Getpid())<<40) //nolint:gosec // G115: any bits will do
@@ -58,8 +58,8 @@ func newName() string {
 
 // Tell has others see how far the container has come; the exit code is its own once it
 // has ended. What couldn't be written, Act writes later.
-func (i *Incarnation) Tell(phase Phase, exitCode int) {
-	i.state.phase, i.state.exitCode, i.told = phase, exitCode, false
+func (i *Incarnation) Publish(phase Phase, exitCode int) {
+	i.state.phase, i.state.exitCode, i.published = phase, exitCode, false
 	i.next = time.Time{}
 	i.Act()
 }
@@ -71,78 +71,78 @@ func (i *Incarnation) Phase() Phase { return i.state.phase }
 // there will be.
 func (i *Incarnation) Act() (next time.Time, will bool) {
 	now := time.Now()
-	beats := i.beats && i.state.phase != Ended
-	if i.state.phase == "" || i.told && !beats {
+	heartbeats := i.heartbeats && i.state.phase != Ended
+	if i.state.phase == "" || i.published && !heartbeats {
 		return time.Time{}, false
 	}
 	if now.Before(i.next) {
 		return i.next, true
 	}
-	if i.told {
+	if i.published {
 		i.state.beat++
 	}
-	if i.lastErr = i.publish(); i.lastErr != nil {
-		i.next = now.Add(retryEvery)
+	if i.err = i.publish(); i.err != nil {
+		i.next = now.Add(retryInterval)
 		return i.next, true
 	}
-	i.told = true
-	i.next = now.Add(beatEvery)
-	return i.next, beats
+	i.published = true
+	i.next = now.Add(heartbeatInterval)
+	return i.next, heartbeats
 }
 
 // Err is why others can't see what was told last, nil if they can.
-func (i *Incarnation) Err() error { return i.lastErr }
+func (i *Incarnation) Err() error { return i.err }
 
 // publish makes the lock, the first time, and writes the state.
 func (i *Incarnation) publish() error {
 	if i.lock < 0 {
-		if err := i.take(); err != nil {
+		if err := i.createLock(); err != nil {
 			return err
 		}
 	}
-	if i.spare < 0 {
-		if err := i.reserve(); err != nil {
+	if i.reserved < 0 {
+		if err := i.reserveState(); err != nil {
 			return err
 		}
 	}
 	text := i.state.text()
-	_, err := unix.Seek(i.spare, 0, unix.SEEK_SET)
+	_, err := unix.Seek(i.reserved, 0, unix.SEEK_SET)
 	if err == nil {
-		err = i.writeAll(i.spare, text)
+		err = i.writeAll(i.reserved, text)
 	}
 	if err == nil {
-		err = unix.Ftruncate(i.spare, int64(len(text)))
+		err = unix.Ftruncate(i.reserved, int64(len(text)))
 	}
 	if err == nil {
-		err = unix.Rename(i.dir+newState, i.dir+stateName)
+		err = unix.Rename(i.dir+newStateName, i.dir+stateName)
 	}
-	_ = unix.Close(i.spare)
-	i.spare = -1
+	_ = unix.Close(i.reserved)
+	i.reserved = -1
 	if err == nil && i.state.phase != Ended {
-		_ = i.reserve() // or the next state is written without
+		_ = i.reserveState() // or the next state is written without
 	}
 	return err
 }
 
 // take makes the lock of this incarnation. No other user can open it before it is held.
-func (i *Incarnation) take() error {
-	fd, err := create(i.dir+newLock, 0o600)
+func (i *Incarnation) createLock() error {
+	fd, err := createFile(i.dir+newLockName, 0o600)
 	if err != nil {
 		return err
 	}
 	err = i.writeAll(fd, []byte(i.state.incarnation))
-	if err == nil && !i.beats {
-		err = hold(fd)
+	if err == nil && !i.heartbeats {
+		err = lockFile(fd)
 	}
 	if err == nil {
-		err = unix.Fchmod(fd, forAll)
+		err = unix.Fchmod(fd, worldReadable)
 	}
 	if err == nil {
-		err = unix.Rename(i.dir+newLock, i.dir+lockName)
+		err = unix.Rename(i.dir+newLockName, i.dir+lockName)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		_ = unix.Unlink(i.dir + newLock)
+		_ = unix.Unlink(i.dir + newLockName)
 		return err
 	}
 	i.lock = fd
@@ -150,20 +150,20 @@ func (i *Incarnation) take() error {
 }
 
 // reserved is more than a state takes, in bytes.
-const reserved = 256
+const reservedSize = 256
 
 // reserve makes a file for the next state, so that there is room for it also if
 // the volume is full by then.
-func (i *Incarnation) reserve() error {
-	fd, err := create(i.dir+newState, forAll)
+func (i *Incarnation) reserveState() error {
+	fd, err := createFile(i.dir+newStateName, worldReadable)
 	if err != nil {
 		return err
 	}
-	if err := i.writeAll(fd, make([]byte, reserved)); err != nil {
+	if err := i.writeAll(fd, make([]byte, reservedSize)); err != nil {
 		_ = unix.Close(fd)
 		return err
 	}
-	i.spare = fd
+	i.reserved = fd
 	return nil
 }
 
@@ -183,15 +183,15 @@ func (i *Incarnation) writeAll(fd int, data []byte) error {
 
 // aside is the lowest descriptor for a lock that the command inherits: shells use
 // those up to 9 by name, and take those from 10 on for themselves.
-const aside = 100
+const minInheritedFD = 100
 
 // Bequeath has the lock outlive execve(2): the command that this process becomes holds
 // it from then on.
-func (i *Incarnation) Bequeath() error {
+func (i *Incarnation) BequeathLock() error {
 	if i.lock < 0 {
-		return i.lastErr
+		return i.err
 	}
-	if _, err := unix.FcntlInt(uintptr(i.lock), unix.F_DUPFD, aside); err == nil {
+	if _, err := unix.FcntlInt(uintptr(i.lock), unix.F_DUPFD, minInheritedFD); err == nil {
 		return nil
 	}
 	// There are limits below that.

@@ -37,29 +37,29 @@ const (
 )
 
 // Ends are those after which a container isn't started again.
-type Ends struct{ Completed, Failed bool }
+type FinalOutcomes struct{ Completed, Failed bool }
 
 // ParseEnds reads completed, failed, or exited for both.
-func ParseEnds(value string) (e Ends, ok bool) {
+func ParseFinalOutcomes(value string) (e FinalOutcomes, ok bool) {
 	switch value {
 	case "completed":
-		return Ends{Completed: true}, true
+		return FinalOutcomes{Completed: true}, true
 	case "failed":
-		return Ends{Failed: true}, true
+		return FinalOutcomes{Failed: true}, true
 	case "exited":
-		return Ends{Completed: true, Failed: true}, true
+		return FinalOutcomes{Completed: true, Failed: true}, true
 	}
-	return Ends{}, false
+	return FinalOutcomes{}, false
 }
 
 // A Partner is the container at the other end of a pipe.
 type Partner struct {
 	Dir   string // where it tells how far it is
-	Final Ends
+	Final FinalOutcomes
 }
 
 // afterEnd is the state of who waits for a partner that has ended.
-func (p Partner) afterEnd(s sight) await.State {
+func (p Partner) stateAfterEnd(s observation) await.State {
 	final := p.Final.Failed
 	if s.state.phase.commandEnded() && s.state.exitCode == 0 {
 		final = p.Final.Completed
@@ -70,45 +70,45 @@ func (p Partner) afterEnd(s sight) await.State {
 	return await.Waiting
 }
 
-func (p Partner) unmet(c Condition, s await.State, seen string, doubt bool) Unmet {
-	return Unmet{Dependency: Dependency{Condition: c, Dir: p.Dir}, Failed: s == await.Failed, Seen: seen, Doubt: doubt}
+func (p Partner) unmet(c Condition, s await.State, seen string, problem bool) Unmet {
+	return Unmet{Dependency: Dependency{Condition: c, Dir: p.Dir}, Failed: s == await.Failed, Seen: seen, Problem: problem}
 }
 
 // An End is one of a pipe's: whoever has it waits for the other end.
-type End interface {
+type PipeEnd interface {
 	// lookAcross returns how far the other container is. Who is connected may be so no
 	// longer at the next look.
-	lookAcross(now time.Time) (await.State, Unmet)
+	tryConnect(now time.Time) (await.State, Unmet)
 	// watched is a directory in which something happens before a look finds another state.
-	watched() string
+	watchedDir() string
 }
 
 // pipeName is that of the pipe between two incarnations.
 func pipeName(writer, reader string) string { return "/stdin." + writer + "." + reader }
 
 // newPipe is its name until others can open it.
-const newPipe = "/stdin.new"
+const newPipeName = "/stdin.new"
 
 // forWriters is the mode of a pipe whose writer may be any user. The directory keeps
 // other containers away.
-const forWriters = 0o622
+const writableByAll = 0o622
 
 // A ReadEnd is the stdin of a container.
 type ReadEnd struct {
 	own    *Incarnation
 	writer Partner
 	observer
-	dir   string // of the pipes
-	clean bool   // nothing of past lives is there
+	dir     string // of the pipes
+	cleaned bool   // nothing of past lives is there
 
-	fd    int    // -1 while there is no pipe
-	of    string // the writer's incarnation that it is for
-	path  string // "" once it has no name any more
-	whole bool   // the writer has completed: what is in the pipe is all
+	fd                int    // -1 while there is no pipe
+	writerIncarnation string // the writer's incarnation that it is for
+	path              string // "" once it has no name any more
+	writerCompleted   bool   // the writer has completed: what is in the pipe is all
 
-	next    time.Time // when to look for the writer's end
-	ended   bool      // the writer has
-	failure string    // how, if it is no success
+	next          time.Time // when to look for the writer's end
+	writerEnded   bool      // the writer has
+	writerFailure string    // how, if it is no success
 }
 
 // NewReadEnd returns the end of a container that others see as own.
@@ -116,64 +116,64 @@ func NewReadEnd(own *Incarnation, writer Partner) *ReadEnd {
 	return &ReadEnd{own: own, writer: writer, observer: observer{dir: writer.Dir}, dir: own.dir + PipesSuffix, fd: -1}
 }
 
-func (r *ReadEnd) watched() string { return r.writer.Dir }
+func (r *ReadEnd) watchedDir() string { return r.writer.Dir }
 
-func (r *ReadEnd) lookAcross(now time.Time) (await.State, Unmet) {
-	if r.whole {
+func (r *ReadEnd) tryConnect(now time.Time) (await.State, Unmet) {
+	if r.writerCompleted {
 		return await.Met, Unmet{}
 	}
-	s := r.look(now)
-	state, seen, doubt := await.Waiting, s.String(), s.doubt != ""
+	s := r.observe(now)
+	state, seen, problem := await.Waiting, s.String(), s.problem != ""
 	connected := r.isConnected(s)
 	if connected {
 		r.unlink()
 	}
 	switch ended := s.state.phase.commandEnded(); {
-	case doubt, s.life == absent, s.life == unsure && !ended:
+	case problem, s.liveness == absent, s.liveness == undetermined && !ended:
 	case ended && s.state.exitCode == 0 && connected:
-		r.whole, r.ended, state = true, true, await.Met
-	case ended || s.life == over:
-		state = r.writer.afterEnd(s)
+		r.writerCompleted, r.writerEnded, state = true, true, await.Met
+	case ended || s.liveness == dead:
+		state = r.writer.stateAfterEnd(s)
 	case !s.state.phase.commandRuns():
-		if err := r.provide(s.incarnation); err != nil {
-			seen, doubt = "a pipe can't be made for it: "+err.Error(), true
+		if err := r.providePipe(s.incarnation); err != nil {
+			seen, problem = "a pipe can't be made for it: "+err.Error(), true
 		}
 	case connected:
 		state = await.Met
 	default:
 		seen += ", and writes to a past life of this container"
 	}
-	return state, r.writer.unmet(IsWriting, state, seen, doubt)
+	return state, r.writer.unmet(IsWriting, state, seen, problem)
 }
 
 // isConnected reports whether the life of the writer that was seen has opened the pipe.
-func (r *ReadEnd) isConnected(s sight) bool {
-	return s.doubt == "" && r.fd >= 0 && s.incarnation == r.of && s.state.pipe == r.own.state.incarnation
+func (r *ReadEnd) isConnected(s observation) bool {
+	return s.problem == "" && r.fd >= 0 && s.incarnation == r.writerIncarnation && s.state.pipeReader == r.own.state.incarnation
 }
 
 // provide makes the pipe for a life of the writer, unless it is there.
-func (r *ReadEnd) provide(writer string) error {
-	if r.of == writer {
+func (r *ReadEnd) providePipe(writer string) error {
+	if r.writerIncarnation == writer {
 		return nil
 	}
 	r.Close()
-	if !r.clean {
-		if err := empty(r.dir); err != nil {
+	if !r.cleaned {
+		if err := removeStalePipes(r.dir); err != nil {
 			return err
 		}
-		r.clean = true
+		r.cleaned = true
 	}
-	fd, err := makePipe(r.dir + newPipe)
+	fd, err := makePipe(r.dir + newPipeName)
 	if err != nil {
 		return err
 	}
 	at := r.dir + pipeName(writer, r.own.state.incarnation)
-	if err := unix.Rename(r.dir+newPipe, at); err != nil {
+	if err := unix.Rename(r.dir+newPipeName, at); err != nil {
 		_ = unix.Close(fd)
-		_ = unix.Unlink(r.dir + newPipe) // or it would be in the way of the next
+		_ = unix.Unlink(r.dir + newPipeName) // or it would be in the way of the next
 		return err
 	}
-	r.fd, r.of, r.path = fd, writer, at
+	r.fd, r.writerIncarnation, r.path = fd, writer, at
 	return nil
 }
 
@@ -184,7 +184,7 @@ func makePipe(at string) (fd int, err error) {
 	}
 	fd, err = unix.Open(at, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
-		if err = unix.Fchmod(fd, forWriters); err == nil {
+		if err = unix.Fchmod(fd, writableByAll); err == nil {
 			return fd, nil
 		}
 		_ = unix.Close(fd)
@@ -194,7 +194,7 @@ func makePipe(at string) (fd int, err error) {
 }
 
 // empty removes what a past life has left in the directory of the pipes.
-func empty(dir string) error {
+func removeStalePipes(dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -217,9 +217,9 @@ func empty(dir string) error {
 }
 
 // File is the descriptor for the command.
-func (r *ReadEnd) File() (fd uintptr, err error) { return blocking(r.fd) }
+func (r *ReadEnd) File() (fd uintptr, err error) { return blockingFD(r.fd) }
 
-func blocking(fd int) (uintptr, error) {
+func blockingFD(fd int) (uintptr, error) {
 	if fd < 0 {
 		return 0, errors.New("the pipe isn't open")
 	}
@@ -238,32 +238,32 @@ func (r *ReadEnd) Close() {
 	r.unlink()
 	if r.fd >= 0 {
 		_ = unix.Close(r.fd)
-		r.fd, r.of = -1, ""
+		r.fd, r.writerIncarnation = -1, ""
 	}
 }
 
 // Writer is the name of the container that writes.
-func (r *ReadEnd) Writer() string { return path.Base(r.writer.Dir) }
+func (r *ReadEnd) WriterName() string { return path.Base(r.writer.Dir) }
 
 // watchEvery is the time between two looks for the end of a writer that may be
 // started again at once. The kubelet takes longer to do that.
-const watchEvery = 500 * time.Millisecond
+const watchWriterInterval = 500 * time.Millisecond
 
 // Watch takes note of the writer's end while the command runs, if another life could
 // take the place of what is said of that. It returns when to be called again, and whether.
-func (r *ReadEnd) Watch(now time.Time) (next time.Time, will bool) {
-	if r.writer.Final.Completed || r.ended {
+func (r *ReadEnd) WatchWriter(now time.Time) (next time.Time, will bool) {
+	if r.writer.Final.Completed || r.writerEnded {
 		return time.Time{}, false
 	}
 	if !now.Before(r.next) {
-		r.next = now.Add(watchEvery)
-		r.Outcome(now)
+		r.next = now.Add(watchWriterInterval)
+		r.WriterOutcome(now)
 	}
-	return r.next, !r.ended
+	return r.next, !r.writerEnded
 }
 
 // IsClosed reports whether the writer has closed the pipe: who reads it comes to its end.
-func (r *ReadEnd) IsClosed() bool {
+func (r *ReadEnd) IsClosedByWriter() bool {
 	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
 	for {
 		if _, err := unix.Poll(fds, 0); err != unix.EINTR {
@@ -274,24 +274,24 @@ func (r *ReadEnd) IsClosed() bool {
 
 // Outcome is whether the life of the writer that the pipe was for has ended, and, if
 // that was no success, how. While it hasn't, lives says whether that is for sure.
-func (r *ReadEnd) Outcome(now time.Time) (ended, lives bool, failure string) {
-	if r.ended {
-		return true, false, r.failure
+func (r *ReadEnd) WriterOutcome(now time.Time) (ended, lives bool, failure string) {
+	if r.writerEnded {
+		return true, false, r.writerFailure
 	}
-	s := r.look(now)
+	s := r.observe(now)
 	switch {
-	case s.doubt != "", s.life == absent, s.life == unsure:
+	case s.problem != "", s.liveness == absent, s.liveness == undetermined:
 		return false, false, s.String()
-	case s.incarnation != r.of:
-		r.failure = "it ended without a word, and was started again"
+	case s.incarnation != r.writerIncarnation:
+		r.writerFailure = "it ended without a word, and was started again"
 	case s.state.phase.commandEnded() && s.state.exitCode == 0:
-	case s.state.phase.commandEnded(), s.life == over:
-		r.failure = s.String()
+	case s.state.phase.commandEnded(), s.liveness == dead:
+		r.writerFailure = s.String()
 	default:
 		return false, true, ""
 	}
-	r.ended = true
-	return true, false, r.failure
+	r.writerEnded = true
+	return true, false, r.writerFailure
 }
 
 // A WriteEnd is the stdout of a container.
@@ -308,18 +308,18 @@ func NewWriteEnd(own *Incarnation, reader Partner) *WriteEnd {
 	return &WriteEnd{own: own, reader: reader, observer: observer{dir: reader.Dir}, dir: reader.Dir + PipesSuffix, fd: -1}
 }
 
-func (w *WriteEnd) watched() string { return w.dir }
+func (w *WriteEnd) watchedDir() string { return w.dir }
 
-func (w *WriteEnd) lookAcross(now time.Time) (await.State, Unmet) {
+func (w *WriteEnd) tryConnect(now time.Time) (await.State, Unmet) {
 	if w.IsConnected() {
 		return await.Met, Unmet{}
 	}
-	s := w.look(now)
-	state, seen, doubt := await.Waiting, s.String(), s.doubt != ""
+	s := w.observe(now)
+	state, seen, problem := await.Waiting, s.String(), s.problem != ""
 	switch ended := s.state.phase == Ended; {
-	case doubt, s.life == absent, s.life == unsure && !ended:
-	case ended || s.life == over:
-		state = w.reader.afterEnd(s)
+	case problem, s.liveness == absent, s.liveness == undetermined && !ended:
+	case ended || s.liveness == dead:
+		state = w.reader.stateAfterEnd(s)
 	default:
 		switch err := w.open(s.incarnation); err {
 		case nil:
@@ -327,13 +327,13 @@ func (w *WriteEnd) lookAcross(now time.Time) (await.State, Unmet) {
 		case unix.ENOENT: // it isn't made yet
 		case unix.ENXIO: // it is left of a life that has just ended
 		default:
-			seen, doubt = "its pipe can't be opened: "+err.Error(), true
+			seen, problem = "its pipe can't be opened: "+err.Error(), true
 		}
 	}
-	return state, w.reader.unmet(IsReading, state, seen, doubt)
+	return state, w.reader.unmet(IsReading, state, seen, problem)
 }
 
-var errNoPipe = errors.New("it is no pipe")
+var errNotPipe = errors.New("it is no pipe")
 
 // open opens the pipe to a life of the reader. Whatever is there, it doesn't wait, and
 // follows no link.
@@ -342,19 +342,19 @@ func (w *WriteEnd) open(reader string) error {
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.EISDIR, unix.EROFS: // a link, a directory, a file
-		return errNoPipe
+		return errNotPipe
 	default:
 		return err
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		err = errNoPipe
+		err = errNotPipe
 	}
 	if err != nil {
 		_ = unix.Close(fd)
 		return err
 	}
-	w.fd, w.own.state.pipe = fd, reader
+	w.fd, w.own.state.pipeReader = fd, reader
 	return nil
 }
 
@@ -373,12 +373,12 @@ func (w *WriteEnd) IsConnected() bool {
 		return true
 	}
 	w.Close()
-	w.own.state.pipe = ""
+	w.own.state.pipeReader = ""
 	return false
 }
 
 // File is the descriptor for the command.
-func (w *WriteEnd) File() (fd uintptr, err error) { return blocking(w.fd) }
+func (w *WriteEnd) File() (fd uintptr, err error) { return blockingFD(w.fd) }
 
 // Close closes the end. When the command has closed it as well, the reader comes to the
 // end of its input.

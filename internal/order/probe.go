@@ -63,7 +63,7 @@ type attempt interface {
 }
 
 // NewProber returns a Prober, to be closed.
-func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, method: get, run: run} }
+func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, method: methodGet, run: run} }
 
 // Act does what is due, and returns whether the command is ready, or else when to be
 // called again at the latest.
@@ -124,11 +124,11 @@ func (p *Prober) begin() attempt {
 	switch {
 	case p.probe.Exec != nil:
 		ended, kill, err := p.run(p.probe.Exec)
-		return &program{ended, kill, err}
+		return &execAttempt{ended, kill, err}
 	case p.probe.File != "":
-		return file(p.probe.File)
+		return fileAttempt(p.probe.File)
 	case p.probe.HTTP != nil:
-		c := newConnection(p.probe.HTTP, func(host string) []byte { return request(p.method, host, p.probe.Path, p.probe.Headers) })
+		c := newConnection(p.probe.HTTP, func(host string) []byte { return formatRequest(p.method, host, p.probe.Path, p.probe.Headers) })
 		c.method = p.method
 		return c
 	default:
@@ -137,13 +137,13 @@ func (p *Prober) begin() attempt {
 }
 
 // A program is an attempt by a command.
-type program struct {
+type execAttempt struct {
 	ended func() (over bool, failure error)
 	kill  func()
 	err   error // why it wasn't started
 }
 
-func (p *program) advance() (over bool, err error) {
+func (p *execAttempt) advance() (over bool, err error) {
 	if p.err != nil {
 		return true, p.err
 	}
@@ -154,22 +154,22 @@ func (p *program) advance() (over bool, err error) {
 	return over, err
 }
 
-func (p *program) poll(fds []unix.PollFd) []unix.PollFd { return fds } // a signal tells
+func (p *execAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds } // a signal tells
 
-func (p *program) close() {
+func (p *execAttempt) close() {
 	if p.kill != nil {
 		p.kill()
 	}
 }
 
 // A file is an attempt by a look at one.
-type file string
+type fileAttempt string
 
-func (f file) advance() (over bool, err error) {
+func (f fileAttempt) advance() (over bool, err error) {
 	var st unix.Stat_t
 	return true, unix.Stat(string(f), &st)
 }
 
-func (file) poll(fds []unix.PollFd) []unix.PollFd { return fds }
+func (fileAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds }
 
-func (file) close() {}
+func (fileAttempt) close() {}

@@ -14,11 +14,11 @@ import (
 // A Quitter asks a server to end, by a POST, until it hears that it does. As a Prober, it
 // waits for nothing itself.
 type Quitter struct {
-	URL    string
-	prober *Prober
-	asked  bool // the server has got the request
-	over   bool
-	err    error
+	URL      string
+	prober   *Prober
+	sent     bool // the server has got the request
+	finished bool
+	err      error
 }
 
 const (
@@ -32,34 +32,34 @@ const (
 func NewQuitter(t Target) *Quitter {
 	t.probe.Period, t.probe.Timeout = quitPeriod, quitTimeout
 	q := &Quitter{URL: t.URL, prober: NewProber(&t.probe, nil)}
-	q.prober.method = post
+	q.prober.method = methodPost
 	return q
 }
 
 // Act does what is due, and returns whether there is nothing more to do, or else when to
 // be called again at the latest.
 func (q *Quitter) Act() (over bool, next time.Time) {
-	if q.over {
+	if q.finished {
 		return true, time.Time{}
 	}
 	done, next := q.prober.Act()
 	_, q.err = q.prober.Failure()
 	switch {
 	case done:
-		q.over = true
-	case q.err == unix.ECONNREFUSED && q.asked && !q.prober.sent:
-		q.over, q.err = true, nil // it has ended instead of answering
+		q.finished = true
+	case q.err == unix.ECONNREFUSED && q.sent && !q.prober.sent:
+		q.finished, q.err = true, nil // it has ended instead of answering
 	case isFinal(q.err):
-		q.over = true
+		q.finished = true
 	}
-	q.asked = q.asked || q.prober.sent
-	return q.over, next
+	q.sent = q.sent || q.prober.sent
+	return q.finished, next
 }
 
 // isFinal reports whether an answer will be the same the next time: the server is there,
 // and knows of no such request.
 func isFinal(err error) bool {
-	a, is := err.(*answer) //nolint:errorlint // it comes from here
+	a, is := err.(*badAnswer) //nolint:errorlint // it comes from here
 	return is && a.code >= 300 && a.code < 500
 }
 

@@ -44,30 +44,30 @@ type state struct {
 	phase       Phase
 	exitCode    int    // the container's, once it has ended
 	beat        uint64 // grows while it lives, where locks can't be trusted
-	pipe        string // whose, "" if its command doesn't write to one
+	pipeReader  string // whose, "" if its command doesn't write to one
 }
 
 // maxFile bounds the files of this package, in bytes.
-const maxFile = 4 << 10
+const maxFileSize = 4 << 10
 
 // version is that of the format. All containers of a pod run the same program.
-const version = "1"
+const formatVersion = "1"
 
 func (s state) text() []byte {
 	pipe := ""
-	if s.pipe != "" {
-		pipe = "\npipe " + s.pipe
+	if s.pipeReader != "" {
+		pipe = "\npipe " + s.pipeReader
 	}
-	return []byte("order " + version + "\nincarnation " + s.incarnation + "\nphase " + string(s.phase) +
+	return []byte("order " + formatVersion + "\nincarnation " + s.incarnation + "\nphase " + string(s.phase) +
 		"\nexit-code " + strconv.Itoa(s.exitCode) + pipe + "\nbeat " + strconv.FormatUint(s.beat, 10) + "\n")
 }
 
 // errGarbage is the error of what no supervisor has written.
-var errGarbage = errors.New("it is not what a supervisor writes")
+var errFormat = errors.New("it is not what a supervisor writes")
 
 // parseState reads what text has written, and nothing else.
 func parseState(data string) (s state, err error) {
-	rest, ok := strings.CutPrefix(data, "order "+version+"\n")
+	rest, ok := strings.CutPrefix(data, "order "+formatVersion+"\n")
 	field := func(name string) (value string) {
 		var is, ends bool
 		rest, is = strings.CutPrefix(rest, name+" ")
@@ -78,8 +78,8 @@ func parseState(data string) (s state, err error) {
 	s.incarnation, s.phase = field("incarnation"), Phase(field("phase"))
 	code, failed := strconv.Atoi(field("exit-code"))
 	if strings.HasPrefix(rest, "pipe ") {
-		s.pipe = field("pipe")
-		ok = ok && isIncarnation(s.pipe)
+		s.pipeReader = field("pipe")
+		ok = ok && isIncarnation(s.pipeReader)
 	}
 	beat, failedToo := strconv.ParseUint(field("beat"), 10, 64)
 	s.exitCode, s.beat = code, beat
@@ -89,7 +89,7 @@ func parseState(data string) (s state, err error) {
 		ok = false
 	}
 	if !ok || failed != nil || failedToo != nil || code < 0 || code > 255 || !isIncarnation(s.incarnation) || string(s.text()) != data {
-		return state{}, errGarbage
+		return state{}, errFormat
 	}
 	return s, nil
 }

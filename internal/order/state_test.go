@@ -26,7 +26,7 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 		{someone, Stopping, 0, 8, other},
 		{someone, Ended, 255, 0, other},
 	} {
-		require.LessOrEqual(t, len(s.text()), reserved)
+		require.LessOrEqual(t, len(s.text()), reservedSize)
 		got, err := parseState(string(s.text()))
 		require.NoError(t, err)
 		require.Equal(t, s, got)
@@ -56,12 +56,12 @@ func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
 		"twice the same":      strings.Replace(good, "phase ended\n", "phase started\nphase ended\n", 1),
 	} {
 		_, err := parseState(data)
-		require.ErrorIs(t, err, errGarbage, name)
+		require.ErrorIs(t, err, errFormat, name)
 	}
 	// Half of it is none, however little is missing.
 	for n := range len(good) {
 		_, err := parseState(good[:n])
-		require.ErrorIs(t, err, errGarbage, good[:n])
+		require.ErrorIs(t, err, errFormat, good[:n])
 	}
 }
 

@@ -16,30 +16,30 @@ import (
 // Neighbours are the containers that are of interest while this one is being stopped: an
 // await.Source, which is met once all that depend on this container have ended.
 type Neighbours struct {
-	list     []neighbour
-	beats    bool
-	stopping bool
+	list       []neighbour
+	heartbeats bool
+	stopping   bool
 }
 
 type neighbour struct {
 	observer
 	dependent bool // on this container
-	seen      sight
-	lived     bool // at a look that could tell
+	seen      observation
+	observed  bool // at a look that could tell
 	ended     bool // at a look, or it was never there
 }
 
 // NewNeighbours returns those that have these directories: of the containers that depend
 // on this one, and of others. With beats, neither locks nor the kernel's word on changes
 // are trusted.
-func NewNeighbours(dependents, others []string, beats bool) *Neighbours {
-	ns := &Neighbours{beats: beats}
+func NewNeighbours(dependents, dependencies []string, heartbeats bool) *Neighbours {
+	ns := &Neighbours{heartbeats: heartbeats}
 	for _, dir := range dependents {
-		ns.list = append(ns.list, neighbour{observer: observer{dir: dir, beats: beats}, dependent: true})
+		ns.list = append(ns.list, neighbour{observer: observer{dir: dir, heartbeats: heartbeats}, dependent: true})
 	}
-	for _, dir := range others {
+	for _, dir := range dependencies {
 		if !slices.Contains(dependents, dir) {
-			ns.list = append(ns.list, neighbour{observer: observer{dir: dir, beats: beats}})
+			ns.list = append(ns.list, neighbour{observer: observer{dir: dir, heartbeats: heartbeats}})
 		}
 	}
 	return ns
@@ -54,12 +54,12 @@ func (ns *Neighbours) Look() (await.State, error) {
 		if n.ended {
 			continue
 		}
-		n.seen = n.look(now)
-		n.ended = n.seen.ended()
-		if n.seen.stopping() || n.ended && n.lived {
+		n.seen = n.observe(now)
+		n.ended = n.seen.hasEnded()
+		if n.seen.saysStopping() || n.ended && n.observed {
 			ns.stopping = true
 		}
-		n.lived = n.lived || n.seen.doubt == ""
+		n.observed = n.observed || n.seen.problem == ""
 		if n.dependent && !n.ended {
 			state = await.Waiting
 		}
@@ -73,7 +73,7 @@ func (ns *Neighbours) Stopping() bool { return ns.stopping }
 
 // Directories are those of the containers.
 func (ns *Neighbours) Directories() (paths []string, written bool) {
-	if ns.beats {
+	if ns.heartbeats {
 		return nil, false
 	}
 	for _, n := range ns.list {
@@ -83,13 +83,13 @@ func (ns *Neighbours) Directories() (paths []string, written bool) {
 }
 
 // Interval is that of Dependencies.
-func (ns *Neighbours) Interval() time.Duration { return interval }
+func (ns *Neighbours) Interval() time.Duration { return lookInterval }
 
 // Unmet returns the containers that depend on this one and have not ended.
 func (ns *Neighbours) Unmet() (list []Unmet) {
 	for _, n := range ns.list {
 		if n.dependent && !n.ended {
-			list = append(list, Unmet{Dependency: Dependency{Condition: HasExited, Dir: n.dir}, Seen: n.seen.String(), Doubt: n.seen.doubt != ""})
+			list = append(list, Unmet{Dependency: Dependency{Condition: HasExited, Dir: n.dir}, Seen: n.seen.String(), Problem: n.seen.problem != ""})
 		}
 	}
 	return list
@@ -103,18 +103,18 @@ func IsDirectory(dir string) bool {
 // stopping reports whether an incarnation has said that it is being stopped. Where locks
 // aren't trusted, that was perhaps the last word of one that is over: to wait for it then
 // is a delay.
-func (s sight) stopping() bool {
-	return s.doubt == "" && s.life != over && s.state.phase == Stopping
+func (s observation) saysStopping() bool {
+	return s.problem == "" && s.liveness != dead && s.state.phase == Stopping
 }
 
 // ended reports whether a container runs no command, and won't before its next
 // incarnation. A lock that nobody holds is enough to know, whatever the state is.
-func (s sight) ended() bool {
+func (s observation) hasEnded() bool {
 	switch {
-	case s.life == over:
+	case s.liveness == dead:
 		return true
-	case s.doubt != "":
+	case s.problem != "":
 		return false
 	}
-	return s.life == absent || s.state.phase == Ended
+	return s.liveness == absent || s.state.phase == Ended
 }

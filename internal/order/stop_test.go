@@ -34,7 +34,7 @@ func TestWhatNeighboursSayOfAStop(t *testing.T) {
 	is := func(phase Phase) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { i = live(t, dir, phase, 0) }
 	}
-	says := func(phase Phase) func(*testing.T, string) { return func(*testing.T, string) { i.Tell(phase, 0) } }
+	says := func(phase Phase) func(*testing.T, string) { return func(*testing.T, string) { i.Publish(phase, 0) } }
 	dies := func(*testing.T, string) { die(i) }
 	garbage := func(t *testing.T, dir string) {
 		require.NoError(t, os.Remove(dir+stateName))
@@ -80,13 +80,13 @@ func TestWhatNeighboursSayByHeartbeats(t *testing.T) {
 	dir := t.TempDir()
 	i := NewIncarnation(dir, true, unix.Write)
 	t.Cleanup(func() { die(i) })
-	i.Tell(Started, 0)
+	i.Publish(Started, 0)
 	ns := NewNeighbours([]string{dir}, nil, true)
 	require.Equal(t, glimpse{await.Waiting, false, 1}, look(ns))
-	i.Tell(Stopping, 0)
+	i.Publish(Stopping, 0)
 	require.Equal(t, glimpse{await.Waiting, true, 1}, look(ns))
 	require.Equal(t, glimpse{await.Waiting, true, 1}, look(NewNeighbours([]string{dir}, nil, true)))
-	i.Tell(Ended, 0)
+	i.Publish(Ended, 0)
 	require.Equal(t, glimpse{await.Met, true, 0}, look(ns))
 	paths, _ := ns.Directories()
 	require.Empty(t, paths)

@@ -47,9 +47,9 @@ func (t Target) IsHTTP() bool { return t.probe.HTTP != nil }
 
 // Targets are those that a container waits for: until each has succeeded once. As a
 // Prober, they wait for nothing themselves.
-type Targets []*awaited
+type Targets []*trackedTarget
 
-type awaited struct {
+type trackedTarget struct {
 	*Prober
 	url string
 	met bool
@@ -58,7 +58,7 @@ type awaited struct {
 // NewTargets returns those of a list, to be closed.
 func NewTargets(list []Target) (ts Targets) {
 	for i := range list {
-		ts = append(ts, &awaited{Prober: NewProber(&list[i].probe, nil), url: list[i].URL})
+		ts = append(ts, &trackedTarget{Prober: NewProber(&list[i].probe, nil), url: list[i].URL})
 	}
 	return ts
 }

@@ -16,28 +16,28 @@ import (
 // controlNamed returns what one does from outside, by kubectl exec, to the
 // entrypoint that runs in the same container, nil if the name is none of that.
 // The image needs no shell and no kill for it.
-func controlNamed(name string) func(args []string) int {
+func controlCommand(name string) func(args []string) int {
 	switch name {
 	case "status":
-		return func(args []string) int { return controlling(name, args, 0, controlStatus) }
+		return func(args []string) int { return runControl(name, args, 0, controlStatus) }
 	case "started":
 		return controlStarted
 	case "signal":
-		return func(args []string) int { return controlling(name, args, 1, controlSignal) }
+		return func(args []string) int { return runControl(name, args, 1, controlSignal) }
 	case "continue":
-		return func(args []string) int { return controlling(name, args, 0, controlContinue) }
+		return func(args []string) int { return runControl(name, args, 0, controlContinue) }
 	}
 	return nil
 }
 
-func controlling(name string, args []string, want int, control func(args []string) error) int {
+func runControl(name string, args []string, want int, control func(args []string) error) int {
 	if len(args) != want {
-		return report(ownFailure(strings.TrimSuffix("usage: entrypoint "+name+strings.Repeat(" NAME", want), " ")))
+		return printFailure(ownFailure(strings.TrimSuffix("usage: entrypoint "+name+strings.Repeat(" NAME", want), " ")))
 	}
 	if err := control(args); err != nil {
 		f := asFailure(err)
 		f.text = "entrypoint " + name + ": " + f.text
-		report(f)
+		printFailure(f)
 		return 1
 	}
 	return 0
@@ -48,11 +48,11 @@ func controlStatus([]string) error {
 	if err != nil {
 		return err
 	}
-	json := publishedBy(pid)
+	json := publishedStatus(pid)
 	if json == "" {
-		json = string(observe(pid).json())
+		json = string(statusFromProc(pid).json())
 	}
-	if answer(json) != 0 {
+	if writeStdout(json) != 0 {
 		return ownFailure("writing to stdout failed")
 	}
 	return nil
@@ -62,9 +62,9 @@ func controlStatus([]string) error {
 // there is no supervisor, the command has taken its place.
 func controlStarted(args []string) int {
 	if len(args) > 0 {
-		return report(ownFailure("usage: entrypoint started"))
+		return printFailure(ownFailure("usage: entrypoint started"))
 	}
-	if link("self", "exe") == "" || link("self", "ns/mnt") == "" || !slices.Contains(processes(), os.Getpid()) {
+	if readProcLink("self", "exe") == "" || readProcLink("self", "ns/mnt") == "" || !slices.Contains(processIDs(), os.Getpid()) {
 		return 1 // nothing can be seen
 	}
 	pid, err := findSupervisor()
@@ -77,7 +77,7 @@ func controlStarted(args []string) int {
 // hasStarted reports whether a supervisor has started its command, be it running still
 // or not, and its startupProbe has succeeded, if it tries one.
 func hasStarted(pid int) bool {
-	if json := publishedBy(pid); json != "" {
+	if json := publishedStatus(pid); json != "" {
 		return strings.Contains(json, `"started":"`) && !strings.Contains(json, `"startupProbe":"`+startupPending) && !strings.Contains(json, `"startupProbe":"`+startupFailed)
 	}
 	return commandOf(pid) != 0
@@ -95,7 +95,7 @@ func controlSignal(args []string) error {
 		return err
 	}
 	target := pid
-	if !forwarded(sig) {
+	if !isForwarded(sig) {
 		if target = commandOf(pid); target == 0 {
 			return ownFailure("sending " + signalName(sig) + ": no command runs")
 		}
@@ -124,7 +124,7 @@ func controlContinue([]string) error {
 // status (memfd_create refused), that it has a pause and no command is what can be
 // seen; SIGCONT does nothing to one that waits.
 func mayBePaused(pid int) bool {
-	if json := publishedBy(pid); json != "" {
+	if json := publishedStatus(pid); json != "" {
 		return strings.Contains(json, `"phase":"`+string(phasePaused)+`"`)
 	}
 	args := strings.Split(readProc(pid, "cmdline"), "\x00")
@@ -136,14 +136,14 @@ func mayBePaused(pid int) bool {
 // the same container, which is to say, with the same mounts. If the command uses
 // an entrypoint itself, the oldest is the container's.
 func findSupervisor() (int, error) {
-	executable, mounts := link("self", "exe"), link("self", "ns/mnt")
+	executable, mounts := readProcLink("self", "exe"), readProcLink("self", "ns/mnt")
 	if executable == "" || mounts == "" {
 		return 0, ownFailure("looking for the entrypoint: /proc says nothing: mount it")
 	}
 	oldest, since := 0, uint64(0)
-	for _, pid := range processes() {
+	for _, pid := range processIDs() {
 		name := strconv.Itoa(pid)
-		if pid == os.Getpid() || link(name, "exe") != executable || link(name, "ns/mnt") != mounts || isControl(pid) {
+		if pid == os.Getpid() || readProcLink(name, "exe") != executable || readProcLink(name, "ns/mnt") != mounts || isControl(pid) {
 			continue
 		}
 		if start := readStat(pid).start; oldest == 0 || start < since {
@@ -159,16 +159,16 @@ func findSupervisor() (int, error) {
 // isControl reports whether a process does what we do.
 func isControl(pid int) bool {
 	args := strings.Split(readProc(pid, "cmdline"), "\x00")
-	return len(args) > 1 && controlNamed(args[1]) != nil
+	return len(args) > 1 && controlCommand(args[1]) != nil
 }
 
 // publishedBy is the status that a process has published in its memory, "" if
 // it hasn't.
-func publishedBy(pid int) string {
+func publishedStatus(pid int) string {
 	dir := strconv.Itoa(pid) + "/fd"
 	for fd := range 64 { // it is opened first of all
 		name := dir + "/" + strconv.Itoa(fd)
-		if !strings.HasPrefix(link(name, ""), "/memfd:"+memoryName) {
+		if !strings.HasPrefix(readProcLink(name, ""), "/memfd:"+memoryName) {
 			continue
 		}
 		// An empty one is to take the place of another.
@@ -181,12 +181,12 @@ func publishedBy(pid int) string {
 
 // observe is the status of a process that has published none, as far as it
 // can be seen from outside.
-func observe(pid int) *status {
+func statusFromProc(pid int) *status {
 	command := commandOf(pid)
 	if command == 0 {
 		return &status{phase: phaseWaiting}
 	}
-	return &status{phase: phaseRunning, started: readStat(command).started()}
+	return &status{phase: phaseRunning, started: readStat(command).startTime()}
 }
 
 // commandOf is the process that an entrypoint has started, 0 if there is none.

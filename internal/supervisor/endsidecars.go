@@ -81,10 +81,10 @@ const (
 )
 
 // quitters are all that are asked to end, at the same time.
-type quitters []*order.Quitter
+type polledQuitters []*order.Quitter
 
 // Poll adds the descriptors that may bring news.
-func (qs quitters) Poll(fds []unix.PollFd) []unix.PollFd {
+func (qs polledQuitters) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, q := range qs {
 		fds = q.Poll(fds)
 	}
@@ -92,7 +92,7 @@ func (qs quitters) Poll(fds []unix.PollFd) []unix.PollFd {
 }
 
 // act returns whether there is nothing more to do, or else the time until there is.
-func (qs quitters) act() (over bool, pause time.Duration) {
+func (qs polledQuitters) act() (over bool, pause time.Duration) {
 	over, pause = true, forever
 	for _, q := range qs {
 		if done, next := q.Act(); !done {
@@ -112,24 +112,24 @@ func (s *supervision) endSidecars() {
 	if len(s.opts.endSidecars) == 0 {
 		return
 	}
-	s.tellOthers(order.Ended, s.exitCode)
+	s.publishPhase(order.Ended, s.exitCode)
 	if s.opts.endSidecarsOn == order.IsCompleted && s.exitCode != 0 {
 		return // it is started again
 	}
 	if state, _ := order.NewDependencies(s.opts.endSidecarsWhen, s.opts.heartbeat).Look(); state != await.Met {
 		return
 	}
-	var asked quitters
+	var asked polledQuitters
 	for _, target := range s.opts.endSidecars {
 		q := order.NewQuitter(target)
 		defer q.Close()
 		asked = append(asked, q)
 	}
-	s.asked = asked
+	s.polled = asked
 	deadline, stopped := time.Now().Add(sidecarsWithin), false
 	err := s.until(func() time.Duration {
 		// By then, the kubelet has asked all containers, or will kill this one.
-		if !stopped && s.isToEnd() {
+		if !stopped && s.endSignalCame() {
 			stopped, deadline = true, time.Now().Add(sidecarsAfterStop)
 		}
 		over, pause := asked.act()
@@ -139,7 +139,7 @@ func (s *supervision) endSidecars() {
 		}
 		return min(pause, left)
 	})
-	s.asked = nil
+	s.polled = nil
 	if err != nil {
 		say("ending sidecars: " + err.Error())
 	}

@@ -25,7 +25,7 @@ type environmentEdits struct {
 }
 
 // withoutFiles are those that can be made at any time.
-func (e environmentEdits) withoutFiles() environmentEdits {
+func (e environmentEdits) exceptFiles() environmentEdits {
 	e.files = nil
 	return e
 }
@@ -110,7 +110,7 @@ func readEnvFile(path string) ([]string, error) {
 	reading := "reading variables from " + strconv.Quote(path)
 	data, err := readFile(path, maxEnvFile)
 	switch {
-	case err == errEndless:
+	case err == errIsPipe:
 		return nil, ownFailure(reading + ": it is no file, but a pipe, which may never end: use a file")
 	case err == errTooLong:
 		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel takes no such environment")

@@ -33,7 +33,7 @@ func (f *failure) Error() string { return f.text }
 func ownFailure(text string) *failure { return &failure{exitOwnFailure, reasonStartFailure, text} }
 
 // startFailed is the failure of a command that can't be executed.
-func startFailed(code int, text string) *failure { return &failure{code, reasonStartFailure, text} }
+func newStartFailure(code int, text string) *failure { return &failure{code, reasonStartFailure, text} }
 
 // asFailure is err, which may have been made by a package that knows no failures.
 func asFailure(err error) *failure {
@@ -44,7 +44,7 @@ func asFailure(err error) *failure {
 }
 
 // report says what err is and returns the code to exit with.
-func report(err error) int {
+func printFailure(err error) int {
 	f := asFailure(err)
 	say(f.text)
 	return f.code

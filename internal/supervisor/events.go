@@ -45,13 +45,13 @@ func (s *supervision) event(e Event, text string, number int) {
 
 // tellSignals tells of the signals that have come since the last time, of each kind
 // once. The command has them already, if it runs.
-func (s *supervision) tellSignals() {
+func (s *supervision) recordSignals() {
 	if s.output == nil {
 		return
 	}
-	for n := range seen {
-		if atomic.SwapUint32(&seen[n], 0) > 0 {
-			came[n] = true
+	for n := range unrecorded {
+		if atomic.SwapUint32(&unrecorded[n], 0) > 0 {
+			recorded[n] = true
 			s.event(EventSignal, "", n)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 const errTooLong = unix.EFBIG
 
 // errEndless is the error of a pipe.
-const errEndless = unix.ESPIPE
+const errIsPipe = unix.ESPIPE
 
 // readFile returns what a file holds, which may be no more than limit bytes. It
 // doesn't wait for anybody to write.
@@ -32,7 +32,7 @@ func readFile(name string, limit int) ([]byte, error) {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
-		return nil, errEndless
+		return nil, errIsPipe
 	}
 	buf := make([]byte, 0, 16<<10)
 	for {

@@ -77,7 +77,7 @@ type flag struct {
 	name, value string
 	help        string
 	// set returns what would be right if the value is wrong.
-	set func(o *options, value string) (right string)
+	set func(o *options, value string) (hint string)
 }
 
 // flags are all but -help and -version, and those that allFlags adds.
@@ -190,10 +190,10 @@ All that follows the first -- is the command's, to the letter.
 // allFlags are those, and the output's.
 func allFlags() []flag {
 	all := slices.Concat(flags, orderFlags, waitForFlags, stopFlags, endSidecarsFlags, pipeFlags, startupFlags)
-	if available == nil {
+	if availableOutput == nil {
 		return all
 	}
-	for _, f := range available.Flags() {
+	for _, f := range availableOutput.Flags() {
 		all = append(all, flag{f.Name, f.Value, f.Help, func(_ *options, value string) string { return f.Set(value) }})
 	}
 	return all
@@ -250,7 +250,7 @@ func (o *options) check() error {
 func (o *options) command() ([]string, error) {
 	argv := o.argv
 	if len(o.platforms) > 0 {
-		prefix, err := choose(o.platforms, candidates(runtime.GOARCH, machine()))
+		prefix, err := choosePlatformArgv(o.platforms, runnablePlatforms(runtime.GOARCH, machine()))
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 			[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-stdout-to=/o/c", "-stdin-from-final=completed", "-stdout-to-final=exited", "--"},
 			with(func(o *options) {
 				o.argv, o.orderDir = []string{}, "/o/b"
-				o.pipeOptions = pipeOptions{"/o/a", "/o/c", order.Ends{Completed: true}, order.Ends{Completed: true, Failed: true}}
+				o.pipeOptions = pipeOptions{"/o/a", "/o/c", order.FinalOutcomes{Completed: true}, order.FinalOutcomes{Completed: true, Failed: true}}
 			}), "",
 		},
 		"a command that finds out": {

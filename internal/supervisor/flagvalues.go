@@ -141,7 +141,7 @@ func setPath(field func(*options) *string) func(*options, string) string {
 }
 
 // absolute asks for a path that means the same in whatever working directory.
-func absolute(path string) (right string) {
+func absolute(path string) (hint string) {
 	if !strings.HasPrefix(path, "/") {
 		return "no path: use an absolute one"
 	}

@@ -19,16 +19,16 @@ import (
 // processor time that it uses.
 func TestAStartThatTookLongIsNotRepeated(t *testing.T) {
 	pid, _ := sleeper(t, true)
-	h := &held{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), used: -1}
+	h := &heldCommand{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), cpuUsed: -1}
 	require.Eventually(t, func() bool {
 		h.advance(await.Files{All: []await.Condition{{Path: "/nowhere"}}}, time.Hour)
-		return h.stage == halted
+		return h.stage == stageStopped
 	}, 10*time.Second, time.Millisecond)
-	require.Less(t, h.used, 100*time.Millisecond)
-	require.GreaterOrEqual(t, h.took, 800*time.Millisecond)
-	require.True(t, h.startsSooner())
-	h.due = time.Now().Add(500 * time.Millisecond)
-	require.False(t, h.startsSooner())
+	require.Less(t, h.cpuUsed, 100*time.Millisecond)
+	require.GreaterOrEqual(t, h.startTook, 800*time.Millisecond)
+	require.True(t, h.restartIsFaster())
+	h.nextLook = time.Now().Add(500 * time.Millisecond)
+	require.False(t, h.restartIsFaster())
 }
 
 func TestWhatCannotBeSeenMayBe(t *testing.T) {
@@ -42,7 +42,7 @@ func TestWhatCannotBeSeenMayBe(t *testing.T) {
 	require.True(t, mayHaveWritten("rchar: 10\nwchar: 1\nsyscr: 1\nsyscw: 1\n"))
 	require.True(t, mayHaveWritten(""))
 
-	require.False(t, threadsAre(stateSleeping, 1<<22))
-	_, known := processorTime(1 << 22)
+	require.False(t, allThreadsAre(stateSleeping, 1<<22))
+	_, known := cpuTime(1 << 22)
 	require.False(t, known)
 }

@@ -29,11 +29,11 @@ func (s *supervision) runHooks(env []string) error {
 	}
 	defer unix.Close(null)
 	for i, argv := range s.opts.hooks {
-		s.report(phaseHooks)
+		s.setPhase(phaseHooks)
 		if err := s.runHook(argv, env, null); err != nil {
 			return &failure{err.code, reasonHookFailure, "before-start hook " + strconv.Itoa(i+1) + ": " + err.text}
 		}
-		if sig := askedToEnd(); sig != 0 {
+		if sig := pendingEndSignal(); sig != 0 {
 			return stoppedBy(sig, "before-start hook "+strconv.Itoa(i+1))
 		}
 	}
@@ -49,12 +49,12 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	limit := newLimit(hook, s.opts.hookTimeout, s.opts.gracePeriod)
 	told := false
 	err = s.until(func() time.Duration {
-		if sig := askedToEnd(); sig != 0 && !told && !hook.ended {
+		if sig := pendingEndSignal(); sig != 0 && !told && !hook.ended {
 			told = true
 			_ = syscall.Kill(hook.pid, sig)
 		}
 		pause := limit.act()
-		if hook.ended || limit.refused != nil {
+		if hook.ended || limit.killErr != nil {
 			return done
 		}
 		return pause

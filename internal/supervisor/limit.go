@@ -17,7 +17,7 @@ type limit struct {
 
 	next    time.Time // when something is to be done, zero if nothing is
 	reached bool      // the time was up before the process was
-	refused error     // why the process can't be killed
+	killErr error     // why the process can't be killed
 }
 
 // newLimit returns a limit that begins to count now. When the time is up, the
@@ -47,6 +47,6 @@ func (l *limit) act() time.Duration {
 	}
 	l.next = time.Time{}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	l.refused = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
+	l.killErr = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
 	return forever
 }

@@ -54,5 +54,5 @@ func TestALimitSaysWhatItCannotKill(t *testing.T) {
 	l := newLimit(&process{pid: 1 << 30}, time.Nanosecond, time.Nanosecond)
 	l.act()
 	l.act()
-	require.ErrorIs(t, l.refused, syscall.ESRCH)
+	require.ErrorIs(t, l.killErr, syscall.ESRCH)
 }

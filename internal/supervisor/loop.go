@@ -24,7 +24,7 @@ var wakeFD int32 = -1
 // A look acts on what it finds, and returns how long it takes until it has to look
 // again if no signal comes before: forever if only a signal can bring news, done
 // if there is nothing more to wait for.
-type look func() (pause time.Duration)
+type check func() (pause time.Duration)
 
 const (
 	done    time.Duration = -1
@@ -33,19 +33,19 @@ const (
 
 // until looks, and goes on to do so, until the look says that it is done. All the
 // while it reaps. An error means that nothing is left to wait for.
-func (s *supervision) until(look look) error {
+func (s *supervision) until(look check) error {
 	openWake()
 	for {
 		if err := s.reap(); err != nil {
 			return err
 		}
-		s.tellSignals()
-		s.tellRefused()
+		s.recordSignals()
+		s.reportRefused()
 		pause := look()
 		if pause == done {
 			return nil
 		}
-		s.sleep(min(pause, s.attend(), s.tend(), s.tendStartup()))
+		s.sleep(min(pause, s.checkStopWhen(), s.serveDependents(), s.tryStartupProbe()))
 	}
 }
 
@@ -63,14 +63,14 @@ func openWake() {
 }
 
 // glance is the longest sleep where there is no eventfd.
-const glance = 20 * time.Millisecond
+const pollInterval = 20 * time.Millisecond
 
 // sleep returns after the pause, or earlier if a signal has come since it returned
 // the last time, or one of the descriptors is ready.
 func sleep(pause time.Duration, ready []unix.PollFd) {
 	fd := atomic.LoadInt32(&wakeFD)
 	if fd < 0 {
-		pause = min(pause, glance)
+		pause = min(pause, pollInterval)
 	}
 	var timeout *unix.Timespec
 	if pause != forever {
@@ -85,6 +85,6 @@ func sleep(pause time.Duration, ready []unix.PollFd) {
 		var count [8]byte
 		_, _ = unix.Read(int(fd), count[:])
 	case err != nil && err != unix.EINTR: // no memory for it
-		time.Sleep(min(pause, glance))
+		time.Sleep(min(pause, pollInterval))
 	}
 }

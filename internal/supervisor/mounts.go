@@ -30,7 +30,7 @@ func resolve(dir string) string {
 		return dir
 	}
 	defer unix.Close(fd)
-	if target := link("self", "fd/"+strconv.Itoa(fd)); target != "" {
+	if target := readProcLink("self", "fd/"+strconv.Itoa(fd)); target != "" {
 		return target
 	}
 	return dir
@@ -46,14 +46,14 @@ func mountedAround(mountinfo, dir string) bool {
 			return true
 		}
 		point := unescape.Replace(fields[4])
-		if point != "/" && (within(dir, point) || dir != "/" && within(point, dir)) {
+		if point != "/" && (isWithin(dir, point) || dir != "/" && isWithin(point, dir)) {
 			return true
 		}
 	}
 	return false
 }
 
-func within(path, dir string) bool {
+func isWithin(path, dir string) bool {
 	rest, below := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
 	return below && (rest == "" || rest[0] == '/')
 }

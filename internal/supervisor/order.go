@@ -20,13 +20,13 @@ import (
 // A presence is what others see of this container: those that depend on it. The zero
 // value is seen by nobody.
 type presence struct {
-	self          *order.Incarnation // nil if nobody depends on it
-	prober        *order.Prober      // while a command runs that has to become ready
-	startupProber *order.Prober      // while the startupProbe of the command has neither succeeded nor failed
-	unheard       bool               // that it can not be seen was said
-	unstarted     bool               // its startupProbe had the command ended
-	unready       bool               // why it isn't ready was said
-	asked         poller             // what doesn't run under an entrypoint, while it is asked
+	incarnation         *order.Incarnation // nil if nobody depends on it
+	prober              *order.Prober      // while a command runs that has to become ready
+	startupProber       *order.Prober      // while the startupProbe of the command has neither succeeded nor failed
+	publishComplained   bool               // that it can not be seen was said
+	endedByStartupProbe bool               // its startupProbe had the command ended
+	unreadyComplained   bool               // why it isn't ready was said
+	polled              poller             // what doesn't run under an entrypoint, while it is asked
 }
 
 // A poller adds the descriptors that may bring news.
@@ -35,39 +35,39 @@ type poller interface {
 }
 
 // appear has others see that this life of the container has begun.
-func (s *supervision) appear() {
+func (s *supervision) announce() {
 	if s.opts.orderDir == "" {
 		return
 	}
-	s.self = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, Write)
-	s.tellOthers(order.Preparing, 0)
+	s.incarnation = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, Write)
+	s.publishPhase(order.Preparing, 0)
 }
 
 // neverBegan reports an error of a life without a command, also to others: by their word,
 // those that depend on this container would wait for it to begin.
-func neverBegan(opts *options, err error) (code int) {
+func failBeforeStart(opts *options, err error) (code int) {
 	s := &supervision{opts: opts}
-	s.appear()
+	s.announce()
 	s.exitCode = asFailure(err).code
-	s.tellOthers(order.Ended, s.exitCode)
-	report(err)
+	s.publishPhase(order.Ended, s.exitCode)
+	printFailure(err)
 	s.endSidecars()
 	return s.exitCode
 }
 
 // tellOthers tells them how far this container has come.
-func (s *supervision) tellOthers(phase order.Phase, exitCode int) {
-	if s.self != nil {
-		s.self.Tell(phase, exitCode)
-		s.complain()
+func (s *supervision) publishPhase(phase order.Phase, exitCode int) {
+	if s.incarnation != nil {
+		s.incarnation.Publish(phase, exitCode)
+		s.complainIfUnpublished()
 	}
 }
 
 // complain says once that others can't be told. The command doesn't have to suffer for
 // it: they wait, and are told when they can be.
-func (s *supervision) complain() {
-	if err := s.self.Err(); err != nil && !s.unheard {
-		s.unheard = true
+func (s *supervision) complainIfUnpublished() {
+	if err := s.incarnation.Err(); err != nil && !s.publishComplained {
+		s.publishComplained = true
 		say("telling the containers that depend on this one, in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
 			": they wait until that works: let the container's user write there, and make room")
 	}
@@ -75,7 +75,7 @@ func (s *supervision) complain() {
 
 // startProbing has others told when the command is ready.
 func (s *supervision) startProbing(env []string) {
-	if s.self != nil && s.opts.ready.Kinds() > 0 {
+	if s.incarnation != nil && s.opts.ready.Kinds() > 0 {
 		s.prober = order.NewProber(&s.opts.ready, s.probeRunner(env))
 	}
 }
@@ -89,38 +89,38 @@ func (s *supervision) stopProbing() {
 
 // tend does what is due for those that depend on this container, and returns the time
 // until there is more to do.
-func (s *supervision) tend() time.Duration {
-	if s.self == nil {
+func (s *supervision) serveDependents() time.Duration {
+	if s.incarnation == nil {
 		return forever
 	}
-	s.tellStop()
+	s.publishStopping()
 	pause := s.watchWriter()
 	if s.prober != nil {
 		ready, next := s.prober.Act()
 		if ready {
 			s.stopProbing()
-			s.tellOthers(order.Ready, 0)
+			s.publishPhase(order.Ready, 0)
 		} else {
 			pause = min(pause, max(time.Until(next), 0))
-			s.sayWhyUnready()
+			s.complainIfUnready()
 		}
 	}
-	if next, will := s.self.Act(); will {
+	if next, will := s.incarnation.Act(); will {
 		pause = min(pause, max(time.Until(next), 0))
 	}
-	s.complain()
+	s.complainIfUnpublished()
 	return pause
 }
 
 // sayWhyUnready says once why the probe fails, since nobody else sees it: those that wait
 // know only that it does.
-func (s *supervision) sayWhyUnready() {
+func (s *supervision) complainIfUnready() {
 	lasting, err := s.prober.Failure()
-	if err == nil || s.unready || lasting < reminders[0] {
+	if err == nil || s.unreadyComplained || lasting < reminderTimes[0] {
 		return
 	}
-	s.unready = true
-	say("not ready after " + reminders[0].String() + ", and others wait for it: the last try by ready-when, or else by the readinessProbe: " + err.Error() +
+	s.unreadyComplained = true
+	say("not ready after " + reminderTimes[0].String() + ", and others wait for it: the last try by ready-when, or else by the readinessProbe: " + err.Error() +
 		": correct that, or see why the command doesn't become ready")
 }
 
@@ -161,73 +161,73 @@ func (s *supervision) probeRunner(env []string) order.Runner {
 
 // bequeath tells those that depend on this container that the command is started, just
 // before it takes our place, and leaves it the lock by which they see that it lives.
-func (s *supervision) bequeath() {
-	if s.self == nil || s.self.Phase() == order.Started {
+func (s *supervision) bequeathLock() {
+	if s.incarnation == nil || s.incarnation.Phase() == order.Started {
 		return
 	}
-	s.tellOthers(order.Started, 0)
-	if err := s.self.Bequeath(); err != nil {
+	s.publishPhase(order.Started, 0)
+	if err := s.incarnation.BequeathLock(); err != nil {
 		say("leaving the command what tells other containers that it runs: " + err.Error() + ": raise the limit of open files")
 	}
 }
 
 // awaitOthers waits for the containers that this one depends on, and for what isn't
 // wrapped.
-func (s *supervision) awaitOthers() error {
+func (s *supervision) awaitConditions() error {
 	if !s.opts.waits() {
 		return nil
 	}
-	others := s.newConditions()
-	defer s.closeConditions(others)
-	others.Connect(s.pipeEnds())
-	waiter := await.NewWaiter(others, s.opts.dependsOnTimeout)
+	conditions := s.newConditions()
+	defer s.closeConditions(conditions)
+	conditions.AddPipeEnds(s.pipeEnds())
+	waiter := await.NewWaiter(conditions, s.opts.dependsOnTimeout)
 	defer waiter.Close()
 	var outcome await.State
 	var end syscall.Signal
 	for _, d := range s.opts.dependsOn {
 		s.event(EventDependsOn, d.String(), 0)
 	}
-	patience := patience{began: time.Now()}
+	log := waitLog{began: time.Now()}
 	err := s.until(func() time.Duration {
-		if end = askedToEnd(); end != 0 {
+		if end = pendingEndSignal(); end != 0 {
 			return done
 		}
-		pause := others.try()
+		pause := conditions.try()
 		outcome = waiter.Look()
-		s.waitFor(others.unmet(), &patience)
+		s.reportUnmet(conditions.unmet(), &log)
 		if outcome != await.Waiting {
 			return done
 		}
 		return min(pause, waiter.Pause())
 	})
-	s.waiting = waiting{}
+	s.waiting = waitStatus{}
 	switch {
 	case err != nil:
 		return err
 	case end != 0:
-		return stoppedBy(end, "the wait for "+listed(others.unmet()))
+		return stoppedBy(end, "the wait for "+describeUnmet(conditions.unmet()))
 	}
 	s.event(EventWaited, "", int(outcome))
 	switch outcome {
 	case await.Failed:
-		return dependencyFailed(others.unmet())
+		return dependencyFailed(conditions.unmet())
 	case await.TimedOut:
-		return &failure{exitTimeout, reasonTimeout, "waiting for " + listed(others.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
+		return &failure{exitTimeout, reasonTimeout, "waiting for " + describeUnmet(conditions.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
 			": the command was not started: see to them, or raise depends-on-timeout"}
 	}
 	return nil
 }
 
 // waitFor makes known who is waited for, and what was seen of them.
-func (s *supervision) waitFor(unmet []order.Unmet, p *patience) {
+func (s *supervision) reportUnmet(unmet []order.Unmet, log *waitLog) {
 	if len(unmet) == 0 {
 		return
 	}
-	if listed(unmet) != listed(s.waiting.unmet) {
-		s.waiting = waiting{p.began, unmet}
-		s.report(phaseWaiting)
+	if describeUnmet(unmet) != describeUnmet(s.waiting.unmet) {
+		s.waiting = waitStatus{log.began, unmet}
+		s.setPhase(phaseWaiting)
 	}
-	for _, line := range p.lines(time.Since(p.began), unmet) {
+	for _, line := range log.dueLines(time.Since(log.began), unmet) {
 		say(line)
 	}
 }
@@ -235,13 +235,13 @@ func (s *supervision) waitFor(unmet []order.Unmet, p *patience) {
 // dependencyFailed is the failure of a command that won't be started, because another
 // container has failed for good.
 func dependencyFailed(unmet []order.Unmet) error {
-	failed := failedOf(unmet)
-	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + listed(failed) +
+	failed := onlyFailed(unmet)
+	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + describeUnmet(failed) +
 		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
 }
 
 // failedOf are those that never will be met.
-func failedOf(unmet []order.Unmet) (failed []order.Unmet) {
+func onlyFailed(unmet []order.Unmet) (failed []order.Unmet) {
 	for _, u := range unmet {
 		if u.Failed {
 			failed = append(failed, u)

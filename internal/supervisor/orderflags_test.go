@@ -74,7 +74,7 @@ func TestAPipeIsUnderstood(t *testing.T) {
 	result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
 	require.NoError(t, err)
 	const a, b = "/entrypointer/order/a", "/entrypointer/order/b"
-	for at, want := range []pipeOptions{{stdoutTo: b, stdoutToFinal: order.Ends{Completed: true}}, {stdinFrom: a, stdinFromFinal: order.Ends{Completed: true}}} {
+	for at, want := range []pipeOptions{{stdoutTo: b, stdoutToFinal: order.FinalOutcomes{Completed: true}}, {stdinFrom: a, stdinFromFinal: order.FinalOutcomes{Completed: true}}} {
 		opts, err := parse(result.Pod.Spec.Containers[at].Args)
 		require.NoError(t, err)
 		expected := defaults().orderOptions

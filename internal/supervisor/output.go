@@ -56,7 +56,7 @@ type Flag struct {
 	Name, Value string
 	Help        string
 	// Set returns what would be right if the value is wrong.
-	Set func(value string) (right string)
+	Set func(value string) (hint string)
 }
 
 // A Starter starts a program beside the command. Its descriptors from 0 on are
@@ -67,21 +67,21 @@ type Starter func(path string, argv, env []string, files []uintptr) (ended func(
 const Forever = forever
 
 // available is the output that can be asked for, nil if there is none.
-var available Output
+var availableOutput Output
 
-func capturesOutput() bool { return available != nil && available.Asked() }
+func capturesOutput() bool { return availableOutput != nil && availableOutput.Asked() }
 
 // openOutput has the command print to the output that was asked for, if one was.
 func (s *supervision) openOutput() {
 	if !capturesOutput() {
 		return
 	}
-	if err := available.Open(s.startBeside); err != nil {
+	if err := availableOutput.Open(s.startBeside); err != nil {
 		s.message = err.Error()
 		say(s.message)
 		return
 	}
-	s.output = available
+	s.output = availableOutput
 	write = s.output.Say
 }
 
@@ -122,17 +122,17 @@ func (s *supervision) sleep(pause time.Duration) {
 	if s.startupProber != nil {
 		fds = s.startupProber.Poll(fds)
 	}
-	if s.asked != nil {
-		fds = s.asked.Poll(fds)
+	if s.polled != nil {
+		fds = s.polled.Poll(fds)
 	}
 	if s.output == nil {
 		sleep(pause, fds)
 		return
 	}
-	s.noteTerm()
+	s.noteFirstTerm()
 	pause = min(pause, s.output.Take())
 	if s.phase != "" && s.output.News() {
-		s.report(s.phase)
+		s.setPhase(s.phase)
 	}
 	sleep(pause, s.output.Poll(fds))
 }
@@ -147,9 +147,9 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 }
 
 // noteTerm takes note of when we were first told to end.
-func (s *supervision) noteTerm() {
-	if s.termCame.IsZero() && (hasCome(syscall.SIGTERM) || s.wasStopped()) {
-		s.termCame = time.Now()
+func (s *supervision) noteFirstTerm() {
+	if s.firstTerm.IsZero() && (signalCame(syscall.SIGTERM) || s.stopSignalCame()) {
+		s.firstTerm = time.Now()
 	}
 }
 
@@ -167,9 +167,9 @@ func (s *supervision) deliver() {
 	afterEnd, afterTerm := s.output.Patience()
 	deadline := time.Now().Add(afterEnd)
 	_ = s.until(func() time.Duration {
-		s.noteTerm()
+		s.noteFirstTerm()
 		last := deadline
-		if kill := s.termCame.Add(afterTerm - killMargin); !s.termCame.IsZero() && afterTerm > 0 && kill.Before(last) {
+		if kill := s.firstTerm.Add(afterTerm - killMargin); !s.firstTerm.IsZero() && afterTerm > 0 && kill.Before(last) {
 			last = kill
 		}
 		left := time.Until(last)

@@ -63,8 +63,8 @@ func (o *options) set(flags []flag, args []string) (rest []string, _ error) {
 		}
 		value, rest = rest[0], rest[1:]
 	}
-	if right := flags[at].set(o, value); right != "" {
-		return nil, parseFailure("-"+name+"="+value, right)
+	if hint := flags[at].set(o, value); hint != "" {
+		return nil, parseFailure("-"+name+"="+value, hint)
 	}
 	return rest, nil
 }

@@ -22,16 +22,16 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	takePending(syscall.SIGCONT)
 	s.paused = place
 	defer func() { s.paused = "" }()
-	s.report(phasePaused)
+	s.setPhase(phasePaused)
 	s.event(EventPaused, place, 0)
 	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container goes on`)
 	err := s.until(func() time.Duration {
-		end = askedToEnd()
+		end = pendingEndSignal()
 		switch {
 		case end != 0, takePending(syscall.SIGCONT), s.opts.wait.Aborts():
 			return done
 		case len(s.opts.wait.Abort) > 0:
-			return aborted
+			return abortCheckInterval
 		}
 		return forever
 	})
@@ -43,7 +43,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 }
 
 // aborted is how often a pause looks for a file that ends it.
-const aborted = 100 * time.Millisecond
+const abortCheckInterval = 100 * time.Millisecond
 
 // endingSignals are those whose purpose it is to ask for the end, signal(7). An
 // image may declare another one as its STOPSIGNAL, which only the command
@@ -51,9 +51,9 @@ const aborted = 100 * time.Millisecond
 var endingSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 
 // askedToEnd returns an ending signal that has come, 0 for none.
-func askedToEnd() syscall.Signal {
+func pendingEndSignal() syscall.Signal {
 	for _, sig := range endingSignals {
-		if pending(sig) {
+		if isPending(sig) {
 			return sig
 		}
 	}
@@ -61,8 +61,8 @@ func askedToEnd() syscall.Signal {
 }
 
 // isToEnd reports whether a signal has come by which the kubelet stops containers.
-func (s *supervision) isToEnd() bool {
-	return s.wasStopped() || slices.ContainsFunc(endingSignals, hasCome)
+func (s *supervision) endSignalCame() bool {
+	return s.stopSignalCame() || slices.ContainsFunc(endingSignals, signalCame)
 }
 
 // stoppedBy is the failure of a command that was not started because somebody

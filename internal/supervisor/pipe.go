@@ -15,7 +15,7 @@ import (
 // pipeOptions say whose stdout the command reads, and who reads its own.
 type pipeOptions struct {
 	stdinFrom, stdoutTo           string // the -order-dir of that container, "" for none
-	stdinFromFinal, stdoutToFinal order.Ends
+	stdinFromFinal, stdoutToFinal order.FinalOutcomes
 }
 
 var pipeFlags = []flag{
@@ -26,7 +26,7 @@ with a success, exit with 123.`, setPath(func(o *options) *string { return &o.st
 	},
 	{
 		"stdin-from-final", "completed|failed|exited", `After which end that container isn't started again. If it is waited for,
-exit with 123.`, setEnds(func(o *options) *order.Ends { return &o.stdinFromFinal }),
+exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdinFromFinal }),
 	},
 	{
 		"stdout-to", "DIRECTORY", `Have the container that has this -order-dir read what the command prints.
@@ -34,13 +34,13 @@ The command is started once that container waits for it.`, setPath(func(o *optio
 	},
 	{
 		"stdout-to-final", "completed|failed|exited", `After which end that container isn't started again. If it is waited for,
-exit with 123.`, setEnds(func(o *options) *order.Ends { return &o.stdoutToFinal }),
+exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdoutToFinal }),
 	},
 }
 
-func setEnds(field func(*options) *order.Ends) func(*options, string) string {
+func setFinalOutcomes(field func(*options) *order.FinalOutcomes) func(*options, string) string {
 	return func(o *options, value string) string {
-		ends, ok := order.ParseEnds(value)
+		ends, ok := order.ParseFinalOutcomes(value)
 		if !ok {
 			return "no end: use completed, failed or exited"
 		}
@@ -56,10 +56,10 @@ func (o *pipeOptions) isPiped() bool { return o.stdinFrom != "" || o.stdoutTo !=
 func (o *options) checkPipes() error {
 	for _, f := range []struct {
 		name, dir string
-		final     order.Ends
+		final     order.FinalOutcomes
 	}{{"-stdin-from", o.stdinFrom, o.stdinFromFinal}, {"-stdout-to", o.stdoutTo, o.stdoutToFinal}} {
 		switch given := f.name + "=" + f.dir; {
-		case f.dir == "" && f.final != order.Ends{}:
+		case f.dir == "" && f.final != order.FinalOutcomes{}:
 			return parseFailure(f.name+"-final", "it belongs to no container: use "+f.name+" as well")
 		case f.dir == "":
 		case o.orderDir == "":
@@ -73,61 +73,61 @@ func (o *options) checkPipes() error {
 
 // pipes are the ends that the command has, nil for none.
 type pipes struct {
-	input   *order.ReadEnd
-	out     *order.WriteEnd
-	reading bool // the command has been started, and reads
+	readEnd  *order.ReadEnd
+	writeEnd *order.WriteEnd
+	reading  bool // the command has been started, and reads
 }
 
 // pipeEnds are what the wait for other containers connects.
-func (s *supervision) pipeEnds() (ends []order.End) {
+func (s *supervision) pipeEnds() (ends []order.PipeEnd) {
 	if s.opts.stdinFrom != "" {
-		if s.input == nil {
-			s.input = order.NewReadEnd(s.self, order.Partner{Dir: s.opts.stdinFrom, Final: s.opts.stdinFromFinal})
+		if s.readEnd == nil {
+			s.readEnd = order.NewReadEnd(s.incarnation, order.Partner{Dir: s.opts.stdinFrom, Final: s.opts.stdinFromFinal})
 		}
-		ends = append(ends, s.input)
+		ends = append(ends, s.readEnd)
 	}
 	if s.opts.stdoutTo != "" {
-		if s.out == nil {
-			s.out = order.NewWriteEnd(s.self, order.Partner{Dir: s.opts.stdoutTo, Final: s.opts.stdoutToFinal})
+		if s.writeEnd == nil {
+			s.writeEnd = order.NewWriteEnd(s.incarnation, order.Partner{Dir: s.opts.stdoutTo, Final: s.opts.stdoutToFinal})
 		}
-		ends = append(ends, s.out)
+		ends = append(ends, s.writeEnd)
 	}
 	return ends
 }
 
 // hasLostReader reports whether the container that shall read has died since the wait for
 // it, as may happen while hooks run.
-func (s *supervision) hasLostReader() bool { return s.out != nil && !s.out.IsConnected() }
+func (s *supervision) lostReader() bool { return s.writeEnd != nil && !s.writeEnd.IsConnected() }
 
 // commandFiles are the first descriptors of the command. Hooks and probes have none of
 // the pipes.
 func (s *supervision) commandFiles() (files []uintptr, err error) {
 	files = s.stdio(0)
-	if s.input != nil {
-		files[0], err = s.input.File()
+	if s.readEnd != nil {
+		files[0], err = s.readEnd.File()
 	}
-	if s.out != nil && err == nil {
-		files[1], err = s.out.File()
+	if s.writeEnd != nil && err == nil {
+		files[1], err = s.writeEnd.File()
 	}
 	if err != nil {
 		err = ownFailure("connecting the command with other containers: " + err.Error())
 	}
-	s.reading = s.input != nil && err == nil
+	s.reading = s.readEnd != nil && err == nil
 	return files, err
 }
 
 // leaveOutput leaves the pipe to the command, by whose end it ends.
-func (s *supervision) leaveOutput() {
-	if s.out != nil {
-		s.out.Close()
+func (s *supervision) closeWriteEnd() {
+	if s.writeEnd != nil {
+		s.writeEnd.Close()
 	}
 }
 
 // closePipes has other containers notice that this one reads and writes no more.
 func (s *supervision) closePipes() {
-	s.leaveOutput()
-	if s.input != nil {
-		s.input.Close()
+	s.closeWriteEnd()
+	if s.readEnd != nil {
+		s.readEnd.Close()
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *supervision) watchWriter() time.Duration {
 		return forever
 	}
 	now := time.Now()
-	next, will := s.input.Watch(now)
+	next, will := s.readEnd.WatchWriter(now)
 	if !will {
 		return forever
 	}
@@ -147,8 +147,8 @@ func (s *supervision) watchWriter() time.Duration {
 
 // The times for a container whose command has closed its output to say how it ended.
 const (
-	lastWordTakes = 5 * time.Second // at most, on a busy node
-	lastWordEvery = 10 * time.Millisecond
+	writerEndTimeout  = 5 * time.Second // at most, on a busy node
+	writerEndInterval = 10 * time.Millisecond
 )
 
 // checkInput fails a command that has succeeded with what a container printed that has
@@ -157,11 +157,11 @@ const (
 // Until then, this end of the pipe stays open here as well. So a writer that has failed by
 // now hasn't done so because nobody reads, and a pipe that isn't closed has a writer that
 // may still fail for that.
-func (s *supervision) checkInput() error {
-	if s.input == nil {
+func (s *supervision) checkWriter() error {
+	if s.readEnd == nil {
 		return nil
 	}
-	closed := s.input.IsClosed()
+	closed := s.readEnd.IsClosedByWriter()
 	s.reading = false
 	if s.exitCode != 0 {
 		return nil
@@ -169,16 +169,16 @@ func (s *supervision) checkInput() error {
 	var how string
 	deadline := time.Now()
 	if closed {
-		deadline = deadline.Add(lastWordTakes)
+		deadline = deadline.Add(writerEndTimeout)
 	}
 	err := s.until(func() time.Duration {
 		var ended, lives bool
-		ended, lives, how = s.input.Outcome(time.Now())
+		ended, lives, how = s.readEnd.WriterOutcome(time.Now())
 		switch {
 		case ended:
 			return done
-		case time.Now().Before(deadline) && !s.isToEnd():
-			return lastWordEvery
+		case time.Now().Before(deadline) && !s.endSignalCame():
+			return writerEndInterval
 		case lives || !closed: // it has more to do, with its stdout closed or not
 			how = ""
 		}
@@ -187,6 +187,6 @@ func (s *supervision) checkInput() error {
 	if err != nil || how == "" {
 		return err
 	}
-	return &failure{exitDependency, reasonDependencyFailure, "reading the output of container " + strconv.Quote(s.input.Writer()) + ": " + how +
+	return &failure{exitDependency, reasonDependencyFailure, "reading the output of container " + strconv.Quote(s.readEnd.WriterName()) + ": " + how +
 		": that may be half of it, so that the command's success doesn't count: see the log of that container"}
 }

@@ -35,7 +35,7 @@ func normalize(name string) string {
 }
 
 // choose returns the argv of the first of wanted that all has.
-func choose(all []platformArgv, wanted []string) ([]string, error) {
+func choosePlatformArgv(all []platformArgv, wanted []string) ([]string, error) {
 	for _, w := range wanted {
 		for _, p := range all {
 			if p.platform == w {
@@ -58,7 +58,7 @@ func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 // runs, best first, by the rules of containerd's platforms.Default: 64-bit nodes
 // run the 32-bit images of their kind as well, and only 32-bit ARM has variants,
 // and runs those below its own. machine is uname -m.
-func candidates(goarch, machine string) []string {
+func runnablePlatforms(goarch, machine string) []string {
 	os := runtime.GOOS + "/"
 	arm := func(from string) (list []string) {
 		for _, v := range []string{"8", "7", "6", "5"} {

@@ -23,7 +23,7 @@ func TestCandidates(t *testing.T) {
 		{"arm", "aarch64", []string{"linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"}},
 		{"arm", "", []string{"linux/arm/v7"}},
 	} {
-		require.Equal(t, test.want, candidates(test.goarch, test.machine), "%s on %s", test.goarch, test.machine)
+		require.Equal(t, test.want, runnablePlatforms(test.goarch, test.machine), "%s on %s", test.goarch, test.machine)
 	}
 }
 
@@ -44,14 +44,14 @@ func TestNormalize(t *testing.T) {
 func TestChoose(t *testing.T) {
 	all := []platformArgv{{"linux/arm/v6", []string{"six"}}, {"linux/arm/v7", []string{"seven"}}, {"linux/amd64", nil}}
 
-	got, err := choose(all, []string{"linux/arm/v7", "linux/arm/v6"})
+	got, err := choosePlatformArgv(all, []string{"linux/arm/v7", "linux/arm/v6"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"seven"}, got, "the best, not the first")
 
-	got, err = choose(all, []string{"linux/arm/v6", "linux/arm/v5"})
+	got, err = choosePlatformArgv(all, []string{"linux/arm/v6", "linux/arm/v5"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"six"}, got)
 
-	_, err = choose(all, []string{"linux/s390x"})
+	_, err = choosePlatformArgv(all, []string{"linux/s390x"})
 	require.ErrorContains(t, err, `choosing the command for "linux/s390x": the image has one for linux/arm/v6, linux/arm/v7, linux/amd64 only`)
 }

@@ -19,7 +19,7 @@ import (
 // for what can't be seen.
 
 // link is what a symbolic link of /proc says, "" if it can't be read.
-func link(process, name string) string {
+func readProcLink(process, name string) string {
 	target, _ := os.Readlink(strings.TrimSuffix("/proc/"+process+"/"+name, "/"))
 	return target
 }
@@ -30,7 +30,7 @@ func readProc(pid int, name string) string {
 }
 
 // processes are the IDs of all that can be seen.
-func processes() (list []int) {
+func processIDs() (list []int) {
 	names, _ := readDirectory("/proc")
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
@@ -41,7 +41,7 @@ func processes() (list []int) {
 }
 
 func childrenOf(parent int) (list []int) {
-	for _, pid := range processes() {
+	for _, pid := range processIDs() {
 		if stat := readStat(pid); stat.parent == parent && stat.state != 'Z' {
 			list = append(list, pid)
 		}
@@ -74,14 +74,14 @@ func parseStat(line string) stat {
 }
 
 // ticks is how many of them are a second, for programs: USER_HZ on all of Linux.
-const ticks = 100
+const ticksPerSecond = 100
 
-func (s stat) started() time.Time {
+func (s stat) startTime() time.Time {
 	var sinceBoot unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) != nil {
 		return time.Time{}
 	}
-	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticks) //nolint:gosec // centuries
+	age := time.Duration(sinceBoot.Nano()) - time.Duration(s.start)*(time.Second/ticksPerSecond) //nolint:gosec // centuries
 	return time.Now().Add(-age)
 }
 
@@ -94,7 +94,7 @@ const (
 // threadsAre reports whether all threads of a process are seen to be in a state.
 // One that is runnable, but may not run, because other processes do or its
 // container's share is used up, doesn't sleep.
-func threadsAre(state byte, pid int) bool {
+func allThreadsAre(state byte, pid int) bool {
 	threads, err := readDirectory("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil || len(threads) == 0 {
 		return false
@@ -137,7 +137,7 @@ func mayHaveWritten(io string) bool {
 
 // processorTime is what a process has used, as precise as clock_getcpuclockid(3)
 // has it, and whether the kernel tells.
-func processorTime(pid int) (used time.Duration, known bool) {
+func cpuTime(pid int) (used time.Duration, known bool) {
 	const scheduler = 2
 	var clock unix.Timespec
 	err := unix.ClockGettime(int32(^pid<<3|scheduler), &clock) //nolint:gosec // G115: process IDs have 22 bits

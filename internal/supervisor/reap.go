@@ -54,7 +54,7 @@ func (s *supervision) reap() error {
 			var reaped int
 			reaped, err = syscall.Wait4(pid, &status, syscall.WUNTRACED|syscall.WNOHANG, nil)
 			if reaped == pid {
-				s.note(pid, status)
+				s.recordChild(pid, status)
 			}
 			if err == nil {
 				continue
@@ -62,7 +62,7 @@ func (s *supervision) reap() error {
 		}
 		switch {
 		case err == syscall.EINTR:
-		case err == syscall.ECHILD && !s.anyRuns():
+		case err == syscall.ECHILD && !s.anyChildRuns():
 			return nil
 		case err != nil:
 			return ownFailure("waiting for the command: " + err.Error() + ": it was started, but its exit code is lost")
@@ -91,7 +91,7 @@ func nextChild() (pid int, ended bool, _ error) {
 	return int((*childInfo)(unsafe.Pointer(&info)).child.pid), info.Code < stoppedOrTrapped, err
 }
 
-func (s *supervision) note(pid int, status syscall.WaitStatus) {
+func (s *supervision) recordChild(pid int, status syscall.WaitStatus) {
 	for _, p := range s.children {
 		if p.pid != pid || p.ended {
 			continue
@@ -104,7 +104,7 @@ func (s *supervision) note(pid int, status syscall.WaitStatus) {
 	}
 }
 
-func (s *supervision) anyRuns() bool {
+func (s *supervision) anyChildRuns() bool {
 	for _, p := range s.children {
 		if !p.ended {
 			return true

@@ -27,29 +27,31 @@ const lastSignal = 64
 // comes second sees what the other did, so no signal is lost between the start
 // of the program and that of the child, and none is sent twice.
 var (
-	received [lastSignal + 1]uint32 // per signal, not yet forwarded
-	child    int64                  // process ID, 0 while there is none
+	unforwarded [lastSignal + 1]uint32 // per signal, not yet forwarded
+	forwardPID  int64                  // process ID, 0 while there is none
 )
 
 // seen is 1 for each signal that has come, forwarded or not, and wasn't told of. What
 // was told of is in came.
 var (
-	seen [lastSignal + 1]uint32
-	came [lastSignal + 1]bool
+	unrecorded [lastSignal + 1]uint32
+	recorded   [lastSignal + 1]bool
 )
 
 // refused has the error for each signal that the child could not be sent, 0 if
 // there is none that wasn't told.
-var refused [lastSignal + 1]uint32
+var refusals [lastSignal + 1]uint32
 
-func hasCome(sig syscall.Signal) bool { return came[sig] || atomic.LoadUint32(&seen[sig]) > 0 }
+func signalCame(sig syscall.Signal) bool {
+	return recorded[sig] || atomic.LoadUint32(&unrecorded[sig]) > 0
+}
 
 // forwardTo makes pid the process to forward signals to, those included that
 // came before, but for the one that is held back (stop.go).
 func forwardTo(pid int) {
-	atomic.StoreInt64(&child, int64(pid))
-	for n := range received {
-		if sig := syscall.Signal(n); sig != heldBack {
+	atomic.StoreInt64(&forwardPID, int64(pid))
+	for n := range unforwarded {
+		if sig := syscall.Signal(n); sig != heldSignal {
 			sendPending(pid, sig)
 		}
 	}
@@ -57,34 +59,34 @@ func forwardTo(pid int) {
 
 // sendPending sends a signal as often as it has come.
 func sendPending(pid int, sig syscall.Signal) {
-	for range atomic.SwapUint32(&received[sig], 0) {
+	for range atomic.SwapUint32(&unforwarded[sig], 0) {
 		if err, ok := errors.AsType[syscall.Errno](syscall.Kill(pid, sig)); ok {
-			atomic.StoreUint32(&refused[sig], uint32(err)) //nolint:gosec // G115: it is a small number
+			atomic.StoreUint32(&refusals[sig], uint32(err)) //nolint:gosec // G115: it is a small number
 		}
 	}
 }
 
 // stopForwarding keeps the signals that come from now on, if it was pid that they
 // went to.
-func stopForwarding(pid int) { atomic.CompareAndSwapInt64(&child, int64(pid), 0) }
+func stopForwarding(pid int) { atomic.CompareAndSwapInt64(&forwardPID, int64(pid), 0) }
 
 // tellRefused tells of signals that the command could not be sent, of each kind
 // once. It may run as another user by now (setuid(2)), whom we may not signal
 // (kill(2)): as PID 1 it would have got them from outside of the container.
-func (s *supervision) tellRefused() {
-	for n := range refused {
+func (s *supervision) reportRefused() {
+	for n := range refusals {
 		sig := syscall.Signal(n)
-		err := syscall.Errno(atomic.SwapUint32(&refused[n], 0))
-		if err == 0 || s.told[n] {
+		err := syscall.Errno(atomic.SwapUint32(&refusals[n], 0))
+		if err == 0 || s.refusalReported[n] {
 			continue
 		}
-		s.told[n] = true
+		s.refusalReported[n] = true
 		s.message = "forwarding " + signalName(sig) + " to the command: " + err.Error()
 		if err == syscall.EPERM {
 			s.message += ": " + otherUser
 		}
 		say(s.message)
-		s.report(s.phase)
+		s.setPhase(s.phase)
 	}
 }
 
@@ -92,10 +94,10 @@ func (s *supervision) tellRefused() {
 const otherUser = "it runs as another user than the container's: run the container as that user, or set mode: exec"
 
 // pending reports whether sig has come and was not forwarded.
-func pending(sig syscall.Signal) bool { return atomic.LoadUint32(&received[sig]) > 0 }
+func isPending(sig syscall.Signal) bool { return atomic.LoadUint32(&unforwarded[sig]) > 0 }
 
 // takePending is pending, and forgets it.
-func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&received[sig], 0) > 0 }
+func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&unforwarded[sig], 0) > 0 }
 
 // Write is write(2), for writes of ours. The signal by which the kernel tells this
 // thread, beside the error, that it has failed isn't meant for the command: it is held
@@ -125,12 +127,12 @@ const sigsetSize = 8
 // that no process can handle, those by which a C library talks to its own threads
 // (32, 33), and, where there is no handler of our own, those that mostly mean
 // ourselves.
-func forwarded(sig syscall.Signal) bool {
+func isForwarded(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGKILL, syscall.SIGSTOP, 32, 33:
 		return false
 	case syscall.SIGCHLD, syscall.SIGURG:
-		return tellsSender
+		return knowsSender
 	}
 	return sig >= 1 && sig <= lastSignal
 }
@@ -138,7 +140,7 @@ func forwarded(sig syscall.Signal) bool {
 // fault reports whether the kernel sends sig for an instruction of the
 // receiver's own. Our own faults are the Go runtime's to handle; one that
 // another process sends by kill(2) is forwarded as any signal.
-func fault(sig syscall.Signal) bool {
+func isFault(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS:
 		return true

@@ -54,9 +54,9 @@ TEXT ·onPing(SB), NOSPLIT|NOFRAME, $0-0
 // func onHeld()
 TEXT ·onHeld(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL	DI, R8
-	LEAQ	·seen(SB), R11
+	LEAQ	·unrecorded(SB), R11
 	MOVL	$1, (R11)(R8*4)
-	LEAQ	·received(SB), R9
+	LEAQ	·unforwarded(SB), R9
 	LOCK
 	INCL	(R9)(R8*4)
 	JMP	·wake(SB)
@@ -64,12 +64,12 @@ TEXT ·onHeld(SB), NOSPLIT|NOFRAME, $0-0
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL	DI, R8
-	LEAQ	·seen(SB), R11
+	LEAQ	·unrecorded(SB), R11
 	MOVL	$1, (R11)(R8*4)
-	LEAQ	·received(SB), R9
+	LEAQ	·unforwarded(SB), R9
 	LOCK
 	INCL	(R9)(R8*4)
-	MOVQ	·child(SB), R10
+	MOVQ	·forwardPID(SB), R10
 	TESTQ	R10, R10
 	JZ	done
 	XORL	R12, R12
@@ -85,7 +85,7 @@ next:
 	TESTL	AX, AX
 	JZ	next
 	NEGL	AX
-	LEAQ	·refused(SB), R13
+	LEAQ	·refusals(SB), R13
 	MOVL	AX, (R13)(R8*4)
 	JMP	next
 done:
@@ -96,7 +96,7 @@ TEXT ·wake(SB), NOSPLIT|NOFRAME, $0-0
 	MOVL	·wakeFD(SB), DI
 	TESTL	DI, DI
 	JLT	asleep
-	LEAQ	·one(SB), SI
+	LEAQ	·wakeIncrement(SB), SI
 	MOVL	$8, DX
 	MOVL	$SYS_write, AX
 	SYSCALL

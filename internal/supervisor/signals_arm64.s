@@ -60,11 +60,11 @@ count:
 // func onHeld()
 TEXT ·onHeld(SB), NOSPLIT|NOFRAME, $0-0
 	MOVWU	R0, R4
-	MOVD	$·seen(SB), R6
+	MOVD	$·unrecorded(SB), R6
 	ADD	R4<<2, R6, R6
 	MOVD	$1, R7
 	MOVW	R7, (R6)
-	MOVD	$·received(SB), R5
+	MOVD	$·unforwarded(SB), R5
 	ADD	R4<<2, R5, R5
 increment:
 	LDAXRW	(R5), R6
@@ -76,18 +76,18 @@ increment:
 // func onSignal()
 TEXT ·onSignal(SB), NOSPLIT|NOFRAME, $0-0
 	MOVWU	R0, R4
-	MOVD	$·seen(SB), R6
+	MOVD	$·unrecorded(SB), R6
 	ADD	R4<<2, R6, R6
 	MOVD	$1, R7
 	MOVW	R7, (R6)
-	MOVD	$·received(SB), R5
+	MOVD	$·unforwarded(SB), R5
 	ADD	R4<<2, R5, R5
 increment:
 	LDAXRW	(R5), R6
 	ADDW	$1, R6, R6
 	STLXRW	R6, (R5), R7
 	CBNZW	R7, increment
-	MOVD	$·child(SB), R7
+	MOVD	$·forwardPID(SB), R7
 	LDAR	(R7), R9
 	CBZ	R9, done
 take:
@@ -103,7 +103,7 @@ next:
 	SUBW	$1, R6, R6
 	CBZW	R0, next
 	NEGW	R0, R0
-	MOVD	$·refused(SB), R7
+	MOVD	$·refusals(SB), R7
 	ADD	R4<<2, R7, R7
 	MOVW	R0, (R7)
 	B	next
@@ -115,7 +115,7 @@ TEXT ·wake(SB), NOSPLIT|NOFRAME, $0-0
 	MOVW	·wakeFD(SB), R0
 	CMPW	$0, R0
 	BLT	asleep
-	MOVD	$·one(SB), R1
+	MOVD	$·wakeIncrement(SB), R1
 	MOVD	$8, R2
 	MOVD	$SYS_write, R8
 	SVC

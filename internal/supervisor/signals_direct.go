@@ -27,7 +27,7 @@ import (
 var runtimeHandler uintptr
 
 // ignored holds the signals that we were started with ignored.
-var ignored []syscall.Signal
+var ignoredAtStart []syscall.Signal
 
 // The handlers, for the kernel to call, which don't follow Go's calling convention.
 // All but the first tell by the siginfo_t what the signal is about, and forward it
@@ -51,10 +51,10 @@ func heldHandler() uintptr
 func pingHandler() uintptr
 
 // tellsSender: the handlers know who has sent a signal.
-const tellsSender = true
+const knowsSender = true
 
 // one is what they write to the eventfd.
-var one uint64 = 1
+var wakeIncrement uint64 = 1
 
 // A sigaction is the kernel's struct, as it is on amd64 and arm64.
 type sigaction struct {
@@ -74,9 +74,9 @@ const (
 func catchSignals() {
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		switch {
-		case !forwarded(sig):
+		case !isForwarded(sig):
 		case setAction(sig, nil).handler == sigIgnore:
-			ignored = append(ignored, sig)
+			ignoredAtStart = append(ignoredAtStart, sig)
 		default:
 			install(sig)
 		}
@@ -90,7 +90,7 @@ func catchChildren() { install(syscall.SIGCHLD) }
 // came before are counted.
 func releaseSignals() {
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if action := setAction(sig, nil); forwarded(sig) && action.handler != sigIgnore {
+		if action := setAction(sig, nil); isForwarded(sig) && action.handler != sigIgnore {
 			action.handler = sigDefault
 			setAction(sig, &action)
 		}
@@ -130,7 +130,7 @@ func settleThreads() {
 // ignored, so from now on they are forwarded as well.
 func forwardSignals(pid int) {
 	forwardTo(pid)
-	for _, sig := range ignored {
+	for _, sig := range ignoredAtStart {
 		install(sig)
 	}
 	unblockSignals()
@@ -142,7 +142,7 @@ func forwardSignals(pid int) {
 func unblockSignals() {
 	var set unix.Sigset_t
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if forwarded(sig) {
+		if isForwarded(sig) {
 			set.Val[0] |= 1 << (sig - 1)
 		}
 	}
@@ -159,13 +159,13 @@ func install(sig syscall.Signal) {
 		runtimeHandler = action.handler
 	}
 	switch {
-	case sig == heldBack:
+	case sig == heldSignal:
 		action.handler = heldHandler()
 	case sig == syscall.SIGCHLD:
 		action.handler = child
 	case sig == syscall.SIGURG:
 		action.handler = urgent
-	case fault(sig):
+	case isFault(sig):
 		action.handler = ownFault
 	default:
 		action.handler = signal

@@ -24,7 +24,7 @@ import (
 var caught = make(chan os.Signal, 4096)
 
 // tellsSender: package os/signal doesn't say who has sent a signal.
-const tellsSender = false
+const knowsSender = false
 
 var delivering sync.Once
 
@@ -71,9 +71,9 @@ func deliver() {
 }
 
 func forward(sig syscall.Signal) {
-	atomic.AddUint32(&received[sig], 1)
-	atomic.StoreUint32(&seen[sig], 1)
-	if pid := int(atomic.LoadInt64(&child)); pid != 0 && sig != heldBack {
+	atomic.AddUint32(&unforwarded[sig], 1)
+	atomic.StoreUint32(&unrecorded[sig], 1)
+	if pid := int(atomic.LoadInt64(&forwardPID)); pid != 0 && sig != heldSignal {
 		sendPending(pid, sig)
 	}
 }
@@ -88,7 +88,7 @@ func forwardSignals(pid int) {
 func notify(want func(syscall.Signal) bool) {
 	var list []os.Signal
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if forwarded(sig) && want(sig) {
+		if isForwarded(sig) && want(sig) {
 			list = append(list, sig)
 		}
 	}

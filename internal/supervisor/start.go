@@ -24,7 +24,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // close-on-exec, and all that the Go runtime and this package open is. ForkExec also undoes what the runtime has done to the process:
 // the raised limit of open files, and the signal mask.
 func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid int, err error) {
-	err = search(argv[0], env, func(path string) error {
+	err = execInPath(argv[0], env, func(path string) error {
 		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
 			Env:   env,
 			Files: files,
@@ -42,13 +42,13 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 
 // replace makes this process the command, and returns only if it can't.
 func (s *supervision) replace(argv, env []string) error {
-	return search(argv[0], env, func(path string) error {
-		if askedToEnd() == 0 {
-			s.bequeath()
+	return execInPath(argv[0], env, func(path string) error {
+		if pendingEndSignal() == 0 {
+			s.bequeathLock()
 		}
 		releaseSignals()
 		// What has come is the command's, but an end is an end.
-		if sig := askedToEnd(); sig != 0 {
+		if sig := pendingEndSignal(); sig != 0 {
 			return stoppedBy(sig, "its start")
 		}
 		forwardTo(os.Getpid())
@@ -74,9 +74,9 @@ func environ() []string {
 // the directories of PATH, of which an empty one is the working directory.
 // Unlike execvp, but like container runtimes, it doesn't hand a file of unknown
 // format to /bin/sh.
-func search(name string, env []string, exec func(path string) error) error {
+func execInPath(name string, env []string, exec func(path string) error) error {
 	if strings.Contains(name, "/") || name == "" {
-		return startFailure(name, name, exec(name))
+		return explainExecError(name, name, exec(name))
 	}
 	list := searchPath(env)
 	// As execvp: a file that may not be executed is skipped, and remembered
@@ -97,31 +97,31 @@ func search(name string, env []string, exec func(path string) error) error {
 		if err == nil {
 			return nil
 		}
-		if !skipped(err) {
-			return startFailure(name, path, err)
+		if !isSkippable(err) {
+			return explainExecError(name, path, err)
 		}
 		if exists(path) && (found == "" || err == syscall.EACCES) {
 			found, result = path, err
 		}
 	}
 	if found != "" {
-		return startFailure(name, found, result)
+		return explainExecError(name, found, result)
 	}
-	return startFailed(exitNotFound, "starting "+strconv.Quote(name)+": executable not found in PATH "+strconv.Quote(list)+
+	return newStartFailure(exitNotFound, "starting "+strconv.Quote(name)+": executable not found in PATH "+strconv.Quote(list)+
 		": set command to a path that exists in the image, or PATH to a list of directories that has it")
 }
 
 // searchPath is the value of PATH, of the first one if there are several, as
 // getenv(3) has it.
 func searchPath(env []string) string {
-	if path, set := lookup(env, "PATH"); set {
+	if path, set := getenv(env, "PATH"); set {
 		return path
 	}
 	return defaultPath
 }
 
 // lookup is the value of a variable.
-func lookup(env []string, name string) (value string, set bool) {
+func getenv(env []string, name string) (value string, set bool) {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v, true
@@ -131,7 +131,7 @@ func lookup(env []string, name string) (value string, set bool) {
 }
 
 // skipped reports whether execvp(3) goes on to the next directory after err.
-func skipped(err error) bool {
+func isSkippable(err error) bool {
 	switch err {
 	case syscall.EACCES, syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.ENODEV, syscall.ETIMEDOUT:
 		return true
@@ -146,7 +146,7 @@ func exists(path string) bool {
 
 // startFailure says why path, which name was resolved to, was not executed;
 // nil if it was.
-func startFailure(name, path string, err error) error {
+func explainExecError(name, path string, err error) error {
 	if _, other := err.(*failure); err == nil || other { //nolint:errorlint // it comes from here
 		return err
 	}
@@ -157,23 +157,23 @@ func startFailure(name, path string, err error) error {
 	what += ": "
 	switch {
 	case name == "":
-		return startFailed(exitNotFound, what+"the command is an empty string: set command to a path that exists in the image")
+		return newStartFailure(exitNotFound, what+"the command is an empty string: set command to a path that exists in the image")
 	case err == syscall.ENOENT && exists(path):
-		return startFailed(exitNotFound, what+missingInterpreter(path))
+		return newStartFailure(exitNotFound, what+missingInterpreter(path))
 	case err == syscall.ENOENT, err == syscall.ENOTDIR:
-		return startFailed(exitNotFound, what+err.Error()+": set command to a path that exists in the image")
+		return newStartFailure(exitNotFound, what+err.Error()+": set command to a path that exists in the image")
 	case err == syscall.EACCES && isDirectory(path):
-		return startFailed(exitNotExecutable, what+"is a directory: set command to a file in it")
+		return newStartFailure(exitNotExecutable, what+"is a directory: set command to a file in it")
 	case err == syscall.EACCES, err == syscall.EPERM:
-		return startFailed(exitNotExecutable, what+err.Error()+": make the file executable for the container's user, and its volume mounted without noexec")
+		return newStartFailure(exitNotExecutable, what+err.Error()+": make the file executable for the container's user, and its volume mounted without noexec")
 	case err == syscall.ENOEXEC:
-		return startFailed(exitNotExecutable, what+err.Error()+": build it for "+platform()+", or start a script with a line like #!/bin/sh")
+		return newStartFailure(exitNotExecutable, what+err.Error()+": build it for "+platform()+", or start a script with a line like #!/bin/sh")
 	case err == syscall.E2BIG:
-		return startFailed(exitNotExecutable, what+err.Error()+": shorten args or the environment (enableServiceLinks: false drops the services' variables)")
+		return newStartFailure(exitNotExecutable, what+err.Error()+": shorten args or the environment (enableServiceLinks: false drops the services' variables)")
 	case err == syscall.EAGAIN, err == syscall.ENOMEM, err == syscall.EMFILE, err == syscall.ENFILE:
 		return ownFailure(what + err.Error() + ": raise the container's limits of memory, processes (pids) or open files")
 	default:
-		return startFailed(exitNotExecutable, what+err.Error()+": set command to a file that this node can execute")
+		return newStartFailure(exitNotExecutable, what+err.Error()+": set command to a file that this node can execute")
 	}
 }
 

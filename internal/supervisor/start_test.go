@@ -52,7 +52,7 @@ func TestSearchGoesOn(t *testing.T) {
 		{[]error{syscall.ENOENT, syscall.ENOENT, syscall.ENOENT}, 3, exitNotFound},
 	} {
 		var tried []string
-		err := search("tool", env, func(path string) error {
+		err := execInPath("tool", env, func(path string) error {
 			tried = append(tried, path)
 			return test.answers[len(tried)-1]
 		})

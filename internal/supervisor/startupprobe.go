@@ -107,11 +107,11 @@ func (s *supervision) startStartupProbe(env []string) {
 }
 
 // tendStartup tries the startupProbe when it is time to, and returns the time until then.
-func (s *supervision) tendStartup() time.Duration {
+func (s *supervision) tryStartupProbe() time.Duration {
 	if s.startupProber == nil {
 		return forever
 	}
-	if s.wasStopped() { // as the kubelet, which asks no container that it stops
+	if s.stopSignalCame() { // as the kubelet, which asks no container that it stops
 		s.stopStartupProbe()
 		return forever
 	}
@@ -128,7 +128,7 @@ func (s *supervision) tendStartup() time.Duration {
 		return max(time.Until(next), 0)
 	}
 	s.stopStartupProbe()
-	s.report(s.phase)
+	s.setPhase(s.phase)
 	return 0
 }
 
@@ -141,11 +141,11 @@ func (s *supervision) stopStartupProbe() {
 
 // endAfterStartup ends a command whose startupProbe has failed, as the kubelet would: the
 // container's exit code is what the command makes of it.
-func (s *supervision) endAfterStartup(l *limit) {
-	if s.startupProbe != startupFailed || s.wasStopped() || l.reached || l.process.ended {
+func (s *supervision) endAfterStartupFailure(l *limit) {
+	if s.startupProbe != startupFailed || s.stopSignalCame() || l.reached || l.process.ended {
 		return
 	}
-	s.unstarted = true
+	s.endedByStartupProbe = true
 	l.reached, l.grace, l.next = true, s.opts.startup.grace, time.Now().Add(s.opts.startup.grace)
-	s.sendStop(l.process, stopUnstarted)
+	s.sendStop(l.process, releaseStartupFailed)
 }

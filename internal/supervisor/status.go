@@ -46,7 +46,7 @@ const (
 type status struct {
 	phase        phase
 	paused       string // where, while the phase is Paused
-	waiting      waiting
+	waiting      waitStatus
 	started      time.Time
 	startupProbe string // how it stands, "" if the entrypoint tries none
 	finished     time.Time
@@ -73,7 +73,7 @@ func (s *status) json() []byte {
 		o.str("paused", s.paused)
 	}
 	if len(s.waiting.unmet) > 0 {
-		o.waiting(s.waiting)
+		o.waitStatus(s.waiting)
 	}
 	if !s.started.IsZero() {
 		o.str("started", s.started.UTC().Format(time.RFC3339Nano))
@@ -137,7 +137,7 @@ const maxWaiting = 10
 // maxURL bounds how much of a URL that is waited for is shown, for the same reason.
 const maxURL = 128
 
-func (o *object) waiting(w waiting) {
+func (o *object) waitStatus(w waitStatus) {
 	o.str("waitingSince", w.since.UTC().Format(time.RFC3339Nano))
 	o.key("waitingFor")
 	for i, u := range w.unmet[:min(len(w.unmet), maxWaiting)] {
@@ -156,7 +156,7 @@ func (o *object) waiting(w waiting) {
 }
 
 // shortest are those that have an escape of one letter.
-const shortest = "\b\f\n\r\t"
+const shortEscapes = "\b\f\n\r\t"
 
 // quoted appends a string. What is no UTF-8 becomes the replacement character, and
 // what isn't printable is escaped as JSON has it.
@@ -166,8 +166,8 @@ func (o *object) quoted(value string) {
 		switch {
 		case r == '"' || r == '\\':
 			o.buf = append(o.buf, '\\', byte(r))
-		case strings.ContainsRune(shortest, r): // as others do, so that a secret in it is known
-			o.buf = append(o.buf, '\\', "bfnrt"[strings.IndexRune(shortest, r)])
+		case strings.ContainsRune(shortEscapes, r): // as others do, so that a secret in it is known
+			o.buf = append(o.buf, '\\', "bfnrt"[strings.IndexRune(shortEscapes, r)])
 		case r < ' ':
 			const hex = "0123456789abcdef"
 			o.buf = append(o.buf, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])

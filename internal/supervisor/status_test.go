@@ -29,7 +29,7 @@ func TestStatusAsJSON(t *testing.T) {
 		`{"phase":"Paused","paused":"before-start"}`:                     {phase: phasePaused, paused: pauseBeforeStart},
 		`{"phase":"Running","started":"2026-11-21T16:00:00.000000005Z"}`: {phase: phaseRunning, started: at},
 		`{"phase":"Waiting","waitingSince":"2026-11-21T16:00:00.000000005Z","waitingFor":[{"container":"db","condition":"ready","seen":"it is started"},{"container":"a","condition":"exited","seen":"its \"state\""}]}`: {
-			phase: phaseWaiting, waiting: waiting{at, []order.Unmet{
+			phase: phaseWaiting, waiting: waitStatus{at, []order.Unmet{
 				{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
 				{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: `its "state"`},
 			}},
@@ -53,7 +53,7 @@ func TestATerminationMessageFits(t *testing.T) {
 		signal: syscall.SIGKILL, oomKills: 1 << 30, message: strings.Repeat(`"`, 10_000),
 	}
 	require.LessOrEqual(t, len(s.json()), maxStatus)
-	s.message, s.waiting = strings.Repeat("é", 10_000), waiting{time.Now(), slices.Repeat([]order.Unmet{{
+	s.message, s.waiting = strings.Repeat("é", 10_000), waitStatus{time.Now(), slices.Repeat([]order.Unmet{{
 		Dependency: order.Dependency{Condition: order.IsCompleted, Dir: "/entrypointer/order/" + strings.Repeat("n", 63)},
 		Seen:       "it ended without a word, as by SIGKILL or for want of memory",
 	}}, 50)}
@@ -128,7 +128,7 @@ func TestAStatusIsReadWholeWhileItChanges(t *testing.T) {
 	})
 	seen := map[string]int{}
 	for range 5000 {
-		seen[publishedBy(os.Getpid())]++
+		seen[publishedStatus(os.Getpid())]++
 	}
 	close(stop)
 	writer.Wait()

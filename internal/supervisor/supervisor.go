@@ -28,13 +28,13 @@ func Main(args []string) int { return MainWith(nil, args) }
 
 // MainWith is Main, with flags by which the command's output can be asked to go there.
 func MainWith(output Output, args []string) int {
-	available = output
+	availableOutput = output
 	args = args[min(1, len(args)):]
 	if len(args) > 0 {
 		if args[0] == copyCommand {
 			return installer.ToolMain(args[1:])
 		}
-		if control := controlNamed(args[0]); control != nil {
+		if control := controlCommand(args[0]); control != nil {
 			return control(args[1:])
 		}
 	}
@@ -43,21 +43,21 @@ func MainWith(output Output, args []string) int {
 		_, _ = syscall.Write(2, []byte(usage()))
 		return exitOwnFailure
 	case args[0] == "help":
-		return answer(usage())
+		return writeStdout(usage())
 	}
 	opts, err := parse(args)
 	if err != nil {
-		return report(err)
+		return printFailure(err)
 	}
 	switch {
 	case opts.help:
-		return answer(usage())
+		return writeStdout(usage())
 	case opts.version:
-		return answer("entrypoint " + versionOf("/proc/self/exe") + " " + platform() + "\n")
+		return writeStdout("entrypoint " + versionOf("/proc/self/exe") + " " + platform() + "\n")
 	}
 	argv, err := opts.command()
 	if err != nil {
-		return neverBegan(opts, err)
+		return failBeforeStart(opts, err)
 	}
 	s := &supervision{opts: opts, publisher: openPublisher(opts), waiter: await.NewWaiter(opts.wait, opts.waitLimit)}
 	return s.run(argv)
@@ -71,16 +71,16 @@ type supervision struct {
 	publisher
 	presence
 	pipes
-	waiter     *await.Waiter
-	output     Output     // nil if it goes where ours does
-	termCame   time.Time  // the first SIGTERM, if there is an output
-	children   []*process // that we have started
-	held       held
-	holdup     holdup
-	helper     helper
-	passedOver bool     // its turn won't come; the command knows, and only says so
-	term       terminal // of the command, once it runs
-	told       [lastSignal + 1]bool
+	waiter          *await.Waiter
+	output          Output     // nil if it goes where ours does
+	firstTerm       time.Time  // the first SIGTERM, if there is an output
+	children        []*process // that we have started
+	held            heldCommand
+	heldStop        heldStop
+	helper          helper
+	waitAborted     bool     // its turn won't come; the command knows, and only says so
+	term            terminal // of the command, once it runs
+	refusalReported [lastSignal + 1]bool
 
 	killsBefore int // for want of memory, when the command was started
 }
@@ -88,7 +88,7 @@ type supervision struct {
 // run returns the code to exit with.
 func (s *supervision) run(argv []string) int {
 	s.openOutput()
-	s.appear()
+	s.announce()
 	env, err := s.prepare(argv)
 	switch {
 	case err != nil:
@@ -97,32 +97,32 @@ func (s *supervision) run(argv []string) int {
 	default:
 		err = s.supervise(argv, env)
 	}
-	if err = s.excused(err); err != nil {
+	if err = s.excuseUnneeded(err); err != nil {
 		f := asFailure(err)
 		say(f.text)
 		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
 	}
 	s.closePipes()
 	if len(s.opts.endSidecars) == 0 {
-		s.tellOthers(order.Ended, s.exitCode)
+		s.publishPhase(order.Ended, s.exitCode)
 	} else {
-		s.tellOthers(order.Finishing, s.exitCode) // and the end last of all
+		s.publishPhase(order.Finishing, s.exitCode) // and the end last of all
 	}
 	s.leavePostFiles()
 	if s.reason == reasonTimeout {
 		leaveTimeoutResult(s.opts.timeoutResult)
 	}
-	s.tell()
+	s.reportEnd()
 	s.endSidecars()
 	return s.exitCode
 }
 
 // supervise has argv run as a child, until that has exited.
 func (s *supervision) supervise(argv, env []string) error {
-	if s.unneeded() {
+	if s.isUnneeded() {
 		return errUnneeded
 	}
-	command, err := s.begin(argv, env)
+	command, err := s.startCommand(argv, env)
 	if err != nil {
 		return err
 	}
@@ -130,23 +130,23 @@ func (s *supervision) supervise(argv, env []string) error {
 	if err := s.awaitEnd(command, limit); err != nil {
 		return err
 	}
-	if s.term.ours() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+	if s.term.isOurs() && slices.Contains(s.opts.pause, pauseAfterFailure) {
 		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
 	}
 	switch {
-	case s.helper.ended:
-		s.concludeUnneeded(limit)
+	case s.helper.stopSent:
+		s.recordUnneededEnd(limit)
 		return nil
-	case limit.refused != nil && s.unstarted:
-		return ownFailure("the startupProbe has failed, and the command can't be ended: " + limit.refused.Error() + ": " + otherUser)
-	case limit.refused != nil:
-		return s.timedOut("it can't be ended: " + limit.refused.Error() + ": " + otherUser)
+	case limit.killErr != nil && s.endedByStartupProbe:
+		return ownFailure("the startupProbe has failed, and the command can't be ended: " + limit.killErr.Error() + ": " + otherUser)
+	case limit.killErr != nil:
+		return s.timeoutFailure("it can't be ended: " + limit.killErr.Error() + ": " + otherUser)
 	}
-	s.conclude(command.status)
-	if limit.reached && !s.unstarted {
-		return s.timedOut("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
+	s.recordEnd(command.status)
+	if limit.reached && !s.endedByStartupProbe {
+		return s.timeoutFailure("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
 	}
-	return s.checkInput()
+	return s.checkWriter()
 }
 
 // awaitEnd waits for the end of the command, or until it can't be ended by its limit.
@@ -154,14 +154,14 @@ func (s *supervision) awaitEnd(command *process, limit *limit) error {
 	told := false
 	err := s.until(func() time.Duration {
 		s.endUnneeded(limit)
-		s.endAfterStartup(limit)
+		s.endAfterStartupFailure(limit)
 		pause := limit.act()
-		if limit.reached && !told && !s.unstarted && !s.helper.ended {
-			s.forgetStops()
+		if limit.reached && !told && !s.endedByStartupProbe && !s.helper.stopSent {
+			s.dropStopSignals()
 			told = true
 			s.event(EventTimeout, "", 0)
 		}
-		if command.ended || limit.refused != nil {
+		if command.ended || limit.killErr != nil {
 			return done
 		}
 		return min(pause, s.holdStop(command))
@@ -169,18 +169,18 @@ func (s *supervision) awaitEnd(command *process, limit *limit) error {
 	stopForwarding(command.pid) // also if it couldn't be ended
 	s.stopProbing()
 	s.stopStartupProbe()
-	s.endHoldup()
+	s.endHeldStop()
 	return err
 }
 
 // begin starts the command, or continues the one that is held.
-func (s *supervision) begin(argv, env []string) (*process, error) {
+func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	s.term = foregroundTerminal()
 	if s.opts.reports() {
 		// Before the command, so that it can read it.
 		s.started = time.Now()
 		s.expectStartupProbe()
-		s.report(phaseRunning)
+		s.setPhase(phaseRunning)
 	}
 	command := s.held.process
 	if command == nil {
@@ -189,7 +189,7 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 		if err == nil {
 			command, err = s.start(argv, env, files, childAttr(s.term))
 		}
-		s.leaveOutput()
+		s.closeWriteEnd()
 		if err != nil {
 			s.started = time.Time{}
 			return nil, err
@@ -203,14 +203,14 @@ func (s *supervision) begin(argv, env []string) (*process, error) {
 	if s.held.process != nil {
 		s.continueHeld()
 	}
-	s.tellOthers(order.Started, 0)
+	s.publishPhase(order.Started, 0)
 	s.startProbing(env)
 	s.startStartupProbe(env)
 	return command, nil
 }
 
 // conclude takes note of how the command ended.
-func (s *supervision) conclude(end syscall.WaitStatus) {
+func (s *supervision) recordEnd(end syscall.WaitStatus) {
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
 	s.oomKills = s.countOOMKills() - s.killsBefore
@@ -231,7 +231,7 @@ func (s *supervision) conclude(end syscall.WaitStatus) {
 	}
 }
 
-func (s *supervision) timedOut(end string) error {
+func (s *supervision) timeoutFailure(end string) error {
 	return &failure{exitTimeout, reasonTimeout, "the command timed out after " + s.opts.timeout.String() + " (entrypointer.dev/timeout); " + end}
 }
 
@@ -255,16 +255,16 @@ func (s *supervision) leavePostFiles() {
 }
 
 // tell tells whoever asked how it ended.
-func (s *supervision) tell() {
+func (s *supervision) reportEnd() {
 	if !s.opts.reports() {
 		return
 	}
 	s.finished = time.Now()
-	if s.exitCode != 0 && !s.passedOver && !s.wasAskedToEnd() {
+	if s.exitCode != 0 && !s.waitAborted && !s.wasEndRequested() {
 		s.pauseAt(pauseAfterFailure)
 	}
 	s.deliver()
-	s.report(phaseFinished)
+	s.setPhase(phaseFinished)
 	s.output = nil // it is closed
 	leaveTerminationMessage(s.opts.terminationMessage, s.json())
 }
@@ -272,13 +272,13 @@ func (s *supervision) tell() {
 // wasAskedToEnd tells whether the end is one that somebody wanted: a pause then
 // would only hold it up. Nobody sends SIGTERM or SIGINT for anything else; SIGHUP
 // and SIGQUIT may have been about a configuration or a stack trace.
-func (s *supervision) wasAskedToEnd() bool {
+func (s *supervision) wasEndRequested() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.wasStopped() || hasCome(syscall.SIGTERM) || hasCome(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopSignalCame() || signalCame(syscall.SIGTERM) || signalCame(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // report makes the status known, with a new phase.
-func (s *supervision) report(phase phase) {
+func (s *supervision) setPhase(phase phase) {
 	s.phase = phase
 	if s.output != nil {
 		s.logs = s.output.Status()
@@ -294,7 +294,7 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 	// kill(0, ...), sends to the child's group reaches the child once, and
 	// not a second time through us.
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if term.ours() {
+	if term.isOurs() {
 		attr.Foreground, attr.Ctty = true, term.fd
 	}
 	if os.Getpid() != 1 {
@@ -308,7 +308,7 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 }
 
 // answer writes to stdout what was asked for by -help or -version.
-func answer(s string) int {
+func writeStdout(s string) int {
 	if _, err := syscall.Write(1, []byte(s)); err != nil {
 		return exitOwnFailure
 	}

@@ -26,7 +26,7 @@ type terminal struct {
 	found bool
 }
 
-func (t terminal) ours() bool { return t.found }
+func (t terminal) isOurs() bool { return t.found }
 
 // foregroundTerminal finds the terminal among stdin, stdout and stderr. It
 // finds none when we run in the background of someone's shell: whoever is in
@@ -51,10 +51,10 @@ func foregroundTerminal() terminal {
 // job that the shell knows of is us: we step back and stop with the child, and
 // take it to the front again when we are resumed.
 func (t terminal) childStopped(pid int, sig syscall.Signal) {
-	if !t.ours() || sig != syscall.SIGTSTP {
+	if !t.isOurs() || sig != syscall.SIGTSTP {
 		return
 	}
-	if !orphaned() {
+	if !isOrphanedGroup() {
 		t.setForeground(unix.Getpgrp())
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		t.setForeground(pid)
@@ -66,9 +66,9 @@ func (t terminal) childStopped(pid int, sig syscall.Signal) {
 // group, each of whose members has a parent that is in the group itself, or
 // outside of the session. A shell that runs a script is in the group of what it
 // starts. What can't be seen does none.
-func orphaned() bool {
+func isOrphanedGroup() bool {
 	own := readStat(os.Getpid())
-	for _, pid := range processes() {
+	for _, pid := range processIDs() {
 		member := readStat(pid)
 		if member.group != own.group || member.session != own.session {
 			continue

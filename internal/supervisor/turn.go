@@ -17,22 +17,22 @@ import (
 
 // prepare does what comes before the command, and returns its environment.
 func (s *supervision) prepare(argv []string) (env []string, err error) {
-	env, err = s.opts.env.withoutFiles().apply(environ())
+	env, err = s.opts.env.exceptFiles().apply(environ())
 	if err != nil {
 		return nil, err
 	}
 	if s.opts.inOrder() { // so that a signal ends the wait, and those that wait are told
-		s.takeOver()
+		s.takeOverSignals()
 	}
-	if s.unneeded() {
+	if s.isUnneeded() {
 		return nil, errUnneeded
 	}
-	if err := s.awaitOthers(); err != nil {
+	if err := s.awaitConditions(); err != nil {
 		return nil, err
 	}
 	env, err = s.takeTurn(argv, env)
-	for err == nil && s.hasLostReader() {
-		err = s.awaitOthers()
+	for err == nil && s.lostReader() {
+		err = s.awaitConditions()
 	}
 	return env, err
 }
@@ -40,7 +40,7 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 // takeTurn does what comes after the wait for other containers, with the environment as
 // far as it can be made at any time.
 func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
-	shared := s.preparesSharedly(env)
+	shared := s.preparesInSharedVolume(env)
 	late := len(s.opts.env.files) > 0 // an earlier step may write them
 	if late && shared {
 		say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " when the pod starts, and not when it is this step's turn: " +
@@ -51,17 +51,17 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 		}
 	}
 	switch {
-	case s.holds(shared, late):
-		s.reportWaiting()
-		err = s.hold(argv, env, shared)
+	case s.canStartHeld(shared, late):
+		s.publishWaiting()
+		err = s.startHeld(argv, env, shared)
 	case !shared:
 		err = s.awaitTurn()
 	}
 	s.waiter.Close()
 	if !s.opts.inOrder() {
-		s.takeOver()
+		s.takeOverSignals()
 	}
-	if err != nil || s.passedOver || s.held.process != nil && s.held.ended {
+	if err != nil || s.waitAborted || s.held.process != nil && s.held.ended {
 		return env, s.endHeld(err)
 	}
 	if late {
@@ -96,18 +96,18 @@ func (s *supervision) endHeld(err error) error {
 // holds reports whether to start the command before its turn. What comes before
 // the command has to wait for its turn as well, and so then has the command, unless
 // it has to begin early. The terminal is for one whose turn it is.
-func (s *supervision) holds(shared, late bool) bool {
+func (s *supervision) canStartHeld(shared, late bool) bool {
 	between := s.opts.hooks != nil || late || slices.Contains(s.opts.pause, pauseBeforeStart)
-	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !foregroundTerminal().ours()
+	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !foregroundTerminal().isOurs()
 }
 
 // preparesSharedly reports whether the command does something before it waits
 // that other containers may see.
-func (s *supervision) preparesSharedly(env []string) bool {
+func (s *supervision) preparesInSharedVolume(env []string) bool {
 	if s.opts.waitUnlessShared == "" {
 		return false
 	}
-	dir, set := lookup(env, s.opts.waitUnlessShared)
+	dir, set := getenv(env, s.opts.waitUnlessShared)
 	return set && mayBeShared(dir)
 }
 
@@ -116,11 +116,11 @@ func (s *supervision) awaitTurn() error {
 	if len(s.opts.wait.All) == 0 {
 		return nil
 	}
-	s.reportWaiting()
+	s.publishWaiting()
 	var turn await.State
 	var end syscall.Signal
 	err := s.until(func() time.Duration {
-		if end = askedToEnd(); end != 0 { // none comes before signals are the command's
+		if end = pendingEndSignal(); end != 0 { // none comes before signals are the command's
 			return done
 		}
 		if turn = s.waiter.Look(); turn != await.Waiting {
@@ -134,11 +134,11 @@ func (s *supervision) awaitTurn() error {
 	if end != 0 {
 		return stoppedBy(end, "the wait for "+s.opts.wait.All[0].Path)
 	}
-	return s.hasTurned(turn)
+	return s.concludeTurn(turn)
 }
 
-func (s *supervision) reportWaiting() {
-	s.report(phaseWaiting)
+func (s *supervision) publishWaiting() {
+	s.setPhase(phaseWaiting)
 	for _, file := range s.opts.wait.All {
 		s.event(EventWaiting, file.Path, 0)
 	}
@@ -148,8 +148,8 @@ func (s *supervision) reportWaiting() {
 // a command with nothing of ours before it is started all the same: it looks for
 // them itself, and knows better what to do about it. With a hook, or the like, the
 // command must not run without that.
-func (s *supervision) hasTurned(turn await.State) error {
-	s.passedOver = turn == await.Aborted
+func (s *supervision) concludeTurn(turn await.State) error {
+	s.waitAborted = turn == await.Aborted
 	s.event(EventWaited, "", int(turn))
 	if turn != await.Unknown {
 		return nil
@@ -159,7 +159,7 @@ func (s *supervision) hasTurned(turn await.State) error {
 		return ownFailure(text + "; the command was not started")
 	}
 	say(text)
-	s.passedOver = true
+	s.waitAborted = true
 	return nil
 }
 
@@ -167,9 +167,9 @@ func (s *supervision) hasTurned(turn await.State) error {
 // comes while we wait for our turn has the effect that it has on Tekton's
 // entrypoint, which is a Go program, too, and does nothing about signals while it
 // waits.
-func (s *supervision) takeOver() {
+func (s *supervision) takeOverSignals() {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil || s.opts.inOrder() {
-		s.expectStop()
+		s.registerStopSignal()
 		catchSignals()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {

@@ -36,7 +36,7 @@ type conditions struct {
 
 func (s *supervision) newConditions() *conditions {
 	c := &conditions{order.NewDependencies(s.opts.dependsOn, s.opts.heartbeat), order.NewTargets(s.opts.waitFor)}
-	s.asked = c.targets
+	s.polled = c.targets
 	return c
 }
 
@@ -64,5 +64,5 @@ func (c *conditions) unmet() []order.Unmet { return append(c.Unmet(), c.targets.
 
 func (s *supervision) closeConditions(c *conditions) {
 	c.targets.Close()
-	s.asked = nil
+	s.polled = nil
 }

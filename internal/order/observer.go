@@ -13,51 +13,51 @@ import (
 )
 
 // A life is what is known of whether an incarnation goes on.
-type life int
+type liveness int
 
 const (
-	absent life = iota // no incarnation has begun
-	unsure             // nothing says so yet
+	absent       liveness = iota // no incarnation has begun
+	undetermined                 // nothing says so yet
 	alive
-	over
+	dead
 )
 
 // A sight is what one look at a container's directory has found.
-type sight struct {
-	life        life
+type observation struct {
+	liveness    liveness
 	incarnation string // the newest
 	state       state  // of that; its phase is "" if it has said nothing
-	doubt       string // why what is there says nothing, "" if it does
+	problem     string // why what is there says nothing, "" if it does
 }
 
 // silence is for how long a container whose lock can't be trusted may say nothing.
-const silence = 30 * time.Second
+const maxSilence = 30 * time.Second
 
 // An observer looks at a container's directory.
 type observer struct {
 	dir string
 	// beats says that who lives is who was heard within silence, on our own clock. Locks
 	// are not asked for.
-	beats  bool
-	pulse  pulse
-	looked time.Time // when the last look was
-	quiet  time.Duration
-	heard  bool // something has changed since the first look
+	heartbeats bool
+	heartbeat  heartbeat
+	observedAt time.Time // when the last look was
+	silentFor  time.Duration
+	changed    bool // something has changed since the first look
 }
 
 // A pulse is what differs from heartbeat to heartbeat.
-type pulse struct {
+type heartbeat struct {
 	incarnation string // of the lock
 	state       state
 }
 
 // look looks once. The lock comes before the state: who is dead by the lock has said
 // all that it ever will.
-func (o *observer) look(now time.Time) sight {
+func (o *observer) observe(now time.Time) observation {
 	s := o.readLock()
-	if s.doubt != "" || s.life == absent {
-		if o.beats && s.life == absent {
-			o.listen(now, pulse{}) // who comes after that is heard
+	if s.problem != "" || s.liveness == absent {
+		if o.heartbeats && s.liveness == absent {
+			o.judgeHeartbeat(now, heartbeat{}) // who comes after that is heard
 		}
 		return s
 	}
@@ -65,45 +65,45 @@ func (o *observer) look(now time.Time) sight {
 	switch {
 	case err == unix.ENOENT:
 	case err != nil:
-		s.doubt = "its state can't be read: " + err.Error()
+		s.problem = "its state can't be read: " + err.Error()
 		return s
 	case latest.incarnation == s.incarnation:
 		s.state = latest
 	}
-	if s.state.phase == "" && s.life == over && o.readLock().incarnation != s.incarnation {
-		return sight{life: unsure} // the next one has begun meanwhile
+	if s.state.phase == "" && s.liveness == dead && o.readLock().incarnation != s.incarnation {
+		return observation{liveness: undetermined} // the next one has begun meanwhile
 	}
-	if o.beats {
-		s.life = o.listen(now, pulse{s.incarnation, latest})
+	if o.heartbeats {
+		s.liveness = o.judgeHeartbeat(now, heartbeat{s.incarnation, latest})
 	}
 	return s
 }
 
 // readLock says which incarnation is the newest, and whether it goes on.
-func (o *observer) readLock() sight {
+func (o *observer) readLock() observation {
 	fd, data, err := readRegular(o.dir + lockName)
 	if err == unix.ENOENT {
-		return sight{}
+		return observation{}
 	}
 	if err != nil {
-		return sight{doubt: "its lock can't be read: " + err.Error()}
+		return observation{problem: "its lock can't be read: " + err.Error()}
 	}
 	defer unix.Close(fd)
 	name := string(data)
 	if !isIncarnation(name) {
-		return sight{doubt: "its lock can't be read: " + errGarbage.Error()}
+		return observation{problem: "its lock can't be read: " + errFormat.Error()}
 	}
-	if o.beats {
-		return sight{life: unsure, incarnation: name}
+	if o.heartbeats {
+		return observation{liveness: undetermined, incarnation: name}
 	}
-	held, err := isHeld(fd)
+	held, err := isLocked(fd)
 	switch {
 	case err != nil:
-		return sight{doubt: "its lock can't be asked for: " + err.Error()}
+		return observation{problem: "its lock can't be asked for: " + err.Error()}
 	case held:
-		return sight{life: alive, incarnation: name}
+		return observation{liveness: alive, incarnation: name}
 	}
-	return sight{life: over, incarnation: name}
+	return observation{liveness: dead, incarnation: name}
 }
 
 func readState(dir string) (state, error) {
@@ -117,37 +117,37 @@ func readState(dir string) (state, error) {
 
 // listen judges by heartbeats. A time in which we didn't look, because we were stopped,
 // or the whole node was, isn't held against who was silent in it.
-func (o *observer) listen(now time.Time, p pulse) life {
+func (o *observer) judgeHeartbeat(now time.Time, p heartbeat) liveness {
 	const looks = time.Second // more than there is between two
 	switch {
-	case o.looked.IsZero():
-	case p != o.pulse:
-		o.heard, o.quiet = true, 0
+	case o.observedAt.IsZero():
+	case p != o.heartbeat:
+		o.changed, o.silentFor = true, 0
 	default:
-		o.quiet += min(now.Sub(o.looked), looks)
+		o.silentFor += min(now.Sub(o.observedAt), looks)
 	}
-	o.looked, o.pulse = now, p
+	o.observedAt, o.heartbeat = now, p
 	switch {
-	case o.quiet >= silence:
-		return over
-	case o.heard:
+	case o.silentFor >= maxSilence:
+		return dead
+	case o.changed:
 		return alive
 	}
-	return unsure
+	return undetermined
 }
 
 // String says what was seen, as a part of a sentence about the container.
-func (s sight) String() string {
+func (s observation) String() string {
 	switch {
-	case s.doubt != "":
-		return s.doubt
-	case s.life == absent:
+	case s.problem != "":
+		return s.problem
+	case s.liveness == absent:
 		return "it has not begun yet"
 	case s.state.phase.commandEnded():
 		return "it exited with " + strconv.Itoa(s.state.exitCode)
-	case s.life == over:
+	case s.liveness == dead:
 		return "it ended without a word, as by SIGKILL or for want of memory"
-	case s.life == unsure:
+	case s.liveness == undetermined:
 		return "nothing was heard of it yet"
 	}
 	switch s.state.phase {

@@ -19,10 +19,10 @@ func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
 		{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
 		{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: "it has not begun yet"},
 	}
-	var p patience
+	var p waitLog
 	said := map[time.Duration][]string{}
 	for waited := time.Duration(0); waited < time.Hour; waited += 500 * time.Millisecond {
-		if lines := p.lines(waited, unmet); lines != nil {
+		if lines := p.dueLines(waited, unmet); lines != nil {
 			said[waited] = lines
 		}
 	}
@@ -32,13 +32,13 @@ func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
 	}, said)
 
 	// Who was stopped for long says the latest only.
-	p = patience{}
-	require.Equal(t, []string{who + "1m0s now"}, p.lines(5*time.Minute, unmet))
+	p = waitLog{}
+	require.Equal(t, []string{who + "1m0s now"}, p.dueLines(5*time.Minute, unmet))
 }
 
 func TestADoubtIsToldOfOnce(t *testing.T) {
-	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: it is too long", Doubt: true}}
-	var p patience
-	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: delete the pod if that lasts`}, p.lines(0, unmet))
-	require.Empty(t, p.lines(time.Second, unmet))
+	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: it is too long", Problem: true}}
+	var p waitLog
+	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: delete the pod if that lasts`}, p.dueLines(0, unmet))
+	require.Empty(t, p.dueLines(time.Second, unmet))
 }

@@ -21,7 +21,7 @@ import (
 func live(t *testing.T, dir string, phase Phase, exitCode int) *Incarnation {
 	t.Helper()
 	i := NewIncarnation(dir, false, unix.Write)
-	i.Tell(phase, exitCode)
+	i.Publish(phase, exitCode)
 	require.NoError(t, i.Err())
 	t.Cleanup(func() { die(i) })
 	return i
@@ -29,7 +29,7 @@ func live(t *testing.T, dir string, phase Phase, exitCode int) *Incarnation {
 
 // die is what the kernel does when a process is killed.
 func die(i *Incarnation) {
-	for _, fd := range []*int{&i.lock, &i.spare} {
+	for _, fd := range []*int{&i.lock, &i.reserved} {
 		if *fd >= 0 {
 			_ = unix.Close(*fd)
 			*fd = -1
@@ -40,12 +40,12 @@ func die(i *Incarnation) {
 // verdicts are of a container that is restarted, and of one that isn't.
 type verdicts [2]await.State
 
-func judgements(dir string, beats bool) map[Condition]verdicts {
+func judgements(dir string, heartbeats bool) map[Condition]verdicts {
 	all := map[Condition]verdicts{}
 	for _, condition := range []Condition{IsStarted, IsReady, IsCompleted, HasExited} {
 		var v verdicts
 		for n, final := range []bool{false, true} {
-			v[n], _ = NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, beats).Look()
+			v[n], _ = NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, heartbeats).Look()
 		}
 		all[condition] = v
 	}
@@ -179,7 +179,7 @@ func TestWhatCannotBeReadIsNoAnswer(t *testing.T) {
 					require.Equal(t, all(wait), judgements(dir, false))
 					ds := NewDependencies([]Dependency{{Condition: IsReady, Dir: dir}}, false)
 					_, _ = ds.Look()
-					require.True(t, ds.Unmet()[0].Doubt)
+					require.True(t, ds.Unmet()[0].Problem)
 				}
 			})
 		}
@@ -197,7 +197,7 @@ func TestNobodyElseHoldsALock(t *testing.T) {
 	grab := func() {
 		t.Helper()
 		require.NoError(t, unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB))
-		require.ErrorIs(t, hold(fd), unix.EBADF)
+		require.ErrorIs(t, lockFile(fd), unix.EBADF)
 		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK})
 	}
 	grab()
@@ -219,47 +219,47 @@ func TestHeartbeats(t *testing.T) {
 		i.Act()
 		require.NoError(t, i.Err())
 	}
-	looks := func(o *observer, d time.Duration) (s sight) {
+	looks := func(o *observer, d time.Duration) (s observation) {
 		for end := now.Add(d); now.Before(end); now = now.Add(short) {
-			s = o.look(now)
+			s = o.observe(now)
 		}
 		return s
 	}
-	early := &observer{dir: dir, beats: true}
-	require.Equal(t, absent, early.look(now).life)
-	i.Tell(Ready, 0)
+	early := &observer{dir: dir, heartbeats: true}
+	require.Equal(t, absent, early.observe(now).liveness)
+	i.Publish(Ready, 0)
 
 	// Who comes later has to hear something before it believes that it lives.
-	o := &observer{dir: dir, beats: true}
-	require.Equal(t, alive, early.look(now).life)
-	require.Equal(t, unsure, o.look(now).life)
+	o := &observer{dir: dir, heartbeats: true}
+	require.Equal(t, alive, early.observe(now).liveness)
+	require.Equal(t, undetermined, o.observe(now).liveness)
 	require.Equal(t, wait, judgements(dir, true)[IsReady])
-	require.Equal(t, unsure, looks(o, silence/2).life)
+	require.Equal(t, undetermined, looks(o, maxSilence/2).liveness)
 	beat()
-	require.Equal(t, alive, o.look(now).life)
-	require.Equal(t, alive, looks(o, silence-time.Second).life)
+	require.Equal(t, alive, o.observe(now).liveness)
+	require.Equal(t, alive, looks(o, maxSilence-time.Second).liveness)
 	beat()
-	require.Equal(t, alive, looks(o, silence-time.Second).life)
+	require.Equal(t, alive, looks(o, maxSilence-time.Second).liveness)
 
 	// Who was stopped itself has heard nothing in that time, and blames nobody.
 	now = now.Add(time.Hour)
-	require.Equal(t, alive, o.look(now).life)
+	require.Equal(t, alive, o.observe(now).liveness)
 
-	require.Equal(t, over, looks(o, 2*time.Second).life)
+	require.Equal(t, dead, looks(o, 2*time.Second).liveness)
 	beat()
-	require.Equal(t, alive, o.look(now).life, "it was stopped")
+	require.Equal(t, alive, o.observe(now).liveness, "it was stopped")
 
 	// There is no lock, which may be beyond that kernel; one that is held says nothing.
 	fd, _, err := readRegular(dir + lockName)
 	require.NoError(t, err)
-	held, err := isHeld(fd)
+	held, err := isLocked(fd)
 	require.NoError(t, err)
 	require.False(t, held)
 	require.NoError(t, unix.Close(fd))
 	die(i)
-	require.Equal(t, alive, o.look(now).life)
+	require.Equal(t, alive, o.observe(now).liveness)
 	live(t, dir, Preparing, 0)
-	require.Equal(t, over, looks(o, silence+2*time.Second).life)
+	require.Equal(t, dead, looks(o, maxSilence+2*time.Second).liveness)
 
 	// An end is one at once.
 	live(t, dir, Ended, 0)
