@@ -3,16 +3,16 @@
 
 //go:build linux
 
-// The runtime would heed the cgroup's CPU limit, for a scheduler that has
-// nothing to schedule, and keep it up to date.
+// By default, the Go runtime adapts GOMAXPROCS to the cgroup's CPU limit, and keeps it
+// up to date. The supervisor's one goroutine doesn't need that.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Copier is the init container's program: it copies itself into the volume
-// that it shares with the pod's other containers, where the copy, started under
-// the name entrypoint, is the supervisor. One program that is both needs no
-// second file in the image, and can't be of another version than its copy.
+// Copier is the program of the init container. It copies itself to a volume that the
+// pod's containers share. A copy that is started under the name entrypoint is the
+// supervisor. With one program for both, the image needs no second file, and the copy
+// always has the copier's version.
 package main
 
 import (

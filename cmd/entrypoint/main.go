@@ -3,14 +3,14 @@
 
 //go:build linux
 
-// The runtime would heed the cgroup's CPU limit, for a scheduler that has
-// nothing to schedule, and keep it up to date.
+// By default, the Go runtime adapts GOMAXPROCS to the cgroup's CPU limit, and keeps it
+// up to date. The supervisor's one goroutine doesn't need that.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
-// Entrypoint supervises a container's own process. See -help, and package
-// supervisor for what it promises.
+// Entrypoint supervises a container's command. See -help for its flags, and package
+// supervisor for its guarantees.
 package main
 
 import (

@@ -3,19 +3,17 @@
 
 //go:build linux
 
-// Package await waits for files: the way in which processes of different
-// containers of a pod, which share nothing but volumes, tell each other that
-// something has happened. What else is told by files (package order) is a Source,
-// too.
+// Package await waits for files. Processes of different containers of a pod share
+// nothing but volumes, and notify each other by files. Package order implements a
+// Source of its own for the files that it defines.
 //
-// The kernel says at once when a directory changes (watch.go), where it can: a
-// sandbox (gVisor, Kata) or a network file system may accept the watch and never
-// say anything. So what decides is always a look at the files themselves, and
-// there is one at intervals as well: short and growing ones where there is no
-// watch, long ones where there is.
+// The kernel notifies of changes in a directory (watch.go). Some sandboxes (gVisor,
+// Kata) and network file systems accept the watch and never send a notification. So the
+// Waiter always decides by looking at the files, and also looks at intervals: long ones
+// if all directories are watched, and short, growing ones otherwise.
 //
-// The package doesn't sleep. Its caller does, and may wait for other things
-// meanwhile.
+// The package doesn't sleep. Its caller does, and can wait for other events at the same
+// time.
 package await
 
 import (
@@ -26,97 +24,99 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Condition is a file to wait for.
+// A Condition is met by a file.
 type Condition struct {
 	Path string
-	// Content asks for a file that isn't empty, as opposed to one that exists.
-	// Symbolic links are followed: the downward API's files are some.
+	// Content requires a file that isn't empty; otherwise the file only has to exist.
+	// Symbolic links are followed, because the files of the downward API are symbolic
+	// links.
 	Content bool
-	// OrErr takes the same name with .err for it, too.
+	// OrErr accepts the path with the suffix .err, too.
 	OrErr bool
 }
 
-// A Source is what a Waiter looks at.
+// A Source is what a Waiter waits for.
 type Source interface {
-	// Look looks once. The state is Waiting if there is an error.
+	// Look checks the source once. The state is Waiting if there is an error.
 	Look() (State, error)
-	// Directories are those in which a file gets a name, or is written to if written
-	// is true, before a look finds another state; none if the kernel can't be trusted
-	// to tell.
+	// Directories returns directories that change before Look can return another state:
+	// a file is created in or moved into one of them, or, if written is true, written
+	// to. It returns none if the kernel's notifications can't be relied on.
 	Directories() (paths []string, written bool)
 	// Interval is the longest time between two looks.
 	Interval() time.Duration
 }
 
-// Files says what to wait for.
+// Files is a Source of files.
 type Files struct {
-	// All must hold at the same time. None hold at once.
+	// All conditions must be met at the same time. An empty list is satisfied
+	// immediately.
 	All []Condition
-	// Abort ends the waiting as soon as one of them holds.
+	// Abort ends the wait as soon as one of its conditions is met.
 	Abort []Condition
 }
 
-// A State is how far the waiting is.
+// A State is the result of a look.
 type State int
 
 const (
-	// Waiting is neither Met nor Aborted yet.
+	// Waiting means that neither Met nor Aborted applies yet.
 	Waiting State = iota
-	// Met says that all files are there, whatever else is.
+	// Met means that all files are there. It takes precedence over Aborted.
 	Met
-	// Aborted says that a file is there that ends the waiting.
+	// Aborted means that a file is there that ends the wait.
 	Aborted
-	// TimedOut says that the limit was reached.
+	// TimedOut means that the time limit has passed.
 	TimedOut
-	// Unknown says that for a while now a file can't be looked at, for another reason
-	// than that it isn't there. Err says why.
+	// Unknown means that looks have failed for some time, for another reason than a
+	// missing file. Err returns the reason.
 	Unknown
-	// Failed says that what is waited for won't come any more.
+	// Failed means that the source can't be met any more.
 	Failed
 )
 
 // The times between two looks.
 const (
-	// watched is for files whose directories are all watched. Tekton's entrypoint,
-	// which never watches, looks as often.
+	// watchedInterval applies if all directories are watched. Tekton's entrypoint polls
+	// as often, without a watch.
 	watchedInterval = time.Second
-	// Unwatched, they grow from first to last with the time that was waited.
+	// Without a watch, the interval grows from firstInterval to lastInterval with the
+	// time waited.
 	firstInterval = 20 * time.Millisecond
 	lastInterval  = 250 * time.Millisecond
-	// settle is the shortest one, in a directory in which much happens.
+	// minInterval bounds the rate of looks in a directory that changes often.
 	minInterval = 2 * time.Millisecond
 )
 
-// patience is for how long a file that can't be looked at is looked at again: a
-// disk, a server or a mount may come back.
+// errorTolerance is the time for which a Waiter repeats a failing look: a disk, a
+// server or a mount may come back.
 const errorTolerance = 5 * time.Second
 
-// A Waiter waits until its source has another state than Waiting.
+// A Waiter looks at its source until the state is another one than Waiting.
 type Waiter struct {
 	source Source
-	limit  time.Duration // 0 is none
+	limit  time.Duration // 0 means none
 	watch  watch
 
 	state        State
-	err          error     // of the last look
-	firstLook    time.Time // with the first look
-	lastLook     time.Time // when the last one was
-	postponed    bool      // somebody has asked for one since, too soon after it
-	failingSince time.Time // since when looks fail, zero if they don't
+	err          error // of the last look
+	firstLook    time.Time
+	lastLook     time.Time
+	postponed    bool      // a look was requested less than minInterval after the last
+	failingSince time.Time // zero if the last look succeeded
 }
 
-// NewWaiter returns a Waiter, to be closed. The limit is the longest time to
-// wait from the first look on; zero is for ever.
+// NewWaiter returns a Waiter. The caller closes it. The limit is the longest wait, from
+// the first look on; 0 means no limit.
 func NewWaiter(s Source, limit time.Duration) *Waiter {
 	return &Waiter{source: s, limit: limit, watch: newWatch(s.Directories())}
 }
 
-// Look looks at the source and returns the state. Once it is another one than
-// Waiting, it stays.
+// Look looks at the source and returns its state. Any state but Waiting is final.
 //
-// The first look that finds Waiting makes the kernel send SIGCHLD to this
-// process as soon as something happens in the source's directories; each that
-// follows does so again. After the signal, or after Pause, is the time to look.
+// While the state is Waiting, each call arms the watch: the kernel sends SIGCHLD to
+// this process at the next change in the source's directories. The caller calls Look
+// again after that signal, or after Pause.
 func (w *Waiter) Look() State {
 	now := time.Now()
 	switch {
@@ -124,7 +124,8 @@ func (w *Waiter) Look() State {
 		return w.state
 	case w.firstLook.IsZero():
 		w.firstLook = now
-		// Most often there is nothing to wait for, or everything.
+		// Most sources are met, or not needed, at the first look; no watch is set up
+		// for them.
 		if w.look(now) != Waiting {
 			return w.state
 		}
@@ -132,7 +133,8 @@ func (w *Waiter) Look() State {
 		w.postponed = true
 		return Waiting
 	}
-	// Before the look, or what happens in between would be missed.
+	// The watch comes before the look. Otherwise a change between the two would be
+	// missed.
 	w.watch.arm()
 	return w.look(now)
 }
@@ -155,7 +157,7 @@ func (w *Waiter) look(now time.Time) State {
 	return w.state
 }
 
-// Pause returns the time until the next look is due, if no signal comes before:
+// Pause returns the time until the next look is due, if no signal arrives before. It is
 // a second or less.
 func (w *Waiter) Pause() time.Duration {
 	interval := w.source.Interval()
@@ -171,13 +173,13 @@ func (w *Waiter) Pause() time.Duration {
 	return max(interval-time.Since(w.lastLook), 0)
 }
 
-// Err is why a file can't be looked at, nil if it can.
+// Err is the error of the last look, nil if it succeeded.
 func (w *Waiter) Err() error { return w.err }
 
-// Close ends the watching.
+// Close removes the watch.
 func (w *Waiter) Close() { w.watch.close() }
 
-// Look looks at the files once. The state is Waiting if there is an error.
+// Look checks the files once. The state is Waiting if there is an error.
 func (f Files) Look() (State, error) {
 	met := true
 	for _, c := range f.All {
@@ -196,7 +198,7 @@ func (f Files) Look() (State, error) {
 	return Waiting, nil
 }
 
-// Aborts reports whether one of the files is there that end the waiting.
+// Aborts reports whether a condition of Abort is met.
 func (f Files) Aborts() bool {
 	return slices.ContainsFunc(f.Abort, func(c Condition) bool {
 		holds, err := c.holds()
@@ -207,7 +209,7 @@ func (f Files) Aborts() bool {
 // Interval is that of Tekton's entrypoint.
 func (f Files) Interval() time.Duration { return watchedInterval }
 
-// Directories are those that the files are in, each once.
+// Directories returns the directories of all files, without duplicates.
 func (f Files) Directories() (list []string, written bool) {
 	add := func(path string) {
 		dir := filepath.Dir(path)
@@ -247,13 +249,13 @@ func statPath(path string) (size int64, there bool, _ error) {
 	}
 }
 
-// Error is why a file can't be looked at.
+// Error is a failure to look at a file.
 type Error struct {
 	Path string
 	Err  error
 }
 
-// Error names the file.
+// Error names the file and the cause.
 func (e *Error) Error() string { return "waiting for " + e.Path + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.

@@ -7,22 +7,22 @@ package await
 
 import "golang.org/x/sys/unix"
 
-// A watch tells of changes in directories, by a signal (fcntl(2), F_NOTIFY). It
-// is the kernel's oldest way, and takes nothing but a descriptor for each
-// directory. inotify(7), the newer one, takes an instance of which each user of a
-// node has but a number (fs.inotify.max_user_instances, 128 by default), the
-// kubelet and the other containers of that user included (ADR 0012).
+// A watch notifies of changes in directories by a signal (fcntl(2), F_NOTIFY). This
+// interface needs only a descriptor for each directory. The newer inotify(7) needs an
+// instance, and each user of a node has a limited number of them
+// (fs.inotify.max_user_instances, 128 by default), which the kubelet and other
+// containers of that user share (ADR 0012).
 type watch []directory
 
 type directory struct {
 	path   string
 	events int
-	fd     int // -1 while it isn't watched
+	fd     int // -1 while the directory isn't watched
 }
 
-// The events after which a file may be there, or not be empty, that wasn't
-// before: values of linux/fcntl.h. A file that is moved into the directory counts
-// as created; a downward API volume renames a symbolic link.
+// The events after which a file may exist, or may not be empty any more
+// (linux/fcntl.h). The kernel reports a file that is moved into the directory as
+// created. A downward API volume renames a symbolic link.
 const (
 	modified = 0x2  // DN_MODIFY
 	created  = 0x4  // DN_CREATE
@@ -41,8 +41,8 @@ func newWatch(paths []string, written bool) watch {
 	return w
 }
 
-// arm has the next change, but no other, told. A directory that can't be watched,
-// perhaps because it isn't there yet, is tried again the next time.
+// arm requests one notification, for the next change. A directory that can't be
+// watched, for instance because it doesn't exist yet, is tried again at the next call.
 func (w watch) arm() {
 	for i := range w {
 		w[i].arm()
@@ -56,7 +56,8 @@ func (d *directory) arm() {
 			return
 		}
 		d.fd = fd
-		// One that tells of changes anyway, and doesn't queue up.
+		// SIGCHLD notifies the supervisor of changes anyway, and the kernel doesn't
+		// queue it.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGCHLD)); err != nil {
 			d.close()
 			return
@@ -74,7 +75,7 @@ func (d *directory) close() {
 	}
 }
 
-// complete reports whether the kernel tells of all changes.
+// complete reports whether all directories are watched.
 func (w watch) complete() bool {
 	for _, d := range w {
 		if d.fd < 0 {

@@ -3,13 +3,13 @@
 
 //go:build linux
 
-// Package installer copies the running executable, or a tool of the image that it
-// runs in, to where other containers of the pod can execute it.
+// Package installer copies the running executable, or a tool of the image that the
+// executable runs in, to a volume where other containers of the pod can execute the
+// copy.
 //
-// The copy appears whole or not at all: it is written under a temporary name,
-// made executable and renamed. So an init container that is killed half-way and
-// restarted does no harm, and neither does one that runs again above an earlier copy
-// that is in use.
+// The copy is atomic: the installer writes it under a temporary name, makes it
+// executable and renames it. So an init container can be killed at any time and
+// restarted, and can run again while an earlier copy is in use.
 package installer
 
 import (
@@ -22,24 +22,24 @@ import (
 	"syscall"
 )
 
-// Mode is the copy's mode: any user of the pod may execute it, none may write
-// to it, whatever the umask.
+// Mode is the mode of the copy, whatever the umask is: all users of the pod may execute
+// the copy, none may write to it.
 const Mode = 0o555
 
-// exitFailure is the exit code for every failure. It is the supervisor's code
-// for a failure of our own, which the two programs share.
+// exitFailure is the exit code for every failure. The supervisor, which is the same
+// program, uses the same code for its own failures.
 const exitFailure = 125
 
-// temporary names are this prefix, a random part and this suffix.
+// The names of temporary files are tmpPrefix, a random part and tmpSuffix.
 const tmpPrefix, tmpSuffix = ".entrypoint-", ".tmp"
 
-// durableFlag asks for a copy that outlives a crash of the node, in a directory that
-// may have to be made.
+// durableFlag asks for a copy that survives a crash of the node, in a directory that
+// may not exist yet.
 const durableFlag = "-durable"
 
-// Main installs the running executable as args, the process's own argv, asks
-// for: the absolute path of the copy, after "-durable" if [InstallDurably] shall
-// do it. It returns the code to exit with: 0, or 125 after a line on stderr.
+// Main copies the running executable. args is the process's argv: the absolute path of
+// the copy, after "-durable" to use [InstallDurably]. Main returns the exit code: 0, or
+// 125 after a line on stderr.
 func Main(args []string) int {
 	install, targets := Install, args[min(1, len(args)):]
 	if len(targets) > 0 && targets[0] == durableFlag {
@@ -55,10 +55,10 @@ func Main(args []string) int {
 	return 0
 }
 
-// InstallDurably is Install for a volume that outlives its pod, as a claim does: all
-// is on disk when it returns. It makes target's directory if it isn't there, in one
-// that is. After a crash of the node an emptyDir is filled anew, so Install syncs
-// nothing.
+// InstallDurably is Install for a volume that outlives the pod, such as a claim's. All
+// data is on disk when it returns. It creates target's directory, but not the parent of
+// that. Install doesn't sync: after a crash of the node, the kubelet fills an emptyDir
+// again.
 func InstallDurably(source, target string) error {
 	dir := filepath.Dir(target)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -70,7 +70,7 @@ func InstallDurably(source, target string) error {
 	return errors.Join(syncFile(target), syncFile(dir), syncFile(filepath.Dir(dir)))
 }
 
-// syncFile has a file's content, or a directory's entries, written to disk.
+// syncFile writes a file's content, or a directory's entries, to disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,16 +78,16 @@ func syncFile(path string) error {
 	}
 	defer f.Close()
 	err = f.Sync()
-	// Some network file systems sync directories by themselves, and say so.
+	// Some network file systems sync directories on their own and return EINVAL here.
 	if errors.Is(err, syscall.EINVAL) {
 		return nil
 	}
 	return err
 }
 
-// Install copies the file source to target, whose directory must exist, and
-// gives it Mode. An existing target is replaced at once; temporary files that
-// an earlier call left behind are removed. The errors are those of package os.
+// Install copies the file source to target and sets Mode. target's directory must
+// exist. An existing target is replaced atomically. Temporary files of earlier calls
+// are removed. The errors are those of package os.
 func Install(source, target string) error {
 	in, err := os.Open(source)
 	if err != nil {
@@ -98,7 +98,7 @@ func Install(source, target string) error {
 	return err
 }
 
-// install is Install of what in has, and returns how many bytes that was.
+// installFrom is Install for a reader. It returns the number of bytes copied.
 func installFrom(in io.Reader, target string) (int64, error) {
 	dir := filepath.Dir(target)
 	if err := removeLeftovers(dir); err != nil {
@@ -114,9 +114,9 @@ func installFrom(in io.Reader, target string) (int64, error) {
 	return copied, nil
 }
 
-// removeLeftovers removes what a call that was killed left in dir. A call that
-// still runs loses its file too, and fails at its rename; it never installs a
-// part of it.
+// removeLeftovers removes temporary files that killed calls have left in dir. A
+// concurrent call loses its file, too: its rename fails, and it never installs an
+// incomplete copy.
 func removeLeftovers(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,8 +132,8 @@ func removeLeftovers(dir string) error {
 	return nil
 }
 
-// write copies what in has to a new file in dir, complete and executable, and
-// returns its name and size. On error there is no such file.
+// writeTemporary copies in to a new executable file in dir, and returns the file's name
+// and size. On error it leaves no file.
 func writeTemporary(in io.Reader, dir string) (name string, copied int64, err error) {
 	out, err := os.CreateTemp(dir, tmpPrefix+"*"+tmpSuffix)
 	if err != nil {
@@ -144,14 +144,14 @@ func writeTemporary(in io.Reader, dir string) (name string, copied int64, err er
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	copied, err = io.Copy(out, in) // copy_file_range(2), where the file systems can
+	copied, err = io.Copy(out, in) // uses copy_file_range(2) where the file systems support it
 	if err == nil {
 		err = out.Chmod(Mode)
 	}
 	return out.Name(), copied, errors.Join(err, out.Close())
 }
 
-// remedy says what to do about err.
+// remedy says how to fix the cause of err.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -168,10 +168,10 @@ func remedy(err error) string {
 	return "check the volume, an emptyDir or a claim, and its disk"
 }
 
-// report writes text to stderr as one line, and returns the exit code.
+// printFailure writes text to stderr as one line, and returns the exit code.
 func printFailure(text string) int {
 	line := "entrypointer: " + strings.ReplaceAll(text, "\n", "; ") + "\n"
-	_, _ = syscall.Write(2, []byte(line)) // there is nobody else to tell
+	_, _ = syscall.Write(2, []byte(line)) // a failed write to stderr can't be reported anywhere
 	return exitFailure
 }
 

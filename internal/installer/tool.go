@@ -14,16 +14,17 @@ import (
 	"syscall"
 )
 
-// MaxTool is the size of the largest tool, in bytes.
+// MaxTool is the maximum size of a tool, in bytes.
 const MaxTool = 256 << 20
 
-// correct says who can do something about a tool.
+// operatorHint ends the errors that only the operator can fix.
 const operatorHint = `: have the operator correct it in the key "tools" of ConfigMap config-entrypointer`
 
 // ToolMain copies a tool out of the image that it runs in, for containers of other
-// images: its args are the absolute path of the tool, that of the copy, which is
-// named as the tool is, and the image's name for errors. It returns the code to
-// exit with: 0, or 125 after a line on stderr, which the kubelet shows.
+// images. args are the absolute path of the tool, the absolute path of the copy, and
+// the image's name for errors. The base name of the copy is the name of the tool.
+// ToolMain returns the exit code: 0, or 125 after a line on stderr, which the kubelet
+// shows.
 func ToolMain(args []string) int {
 	if len(args) != 3 || !filepath.IsAbs(args[0]) || !filepath.IsAbs(args[1]) {
 		return printFailure("copying a tool: arguments " + quoteAll(args) +
@@ -36,7 +37,7 @@ func ToolMain(args []string) int {
 	return 0
 }
 
-// installTool copies the tool at path to target. The errors say what to do.
+// installTool copies the tool at path to target. Its errors say what to do.
 func installTool(path, target, image string) error {
 	in, err := openTool(path, image)
 	if err != nil {
@@ -53,8 +54,9 @@ func installTool(path, target, image string) error {
 	return nil
 }
 
-// openTool opens the tool, which symbolic links may lead to. What isn't a program
-// isn't opened: a pipe could never end, and a device could do anything.
+// openTool opens the tool; path may be a symbolic link. Anything but an executable
+// regular file is rejected before it is opened: a read from a pipe may never end, and
+// opening a device may have side effects.
 func openTool(path, image string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -84,7 +86,7 @@ func tooLarge(path, image string) error {
 		" MiB, the most that is copied into a pod: make it smaller, for instance by stripping it")
 }
 
-// whyNotFound explains an error of finding or opening the tool.
+// whyNotFound explains an error of os.Stat or os.OpenFile.
 func whyNotFound(path, image string, err error) error {
 	quoted := "path " + strconv.Quote(path)
 	link, linkErr := os.Readlink(path)

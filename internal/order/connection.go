@@ -12,21 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection is an attempt by TCP, at one address after the other, and by HTTP on
-// top of it if there is a request.
+// A connection is one probe attempt over TCP. It tries the endpoint's addresses in
+// turn. If request is set, it also sends an HTTP request and reads the status line of
+// the response.
 type connection struct {
-	addresses []unix.Sockaddr // still to try
+	addresses []unix.Sockaddr // not tried yet
 	request   func(host string) []byte
 	method    string
 
-	fd      int // -1 between two addresses
+	fd      int // -1 if no socket is open
 	step    step
-	out, in []byte // what is left of the request; the answer so far
-	sent    bool   // the whole request, to one of them
-	err     error  // of an address before
+	out, in []byte // the unsent rest of the request; the response so far
+	sent    bool   // one address has received the whole request
+	err     error  // of an earlier address
 }
 
-// A step is what a connection waits for.
+// A step is the operation that a connection waits for.
 type step int16
 
 const (
@@ -61,7 +62,7 @@ func (c *connection) advance() (over bool, err error) {
 	}
 }
 
-// dial begins to connect to the next address.
+// dial starts to connect to the next address.
 func (c *connection) dial() {
 	address := c.addresses[0]
 	c.addresses = c.addresses[1:]
@@ -84,14 +85,15 @@ func (c *connection) dial() {
 	}
 }
 
-// note keeps what somebody has answered, whatever comes of the other addresses.
+// keepError records why an address failed. An HTTP response is more informative than a
+// connection error, so a later error doesn't replace it.
 func (c *connection) keepError(err error) {
-	if _, answered := c.err.(*badAnswer); !answered { //nolint:errorlint // it comes from here
+	if _, answered := c.err.(*badAnswer); !answered { //nolint:errorlint // badAnswer is only created in this file
 		c.err = err
 	}
 }
 
-// proceed goes a step further. The error is EAGAIN if that has to wait.
+// advanceStep performs the current step. The error is EAGAIN if the step would block.
 func (c *connection) advanceStep() (over bool, err error) {
 	switch c.step {
 	case connecting:
@@ -123,7 +125,7 @@ func (c *connection) advanceStep() (over bool, err error) {
 	}
 }
 
-// receive reads as much of the answer as has the status.
+// receive reads the response up to the end of its status line.
 func (c *connection) receive() (over bool, err error) {
 	var buf [512]byte
 	n, err := unix.Read(c.fd, buf[:])
@@ -145,7 +147,7 @@ func (c *connection) receive() (over bool, err error) {
 	return false, nil
 }
 
-// retried is the error of a system call, but nil if it is to be made again.
+// ignoreEINTR returns nil instead of EINTR, so that the caller repeats the system call.
 func ignoreEINTR(err error) error {
 	if err == unix.EINTR {
 		return nil
@@ -153,13 +155,14 @@ func ignoreEINTR(err error) error {
 	return err
 }
 
-// isSuccess goes by the kubelet's rule for what is asked: a redirection is a success.
-// What is asked for hasn't been done by one.
+// isSuccess follows the kubelet for probes: a redirection is a success. A redirected
+// POST has had no effect, so it isn't one.
 func isSuccess(method string, code int) bool {
 	return code >= 200 && (code < 300 || method == methodGet && code < 400)
 }
 
-// statusOf reads the code of a status line (RFC 9112, section 4), 0 if it is none.
+// parseStatus returns the code of a status line (RFC 9112, section 4), or 0 if the line
+// isn't one.
 func parseStatus(line string) int {
 	version, rest, _ := strings.Cut(line, " ")
 	code, err := strconv.Atoi(rest[:min(len(rest), 3)])
@@ -169,15 +172,15 @@ func parseStatus(line string) int {
 	return code
 }
 
-// An answer is one that is no success.
+// A badAnswer is a response that isn't a success.
 type badAnswer struct {
-	code int // 0 if it is none of HTTP
+	code int // 0 if the response isn't HTTP
 	text string
 }
 
 func (a *badAnswer) Error() string { return a.text }
 
-// isReady reports whether the connection is made, or has failed.
+// connectEnded reports whether the attempt to connect has succeeded or failed.
 func (c *connection) connectEnded() bool {
 	fds := c.poll(nil)
 	n, err := unix.Poll(fds, 0)
@@ -199,14 +202,14 @@ func (c *connection) close() {
 	}
 }
 
-// The methods.
+// The HTTP methods in use.
 const (
 	methodGet  = "GET"
 	methodPost = "POST"
 )
 
-// request is an HTTP request without a body, whose headers are those of the kubelet's
-// unless others are given.
+// formatRequest returns an HTTP request without a body. Its headers are those of the
+// kubelet's probes, except where headers has another value.
 func formatRequest(method, host, path string, headers []string) []byte {
 	var b strings.Builder
 	b.WriteString(method + " " + path + " HTTP/1.1\r\n")
@@ -235,7 +238,7 @@ func hasHeader(headers []string, name string) bool {
 	return false
 }
 
-// hostOf is an address as a Host header has it.
+// hostHeader returns an address in the format of the Host header.
 func hostHeader(address unix.Sockaddr) string {
 	switch a := address.(type) {
 	case *unix.SockaddrInet4:
@@ -258,8 +261,9 @@ func hostHeader(address unix.Sockaddr) string {
 	return ""
 }
 
-// isItself reports whether both ends of a connection are the same: the kernel may choose
-// the port that is asked for as the one to ask from, and then nobody else has to listen.
+// isSelfConnected reports whether a socket is connected to itself. The kernel may
+// choose the destination port as the source port, and then the connection succeeds
+// although no process listens.
 func isSelfConnected(fd int) bool {
 	here, err := unix.Getsockname(fd)
 	if err != nil {

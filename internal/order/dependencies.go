@@ -13,26 +13,26 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// A Condition is what has to be true of a container before another one starts.
+// A Condition is the state that a container must reach before another container starts.
 type Condition string
 
-// The conditions.
+// The values of Condition, as in the annotation depends-on.
 const (
 	IsStarted   Condition = "started"
 	IsReady     Condition = "ready"
-	IsCompleted Condition = "completed" // ended with a success
-	HasExited   Condition = "exited"    // however
+	IsCompleted Condition = "completed" // the exit code was 0, or a code in success-exit-codes
+	HasExited   Condition = "exited"    // with any exit code
 )
 
-// A Dependency is one condition of one container.
+// A Dependency is a container and the condition that this container waits for.
 type Dependency struct {
 	Condition Condition
-	Dir       string // of the container
-	// Final says that it isn't restarted when it has failed.
+	Dir       string // the order directory of that container
+	// Final is true if the kubelet won't restart that container after a failure.
 	Final bool
 }
 
-// ParseDependency reads CONDITION:DIR, the latter an absolute path.
+// ParseDependency parses CONDITION:DIR. DIR is an absolute path.
 func ParseDependency(value string) (d Dependency, ok bool) {
 	condition, dir, _ := strings.Cut(value, ":")
 	d = Dependency{Condition: Condition(condition), Dir: dir}
@@ -43,13 +43,14 @@ func ParseDependency(value string) (d Dependency, ok bool) {
 	return Dependency{}, false
 }
 
-// Name is the container's.
+// Name is the name of the container.
 func (d Dependency) Name() string { return path.Base(d.Dir) }
 
-// String is as in the annotation depends-on.
+// String has the format of the annotation depends-on.
 func (d Dependency) String() string { return d.Name() + ":" + string(d.Condition) }
 
-// judge says whether a dependency is met by what was seen, or never will be.
+// judge decides from an observation whether the dependency is met, can still be met, or
+// has failed for good.
 func (d Dependency) judge(s observation) await.State {
 	ended := s.state.phase == Ended
 	switch {
@@ -60,7 +61,7 @@ func (d Dependency) judge(s observation) await.State {
 	case d.Condition == IsCompleted && ended && s.state.exitCode == 0:
 		return await.Met
 	case ended || s.liveness == dead:
-		// It comes back, or it doesn't.
+		// A container that will be restarted can still meet its condition.
 		if d.Final {
 			return await.Failed
 		}
@@ -79,8 +80,8 @@ func metIf(is bool) await.State {
 	return await.Waiting
 }
 
-// Dependencies are all that a container depends on: an await.Source. They have to be
-// met at the same time.
+// Dependencies is the await.Source for all containers that this container depends on.
+// It is met when all dependencies are met in the same look.
 type Dependencies struct {
 	list       []trackedDependency
 	ends       []trackedEnd
@@ -94,8 +95,8 @@ type trackedDependency struct {
 	seen  observation
 }
 
-// NewDependencies returns those of a list. With beats, neither locks nor the kernel's
-// word on changes are trusted.
+// NewDependencies returns the source for a list. With heartbeats, liveness is judged by
+// heartbeats instead of locks, and directories are polled instead of watched.
 func NewDependencies(list []Dependency, heartbeats bool) *Dependencies {
 	ds := &Dependencies{heartbeats: heartbeats}
 	for _, d := range list {
@@ -104,21 +105,22 @@ func NewDependencies(list []Dependency, heartbeats bool) *Dependencies {
 	return ds
 }
 
-// Connect adds ends of pipes, which have to be connected as well.
+// AddPipeEnds adds pipe ends, which also must be connected before the source is met.
 func (ds *Dependencies) AddPipeEnds(ends []PipeEnd) {
 	for _, e := range ends {
 		ds.ends = append(ds.ends, trackedEnd{PipeEnd: e})
 	}
 }
 
-// A crossing is an end of a pipe, and what the last look across it has found.
+// A trackedEnd is a pipe end and the result of its last tryConnect.
 type trackedEnd struct {
 	PipeEnd
 	state await.State
 	unmet Unmet
 }
 
-// Look looks at each. It has no errors: what can't be read is waited for.
+// Look observes each container. It never returns an error: an unreadable directory
+// counts as a dependency that isn't met yet.
 func (ds *Dependencies) Look() (await.State, error) {
 	all, now := await.Met, time.Now()
 	for i := range ds.list {
@@ -139,7 +141,7 @@ func (ds *Dependencies) Look() (await.State, error) {
 	return all, nil
 }
 
-// Directories are those of the containers.
+// Directories returns the directories to watch, or none with heartbeats.
 func (ds *Dependencies) Directories() (paths []string, written bool) {
 	if ds.heartbeats {
 		return nil, false
@@ -153,23 +155,24 @@ func (ds *Dependencies) Directories() (paths []string, written bool) {
 	return paths, false
 }
 
-// interval is within the second in which a death without a word is to be noticed, of
-// which the kernel doesn't tell.
+// lookInterval keeps the detection of a killed container below one second where the
+// kernel doesn't report the change.
 const lookInterval = 400 * time.Millisecond
 
-// Interval is the same for all.
+// Interval is the longest time between two looks.
 func (ds *Dependencies) Interval() time.Duration { return lookInterval }
 
-// An Unmet is a dependency that isn't met, or a target that hasn't succeeded.
+// An Unmet is a dependency that isn't met, or a target that hasn't answered with
+// success.
 type Unmet struct {
 	Dependency
-	URL     string // of a target, or else ""
-	Failed  bool   // it never will be
-	Seen    string // of the container, at the last look
-	Problem bool   // that is why nothing can be known
+	URL     string // of a target; "" for a dependency
+	Failed  bool   // the condition can't be met any more
+	Seen    string // what the last look found, for messages
+	Problem bool   // Seen is an error that keeps the state unknown
 }
 
-// String is the URL, or as in the annotation depends-on.
+// String is the URL, or the dependency in the format of the annotation depends-on.
 func (u Unmet) String() string {
 	if u.URL != "" {
 		return u.URL
@@ -177,7 +180,7 @@ func (u Unmet) String() string {
 	return u.Dependency.String()
 }
 
-// Unmet returns those that weren't at the last look.
+// Unmet returns the dependencies that weren't met at the last look.
 func (ds *Dependencies) Unmet() (list []Unmet) {
 	for _, d := range ds.list {
 		if d.state != await.Met {

@@ -3,29 +3,30 @@
 
 //go:build linux
 
-// Package order is how the containers of a pod tell each other how far they are, so
-// that one can start after another.
+// Package order lets the containers of a pod tell each other how far they have come, so
+// that one container can start after another.
 //
-// A container that others depend on has a directory of its own, an emptyDir, which it
-// alone can write to, and which those that depend on it have read-only. Its supervisor
-// keeps two files there:
+// A container that others depend on has a directory of its own, an emptyDir. It is
+// mounted writable in that container alone, and read-only in the containers that depend
+// on it. The supervisor keeps two files there:
 //
-//   - lock, new for each life of the container (an incarnation), and locked for as
-//     long as the supervisor lives: the kernel sees to that;
-//   - state, what has become of that incarnation (state.go).
+//   - lock, a new file for each run of the container (an incarnation). The supervisor
+//     holds a lock on it, which the kernel releases when the supervisor dies;
+//   - state, the phase of that incarnation and its exit code (state.go).
 //
-// The lock comes first, and names the incarnation. A state that names another one is
-// of a past life. A lock that nobody holds says that its incarnation is over: by
-// the end that the state names, or, if it names none, without a word.
+// The supervisor creates the lock file first. The file contains the name of the
+// incarnation. A state file with another name is stale: an earlier incarnation wrote
+// it. An unlocked lock file means that its incarnation is over. If the state has no
+// exit code by then, the supervisor was killed before it could write one.
 //
-// The lock is one of fcntl(2), of an open file description. To hold it for writing
-// takes a descriptor that can write, so that whoever has the directory read-only can't
-// hold it in the place of its owner; to ask for it takes no lock.
+// The lock is an open file description lock (fcntl(2), F_OFD_SETLK). A write lock needs
+// a writable descriptor, so a container with a read-only mount can't take it in the
+// owner's place. A query for the lock (F_OFD_GETLK) takes no lock.
 //
-// A container that reads what another one prints has a second directory, for the pipe
-// (pipe.go).
+// A container that reads the output of another container has a second directory, for
+// the pipe (pipe.go).
 //
-// What one finds there may have been put there by any program of the other container.
-// It is believed as far as that container's own affairs go. What can't be understood
-// is no answer: who waits goes on to wait (sight.go).
+// Any program of the other container may have written the files in its directory.
+// Readers believe them about that container only. Unreadable or malformed content
+// leaves the state unknown, and the reader keeps waiting (observer.go).
 package order

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Endpoint is an IP address and a port. Package net would double the size of the
-// program, and net/netip starts a goroutine.
+// An Endpoint is an IP address and a port. Its own type saves package net, which would
+// double the size of the program, and net/netip, which starts a goroutine.
 type Endpoint struct {
-	IP   string // 4 or 16 bytes; "" stands for the addresses of the pod
+	IP   string // 4 or 16 bytes; "" stands for this pod's addresses
 	Port int
 }
 
-// ParseEndpoint reads HOST:PORT, where the host is empty, an IPv4 address or an IPv6
-// address in brackets.
+// ParseEndpoint parses HOST:PORT. HOST is empty, an IPv4 address, or an IPv6 address in
+// brackets.
 func ParseEndpoint(value string) (e Endpoint, ok bool) {
 	at := strings.LastIndexByte(value, ':')
 	if at < 0 {
@@ -60,7 +60,7 @@ func parseIPv4(s string) (ip []byte, ok bool) {
 	return ip, len(ip) == 4
 }
 
-// parseIPv6 reads the forms of RFC 4291, section 2.2, without a zone.
+// parseIPv6 accepts the text forms of RFC 4291, section 2.2, without a zone.
 func parseIPv6(s string) (ip []byte, ok bool) {
 	head, tail, shortened := strings.Cut(s, "::")
 	ip, ok = parseGroups(head, !shortened)
@@ -75,7 +75,8 @@ func parseIPv6(s string) (ip []byte, ok bool) {
 	return slices.Concat(ip, make([]byte, zeros), end), true
 }
 
-// parseGroups reads hexadecimal groups, of which the last may be an IPv4 address.
+// parseGroups parses hexadecimal groups separated by colons. If last is true, the final
+// group may be an IPv4 address.
 func parseGroups(s string, last bool) (ip []byte, ok bool) {
 	if s == "" {
 		return nil, true
@@ -95,7 +96,7 @@ func parseGroups(s string, last bool) (ip []byte, ok bool) {
 	return ip, true
 }
 
-// ParseURL reads http://HOST:PORT/PATH, where the host is as of ParseEndpoint.
+// ParseURL parses http://HOST:PORT/PATH. HOST is as in ParseEndpoint.
 func ParseURL(value string) (e Endpoint, path string, ok bool) {
 	rest, isHTTP := strings.CutPrefix(value, "http://")
 	host := rest
@@ -110,7 +111,7 @@ func ParseURL(value string) (e Endpoint, path string, ok bool) {
 	return e, path, ok && isHTTP && !strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// IsHeader reports whether a line is NAME: VALUE, RFC 9110, section 5.
+// IsHeader reports whether line is a header field, NAME: VALUE (RFC 9110, section 5).
 func IsHeader(line string) bool {
 	name, value, ok := strings.Cut(line, ":")
 	token := func(r rune) bool {
@@ -119,7 +120,7 @@ func IsHeader(line string) bool {
 	return ok && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !token(r) }) && !strings.ContainsAny(value, "\r\n\x00")
 }
 
-// addresses are those to try, one after the other.
+// addresses returns the addresses to try, in order.
 func (e *Endpoint) addresses() (list []unix.Sockaddr) {
 	add := func(ip string) {
 		switch len(ip) {
@@ -140,8 +141,9 @@ func (e *Endpoint) addresses() (list []unix.Sockaddr) {
 	return list
 }
 
-// ownAddress is the address by which the pod would send to another, which stands in
-// documentation only (RFC 5737, RFC 3849); "" if there is no way there. Nothing is sent.
+// sourceAddress returns the local address from which the pod would send to other, or ""
+// if there is no route. Connecting a UDP socket sends no packet, so other can be an
+// address that RFC 5737 and RFC 3849 reserve for documentation.
 func sourceAddress(other unix.Sockaddr) string {
 	family := unix.AF_INET
 	if _, is := other.(*unix.SockaddrInet6); is {

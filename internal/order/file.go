@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files in a container's directory. Each is written beside its place, and then
-// moved there.
+// The files in a container's directory. Each is written under its .new name and then
+// renamed, so that readers never see a part of it.
 const (
 	lockName     = "/lock"
 	stateName    = "/state"
@@ -25,13 +25,14 @@ var (
 	errTooLong    = errors.New("it is too long")
 )
 
-// readRegular returns what a file holds, and its descriptor, to be closed. Whatever
-// the file is, it doesn't wait, and follows no link.
+// readRegular returns the content of a regular file and its open descriptor, which the
+// caller closes. It doesn't block on a FIFO and doesn't follow a symbolic link: another
+// container chose what is at the path.
 func readRegular(path string) (fd int, data []byte, err error) {
 	fd, err = unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	switch err {
 	case nil:
-	case unix.ELOOP, unix.ENXIO: // a link, a socket
+	case unix.ELOOP, unix.ENXIO: // a symbolic link; a socket
 		return -1, nil, errNotRegular
 	default:
 		return -1, nil, err
@@ -69,7 +70,7 @@ func readOpened(fd int) ([]byte, error) {
 	}
 }
 
-// isHeld reports whether somebody holds the lock of a file.
+// isLocked reports whether a process holds the lock of a file.
 func isLocked(fd int) (bool, error) {
 	lock := unix.Flock_t{Type: unix.F_RDLCK}
 	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock); err != nil {
@@ -78,15 +79,17 @@ func isLocked(fd int) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// hold takes the lock of a file that nobody else has seen.
+// lockFile locks a new file. No other process can hold its lock yet.
 func lockFile(fd int) error {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
-// forAll is the mode of a file that those who wait can read, whichever users they are.
+// worldReadable is the file mode for readers in other containers, which may run as any
+// user.
 const worldReadable = 0o644
 
-// create makes a file of this mode, whatever the umask, in the place of what is there.
+// createFile replaces the file at path by a new one with this mode, whatever the umask
+// is.
 func createFile(path string, mode uint32) (fd int, err error) {
 	if err := unix.Unlink(path); err != nil && err != unix.ENOENT {
 		return -1, err

@@ -14,35 +14,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Incarnation is this life of a container, as others see it.
+// An Incarnation is one run of this container. It publishes the run's phases to other
+// containers.
 type Incarnation struct {
 	dir        string
-	heartbeats bool // and has no lock
+	heartbeats bool // publish heartbeats instead of holding a lock
 	write      func(fd int, data []byte) (int, error)
 
-	lock      int // the descriptor of its lock, -1 while there is none
-	reserved  int // a file with room for the next state, -1 if there is none
+	lock      int // descriptor of the lock file, -1 before it exists
+	reserved  int // descriptor of the preallocated file for the next state, -1 if there is none
 	state     state
-	published bool      // that is what others can read
-	next      time.Time // when there is something to do
+	published bool      // other containers can read the state
+	next      time.Time // when Act has work to do
 	err       error
 }
 
 const (
-	// beatEvery is the time between two heartbeats.
+	// heartbeatInterval is the time between two heartbeats.
 	heartbeatInterval = 5 * time.Second
-	// retryEvery is the time after which what couldn't be written is written again.
+	// retryInterval is the time after which a failed write is repeated.
 	retryInterval = time.Second
 )
 
-// NewIncarnation returns one that others see once it says something in dir. It writes
-// by write, which is write(2). With beats, it says again and again that it lives, and
-// holds no lock.
+// NewIncarnation returns an incarnation that publishes in dir from the first Publish
+// on. The write function replaces write(2). With heartbeats, the incarnation rewrites
+// its state periodically instead of holding a lock.
 func NewIncarnation(dir string, heartbeats bool, write func(fd int, data []byte) (int, error)) *Incarnation {
 	return &Incarnation{dir: dir, heartbeats: heartbeats, write: write, lock: -1, reserved: -1, state: state{incarnation: newIncarnationName()}}
 }
 
-// newName returns the name of an incarnation, which no other has had.
+// newIncarnationName returns a unique name.
 func newIncarnationName() string {
 	var bits [8]byte
 	if n, err := unix.Getrandom(bits[:], unix.GRND_NONBLOCK); n < len(bits) || err != nil {
@@ -56,19 +57,19 @@ func newIncarnationName() string {
 	return string(name[:])
 }
 
-// Tell has others see how far the container has come; the exit code is its own once it
-// has ended. What couldn't be written, Act writes later.
+// Publish writes the phase for other containers to read. The exit code counts only in
+// the phases Finishing and Ended. If the write fails, Act repeats it.
 func (i *Incarnation) Publish(phase Phase, exitCode int) {
 	i.state.phase, i.state.exitCode, i.published = phase, exitCode, false
 	i.next = time.Time{}
 	i.Act()
 }
 
-// Phase is the one that was told last, "" if none was.
+// Phase returns the last published phase, or "" before the first Publish.
 func (i *Incarnation) Phase() Phase { return i.state.phase }
 
-// Act does what is due, and returns when there is something to do again, and whether
-// there will be.
+// Act repeats a failed write and sends due heartbeats. It returns when to call it
+// again, and false if no more calls are needed.
 func (i *Incarnation) Act() (next time.Time, will bool) {
 	now := time.Now()
 	heartbeats := i.heartbeats && i.state.phase != Ended
@@ -90,10 +91,10 @@ func (i *Incarnation) Act() (next time.Time, will bool) {
 	return i.next, heartbeats
 }
 
-// Err is why others can't see what was told last, nil if they can.
+// Err is the error of the last write, nil if it succeeded.
 func (i *Incarnation) Err() error { return i.err }
 
-// publish makes the lock, the first time, and writes the state.
+// publish creates the lock file at the first call, and writes the state.
 func (i *Incarnation) publish() error {
 	if i.lock < 0 {
 		if err := i.createLock(); err != nil {
@@ -119,12 +120,13 @@ func (i *Incarnation) publish() error {
 	_ = unix.Close(i.reserved)
 	i.reserved = -1
 	if err == nil && i.state.phase != Ended {
-		_ = i.reserveState() // or the next state is written without
+		_ = i.reserveState() // on failure, the next publish allocates the file itself
 	}
 	return err
 }
 
-// take makes the lock of this incarnation. No other user can open it before it is held.
+// createLock creates the lock file of this incarnation. Mode 0600 keeps other users
+// from opening the file before it is locked.
 func (i *Incarnation) createLock() error {
 	fd, err := createFile(i.dir+newLockName, 0o600)
 	if err != nil {
@@ -149,11 +151,11 @@ func (i *Incarnation) createLock() error {
 	return nil
 }
 
-// reserved is more than a state takes, in bytes.
+// reservedSize is larger than any state, in bytes.
 const reservedSize = 256
 
-// reserve makes a file for the next state, so that there is room for it also if
-// the volume is full by then.
+// reserveState preallocates the file for the next state, so that the state can be
+// written even if the volume is full by then.
 func (i *Incarnation) reserveState() error {
 	fd, err := createFile(i.dir+newStateName, worldReadable)
 	if err != nil {
@@ -181,12 +183,12 @@ func (i *Incarnation) writeAll(fd int, data []byte) error {
 	return nil
 }
 
-// aside is the lowest descriptor for a lock that the command inherits: shells use
-// those up to 9 by name, and take those from 10 on for themselves.
+// minInheritedFD is the lowest descriptor number for a lock that the command inherits.
+// Shell scripts use descriptors up to 9, and shells use those from 10 on internally.
 const minInheritedFD = 100
 
-// Bequeath has the lock outlive execve(2): the command that this process becomes holds
-// it from then on.
+// BequeathLock duplicates the lock's descriptor without close-on-exec. After execve(2),
+// the command holds the lock, so other containers see that it lives.
 func (i *Incarnation) BequeathLock() error {
 	if i.lock < 0 {
 		return i.err
@@ -194,10 +196,10 @@ func (i *Incarnation) BequeathLock() error {
 	if _, err := unix.FcntlInt(uintptr(i.lock), unix.F_DUPFD, minInheritedFD); err == nil {
 		return nil
 	}
-	// There are limits below that.
+	// RLIMIT_NOFILE may be lower than minInheritedFD.
 	_, err := unix.FcntlInt(uintptr(i.lock), unix.F_DUPFD, 3)
 	return err
 }
 
-// String names the directory.
+// String is the quoted path of the directory.
 func (i *Incarnation) String() string { return strconv.Quote(i.dir) }

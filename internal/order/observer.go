@@ -12,52 +12,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A life is what is known of whether an incarnation goes on.
+// liveness is what is known about whether an incarnation still runs.
 type liveness int
 
 const (
-	absent       liveness = iota // no incarnation has begun
-	undetermined                 // nothing says so yet
+	absent       liveness = iota // no incarnation has created its lock yet
+	undetermined                 // heartbeats have not been observed for long enough
 	alive
 	dead
 )
 
-// A sight is what one look at a container's directory has found.
+// An observation is the result of one look at a container's directory.
 type observation struct {
 	liveness    liveness
 	incarnation string // the newest
-	state       state  // of that; its phase is "" if it has said nothing
-	problem     string // why what is there says nothing, "" if it does
+	state       state  // of that incarnation; its phase is "" if it has published none
+	problem     string // why the state is unknown, "" if it is known
 }
 
-// silence is for how long a container whose lock can't be trusted may say nothing.
+// maxSilence is the time without a heartbeat after which a container counts as dead.
 const maxSilence = 30 * time.Second
 
-// An observer looks at a container's directory.
+// An observer looks at a container's directory repeatedly.
 type observer struct {
 	dir string
-	// beats says that who lives is who was heard within silence, on our own clock. Locks
-	// are not asked for.
+	// heartbeats replaces the lock, where locks don't work across containers. The
+	// container is alive if its heartbeat has changed within maxSilence, by the
+	// observer's own clock.
 	heartbeats bool
 	heartbeat  heartbeat
-	observedAt time.Time // when the last look was
+	observedAt time.Time // time of the last look
 	silentFor  time.Duration
-	changed    bool // something has changed since the first look
+	changed    bool // the heartbeat has changed since the first look
 }
 
-// A pulse is what differs from heartbeat to heartbeat.
+// A heartbeat is what changes while an incarnation lives.
 type heartbeat struct {
-	incarnation string // of the lock
+	incarnation string // in the lock file
 	state       state
 }
 
-// look looks once. The lock comes before the state: who is dead by the lock has said
-// all that it ever will.
+// observe looks once. It reads the lock before the state: once the lock is released,
+// the state is final.
 func (o *observer) observe(now time.Time) observation {
 	s := o.readLock()
 	if s.problem != "" || s.liveness == absent {
 		if o.heartbeats && s.liveness == absent {
-			o.judgeHeartbeat(now, heartbeat{}) // who comes after that is heard
+			o.judgeHeartbeat(now, heartbeat{}) // so that the first incarnation counts as a change
 		}
 		return s
 	}
@@ -71,7 +72,7 @@ func (o *observer) observe(now time.Time) observation {
 		s.state = latest
 	}
 	if s.state.phase == "" && s.liveness == dead && o.readLock().incarnation != s.incarnation {
-		return observation{liveness: undetermined} // the next one has begun meanwhile
+		return observation{liveness: undetermined} // the next incarnation began between the two reads
 	}
 	if o.heartbeats {
 		s.liveness = o.judgeHeartbeat(now, heartbeat{s.incarnation, latest})
@@ -79,7 +80,7 @@ func (o *observer) observe(now time.Time) observation {
 	return s
 }
 
-// readLock says which incarnation is the newest, and whether it goes on.
+// readLock returns the newest incarnation and its liveness.
 func (o *observer) readLock() observation {
 	fd, data, err := readRegular(o.dir + lockName)
 	if err == unix.ENOENT {
@@ -115,10 +116,11 @@ func readState(dir string) (state, error) {
 	return parseState(string(data))
 }
 
-// listen judges by heartbeats. A time in which we didn't look, because we were stopped,
-// or the whole node was, isn't held against who was silent in it.
+// judgeHeartbeat compares p with the last heartbeat. A gap between two looks counts for
+// one second at most, because the observer itself, or its whole node, was probably
+// suspended in that time.
 func (o *observer) judgeHeartbeat(now time.Time, p heartbeat) liveness {
-	const looks = time.Second // more than there is between two
+	const looks = time.Second // longer than the usual time between two looks
 	switch {
 	case o.observedAt.IsZero():
 	case p != o.heartbeat:
@@ -136,7 +138,7 @@ func (o *observer) judgeHeartbeat(now time.Time, p heartbeat) liveness {
 	return undetermined
 }
 
-// String says what was seen, as a part of a sentence about the container.
+// String describes the observation. "It" is the container.
 func (s observation) String() string {
 	switch {
 	case s.problem != "":

@@ -16,30 +16,31 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// A pipe leads from the stdout of one container, the writer, to the stdin of another
-// one, the reader. It is a FIFO in a directory that only these two have, and that only
-// the reader can write to. Its name has the incarnations of both: one life of each has
-// one pipe, and what a past life has left isn't taken for it.
+// A pipe connects the stdout of one container, the writer, to the stdin of another, the
+// reader. It is a FIFO in a directory that only these two containers mount, and that
+// only the reader can write to. The FIFO's name contains the incarnations of both. So
+// each pair of incarnations has its own pipe, and a pipe that an earlier incarnation
+// left is never mistaken for it.
 //
-// The reader makes it while it waits, opens it, and waits until the writer is started.
-// The writer waits until it can open it, starts its command with it, and tells in its
-// state whose pipe that is. Then the reader removes the name and starts its own command.
-// Nothing is copied.
+// The reader creates the FIFO and opens it before its command starts. Then it waits
+// until the writer has started. The writer waits until it can open the FIFO, starts its
+// command with it, and publishes the reader's incarnation in its state. Then the reader
+// removes the FIFO's name and starts its own command. The supervisors copy no data.
 
-// PipesSuffix makes the directory of a reader's pipes of that in which it tells how far
-// it is. No container's name has a dot.
+// PipesSuffix is appended to the reader's order directory to get the directory of its
+// pipes. No container's name contains a dot, so the two can't collide.
 const PipesSuffix = ".stdin"
 
-// What the other end of a pipe has to do.
+// The conditions that pipe ends wait for.
 const (
 	IsWriting Condition = "writing"
 	IsReading Condition = "reading"
 )
 
-// Ends are those after which a container isn't started again.
+// FinalOutcomes are the outcomes after which the kubelet doesn't restart a container.
 type FinalOutcomes struct{ Completed, Failed bool }
 
-// ParseEnds reads completed, failed, or exited for both.
+// ParseFinalOutcomes parses "completed", "failed", or "exited" for both.
 func ParseFinalOutcomes(value string) (e FinalOutcomes, ok bool) {
 	switch value {
 	case "completed":
@@ -54,11 +55,12 @@ func ParseFinalOutcomes(value string) (e FinalOutcomes, ok bool) {
 
 // A Partner is the container at the other end of a pipe.
 type Partner struct {
-	Dir   string // where it tells how far it is
+	Dir   string // its order directory
 	Final FinalOutcomes
 }
 
-// afterEnd is the state of who waits for a partner that has ended.
+// stateAfterEnd is Failed if the partner has ended and won't be restarted, and else
+// Waiting.
 func (p Partner) stateAfterEnd(s observation) await.State {
 	final := p.Final.Failed
 	if s.state.phase.commandEnded() && s.state.exitCode == 0 {
@@ -74,44 +76,46 @@ func (p Partner) unmet(c Condition, s await.State, seen string, problem bool) Un
 	return Unmet{Dependency: Dependency{Condition: c, Dir: p.Dir}, Failed: s == await.Failed, Seen: seen, Problem: problem}
 }
 
-// An End is one of a pipe's: whoever has it waits for the other end.
+// A PipeEnd is this container's end of a pipe.
 type PipeEnd interface {
-	// lookAcross returns how far the other container is. Who is connected may be so no
-	// longer at the next look.
+	// tryConnect observes the partner and connects to it if possible. A connected end
+	// can lose its partner before the next call.
 	tryConnect(now time.Time) (await.State, Unmet)
-	// watched is a directory in which something happens before a look finds another state.
+	// watchedDir is the directory that changes before tryConnect can return another
+	// state.
 	watchedDir() string
 }
 
-// pipeName is that of the pipe between two incarnations.
+// pipeName is the FIFO's name for a pair of incarnations.
 func pipeName(writer, reader string) string { return "/stdin." + writer + "." + reader }
 
-// newPipe is its name until others can open it.
+// newPipeName is the FIFO's name until the writer may open it.
 const newPipeName = "/stdin.new"
 
-// forWriters is the mode of a pipe whose writer may be any user. The directory keeps
-// other containers away.
+// writableByAll is the FIFO's mode, because the writer may run as any user. The mount
+// of the directory keeps other containers away.
 const writableByAll = 0o622
 
-// A ReadEnd is the stdin of a container.
+// A ReadEnd is the reader's end: it becomes the stdin of the command.
 type ReadEnd struct {
 	own    *Incarnation
 	writer Partner
 	observer
 	dir     string // of the pipes
-	cleaned bool   // nothing of past lives is there
+	cleaned bool   // pipes of earlier incarnations are removed
 
 	fd                int    // -1 while there is no pipe
-	writerIncarnation string // the writer's incarnation that it is for
-	path              string // "" once it has no name any more
-	writerCompleted   bool   // the writer has completed: what is in the pipe is all
+	writerIncarnation string // the incarnation that may open this pipe
+	path              string // of the FIFO; "" once its name is removed
+	writerCompleted   bool   // the writer has succeeded, so the pipe contains its whole output
 
-	next          time.Time // when to look for the writer's end
-	writerEnded   bool      // the writer has
-	writerFailure string    // how, if it is no success
+	next          time.Time // when WatchWriter observes the writer again
+	writerEnded   bool
+	writerFailure string // how the writer ended, "" after a success
 }
 
-// NewReadEnd returns the end of a container that others see as own.
+// NewReadEnd returns the reader's end of a pipe. Other containers see the reader as
+// own.
 func NewReadEnd(own *Incarnation, writer Partner) *ReadEnd {
 	return &ReadEnd{own: own, writer: writer, observer: observer{dir: writer.Dir}, dir: own.dir + PipesSuffix, fd: -1}
 }
@@ -146,12 +150,13 @@ func (r *ReadEnd) tryConnect(now time.Time) (await.State, Unmet) {
 	return state, r.writer.unmet(IsWriting, state, seen, problem)
 }
 
-// isConnected reports whether the life of the writer that was seen has opened the pipe.
+// isConnected reports whether the observed incarnation of the writer has opened the
+// current pipe.
 func (r *ReadEnd) isConnected(s observation) bool {
 	return s.problem == "" && r.fd >= 0 && s.incarnation == r.writerIncarnation && s.state.pipeReader == r.own.state.incarnation
 }
 
-// provide makes the pipe for a life of the writer, unless it is there.
+// providePipe creates the pipe for an incarnation of the writer, unless it exists.
 func (r *ReadEnd) providePipe(writer string) error {
 	if r.writerIncarnation == writer {
 		return nil
@@ -170,14 +175,14 @@ func (r *ReadEnd) providePipe(writer string) error {
 	at := r.dir + pipeName(writer, r.own.state.incarnation)
 	if err := unix.Rename(r.dir+newPipeName, at); err != nil {
 		_ = unix.Close(fd)
-		_ = unix.Unlink(r.dir + newPipeName) // or it would be in the way of the next
+		_ = unix.Unlink(r.dir + newPipeName) // else the next Mkfifo would fail
 		return err
 	}
 	r.fd, r.writerIncarnation, r.path = fd, writer, at
 	return nil
 }
 
-// makePipe makes a FIFO, and opens it to be read.
+// makePipe creates a FIFO and opens it for reading.
 func makePipe(at string) (fd int, err error) {
 	if err := unix.Mkfifo(at, 0o600); err != nil {
 		return -1, err
@@ -193,7 +198,7 @@ func makePipe(at string) (fd int, err error) {
 	return -1, err
 }
 
-// empty removes what a past life has left in the directory of the pipes.
+// removeStalePipes removes the FIFOs that earlier incarnations left in dir.
 func removeStalePipes(dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -201,7 +206,7 @@ func removeStalePipes(dir string) error {
 	}
 	defer unix.Close(fd)
 	buf := make([]byte, 4<<10)
-	for range 64 { // more than that, only the container's own command can have left
+	for range 64 { // bounds the work if the container's own command has filled the directory
 		n, err := unix.ReadDirent(fd, buf)
 		if err != nil || n == 0 {
 			return err
@@ -216,7 +221,7 @@ func removeStalePipes(dir string) error {
 	return nil
 }
 
-// File is the descriptor for the command.
+// File returns the descriptor for the command's stdin.
 func (r *ReadEnd) File() (fd uintptr, err error) { return blockingFD(r.fd) }
 
 func blockingFD(fd int) (uintptr, error) {
@@ -233,7 +238,8 @@ func (r *ReadEnd) unlink() {
 	}
 }
 
-// Close closes the end. When the command has closed it as well, the writer gets SIGPIPE.
+// Close closes the supervisor's copy of the descriptor. The writer gets SIGPIPE once
+// the command has closed its copy as well.
 func (r *ReadEnd) Close() {
 	r.unlink()
 	if r.fd >= 0 {
@@ -242,15 +248,16 @@ func (r *ReadEnd) Close() {
 	}
 }
 
-// Writer is the name of the container that writes.
+// WriterName is the name of the writer's container.
 func (r *ReadEnd) WriterName() string { return path.Base(r.writer.Dir) }
 
-// watchEvery is the time between two looks for the end of a writer that may be
-// started again at once. The kubelet takes longer to do that.
+// watchWriterInterval is shorter than the kubelet takes to restart a container, so
+// WatchWriter sees the state of an ended writer before a new incarnation replaces it.
 const watchWriterInterval = 500 * time.Millisecond
 
-// Watch takes note of the writer's end while the command runs, if another life could
-// take the place of what is said of that. It returns when to be called again, and whether.
+// WatchWriter records the writer's outcome while the command runs, because a restarted
+// writer would overwrite it. It returns when to call it again, and false if no more
+// calls are needed.
 func (r *ReadEnd) WatchWriter(now time.Time) (next time.Time, will bool) {
 	if r.writer.Final.Completed || r.writerEnded {
 		return time.Time{}, false
@@ -262,7 +269,8 @@ func (r *ReadEnd) WatchWriter(now time.Time) (next time.Time, will bool) {
 	return r.next, !r.writerEnded
 }
 
-// IsClosed reports whether the writer has closed the pipe: who reads it comes to its end.
+// IsClosedByWriter reports whether all writers have closed the pipe, so that a read
+// returns end-of-file.
 func (r *ReadEnd) IsClosedByWriter() bool {
 	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
 	for {
@@ -272,8 +280,9 @@ func (r *ReadEnd) IsClosedByWriter() bool {
 	}
 }
 
-// Outcome is whether the life of the writer that the pipe was for has ended, and, if
-// that was no success, how. While it hasn't, lives says whether that is for sure.
+// WriterOutcome reports whether the connected incarnation of the writer has ended. If
+// it ended without success, failure says how. If it hasn't ended, lives is true if that
+// is certain, and otherwise failure says why it isn't.
 func (r *ReadEnd) WriterOutcome(now time.Time) (ended, lives bool, failure string) {
 	if r.writerEnded {
 		return true, false, r.writerFailure
@@ -294,16 +303,17 @@ func (r *ReadEnd) WriterOutcome(now time.Time) (ended, lives bool, failure strin
 	return true, false, r.writerFailure
 }
 
-// A WriteEnd is the stdout of a container.
+// A WriteEnd is the writer's end: it becomes the stdout of the command.
 type WriteEnd struct {
 	own    *Incarnation
 	reader Partner
 	observer
 	dir string // of the pipes
-	fd  int    // -1 while it isn't open
+	fd  int    // -1 while the pipe isn't open
 }
 
-// NewWriteEnd returns the end of a container that others see as own.
+// NewWriteEnd returns the writer's end of a pipe. Other containers see the writer as
+// own.
 func NewWriteEnd(own *Incarnation, reader Partner) *WriteEnd {
 	return &WriteEnd{own: own, reader: reader, observer: observer{dir: reader.Dir}, dir: reader.Dir + PipesSuffix, fd: -1}
 }
@@ -324,8 +334,8 @@ func (w *WriteEnd) tryConnect(now time.Time) (await.State, Unmet) {
 		switch err := w.open(s.incarnation); err {
 		case nil:
 			state = await.Met
-		case unix.ENOENT: // it isn't made yet
-		case unix.ENXIO: // it is left of a life that has just ended
+		case unix.ENOENT: // the reader hasn't created it yet
+		case unix.ENXIO: // an incarnation of the reader that has just ended left it
 		default:
 			seen, problem = "its pipe can't be opened: "+err.Error(), true
 		}
@@ -335,13 +345,13 @@ func (w *WriteEnd) tryConnect(now time.Time) (await.State, Unmet) {
 
 var errNotPipe = errors.New("it is no pipe")
 
-// open opens the pipe to a life of the reader. Whatever is there, it doesn't wait, and
-// follows no link.
+// open opens the pipe to an incarnation of the reader. It doesn't block and doesn't
+// follow a symbolic link: the reader's container chose what is at the path.
 func (w *WriteEnd) open(reader string) error {
 	fd, err := unix.Open(w.dir+pipeName(w.own.state.incarnation, reader), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	switch err {
 	case nil:
-	case unix.ELOOP, unix.EISDIR, unix.EROFS: // a link, a directory, a file
+	case unix.ELOOP, unix.EISDIR, unix.EROFS: // a symbolic link, a directory, a regular file
 		return errNotPipe
 	default:
 		return err
@@ -358,7 +368,9 @@ func (w *WriteEnd) open(reader string) error {
 	return nil
 }
 
-// IsConnected reports whether the pipe is open, and its reader hasn't died since.
+// IsConnected reports whether the pipe is open and the reader still has it open. If the
+// reader is gone, IsConnected closes the pipe, so that tryConnect can open the next
+// one.
 func (w *WriteEnd) IsConnected() bool {
 	if w.fd < 0 {
 		return false
@@ -377,11 +389,11 @@ func (w *WriteEnd) IsConnected() bool {
 	return false
 }
 
-// File is the descriptor for the command.
+// File returns the descriptor for the command's stdout.
 func (w *WriteEnd) File() (fd uintptr, err error) { return blockingFD(w.fd) }
 
-// Close closes the end. When the command has closed it as well, the reader comes to the
-// end of its input.
+// Close closes the supervisor's copy of the descriptor. The reader gets end-of-file
+// once the command has closed its copy as well.
 func (w *WriteEnd) Close() {
 	if w.fd >= 0 {
 		_ = unix.Close(w.fd)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Probe is how to find out whether a command is ready, as the kubelet would: one of
-// Exec, TCP, HTTP and File.
+// A Probe describes how to find out whether a command is ready, as the kubelet's probes
+// do. Exactly one of Exec, TCP, HTTP and File is set.
 type Probe struct {
-	Exec    []string // a command that exits with 0
+	Exec    []string // succeeds if the command exits with 0
 	TCP     *Endpoint
-	HTTP    *Endpoint // that answers with a code from 200 to 399
-	Path    string    // of HTTP, and its query
-	Headers []string  // NAME: VALUE
-	File    string    // that exists
+	HTTP    *Endpoint // succeeds if the response has a code from 200 to 399
+	Path    string    // of HTTP, with the query
+	Headers []string  // of HTTP, each as NAME: VALUE
+	File    string    // succeeds if the file exists
 
-	Delay, Period, Timeout time.Duration // Delay is what comes before the first try
+	Delay, Period, Timeout time.Duration // Delay precedes the first attempt
 }
 
-// Kinds is how many there are of Exec, TCP, HTTP and File.
+// Kinds returns how many of Exec, TCP, HTTP and File are set.
 func (p *Probe) Kinds() (n int) {
 	for _, is := range []bool{p.Exec != nil, p.TCP != nil, p.HTTP != nil, p.File != ""} {
 		if is {
@@ -35,38 +35,39 @@ func (p *Probe) Kinds() (n int) {
 	return n
 }
 
-// A Runner starts a command of a probe. It returns what says whether that has ended, and
-// with which failure if it has, and what ends it.
+// A Runner starts the command of a probe. The function ended reports whether the
+// command has ended, and its failure; kill ends the command.
 type Runner func(argv []string) (ended func() (over bool, failure error), kill func(), err error)
 
-// A Prober tries a probe until it succeeds once. It waits for nothing: its caller calls
-// Act when one of the descriptors of Poll is ready, and when it is time to.
+// A Prober repeats a probe until it succeeds once. It never blocks. Its caller calls
+// Act when a descriptor of Poll is ready, and at the time that Act returned last.
 type Prober struct {
 	probe    *Probe
-	method   string // of an HTTP request
-	sent     bool   // the last one was, as a whole
+	method   string // of the HTTP request
+	sent     bool   // the last attempt sent its whole request
 	run      Runner
-	attempt  attempt   // nil between two
+	attempt  attempt   // nil between two attempts
 	deadline time.Time // of the attempt
-	next     time.Time // when the next attempt begins
-	began    time.Time // with the first
-	failure  error     // of the last one that is over
-	failures int       // attempts that failed
+	next     time.Time // when the next attempt starts
+	began    time.Time // when Act was first called
+	failure  error     // of the last finished attempt
+	failures int       // number of failed attempts
 }
 
-// An attempt is one try.
+// An attempt is one execution of a probe.
 type attempt interface {
-	// advance does what can be done at once. The error is why it is over, if it failed.
+	// advance continues without blocking. If the attempt is over, err is its failure,
+	// nil for a success.
 	advance() (over bool, err error)
 	poll(fds []unix.PollFd) []unix.PollFd
 	close()
 }
 
-// NewProber returns a Prober, to be closed.
+// NewProber returns a Prober. The caller closes it.
 func NewProber(p *Probe, run Runner) *Prober { return &Prober{probe: p, method: methodGet, run: run} }
 
-// Act does what is due, and returns whether the command is ready, or else when to be
-// called again at the latest.
+// Act starts or continues an attempt. It returns true after a success, and otherwise
+// the latest time to call it again.
 func (p *Prober) Act() (ready bool, next time.Time) {
 	now := time.Now()
 	if p.began.IsZero() {
@@ -94,14 +95,14 @@ func (p *Prober) Act() (ready bool, next time.Time) {
 	return err == nil, p.next
 }
 
-// Failure is for how long attempts have failed, and how the last one did; nil if none is
-// over.
+// Failure returns the time since the first call of Act and the error of the last
+// finished attempt, nil if there is none.
 func (p *Prober) Failure() (lasting time.Duration, _ error) { return time.Since(p.began), p.failure }
 
-// Failures is how many attempts have failed.
+// Failures returns the number of failed attempts.
 func (p *Prober) Failures() int { return p.failures }
 
-// Poll adds the descriptors that may bring news.
+// Poll appends the descriptors on whose events the caller calls Act.
 func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
 	if p.attempt == nil {
 		return fds
@@ -109,7 +110,7 @@ func (p *Prober) Poll(fds []unix.PollFd) []unix.PollFd {
 	return p.attempt.poll(fds)
 }
 
-// Close ends the attempt that is under way.
+// Close ends the current attempt.
 func (p *Prober) Close() {
 	if p.attempt != nil {
 		if c, is := p.attempt.(*connection); is {
@@ -136,11 +137,11 @@ func (p *Prober) begin() attempt {
 	}
 }
 
-// A program is an attempt by a command.
+// An execAttempt runs a command.
 type execAttempt struct {
 	ended func() (over bool, failure error)
 	kill  func()
-	err   error // why it wasn't started
+	err   error // why the command was not started
 }
 
 func (p *execAttempt) advance() (over bool, err error) {
@@ -154,7 +155,7 @@ func (p *execAttempt) advance() (over bool, err error) {
 	return over, err
 }
 
-func (p *execAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds } // a signal tells
+func (p *execAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds } // SIGCHLD wakes the caller
 
 func (p *execAttempt) close() {
 	if p.kill != nil {
@@ -162,7 +163,7 @@ func (p *execAttempt) close() {
 	}
 }
 
-// A file is an attempt by a look at one.
+// A fileAttempt checks that a file exists.
 type fileAttempt string
 
 func (f fileAttempt) advance() (over bool, err error) {

@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Quitter asks a server to end, by a POST, until it hears that it does. As a Prober, it
-// waits for nothing itself.
+// A Quitter asks a server to shut down by an HTTP POST, and repeats the request until
+// the server confirms. Like a Prober, it never blocks.
 type Quitter struct {
 	URL      string
 	prober   *Prober
-	sent     bool // the server has got the request
+	sent     bool // the server has received a whole request
 	finished bool
 	err      error
 }
 
 const (
-	// quitPeriod is the time from one try to the next.
+	// quitPeriod is the time between two requests.
 	quitPeriod = 500 * time.Millisecond
-	// quitTimeout is the longest time that one may take.
+	// quitTimeout is the longest time for one request.
 	quitTimeout = 2 * time.Second
 )
 
-// NewQuitter returns one that asks at an HTTP target. It is to be closed.
+// NewQuitter returns a Quitter for an HTTP target. The caller closes it.
 func NewQuitter(t Target) *Quitter {
 	t.probe.Period, t.probe.Timeout = quitPeriod, quitTimeout
 	q := &Quitter{URL: t.URL, prober: NewProber(&t.probe, nil)}
@@ -36,8 +36,8 @@ func NewQuitter(t Target) *Quitter {
 	return q
 }
 
-// Act does what is due, and returns whether there is nothing more to do, or else when to
-// be called again at the latest.
+// Act starts or continues a request. It returns true if no more requests are needed,
+// and otherwise the latest time to call it again.
 func (q *Quitter) Act() (over bool, next time.Time) {
 	if q.finished {
 		return true, time.Time{}
@@ -48,7 +48,7 @@ func (q *Quitter) Act() (over bool, next time.Time) {
 	case done:
 		q.finished = true
 	case q.err == unix.ECONNREFUSED && q.sent && !q.prober.sent:
-		q.finished, q.err = true, nil // it has ended instead of answering
+		q.finished, q.err = true, nil // the server shut down before it answered
 	case isFinal(q.err):
 		q.finished = true
 	}
@@ -56,18 +56,18 @@ func (q *Quitter) Act() (over bool, next time.Time) {
 	return q.finished, next
 }
 
-// isFinal reports whether an answer will be the same the next time: the server is there,
-// and knows of no such request.
+// isFinal reports whether a repeated request would get the same answer: the server is
+// up, but doesn't know this request.
 func isFinal(err error) bool {
-	a, is := err.(*badAnswer) //nolint:errorlint // it comes from here
+	a, is := err.(*badAnswer) //nolint:errorlint // badAnswer is only created in this package
 	return is && a.code >= 300 && a.code < 500
 }
 
-// Err is why the last try has failed, nil if it hasn't.
+// Err is the error of the last request, nil after a success.
 func (q *Quitter) Err() error { return q.err }
 
-// Poll adds the descriptors that may bring news.
+// Poll appends the descriptors on whose events the caller calls Act.
 func (q *Quitter) Poll(fds []unix.PollFd) []unix.PollFd { return q.prober.Poll(fds) }
 
-// Close ends what is under way.
+// Close ends the current request.
 func (q *Quitter) Close() { q.prober.Close() }

@@ -14,20 +14,20 @@ import (
 // A Phase is how far a container has come.
 type Phase string
 
-// The phases, in their order.
+// The phases, in order.
 const (
-	Preparing Phase = "preparing" // it waits itself, runs hooks, or is paused
+	Preparing Phase = "preparing" // the supervisor waits, runs hooks, or is paused
 	Started   Phase = "started"
 	Ready     Phase = "ready"
-	Stopping  Phase = "stopping" // its stop signal has come
-	// Finishing is the phase of a command that has ended in a container that goes on: it
-	// delivers logs, or is paused. The exit code is known.
+	Stopping  Phase = "stopping" // the stop signal has arrived
+	// Finishing follows the command's end while the supervisor still works: it delivers
+	// logs, or is paused. The exit code is final.
 	Finishing Phase = "finishing"
 	Ended     Phase = "ended"
 )
 
-// A state is what a container says of one of its incarnations. As text it is these
-// lines, in this order, and no others:
+// A state is what a container publishes about one of its incarnations. Its text
+// consists of exactly these lines, in this order:
 //
 //	order 1
 //	incarnation 6f1e0c9b2a7d4853
@@ -35,22 +35,22 @@ const (
 //	exit-code 3
 //	beat 0
 //
-// One that writes to a pipe has another line before the last, with the incarnation that
-// reads:
+// If the container's stdout is connected to a pipe, a line with the reader's
+// incarnation precedes the last line:
 //
 //	pipe 0c9b2a7d48536f1e
 type state struct {
 	incarnation string
 	phase       Phase
-	exitCode    int    // the container's, once it has ended
-	beat        uint64 // grows while it lives, where locks can't be trusted
-	pipeReader  string // whose, "" if its command doesn't write to one
+	exitCode    int    // the container's, in the phases Finishing and Ended
+	beat        uint64 // counts heartbeats, where locks don't work across containers
+	pipeReader  string // incarnation of the pipe's reader, "" without a pipe
 }
 
-// maxFile bounds the files of this package, in bytes.
+// maxFileSize bounds each file of this package, in bytes.
 const maxFileSize = 4 << 10
 
-// version is that of the format. All containers of a pod run the same program.
+// formatVersion needs no negotiation: all containers of a pod run the same supervisor.
 const formatVersion = "1"
 
 func (s state) text() []byte {
@@ -62,10 +62,10 @@ func (s state) text() []byte {
 		"\nexit-code " + strconv.Itoa(s.exitCode) + pipe + "\nbeat " + strconv.FormatUint(s.beat, 10) + "\n")
 }
 
-// errGarbage is the error of what no supervisor has written.
+// errFormat is the error for content that no supervisor has written.
 var errFormat = errors.New("it is not what a supervisor writes")
 
-// parseState reads what text has written, and nothing else.
+// parseState parses the output of text, and rejects everything else.
 func parseState(data string) (s state, err error) {
 	rest, ok := strings.CutPrefix(data, "order "+formatVersion+"\n")
 	field := func(name string) (value string) {
@@ -94,15 +94,15 @@ func parseState(data string) (s state, err error) {
 	return s, nil
 }
 
-// incarnationDigits is how long the name of an incarnation is: 64 bits.
+// incarnationDigits is the length of an incarnation's name: 64 bits in hexadecimal.
 const incarnationDigits = 16
 
 func isIncarnation(name string) bool {
 	return len(name) == incarnationDigits && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// commandEnded reports whether the command has, so that the exit code is known.
+// commandEnded reports whether the command has ended, so that the exit code is known.
 func (p Phase) commandEnded() bool { return p == Finishing || p == Ended }
 
-// commandRuns reports whether the command has been started, and goes on.
+// commandRuns reports whether the command runs.
 func (p Phase) commandRuns() bool { return p == Started || p == Ready || p == Stopping }

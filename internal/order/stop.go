@@ -13,8 +13,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// Neighbours are the containers that are of interest while this one is being stopped: an
-// await.Source, which is met once all that depend on this container have ended.
+// Neighbours are the containers that a supervisor observes after its stop signal has
+// arrived: those that depend on its container, and those that its container depends on.
+// As an await.Source, they are met once all dependents have ended.
 type Neighbours struct {
 	list       []neighbour
 	heartbeats bool
@@ -25,13 +26,13 @@ type neighbour struct {
 	observer
 	dependent bool // on this container
 	seen      observation
-	observed  bool // at a look that could tell
-	ended     bool // at a look, or it was never there
+	observed  bool // a look before succeeded
+	ended     bool // at a look, or it was absent at the first look
 }
 
-// NewNeighbours returns those that have these directories: of the containers that depend
-// on this one, and of others. With beats, neither locks nor the kernel's word on changes
-// are trusted.
+// NewNeighbours returns the containers with these directories. With heartbeats,
+// liveness is judged by heartbeats instead of locks, and directories are polled instead
+// of watched.
 func NewNeighbours(dependents, dependencies []string, heartbeats bool) *Neighbours {
 	ns := &Neighbours{heartbeats: heartbeats}
 	for _, dir := range dependents {
@@ -45,8 +46,9 @@ func NewNeighbours(dependents, dependencies []string, heartbeats bool) *Neighbou
 	return ns
 }
 
-// Look looks at each. A container that has ended is not looked at again: it isn't waited
-// for if it is restarted. It has no errors: what can't be read has not ended.
+// Look observes each container until it has ended. A restarted container doesn't delay
+// the stop again. Look never returns an error: a container with an unreadable directory
+// counts as running.
 func (ns *Neighbours) Look() (await.State, error) {
 	state, now := await.Met, time.Now()
 	for i := range ns.list {
@@ -67,11 +69,11 @@ func (ns *Neighbours) Look() (await.State, error) {
 	return state, nil
 }
 
-// Stopping reports whether one of them was seen to be stopped as well, or to end: then it
-// is the pod that is being stopped.
+// Stopping reports whether a neighbour was seen to stop or to end. In that case the
+// whole pod is being stopped.
 func (ns *Neighbours) Stopping() bool { return ns.stopping }
 
-// Directories are those of the containers.
+// Directories returns the directories to watch, or none with heartbeats.
 func (ns *Neighbours) Directories() (paths []string, written bool) {
 	if ns.heartbeats {
 		return nil, false
@@ -82,10 +84,10 @@ func (ns *Neighbours) Directories() (paths []string, written bool) {
 	return paths, false
 }
 
-// Interval is that of Dependencies.
+// Interval is the longest time between two looks.
 func (ns *Neighbours) Interval() time.Duration { return lookInterval }
 
-// Unmet returns the containers that depend on this one and have not ended.
+// Unmet returns the dependents that have not ended.
 func (ns *Neighbours) Unmet() (list []Unmet) {
 	for _, n := range ns.list {
 		if n.dependent && !n.ended {
@@ -95,20 +97,20 @@ func (ns *Neighbours) Unmet() (list []Unmet) {
 	return list
 }
 
-// IsDirectory reports whether a path may be that of a container's directory.
+// IsDirectory reports whether dir is a valid path of a container's directory.
 func IsDirectory(dir string) bool {
 	return path.IsAbs(dir) && dir == path.Clean(dir) && dir != "/"
 }
 
-// stopping reports whether an incarnation has said that it is being stopped. Where locks
-// aren't trusted, that was perhaps the last word of one that is over: to wait for it then
-// is a delay.
+// saysStopping reports whether the incarnation has published that it is being stopped.
+// With heartbeats, a killed incarnation may look like this for a while, which only
+// delays the stop.
 func (s observation) saysStopping() bool {
 	return s.problem == "" && s.liveness != dead && s.state.phase == Stopping
 }
 
-// ended reports whether a container runs no command, and won't before its next
-// incarnation. A lock that nobody holds is enough to know, whatever the state is.
+// hasEnded reports whether the container runs no command and won't before its next
+// incarnation. A released lock is enough, even if the state is unreadable.
 func (s observation) hasEnded() bool {
 	switch {
 	case s.liveness == dead:

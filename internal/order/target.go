@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Target is something of the pod that tells nobody by a directory how it is doing: it
-// can only be asked.
+// A Target is a server or a file of the pod that publishes no state, because it doesn't
+// run under a supervisor. Probes find out whether it is up.
 type Target struct {
-	URL   string // as it was given
+	URL   string // as the user wrote it
 	probe Probe
 }
 
-// ParseTarget reads http://HOST:PORT/PATH, tcp://HOST:PORT, of hosts as of ParseEndpoint,
-// and file:///PATH.
+// ParseTarget parses http://HOST:PORT/PATH, tcp://HOST:PORT and file:///PATH. HOST is
+// as in ParseEndpoint.
 func ParseTarget(value string) (t Target, ok bool) {
 	t = Target{URL: value, probe: Probe{Period: time.Second, Timeout: time.Second}}
 	kind, rest, _ := strings.Cut(value, "://")
@@ -42,11 +42,11 @@ func ParseTarget(value string) (t Target, ok bool) {
 	return t, true
 }
 
-// IsHTTP reports whether it is asked by HTTP.
+// IsHTTP reports whether the target is an HTTP URL.
 func (t Target) IsHTTP() bool { return t.probe.HTTP != nil }
 
-// Targets are those that a container waits for: until each has succeeded once. As a
-// Prober, they wait for nothing themselves.
+// Targets are the targets that a container waits for, until the probe of each has
+// succeeded once. Like a Prober, Targets never block.
 type Targets []*trackedTarget
 
 type trackedTarget struct {
@@ -55,7 +55,7 @@ type trackedTarget struct {
 	met bool
 }
 
-// NewTargets returns those of a list, to be closed.
+// NewTargets returns the probes of a list. The caller closes them.
 func NewTargets(list []Target) (ts Targets) {
 	for i := range list {
 		ts = append(ts, &trackedTarget{Prober: NewProber(&list[i].probe, nil), url: list[i].URL})
@@ -63,8 +63,8 @@ func NewTargets(list []Target) (ts Targets) {
 	return ts
 }
 
-// Act does what is due, and returns when to be called again at the latest. It is zero
-// when all have succeeded.
+// Act starts or continues the probes. It returns the latest time to call it again, zero
+// if all targets have succeeded.
 func (ts Targets) Act() (next time.Time) {
 	for _, t := range ts {
 		if t.met {
@@ -79,7 +79,7 @@ func (ts Targets) Act() (next time.Time) {
 	return next
 }
 
-// Unmet returns those that haven't succeeded yet.
+// Unmet returns the targets that haven't succeeded yet.
 func (ts Targets) Unmet() (list []Unmet) {
 	for _, t := range ts {
 		if t.met {
@@ -94,7 +94,7 @@ func (ts Targets) Unmet() (list []Unmet) {
 	return list
 }
 
-// Poll adds the descriptors that may bring news.
+// Poll appends the descriptors on whose events the caller calls Act.
 func (ts Targets) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, t := range ts {
 		fds = t.Prober.Poll(fds)
@@ -102,7 +102,7 @@ func (ts Targets) Poll(fds []unix.PollFd) []unix.PollFd {
 	return fds
 }
 
-// Close ends what is under way.
+// Close ends the current attempts.
 func (ts Targets) Close() {
 	for _, t := range ts {
 		t.Prober.Close()

@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// controlNamed returns what one does from outside, by kubectl exec, to the
-// entrypoint that runs in the same container, nil if the name is none of that.
-// The image needs no shell and no kill for it.
+// controlCommand returns the implementation of a subcommand that "kubectl exec" runs in
+// the container of a supervisor, nil for other names. The image needs neither a shell
+// nor kill(1).
 func controlCommand(name string) func(args []string) int {
 	switch name {
 	case "status":
@@ -58,14 +58,15 @@ func controlStatus([]string) error {
 	return nil
 }
 
-// controlStarted is for a probe: what it prints would be in the pod's events. Where
-// there is no supervisor, the command has taken its place.
+// controlStarted serves a probe: the kubelet would copy its output into the pod's
+// events, so it prints nothing. If no supervisor runs, the command has replaced it, and
+// so has started.
 func controlStarted(args []string) int {
 	if len(args) > 0 {
 		return printFailure(ownFailure("usage: entrypoint started"))
 	}
 	if readProcLink("self", "exe") == "" || readProcLink("self", "ns/mnt") == "" || !slices.Contains(processIDs(), os.Getpid()) {
-		return 1 // nothing can be seen
+		return 1 // /proc is incomplete, so the supervisor may be hidden
 	}
 	pid, err := findSupervisor()
 	if err == nil && !hasStarted(pid) {
@@ -74,8 +75,8 @@ func controlStarted(args []string) int {
 	return 0
 }
 
-// hasStarted reports whether a supervisor has started its command, be it running still
-// or not, and its startupProbe has succeeded, if it tries one.
+// hasStarted reports whether a supervisor has started its command, which may have ended
+// since, and whether the startupProbe that it tries, if any, has succeeded.
 func hasStarted(pid int) bool {
 	if json := publishedStatus(pid); json != "" {
 		return strings.Contains(json, `"started":"`) && !strings.Contains(json, `"startupProbe":"`+startupPending) && !strings.Contains(json, `"startupProbe":"`+startupFailed)
@@ -83,8 +84,8 @@ func hasStarted(pid int) bool {
 	return commandOf(pid) != 0
 }
 
-// controlSignal sends a signal to the supervisor, which passes it on, or to the
-// command itself where that can't be.
+// controlSignal sends a signal to the supervisor, which forwards it, or directly to the
+// command if the supervisor doesn't forward that signal.
 func controlSignal(args []string) error {
 	sig, err := parseSignal(args[0])
 	if err != nil {
@@ -120,9 +121,9 @@ func controlContinue([]string) error {
 	return nil
 }
 
-// mayBePaused reports whether a supervisor is paused. Where it may not publish its
-// status (memfd_create refused), that it has a pause and no command is what can be
-// seen; SIGCONT does nothing to one that waits.
+// mayBePaused reports whether a supervisor may be paused. If it couldn't publish its
+// status (memfd_create refused), mayBePaused looks for a -pause flag and no command. A
+// SIGCONT too many has no effect on a supervisor that waits.
 func mayBePaused(pid int) bool {
 	if json := publishedStatus(pid); json != "" {
 		return strings.Contains(json, `"phase":"`+string(phasePaused)+`"`)
@@ -132,9 +133,9 @@ func mayBePaused(pid int) bool {
 	return err == nil && opts.pause != nil && commandOf(pid) == 0
 }
 
-// findSupervisor returns the process that executes the same file as we do in
-// the same container, which is to say, with the same mounts. If the command uses
-// an entrypoint itself, the oldest is the container's.
+// findSupervisor returns the process that runs the same executable in the same
+// container, that is, in the same mount namespace. If the command runs another
+// supervisor, the oldest process is the container's own.
 func findSupervisor() (int, error) {
 	executable, mounts := readProcLink("self", "exe"), readProcLink("self", "ns/mnt")
 	if executable == "" || mounts == "" {
@@ -156,22 +157,22 @@ func findSupervisor() (int, error) {
 	return oldest, nil
 }
 
-// isControl reports whether a process does what we do.
+// isControl reports whether a process runs a control subcommand, as this one does.
 func isControl(pid int) bool {
 	args := strings.Split(readProc(pid, "cmdline"), "\x00")
 	return len(args) > 1 && controlCommand(args[1]) != nil
 }
 
-// publishedBy is the status that a process has published in its memory, "" if
-// it hasn't.
+// publishedStatus returns the status that a supervisor has published in its memfd, or
+// "" if there is none.
 func publishedStatus(pid int) string {
 	dir := strconv.Itoa(pid) + "/fd"
-	for fd := range 64 { // it is opened first of all
+	for fd := range 64 { // a supervisor opens its memfd first, so its number is low
 		name := dir + "/" + strconv.Itoa(fd)
 		if !strings.HasPrefix(readProcLink(name, ""), "/memfd:"+memoryName) {
 			continue
 		}
-		// An empty one is to take the place of another.
+		// An empty memfd is about to replace another one.
 		if data, _ := readFile("/proc/"+name, maxStatus); len(data) > 0 {
 			return string(data)
 		}
@@ -179,8 +180,7 @@ func publishedStatus(pid int) string {
 	return ""
 }
 
-// observe is the status of a process that has published none, as far as it
-// can be seen from outside.
+// statusFromProc derives a status from /proc, for a supervisor that has published none.
 func statusFromProc(pid int) *status {
 	command := commandOf(pid)
 	if command == 0 {
@@ -189,9 +189,10 @@ func statusFromProc(pid int) *status {
 	return &status{phase: phaseRunning, started: readStat(command).startTime()}
 }
 
-// commandOf is the process that an entrypoint has started, 0 if there is none.
-// Its other children have come to it from those that it started: it is the
-// oldest that leads a group in the entrypoint's session, as a daemon doesn't.
+// commandOf returns the process ID of a supervisor's command, or 0 if none runs. The
+// other children are orphans that the supervisor has inherited. The command is the
+// oldest child that leads a process group in the supervisor's session; daemons lead
+// sessions of their own.
 func commandOf(supervisor int) int {
 	session := readStat(supervisor).session
 	oldest, since := 0, uint64(0)
@@ -204,7 +205,7 @@ func commandOf(supervisor int) int {
 	return oldest
 }
 
-// parseSignal reads a name, with or without SIG, or a number.
+// parseSignal parses a signal name, with or without SIG, or a number.
 func parseSignal(s string) (syscall.Signal, error) {
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {

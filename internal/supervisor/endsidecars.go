@@ -14,7 +14,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// sidecarOptions say which containers without us are to end with the pod's work.
+// sidecarOptions select the sidecars without a supervisor that must end when the pod's
+// work is done.
 type sidecarOptions struct {
 	endSidecars     []order.Target
 	endSidecarsOn   order.Condition
@@ -57,7 +58,7 @@ func addEndSidecarsWhen(o *options, value string) string {
 
 func isEnd(c order.Condition) bool { return c == order.IsCompleted || c == order.HasExited }
 
-// checkEndSidecars finds flags of which one needs another.
+// checkEndSidecars rejects flags that need another flag.
 func (o *options) checkEndSidecars() error {
 	switch asks := len(o.endSidecars) > 0; {
 	case asks && o.endSidecarsOn == "":
@@ -73,17 +74,18 @@ func (o *options) checkEndSidecars() error {
 }
 
 const (
-	// sidecarsWithin is the longest time that it takes to ask for the end: a sidecar may
-	// have been started a moment ago, and listen only in a while.
+	// sidecarsWithin limits the time for the requests. A sidecar that has just started
+	// may not listen yet.
 	sidecarsWithin = 10 * time.Second
-	// sidecarsAfterStop is that after a stop signal, which the sidecars have got, too.
+	// sidecarsAfterStop replaces sidecarsWithin after a stop signal, which the kubelet
+	// also sends to the sidecars.
 	sidecarsAfterStop = time.Second
 )
 
-// quitters are all that are asked to end, at the same time.
+// polledQuitters are the concurrent shutdown requests.
 type polledQuitters []*order.Quitter
 
-// Poll adds the descriptors that may bring news.
+// Poll appends the descriptors on whose events the caller calls act.
 func (qs polledQuitters) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, q := range qs {
 		fds = q.Poll(fds)
@@ -91,7 +93,8 @@ func (qs polledQuitters) Poll(fds []unix.PollFd) []unix.PollFd {
 	return fds
 }
 
-// act returns whether there is nothing more to do, or else the time until there is.
+// act continues the requests. It returns true if all are finished, and otherwise the
+// time until the next call.
 func (qs polledQuitters) act() (over bool, pause time.Duration) {
 	over, pause = true, forever
 	for _, q := range qs {
@@ -102,19 +105,20 @@ func (qs polledQuitters) act() (over bool, pause time.Duration) {
 	return over, pause
 }
 
-// endSidecars tells others of the end of this container, and if it was the last that
-// worked, asks for the end of those that don't. It comes after all else: what this
-// container has to send may go by way of a sidecar.
+// endSidecars publishes the end of this container. If no other container works any
+// more, it asks the sidecars to shut down. It runs last, because this container's own
+// output may be delivered through a sidecar.
 //
-// The own end is told before the others are looked at. So of two that end at the same
-// time, at least one sees both. It does no harm if both ask.
+// The container publishes its own end before it looks at the others. So of two
+// containers that end at the same time, at least one sees both ends. Duplicate requests
+// do no harm.
 func (s *supervision) endSidecars() {
 	if len(s.opts.endSidecars) == 0 {
 		return
 	}
 	s.publishPhase(order.Ended, s.exitCode)
 	if s.opts.endSidecarsOn == order.IsCompleted && s.exitCode != 0 {
-		return // it is started again
+		return // the kubelet restarts this container
 	}
 	if state, _ := order.NewDependencies(s.opts.endSidecarsWhen, s.opts.heartbeat).Look(); state != await.Met {
 		return
@@ -128,7 +132,8 @@ func (s *supervision) endSidecars() {
 	s.polled = asked
 	deadline, stopped := time.Now().Add(sidecarsWithin), false
 	err := s.until(func() time.Duration {
-		// By then, the kubelet has asked all containers, or will kill this one.
+		// After a stop signal, the kubelet has asked the sidecars, too, and will kill
+		// this container soon.
 		if !stopped && s.endSignalCame() {
 			stopped, deadline = true, time.Now().Add(sidecarsAfterStop)
 		}

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// maxEnvFile is what a file of variables may hold, in bytes. The kernel takes
-// no more than a quarter of the stack's limit, 2 MiB by default, for all.
+// maxEnvFile limits the size of a file of variables, in bytes. The kernel limits argv
+// and the environment together to a quarter of the stack's limit, 2 MiB by default.
 const maxEnvFile = 1 << 20
 
-// environmentEdits say how the command's environment differs from ours. They
-// apply in this order.
+// environmentEdits are the differences between the supervisor's environment and the
+// command's. They apply in this order.
 type environmentEdits struct {
 	unset []string // names
 	files []string // paths
@@ -24,14 +24,14 @@ type environmentEdits struct {
 	path  []string // directories, for the end of PATH
 }
 
-// withoutFiles are those that can be made at any time.
+// exceptFiles returns the edits that don't depend on files.
 func (e environmentEdits) exceptFiles() environmentEdits {
 	e.files = nil
 	return e
 }
 
-// apply returns the environment with the edits made. Without any, it is what
-// it was, to the byte.
+// apply returns the environment with the edits applied. Without edits, it returns the
+// same bytes.
 func (e environmentEdits) apply(env []string) ([]string, error) {
 	for _, name := range e.unset {
 		env = slices.DeleteFunc(env, func(kv string) bool { return isVariable(kv, name) })
@@ -47,8 +47,8 @@ func (e environmentEdits) apply(env []string) ([]string, error) {
 	return appendPath(setVariables(env, append(variables, e.set...)), e.path), nil
 }
 
-// appendPath adds directories to the end of PATH. Where there is none, programs are
-// looked for in the default's, and go on to be.
+// appendPath adds directories to the end of PATH. If PATH is unset, it starts from the
+// default, which execInPath would search.
 func appendPath(env, directories []string) []string {
 	list := searchPath(env)
 	before := list
@@ -67,13 +67,14 @@ func isVariable(kv, name string) bool {
 	return strings.HasPrefix(kv, name) && strings.HasPrefix(kv[len(name):], "=")
 }
 
-// setVariables puts each of the variables in the place of the first one of its
-// name, of which it leaves no other, or at the end. The last of a name counts.
+// setVariables sets variables. Each replaces the first variable of its name and removes
+// the others of that name, or is appended. If variables has a name twice, the last
+// value counts.
 func setVariables(env, variables []string) []string {
 	if len(variables) == 0 {
 		return env
 	}
-	values := make(map[string]string, len(variables)) // by name, "" when it has its place
+	values := make(map[string]string, len(variables)) // by name; "" once the variable is placed
 	for _, kv := range variables {
 		values[nameOf(kv)] = kv
 	}
@@ -98,14 +99,14 @@ func setVariables(env, variables []string) []string {
 	return all
 }
 
-// nameOf is what stands before the first =, all of it if there is none.
+// nameOf returns the part before the first =, or all of kv if there is none.
 func nameOf(kv string) string {
 	name, _, _ := strings.Cut(kv, "=")
 	return name
 }
 
-// readEnvFile reads NAME=VALUE by the line, as docker run --env-file does:
-// values are to the letter, without quotes or escapes.
+// readEnvFile reads one NAME=VALUE per line, like docker run --env-file: it takes
+// values literally, without quotes or escapes.
 func readEnvFile(path string) ([]string, error) {
 	reading := "reading variables from " + strconv.Quote(path)
 	data, err := readFile(path, maxEnvFile)

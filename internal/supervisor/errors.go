@@ -9,18 +9,18 @@ import (
 	"errors"
 )
 
-// Exit codes for a command that never ran, or took too long, as of env(1),
+// Exit codes for a command that wasn't started or took too long, as in env(1),
 // timeout(1) and POSIX shells.
 const (
-	exitDependency    = 123 // of xargs(1): what it ran has failed
+	exitDependency    = 123 // as in xargs(1): a command that it ran has failed
 	exitTimeout       = 124
 	exitOwnFailure    = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// A failure is why the container's end is not the command's: one line for a
-// person, one code and one reason for programs.
+// A failure is a reason for which the supervisor doesn't exit with the command's exit
+// code. It has a line of text for a person, and a code and a reason for programs.
 type failure struct {
 	code   int
 	reason reason
@@ -29,13 +29,14 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// ownFailure is a failure that is not the command's.
+// ownFailure is a failure of the supervisor itself.
 func ownFailure(text string) *failure { return &failure{exitOwnFailure, reasonStartFailure, text} }
 
-// startFailed is the failure of a command that can't be executed.
+// newStartFailure is the failure of a command that can't be executed.
 func newStartFailure(code int, text string) *failure { return &failure{code, reasonStartFailure, text} }
 
-// asFailure is err, which may have been made by a package that knows no failures.
+// asFailure converts err to a failure. Errors of other packages become failures of the
+// supervisor.
 func asFailure(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -43,25 +44,24 @@ func asFailure(err error) *failure {
 	return ownFailure(err.Error())
 }
 
-// report says what err is and returns the code to exit with.
+// printFailure prints err and returns the exit code.
 func printFailure(err error) int {
 	f := asFailure(err)
 	say(f.text)
 	return f.code
 }
 
-// say writes to stderr what is ours to say, in one write so that lines of
-// several processes don't mix.
+// say prints a line in one write, so that lines of several processes don't mix.
 func say(line string) {
 	write([]byte("entrypointer: " + line + "\n"))
 }
 
-// write is what say writes with.
+// write is what say calls. With an Output, it goes there.
 var write = writeToStderr
 
 func writeToStderr(line []byte) {
 	fromBehind(func() { // it may be a terminal (stty tostop)
-		// There is nobody left to tell when stderr can't be written.
+		// An error of stderr can't be reported anywhere.
 		_, _ = Write(2, line)
 	})
 }

@@ -10,31 +10,32 @@ import (
 	"syscall"
 )
 
-// An Event is something that happened to the container. Behind each is what its text
-// is, and its number. Neither arguments nor variables are there: they may be secret.
+// An Event is something that happened to the container. The comment of each value says
+// what its text and its number are. Events contain neither arguments nor variables,
+// which may be secret.
 type Event int
 
 // The events.
 const (
-	EventDependsOn   Event = iota // waits for another container: its name and a condition
-	EventWaiting                  // for a file: its path
-	EventWaited                   // no more: an await.State
-	EventHookStarted              // its argv[0], and its process ID
-	EventHookEnded                // its syscall.WaitStatus
-	EventPaused                   // where
+	EventDependsOn   Event = iota // starts to wait for another container: its name and a condition
+	EventWaiting                  // starts to wait for a file: its path
+	EventWaited                   // the wait is over: an await.State
+	EventHookStarted              // argv[0], and the process ID
+	EventHookEnded                // a syscall.WaitStatus
+	EventPaused                   // the place, before-start or after-failure
 	EventContinued
-	EventStarted    // the command: its argv[0], and its process ID
-	EventSignal     // has come: its number
-	EventTimeout    // the command is sent SIGTERM
-	EventStopHeld   // back for another container: its name and a condition
-	EventStopPassed // to the command: why
-	EventStopWhen   // is met, or never will be: an await.State
-	EventExited     // the command: its syscall.WaitStatus
-	EventOOMKilled  // how many processes
-	EventFinished   // why, and the container's exit code; it is the last one
+	EventStarted    // the command was started: argv[0], and the process ID
+	EventSignal     // a signal has arrived: its number
+	EventTimeout    // the command has timed out and is sent SIGTERM
+	EventStopHeld   // the stop signal is held back for another container: its name and a condition
+	EventStopPassed // the stop signal is forwarded to the command: why
+	EventStopWhen   // stop-when is met, or can't be met any more: an await.State
+	EventExited     // the command has ended: a syscall.WaitStatus
+	EventOOMKilled  // number of killed processes
+	EventFinished   // the reason and the container's exit code; the last event
 )
 
-// event tells the output, if there is one.
+// event passes an event to the Output, if there is one.
 //
 //go:noinline
 func (s *supervision) event(e Event, text string, number int) {
@@ -43,8 +44,8 @@ func (s *supervision) event(e Event, text string, number int) {
 	}
 }
 
-// tellSignals tells of the signals that have come since the last time, of each kind
-// once. The command has them already, if it runs.
+// recordSignals passes the signals that have arrived since the last call to the Output,
+// one event per signal number. A running command has already got them.
 func (s *supervision) recordSignals() {
 	if s.output == nil {
 		return
@@ -57,5 +58,5 @@ func (s *supervision) recordSignals() {
 	}
 }
 
-// SignalName is such as SIGTERM.
+// SignalName returns a name such as SIGTERM.
 func SignalName(sig syscall.Signal) string { return signalName(sig) }

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files are read without package os, whose poller would be a good part of our
-// start-up time.
+// The functions of this file replace those of package os, whose poller would take a
+// good part of the supervisor's start-up time.
 
-// errTooLong is the error of a file that holds more than may be read.
+// errTooLong is the error for a file larger than the limit.
 const errTooLong = unix.EFBIG
 
-// errEndless is the error of a pipe.
+// errIsPipe is the error for a FIFO, whose end may never come.
 const errIsPipe = unix.ESPIPE
 
-// readFile returns what a file holds, which may be no more than limit bytes. It
-// doesn't wait for anybody to write.
+// readFile returns the content of a file, up to limit bytes. It never blocks: it
+// rejects a FIFO.
 func readFile(name string, limit int) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func readDirectory(name string) (names []string, _ error) {
 	}
 }
 
-// readHead returns the first n bytes of a file, or all if it has fewer.
+// readHead returns the first n bytes of a file, or all bytes of a shorter file.
 func readHead(name string, n int) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -84,9 +84,8 @@ func readHead(name string, n int) ([]byte, error) {
 	return buf[:max(n, 0)], err
 }
 
-// writeFile puts data at the path, at once: who reads it sees all of it, or
-// what was there before. The temporary file is nobody else's: containers that
-// share a volume may be given the same path.
+// writeFile replaces the file at path atomically, by a rename. The temporary file has a
+// unique name, because containers that share a volume may use the same path.
 func writeFile(path string, data []byte) error {
 	temporary := path + "." + strconv.FormatInt(time.Now().UnixNano(), 36)
 	fd, err := unix.Open(temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)

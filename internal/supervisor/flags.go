@@ -27,22 +27,22 @@ const (
 	pauseAfterFailure = "after-failure"
 )
 
-// Defaults, as -help has them.
+// Default values, as -help prints them.
 const (
 	defaultHookTimeout = time.Minute
 	defaultGracePeriod = 30 * time.Second
 )
 
-// options is what the command line says.
+// options are the values of the command line.
 type options struct {
 	help, version bool
 	mode          string
-	platforms     []platformArgv // in the order given
-	argv          []string       // what follows --
+	platforms     []platformArgv // in the order of the command line
+	argv          []string       // everything after --
 
 	wait             await.Files
-	waitLimit        time.Duration // 0 is none
-	hold             time.Duration // 0 is not to
+	waitLimit        time.Duration // 0 means no limit
+	hold             time.Duration // 0 means that the command isn't started early
 	waitUnlessShared string        // name of a variable
 	postFile         string
 	startFailureFile string
@@ -51,7 +51,7 @@ type options struct {
 	hooks       [][]string // the argv of each
 	hookTimeout time.Duration
 
-	timeout       time.Duration // 0 is none
+	timeout       time.Duration // 0 means no limit
 	timeoutResult string
 	gracePeriod   time.Duration
 	successes     exitcodes.Set
@@ -71,16 +71,18 @@ func defaults() *options {
 	}
 }
 
-// A flag is one that takes a value, unless that is "". Then it may have "true": the
-// injector writes each flag as one word with its value.
+// A flag takes a value if value names it. A flag without a value accepts "true" as one,
+// because the injector writes every flag and its value as one word.
 type flag struct {
 	name, value string
 	help        string
-	// set returns what would be right if the value is wrong.
+	// set parses value. For an invalid value, it returns a hint that says what is
+	// valid.
 	set func(o *options, value string) (hint string)
 }
 
-// flags are all but -help and -version, and those that allFlags adds.
+// flags are the flags that don't concern other containers. allFlags returns all flags
+// but -help and -version.
 var flags = []flag{
 	{"mode", "supervise|exec", `supervise stays as the parent of the command (the default); exec
 replaces itself with it, for a command that insists on being PID 1.`, setMode},
@@ -187,7 +189,7 @@ const usageTail = `  -version
 All that follows the first -- is the command's, to the letter.
 `
 
-// allFlags are those, and the output's.
+// allFlags returns all flags but -help and -version, including those of the Output.
 func allFlags() []flag {
 	all := slices.Concat(flags, orderFlags, waitForFlags, stopFlags, endSidecarsFlags, pipeFlags, startupFlags)
 	if availableOutput == nil {
@@ -209,8 +211,8 @@ func usage() string {
 	return b.String()
 }
 
-// check finds flags that contradict each other. Who is replaced by the command does
-// nothing after its start.
+// check rejects combinations of flags that can't work together. In mode exec, that is
+// everything that happens after the command's start.
 func (o *options) check() error {
 	if o.hold != 0 && o.waitLimit != 0 {
 		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: one who is held waits as long as the command does")
@@ -246,7 +248,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// command is the argv to run on this platform.
+// command returns the argv for this platform.
 func (o *options) command() ([]string, error) {
 	argv := o.argv
 	if len(o.platforms) > 0 {

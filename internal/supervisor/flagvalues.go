@@ -14,8 +14,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
-// Each function here sets a flag's value, and returns what would be right if it
-// is wrong.
+// Each function here sets a flag's value. For an invalid value, it returns a hint that
+// says what is valid.
 
 func setMode(o *options, value string) string {
 	if value != modeSupervise && value != modeExec {
@@ -42,7 +42,8 @@ func addArg(o *options, value string) string {
 	return ""
 }
 
-// addCondition adds one like this, of the path that is the flag's value.
+// addCondition returns the set function of a flag whose value is a path. It appends a
+// condition like the given one with that path.
 func addCondition(like await.Condition, list func(*options) *[]await.Condition) func(*options, string) string {
 	return func(o *options, value string) string {
 		like.Path = value
@@ -140,7 +141,7 @@ func setPath(field func(*options) *string) func(*options, string) string {
 	}
 }
 
-// absolute asks for a path that means the same in whatever working directory.
+// absolute checks that path doesn't depend on the working directory.
 func absolute(path string) (hint string) {
 	if !strings.HasPrefix(path, "/") {
 		return "no path: use an absolute one"

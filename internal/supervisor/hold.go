@@ -12,44 +12,46 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// A held command is one that waits for its turn itself, by a look at intervals,
-// and was started before it (-hold), because its start may take longer than all
-// else. It is stopped while it sleeps between two looks, and continued when its
-// turn has come. By then the next look is due, if it was stopped for an interval
-// or more, so it looks at once, and decides itself, as ever.
+// A heldCommand is a command that polls for its turn itself (Tekton's entrypoint) and
+// was started early (-hold), because its start may take longer than everything else.
+// The supervisor stops it with SIGSTOP while it sleeps between two polls, and continues
+// it at its turn. If it was stopped for a poll interval or longer, its next poll is due
+// by then. So it polls at once, and still decides itself when to go on.
 //
-// What can't be seen, because /proc can't be read, isn't stopped.
+// If /proc can't be read, the command isn't stopped.
 type heldCommand struct {
 	*process
 	stage     stage
 	began     time.Time     // when it was started
-	startTook time.Duration // what that took, until it slept
-	cpuUsed   time.Duration // the processor time that it has used
+	startTook time.Duration // time from its start until it slept
+	cpuUsed   time.Duration // CPU time that it has used
 	stopSent  time.Time     // when it was sent SIGSTOP
-	// due is when its next look is at the latest, if it was stopped before any of
-	// the files was there; else it is zero.
+	// nextLook is the latest time of its next poll if none of the files existed when it
+	// was stopped, and otherwise zero.
 	nextLook time.Time
 }
 
-// A stage is how far a held command has come.
+// A stage is how far the supervisor has come with a held command.
 type stage int
 
 const (
 	stageStarting stage = iota
-	stageStopping       // was sent SIGSTOP
+	stageStopping       // SIGSTOP was sent
 	stageStopped
 )
 
 const (
-	// quiet is for how long a process uses no processor if it sleeps until its next
-	// look. What becomes of it if the file appears meanwhile isn't ours to say.
+	// idleInterval is the time without CPU use after which a sleeping process counts as
+	// one that sleeps until its next poll. If a file appears in that time, the
+	// command's own poll decides.
 	idleInterval = 2 * time.Millisecond
-	// stopTakes is how long a stop may take, or the kernel doesn't tell.
+	// stopTimeout limits how long to look for the effect of SIGSTOP, which /proc may
+	// not show.
 	stopTimeout = 100 * time.Millisecond
 )
 
-// hold starts the command, unless it is its turn already, stops it, and returns
-// when it is its turn, or when it has ended.
+// startHeld starts the command and stops it, unless its turn has already come. It
+// returns at the command's turn, or when the command has ended.
 func (s *supervision) startHeld(argv, env []string, shared bool) error {
 	turn := s.waiter.Look()
 	if turn == await.Waiting {
@@ -78,13 +80,13 @@ func (s *supervision) startHeld(argv, env []string, shared bool) error {
 	return nil
 }
 
-// startsSooner reports whether to start anew takes less than what is left until the
-// next look. Both are times on a clock: a container's share of the processors may
-// make a start take much longer than the processor time that it uses.
+// restartIsFaster reports whether a new start would take less time than is left until
+// the next poll. Both are wall-clock times: with a small CPU share, a start takes much
+// longer than its CPU time.
 func (h *heldCommand) restartIsFaster() bool { return time.Until(h.nextLook) > h.startTook }
 
-// advance takes the command to its next stage, if it can, and returns when to try
-// again.
+// advance moves the command to its next stage if possible, and returns the time until
+// the next call.
 func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Duration {
 	switch h.stage {
 	case stageStarting:
@@ -96,7 +98,7 @@ func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Du
 			return time.Millisecond
 		}
 		h.cpuUsed = used
-		// Not as often where the start takes long, or something else.
+		// A start that takes long is checked less often.
 		return min(max(idleInterval, time.Since(h.began)/32), time.Second)
 	case stageStopping:
 		if allThreadsAre(stateStopped, h.pid) {
@@ -113,19 +115,20 @@ func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Du
 	return forever
 }
 
-// isUntouched reports whether nobody but us has had to do with the held command
-// since it was stopped: it is stopped still, hasn't run, and has no signal to take;
-// and whether it has written nothing, for a line would be printed twice.
+// isUndisturbed reports whether the held command can be dropped without a trace since
+// it was stopped: it is still stopped, hasn't run, and has no pending signal. It must
+// not have written anything either, because a new start would write that again.
 func (h *heldCommand) isUndisturbed() bool {
-	// A thread may use a little after its stop was told.
+	// A thread may use some CPU time after it is reported as stopped.
 	const little = 100 * time.Microsecond
 	used, known := cpuTime(h.pid)
 	return known && used-h.cpuUsed < little && allThreadsAre(stateStopped, h.pid) &&
 		!mayHaveWritten(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
 }
 
-// continueHeld continues the held command, stopped or not. If we were brought to
-// the front since, it is now.
+// continueHeld continues the held command, whether it is stopped or not. If a shell has
+// moved the supervisor to the terminal's foreground meanwhile, the command gets that
+// place.
 func (s *supervision) continueHeld() {
 	if s.term.isOurs() {
 		s.term.setForeground(s.held.pid)
@@ -133,7 +136,7 @@ func (s *supervision) continueHeld() {
 	_ = syscall.Kill(s.held.pid, syscall.SIGCONT)
 }
 
-// dropHeld ends the held command, and what it may have started.
+// dropHeld kills the held command and its process group.
 func (s *supervision) dropHeld() error {
 	p := s.held.process
 	s.held = heldCommand{}

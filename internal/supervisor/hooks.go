@@ -13,12 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runHooks runs the before-start hooks, one after the other, each with the
-// command's environment, stdout and stderr, and with nothing to read.
+// runHooks runs the before-start hooks one after the other. Each has the command's
+// environment, stdout and stderr, and an empty stdin.
 //
-// Signals that come meanwhile are the command's and wait for it, with the
-// exception of those that ask for the end: the hook gets them, too, and the
-// command isn't started.
+// Signals that arrive meanwhile are kept for the command. An ending signal is forwarded
+// to the running hook as well, and the command isn't started.
 func (s *supervision) runHooks(env []string) error {
 	if len(s.opts.hooks) == 0 {
 		return nil

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A limit ends a process that takes too long. The zero value is none.
+// A limit ends a process that takes too long. The zero value never does.
 type limit struct {
-	process *process // which leads a process group
+	process *process // the leader of a process group
 	grace   time.Duration
 
-	next    time.Time // when something is to be done, zero if nothing is
-	reached bool      // the time was up before the process was
+	next    time.Time // when act has something to do, zero for never
+	reached bool      // the time was up before the process ended
 	killErr error     // why the process can't be killed
 }
 
-// newLimit returns a limit that begins to count now. When the time is up, the
-// process gets SIGTERM, and after the grace period its group SIGKILL.
+// newLimit returns a limit that starts now. After the time after, it sends SIGTERM to
+// the process, and after the grace period SIGKILL to its process group.
 func newLimit(p *process, after, grace time.Duration) *limit {
 	l := &limit{process: p, grace: grace}
 	if after > 0 {
@@ -30,7 +30,7 @@ func newLimit(p *process, after, grace time.Duration) *limit {
 	return l
 }
 
-// act does what is due, and returns the time until the next thing is.
+// act sends a signal that is due, and returns the time until the next one.
 func (l *limit) act() time.Duration {
 	if l.process.ended || l.next.IsZero() {
 		return forever
@@ -42,11 +42,11 @@ func (l *limit) act() time.Duration {
 	if !l.reached {
 		l.reached, l.next = true, time.Now().Add(l.grace)
 		_ = syscall.Kill(pid, syscall.SIGTERM)
-		_ = syscall.Kill(pid, syscall.SIGCONT) // or a stopped one would hear of nothing but SIGKILL
+		_ = syscall.Kill(pid, syscall.SIGCONT) // a stopped process would handle no signal but SIGKILL
 		return l.grace
 	}
 	l.next = time.Time{}
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	l.killErr = syscall.Kill(pid, syscall.SIGKILL) // it may have joined another group
+	l.killErr = syscall.Kill(pid, syscall.SIGKILL) // the process may have joined another group
 	return forever
 }

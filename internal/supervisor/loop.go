@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever the supervisor waits for, it waits for in one place, until. There it
-// sleeps, and is woken by each signal that comes to it (signals.go): SIGCHLD, too,
-// by which the kernel tells of children and of watched directories. It has no
-// other goroutine, so nothing here has to be locked.
+// The supervisor waits in one function, until. It sleeps there until a signal arrives
+// (signals.go). That includes SIGCHLD, by which the kernel reports children and changes
+// in watched directories. The supervisor has no other goroutine, so its data needs no
+// locks.
 
-// wakeFD is an eventfd(2) that signal handlers write to, -1 while there is none.
+// wakeFD is an eventfd(2) that the signal handlers write to, -1 while there is none.
 var wakeFD int32 = -1
 
-// A look acts on what it finds, and returns how long it takes until it has to look
-// again if no signal comes before: forever if only a signal can bring news, done
-// if there is nothing more to wait for.
+// A check acts on what has changed. It returns the time after which to call it again if
+// no signal arrives: forever if only a signal can change anything, done if the wait is
+// over.
 type check func() (pause time.Duration)
 
 const (
@@ -31,8 +31,8 @@ const (
 	forever time.Duration = math.MaxInt64
 )
 
-// until looks, and goes on to do so, until the look says that it is done. All the
-// while it reaps. An error means that nothing is left to wait for.
+// until repeats the check until it returns done, and reaps children meanwhile. An error
+// means that there is nothing left to wait for.
 func (s *supervision) until(look check) error {
 	openWake()
 	for {
@@ -49,7 +49,7 @@ func (s *supervision) until(look check) error {
 	}
 }
 
-// openWake makes sure that sleep is woken by signals.
+// openWake creates the eventfd by which signals end sleep.
 func openWake() {
 	if atomic.LoadInt32(&wakeFD) >= 0 {
 		return
@@ -62,11 +62,11 @@ func openWake() {
 	catchChildren()
 }
 
-// glance is the longest sleep where there is no eventfd.
+// pollInterval is the longest sleep without an eventfd.
 const pollInterval = 20 * time.Millisecond
 
-// sleep returns after the pause, or earlier if a signal has come since it returned
-// the last time, or one of the descriptors is ready.
+// sleep returns after the pause, or earlier if a signal has arrived since the last call
+// returned, or if a descriptor is ready.
 func sleep(pause time.Duration, ready []unix.PollFd) {
 	fd := atomic.LoadInt32(&wakeFD)
 	if fd < 0 {
@@ -77,14 +77,14 @@ func sleep(pause time.Duration, ready []unix.PollFd) {
 		t := unix.NsecToTimespec(pause.Nanoseconds())
 		timeout = &t
 	}
-	// The kernel passes over a descriptor that is negative.
+	// ppoll(2) ignores a negative descriptor.
 	fds := append([]unix.PollFd{{Fd: fd, Events: unix.POLLIN}}, ready...)
 	_, err := unix.Ppoll(fds, timeout, nil)
 	switch {
 	case fds[0].Revents != 0:
 		var count [8]byte
 		_, _ = unix.Read(int(fd), count[:])
-	case err != nil && err != unix.EINTR: // no memory for it
+	case err != nil && err != unix.EINTR: // out of memory
 		time.Sleep(min(pause, pollInterval))
 	}
 }

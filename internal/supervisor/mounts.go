@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayBeShared reports whether other containers may see what is in a directory:
-// whether it is on another file system than the container's own root, or another
-// one is mounted below it. If that can't be found out, it may.
+// mayBeShared reports whether other containers may see the files in a directory: it is
+// on another file system than the container's root, or a file system is mounted below
+// it. If mountinfo can't be read, the answer is true.
 func mayBeShared(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
@@ -23,7 +23,7 @@ func mayBeShared(dir string) bool {
 	return err != nil || mountedAround(string(mounts), resolve(dir))
 }
 
-// resolve follows symbolic links, if the directory is there.
+// resolve resolves symbolic links, if the directory exists.
 func resolve(dir string) string {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -36,9 +36,9 @@ func resolve(dir string) string {
 	return dir
 }
 
-// mountedAround looks for a mount at, above or below a directory, in the format
-// of proc_pid_mountinfo(5). What is mounted somewhere below / says nothing about
-// what is directly in /.
+// mountedAround looks for a mount at, above or below a directory in the text of
+// proc_pid_mountinfo(5). A mount anywhere below / doesn't count for / itself, because
+// its files aren't directly in /.
 func mountedAround(mountinfo, dir string) bool {
 	for line := range strings.Lines(mountinfo) {
 		fields := strings.Fields(line)

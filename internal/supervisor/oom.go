@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// oomFiles are where the kernel counts the processes of a cgroup that it has
-// killed for want of memory: of cgroup v2, and of v1. A container sees its own
-// cgroup there.
+// oomFiles contain the number of processes of a cgroup that the kernel has killed for
+// lack of memory, in cgroup v2 and v1. A container sees its own cgroup at these paths.
 var oomFiles = []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"}
 
-// oomKills returns how many processes of this container the kernel has killed
-// for want of memory, 0 if nothing says so.
+// oomKills returns the number of processes of this container that the kernel has killed
+// for lack of memory, or 0 if it can't be read.
 func oomKills() int {
 	for _, name := range oomFiles {
 		if data, err := readFile(name, 4<<10); err == nil {
@@ -26,11 +25,11 @@ func oomKills() int {
 	return 0
 }
 
-// parseOOMKills reads the line "oom_kill n".
+// parseOOMKills parses the line "oom_kill N".
 func parseOOMKills(data string) int {
 	for line := range strings.SplitSeq(data, "\n") {
 		if value, found := strings.CutPrefix(line, "oom_kill "); found {
-			n, _ := strconv.Atoi(value) // what is no number counts as none
+			n, _ := strconv.Atoi(value) // an invalid number counts as 0
 			return n
 		}
 	}

@@ -17,24 +17,25 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// A presence is what others see of this container: those that depend on it. The zero
-// value is seen by nobody.
+// A presence is this container's part in the order of the pod: the state that it
+// publishes to containers that depend on it, and the probes of its command. The zero
+// value publishes nothing.
 type presence struct {
-	incarnation         *order.Incarnation // nil if nobody depends on it
-	prober              *order.Prober      // while a command runs that has to become ready
-	startupProber       *order.Prober      // while the startupProbe of the command has neither succeeded nor failed
-	publishComplained   bool               // that it can not be seen was said
-	endedByStartupProbe bool               // its startupProbe had the command ended
-	unreadyComplained   bool               // why it isn't ready was said
-	polled              poller             // what doesn't run under an entrypoint, while it is asked
+	incarnation         *order.Incarnation // nil if no container depends on this one
+	prober              *order.Prober      // non-nil from the command's start until it is ready
+	startupProber       *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed
+	publishComplained   bool               // the error was printed that the state can't be published
+	endedByStartupProbe bool               // the command was ended because its startupProbe failed
+	unreadyComplained   bool               // the reason was printed for which the command isn't ready
+	polled              poller             // servers without a supervisor, while they are probed or asked to end
 }
 
-// A poller adds the descriptors that may bring news.
+// A poller appends the descriptors that can wake it.
 type poller interface {
 	Poll(fds []unix.PollFd) []unix.PollFd
 }
 
-// appear has others see that this life of the container has begun.
+// announce publishes that this incarnation has begun.
 func (s *supervision) announce() {
 	if s.opts.orderDir == "" {
 		return
@@ -43,8 +44,9 @@ func (s *supervision) announce() {
 	s.publishPhase(order.Preparing, 0)
 }
 
-// neverBegan reports an error of a life without a command, also to others: by their word,
-// those that depend on this container would wait for it to begin.
+// failBeforeStart prints an error of an incarnation that can't have a command. It also
+// publishes the incarnation's end: containers that depend on this one would otherwise
+// wait for it to begin.
 func failBeforeStart(opts *options, err error) (code int) {
 	s := &supervision{opts: opts}
 	s.announce()
@@ -55,7 +57,7 @@ func failBeforeStart(opts *options, err error) (code int) {
 	return s.exitCode
 }
 
-// tellOthers tells them how far this container has come.
+// publishPhase publishes how far this container has come.
 func (s *supervision) publishPhase(phase order.Phase, exitCode int) {
 	if s.incarnation != nil {
 		s.incarnation.Publish(phase, exitCode)
@@ -63,8 +65,8 @@ func (s *supervision) publishPhase(phase order.Phase, exitCode int) {
 	}
 }
 
-// complain says once that others can't be told. The command doesn't have to suffer for
-// it: they wait, and are told when they can be.
+// complainIfUnpublished prints once that the state can't be published. The command runs
+// on: containers that depend on this one wait until a later write succeeds.
 func (s *supervision) complainIfUnpublished() {
 	if err := s.incarnation.Err(); err != nil && !s.publishComplained {
 		s.publishComplained = true
@@ -73,7 +75,7 @@ func (s *supervision) complainIfUnpublished() {
 	}
 }
 
-// startProbing has others told when the command is ready.
+// startProbing starts the readiness probe of the command.
 func (s *supervision) startProbing(env []string) {
 	if s.incarnation != nil && s.opts.ready.Kinds() > 0 {
 		s.prober = order.NewProber(&s.opts.ready, s.probeRunner(env))
@@ -87,8 +89,8 @@ func (s *supervision) stopProbing() {
 	}
 }
 
-// tend does what is due for those that depend on this container, and returns the time
-// until there is more to do.
+// serveDependents does what is due for the containers that depend on this one, and
+// returns the time until the next call.
 func (s *supervision) serveDependents() time.Duration {
 	if s.incarnation == nil {
 		return forever
@@ -112,8 +114,8 @@ func (s *supervision) serveDependents() time.Duration {
 	return pause
 }
 
-// sayWhyUnready says once why the probe fails, since nobody else sees it: those that wait
-// know only that it does.
+// complainIfUnready prints once why the readiness probe fails. No other log would have
+// the reason: dependents see only that this container isn't ready.
 func (s *supervision) complainIfUnready() {
 	lasting, err := s.prober.Failure()
 	if err == nil || s.unreadyComplained || lasting < reminderTimes[0] {
@@ -124,8 +126,9 @@ func (s *supervision) complainIfUnready() {
 		": correct that, or see why the command doesn't become ready")
 }
 
-// probeRunner starts a probe's command: with the command's environment, and with nothing
-// to read or to write to. Its end is noticed as that of any child.
+// probeRunner returns a Runner for a probe's commands. They have the command's
+// environment; their stdin, stdout and stderr are /dev/null. The loop reaps them like
+// all children.
 func (s *supervision) probeRunner(env []string) order.Runner {
 	return func(argv []string) (func() (bool, error), func(), error) {
 		null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -159,8 +162,8 @@ func (s *supervision) probeRunner(env []string) order.Runner {
 	}
 }
 
-// bequeath tells those that depend on this container that the command is started, just
-// before it takes our place, and leaves it the lock by which they see that it lives.
+// bequeathLock prepares the exec of the command: it publishes that the command has
+// started, and leaves the command the lock by which other containers see that it lives.
 func (s *supervision) bequeathLock() {
 	if s.incarnation == nil || s.incarnation.Phase() == order.Started {
 		return
@@ -171,8 +174,8 @@ func (s *supervision) bequeathLock() {
 	}
 }
 
-// awaitOthers waits for the containers that this one depends on, and for what isn't
-// wrapped.
+// awaitConditions waits for the containers that this one depends on, and for targets
+// that run without a supervisor.
 func (s *supervision) awaitConditions() error {
 	if !s.opts.waits() {
 		return nil
@@ -218,7 +221,7 @@ func (s *supervision) awaitConditions() error {
 	return nil
 }
 
-// waitFor makes known who is waited for, and what was seen of them.
+// reportUnmet publishes and prints what this container waits for.
 func (s *supervision) reportUnmet(unmet []order.Unmet, log *waitLog) {
 	if len(unmet) == 0 {
 		return
@@ -232,15 +235,15 @@ func (s *supervision) reportUnmet(unmet []order.Unmet, log *waitLog) {
 	}
 }
 
-// dependencyFailed is the failure of a command that won't be started, because another
-// container has failed for good.
+// dependencyFailed is the failure of a command that isn't started because a dependency
+// has failed for good.
 func dependencyFailed(unmet []order.Unmet) error {
 	failed := onlyFailed(unmet)
 	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + describeUnmet(failed) +
 		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
 }
 
-// failedOf are those that never will be met.
+// onlyFailed returns the dependencies that can't be met any more.
 func onlyFailed(unmet []order.Unmet) (failed []order.Unmet) {
 	for _, u := range unmet {
 		if u.Failed {

@@ -11,18 +11,18 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// defaultProbe has the times that the kubelet's probes have by default, but for the
+// defaultProbe has the default times of the kubelet's probes, except for a shorter
 // period.
 var defaultProbe = order.Probe{Period: time.Second, Timeout: time.Second}
 
-// orderOptions say which containers wait for which.
+// orderOptions define the order of containers.
 type orderOptions struct {
 	orderDir         string
 	heartbeat        bool
 	ready            order.Probe
 	dependsOn        []order.Dependency
 	waitFor          []order.Target
-	dependsOnTimeout time.Duration // 0 is none
+	dependsOnTimeout time.Duration // 0 means no limit
 	startup          startupProbe
 
 	stopOptions
@@ -69,17 +69,18 @@ one, it is this pod.`, setProbeTCP(readyProbe)},
 	},
 }
 
-// waits reports whether the command's start depends on something else of the pod.
+// waits reports whether the command's start depends on other containers or targets.
 func (o *orderOptions) waits() bool {
 	return len(o.dependsOn) > 0 || len(o.waitFor) > 0 || o.isPiped()
 }
 
-// inOrder reports whether another container depends on this one, or it on another.
+// inOrder reports whether the command's start or end depends on another container, or
+// another container's on this one.
 func (o *orderOptions) inOrder() bool {
 	return o.orderDir != "" || o.waits() || o.isStopped()
 }
 
-// checkOrder finds flags that contradict each other.
+// checkOrder rejects combinations of flags that can't work together.
 func (o *options) checkOrder() error {
 	kinds := o.ready.Kinds()
 	switch {
@@ -118,7 +119,7 @@ func setHeartbeat(o *options, _ string) string {
 	return ""
 }
 
-// A probeOf is one of the probes that flags are about.
+// A probeOf returns the probe that a flag configures.
 type probeOf func(*options) *order.Probe
 
 func readyProbe(o *options) *order.Probe { return &o.ready }

@@ -14,64 +14,66 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Output is where the command's stdout and stderr go, if it isn't where ours
-// went. It does all that it has to do in our one loop, and starts a process for what
-// may take long.
+// An Output receives the command's stdout and stderr, if they don't go to the
+// container's own. It works in the supervisor's one loop, and starts a process for slow
+// work.
 type Output interface {
-	// Flags are those by which it is asked for.
+	// Flags are the flags that configure the Output.
 	Flags() []Flag
-	// Asked reports whether they have asked for it.
+	// Asked reports whether the flags ask for the Output.
 	Asked() bool
-	// Open puts other descriptors in the place of 1 and 2. Without, the command
-	// prints to where we did; the error says why.
+	// Open creates the descriptors that replace 1 and 2. After an error, the command
+	// uses the container's own.
 	Open(start Starter) error
-	// Files are the command's stdout and stderr.
+	// Files returns the command's stdout and stderr.
 	Files() (stdout, stderr uintptr)
-	// Poll adds the descriptors that Take wants to be called for.
+	// Poll appends the descriptors on whose events the caller calls Take.
 	Poll(fds []unix.PollFd) []unix.PollFd
-	// Take does what there is to do without waiting, and returns when to be called
-	// again if nothing comes before.
+	// Take works without blocking, and returns the time after which to call it again if
+	// no event arrives.
 	Take() (pause time.Duration)
-	// Say prints a line of ours, as if the command had.
+	// Say prints a line of the supervisor, in place of stderr.
 	Say(line []byte)
-	// Event keeps what happened.
+	// Event records an event.
 	Event(e Event, text string, number int)
-	// End is called when the command has ended. What comes after it isn't taken.
+	// End is called when the command has ended. Later output isn't taken.
 	End()
-	// Delivered reports whether all that was taken has come to where it goes.
+	// Delivered reports whether all output has reached its destination.
 	Delivered() bool
-	// Patience is how long to wait for that after the end, and how much time there is
-	// for all of it after a SIGTERM, 0 if that isn't known.
+	// Patience returns how long to wait for Delivered after the end, and the total time
+	// after a SIGTERM, 0 if that isn't known.
 	Patience() (afterEnd, afterTerm time.Duration)
-	// Close is called last. It returns what wasn't delivered, and why, or "".
+	// Close is called last. It returns what wasn't delivered and why, or "".
 	Close() string
-	// News reports whether Status says another thing than the last time.
+	// News reports whether Status has changed since its last call.
 	News() bool
-	// Status is a JSON object.
+	// Status returns a JSON object.
 	Status() string
 }
 
-// A Flag is one that takes a value.
+// A Flag takes a value.
 type Flag struct {
 	Name, Value string
 	Help        string
-	// Set returns what would be right if the value is wrong.
+	// Set parses value. For an invalid value, it returns a hint that says what is
+	// valid.
 	Set func(value string) (hint string)
 }
 
-// A Starter starts a program beside the command. Its descriptors from 0 on are
-// these. The function that it returns reports whether it has ended, and its exit code.
+// A Starter starts a program in addition to the command, with files as its descriptors
+// from 0 on. The returned function reports whether the program has ended, and its exit
+// code.
 type Starter func(path string, argv, env []string, files []uintptr) (ended func() (bool, int), err error)
 
-// Forever is the pause where only a descriptor or a signal can bring news.
+// Forever is the pause when only a descriptor or a signal can wake the loop.
 const Forever = forever
 
-// available is the output that can be asked for, nil if there is none.
+// availableOutput is the Output of this binary, nil if it has none.
 var availableOutput Output
 
 func capturesOutput() bool { return availableOutput != nil && availableOutput.Asked() }
 
-// openOutput has the command print to the output that was asked for, if one was.
+// openOutput connects the Output if the flags ask for it.
 func (s *supervision) openOutput() {
 	if !capturesOutput() {
 		return
@@ -85,11 +87,12 @@ func (s *supervision) openOutput() {
 	write = s.output.Say
 }
 
-// startBeside starts a program that isn't the command, and doesn't outlive us.
+// startBeside starts a program in addition to the command. The kernel kills it when the
+// supervisor ends.
 func (s *supervision) startBeside(path string, argv, env []string, files []uintptr) (func() (bool, int), error) {
 	attr := &syscall.SysProcAttr{}
 	if os.Getpid() != 1 {
-		attr.Pdeathsig = syscall.SIGKILL // as of the command
+		attr.Pdeathsig = syscall.SIGKILL // as for the command, see childAttr
 	}
 	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: files, Sys: attr})
 	if err != nil {
@@ -106,14 +109,14 @@ func (s *supervision) startBeside(path string, argv, env []string, files []uintp
 	}, nil
 }
 
-// forget leaves out a process that has ended: one that is started again and again
-// doesn't fill the list.
+// forget removes an ended process from the list of children, which repeated probes
+// would otherwise fill.
 func (s *supervision) forget(p *process) {
 	s.children = slices.DeleteFunc(s.children, func(q *process) bool { return q == p })
 }
 
-// sleep returns after the pause, or earlier if a signal has come since it returned
-// the last time. Meanwhile it takes what the command prints.
+// sleep returns after the pause, or earlier if a signal has arrived since the last call
+// returned. Meanwhile it serves the probes and the Output.
 func (s *supervision) sleep(pause time.Duration) {
 	var fds []unix.PollFd
 	if s.prober != nil {
@@ -137,7 +140,7 @@ func (s *supervision) sleep(pause time.Duration) {
 	sleep(pause, s.output.Poll(fds))
 }
 
-// stdio are the first descriptors of what we start in the container.
+// stdio returns descriptors 0 to 2 for processes that the supervisor starts.
 func (s *supervision) stdio(stdin uintptr) []uintptr {
 	stdout, stderr := uintptr(1), uintptr(2)
 	if s.output != nil {
@@ -146,18 +149,18 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 	return []uintptr{stdin, stdout, stderr}
 }
 
-// noteTerm takes note of when we were first told to end.
+// noteFirstTerm records when the first stop signal arrived.
 func (s *supervision) noteFirstTerm() {
 	if s.firstTerm.IsZero() && (signalCame(syscall.SIGTERM) || s.stopSignalCame()) {
 		s.firstTerm = time.Now()
 	}
 }
 
-// killMargin is how long before the kubelet kills us we end.
+// killMargin is the time between the end of the delivery and the kubelet's SIGKILL.
 const killMargin = 2 * time.Second
 
-// deliver waits until what the command has printed is where it goes, as long as the
-// output has patience, and as the pod's grace period lets us.
+// deliver waits until the output is delivered, for as long as the Output's patience and
+// the pod's grace period allow.
 func (s *supervision) deliver() {
 	if s.output == nil {
 		return
@@ -185,7 +188,7 @@ func (s *supervision) deliver() {
 	}
 }
 
-// QuoteJSON returns a JSON string.
+// QuoteJSON returns value as a JSON string.
 func QuoteJSON(value string) string {
 	var o object
 	o.quoted(value)

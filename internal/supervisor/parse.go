@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// parse reads the arguments after the program's name. A flag is -name value or
-// -name=value, with one dash or two, as with the standard library's package
-// flag (which would double the program's start-up time). The first argument
-// that is exactly -- ends the flags, also where a flag's value is due.
+// parse parses the arguments after the program's name. A flag is -name value or
+// -name=value, with one dash or two, as in the standard library's package flag, which
+// would double the program's start-up time. The first argument that is exactly -- ends
+// the flags, even in the place of a flag's value.
 func parse(args []string) (*options, error) {
 	opts, flags := defaults(), allFlags()
 	for len(args) > 0 {
@@ -45,7 +45,8 @@ func parse(args []string) (*options, error) {
 	return nil, ownFailure(`parsing the command line: no "--" in it: put "--" before the command`)
 }
 
-// set sets the flag that args begin with, and returns what follows it and its value.
+// set sets the first flag of args, and returns the arguments after the flag and its
+// value.
 func (o *options) set(flags []flag, args []string) (rest []string, _ error) {
 	arg, rest := args[0], args[1:]
 	name, value, hasValue := cutFlag(arg)

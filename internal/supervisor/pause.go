@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// pauseAt holds everything, if that is asked for at this place, until somebody
-// sends SIGCONT ("entrypoint continue" does), or asks for the end: it returns
-// that signal, or 0. Where a file asks for the end, the command sees to that.
+// pauseAt pauses if -pause names this place. The pause lasts until SIGCONT arrives,
+// which "entrypoint continue" sends, or an ending signal, which pauseAt returns;
+// otherwise it returns 0. A file of -wait-abort ends the pause as well; the command
+// then handles that file.
 func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	if !slices.Contains(s.opts.pause, place) {
 		return 0
@@ -42,15 +43,16 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	return end
 }
 
-// aborted is how often a pause looks for a file that ends it.
+// abortCheckInterval is the time between two looks for a file that ends a pause.
 const abortCheckInterval = 100 * time.Millisecond
 
-// endingSignals are those whose purpose it is to ask for the end, signal(7). An
-// image may declare another one as its STOPSIGNAL, which only the command
-// understands, unless -stop-signal has it (expectStop).
+// endingSignals ask a process to end, according to signal(7). A STOPSIGNAL of the image
+// is added if -stop-signal names it (registerStopSignal); otherwise only the command
+// understands it.
 var endingSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 
-// askedToEnd returns an ending signal that has come, 0 for none.
+// pendingEndSignal returns an ending signal that has arrived and was not forwarded, or
+// 0.
 func pendingEndSignal() syscall.Signal {
 	for _, sig := range endingSignals {
 		if isPending(sig) {
@@ -60,13 +62,14 @@ func pendingEndSignal() syscall.Signal {
 	return 0
 }
 
-// isToEnd reports whether a signal has come by which the kubelet stops containers.
+// endSignalCame reports whether a signal has arrived by which the kubelet may stop the
+// container.
 func (s *supervision) endSignalCame() bool {
 	return s.stopSignalCame() || slices.ContainsFunc(endingSignals, signalCame)
 }
 
-// stoppedBy is the failure of a command that was not started because somebody
-// asked for the end before.
+// stoppedBy is the failure of a command that was not started because an ending signal
+// arrived first.
 func stoppedBy(sig syscall.Signal, during string) *failure {
 	return &failure{128 + int(sig), reasonStopped, "ended by " + signalName(sig) + " during " + during + ": the command was not started"}
 }

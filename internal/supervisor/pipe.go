@@ -12,9 +12,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// pipeOptions say whose stdout the command reads, and who reads its own.
+// pipeOptions select the containers that the command's stdin and stdout are connected
+// to.
 type pipeOptions struct {
-	stdinFrom, stdoutTo           string // the -order-dir of that container, "" for none
+	stdinFrom, stdoutTo           string // order directory of that container, "" for none
 	stdinFromFinal, stdoutToFinal order.FinalOutcomes
 }
 
@@ -52,7 +53,7 @@ func setFinalOutcomes(field func(*options) *order.FinalOutcomes) func(*options, 
 // isPiped reports whether another container is at the command's stdin or stdout.
 func (o *pipeOptions) isPiped() bool { return o.stdinFrom != "" || o.stdoutTo != "" }
 
-// checkPipes finds flags that contradict each other.
+// checkPipes rejects combinations of flags that can't work together.
 func (o *options) checkPipes() error {
 	for _, f := range []struct {
 		name, dir string
@@ -71,14 +72,14 @@ func (o *options) checkPipes() error {
 	return nil
 }
 
-// pipes are the ends that the command has, nil for none.
+// pipes are the pipe ends of the command, nil if it has none.
 type pipes struct {
 	readEnd  *order.ReadEnd
 	writeEnd *order.WriteEnd
-	reading  bool // the command has been started, and reads
+	reading  bool // the command was started and may read
 }
 
-// pipeEnds are what the wait for other containers connects.
+// pipeEnds returns the pipe ends that awaitConditions connects.
 func (s *supervision) pipeEnds() (ends []order.PipeEnd) {
 	if s.opts.stdinFrom != "" {
 		if s.readEnd == nil {
@@ -95,11 +96,11 @@ func (s *supervision) pipeEnds() (ends []order.PipeEnd) {
 	return ends
 }
 
-// hasLostReader reports whether the container that shall read has died since the wait for
-// it, as may happen while hooks run.
+// lostReader reports whether the reader has ended since the wait for it, for instance
+// while hooks ran.
 func (s *supervision) lostReader() bool { return s.writeEnd != nil && !s.writeEnd.IsConnected() }
 
-// commandFiles are the first descriptors of the command. Hooks and probes have none of
+// commandFiles returns descriptors 0 to 2 for the command. Hooks and probes don't get
 // the pipes.
 func (s *supervision) commandFiles() (files []uintptr, err error) {
 	files = s.stdio(0)
@@ -116,14 +117,15 @@ func (s *supervision) commandFiles() (files []uintptr, err error) {
 	return files, err
 }
 
-// leaveOutput leaves the pipe to the command, by whose end it ends.
+// closeWriteEnd leaves the pipe to the command alone, so that the reader sees
+// end-of-file when the command closes it.
 func (s *supervision) closeWriteEnd() {
 	if s.writeEnd != nil {
 		s.writeEnd.Close()
 	}
 }
 
-// closePipes has other containers notice that this one reads and writes no more.
+// closePipes closes both ends, which other containers notice.
 func (s *supervision) closePipes() {
 	s.closeWriteEnd()
 	if s.readEnd != nil {
@@ -131,8 +133,8 @@ func (s *supervision) closePipes() {
 	}
 }
 
-// watchWriter does what is due for the verdict on the input, and returns the time until
-// there is more to do.
+// watchWriter records the writer's outcome while the command runs, and returns the time
+// until the next call.
 func (s *supervision) watchWriter() time.Duration {
 	if !s.reading {
 		return forever
@@ -145,18 +147,19 @@ func (s *supervision) watchWriter() time.Duration {
 	return max(next.Sub(now), 0)
 }
 
-// The times for a container whose command has closed its output to say how it ended.
+// After the writer has closed its output, it takes some time until its state says how
+// it ended.
 const (
-	writerEndTimeout  = 5 * time.Second // at most, on a busy node
+	writerEndTimeout  = 5 * time.Second // even on a busy node
 	writerEndInterval = 10 * time.Millisecond
 )
 
-// checkInput fails a command that has succeeded with what a container printed that has
-// failed: half an input isn't taken for a whole one.
+// checkWriter fails a command that succeeded with the output of a writer that failed,
+// because that output may be incomplete.
 //
-// Until then, this end of the pipe stays open here as well. So a writer that has failed by
-// now hasn't done so because nobody reads, and a pipe that isn't closed has a writer that
-// may still fail for that.
+// The supervisor keeps its descriptor of the pipe open until this check. So a writer
+// that has already failed hasn't failed because of a closed pipe, and a writer that
+// still has the pipe open may yet fail for that reason.
 func (s *supervision) checkWriter() error {
 	if s.readEnd == nil {
 		return nil
@@ -179,7 +182,7 @@ func (s *supervision) checkWriter() error {
 			return done
 		case time.Now().Before(deadline) && !s.endSignalCame():
 			return writerEndInterval
-		case lives || !closed: // it has more to do, with its stdout closed or not
+		case lives || !closed: // the writer still works after its stdout, or doesn't write to a closed pipe
 			how = ""
 		}
 		return done

@@ -13,17 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A platformArgv is the argv that an image has on one platform. The images of
-// an index may differ in their ENTRYPOINT, and which one runs is known only on
-// the node.
+// A platformArgv is the ENTRYPOINT and CMD of an image for one platform. They may
+// differ between the images of an index, and only the node determines which image runs.
 type platformArgv struct {
-	platform string // normalized, see normalize
+	platform string // in the form that normalize returns
 	argv     []string
 }
 
-// normalize drops or adds a variant that is an architecture's default, so that
-// each platform has one spelling. The defaults are those of containerd's
-// platforms.Normalize, which is what picks the image.
+// normalize returns the canonical name of a platform: it drops or adds a variant that
+// is the architecture's default. The defaults are those of containerd's
+// platforms.Normalize, which selects the image.
 func normalize(name string) string {
 	switch {
 	case strings.HasSuffix(name, "/amd64/v1"), strings.HasSuffix(name, "/arm64/v8"):
@@ -34,7 +33,8 @@ func normalize(name string) string {
 	return name
 }
 
-// choose returns the argv of the first of wanted that all has.
+// choosePlatformArgv returns the argv for the first platform of wanted that all
+// contains.
 func choosePlatformArgv(all []platformArgv, wanted []string) ([]string, error) {
 	for _, w := range wanted {
 		for _, p := range all {
@@ -51,13 +51,13 @@ func choosePlatformArgv(all []platformArgv, wanted []string) ([]string, error) {
 		strings.Join(names, ", ") + " only: schedule the pod on such a node, or set command")
 }
 
-// platform is the one that this program runs on, without a variant.
+// platform returns the platform of this program, without a variant.
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// candidates are the platforms whose images a node of the architecture goarch
-// runs, best first, by the rules of containerd's platforms.Default: 64-bit nodes
-// run the 32-bit images of their kind as well, and only 32-bit ARM has variants,
-// and runs those below its own. machine is uname -m.
+// runnablePlatforms returns the platforms whose images a node of architecture goarch
+// runs, best first, by the rules of containerd's platforms.Default. 64-bit nodes also
+// run the 32-bit images of their kind. Only 32-bit ARM has variants; a node runs its
+// own and lower ones. machine is the output of uname -m.
 func runnablePlatforms(goarch, machine string) []string {
 	os := runtime.GOOS + "/"
 	arm := func(from string) (list []string) {
@@ -84,7 +84,7 @@ func runnablePlatforms(goarch, machine string) []string {
 	return []string{os + goarch}
 }
 
-// machine is the hardware's name as the kernel has it, "" if it won't say.
+// machine returns the hardware name of uname(2), or "" after an error.
 func machine() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -7,9 +7,9 @@ package supervisor
 
 import "golang.org/x/sys/unix"
 
-// leavePostFile creates path.err, by which Tekton's entrypoint says that its
-// step has failed, unless it has said something itself. One that is killed, by
-// the kernel for want of memory, says nothing, and the steps after it would
+// leavePostFile creates path.err, by which Tekton's entrypoint reports that its step
+// has failed, unless Tekton's entrypoint has created one of the two files itself. If
+// the kernel kills it for lack of memory, it creates none, and the steps after it would
 // wait until the TaskRun times out (https://github.com/tektoncd/pipeline/issues/10371).
 func leavePostFile(path string) {
 	if path == "" || exists(path) {

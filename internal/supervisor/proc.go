@@ -14,11 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel tells of processes. A container may have no /proc, or one that
-// hides the processes of others, so each of these functions also has an answer
-// for what can't be seen.
+// The functions of this file read /proc. A container may have no /proc, or one that
+// hides other users' processes. So each function also has a result for what it can't
+// read.
 
-// link is what a symbolic link of /proc says, "" if it can't be read.
+// readProcLink returns the target of a symbolic link in /proc, or "" if it can't be
+// read.
 func readProcLink(process, name string) string {
 	target, _ := os.Readlink(strings.TrimSuffix("/proc/"+process+"/"+name, "/"))
 	return target
@@ -29,7 +30,7 @@ func readProc(pid int, name string) string {
 	return string(data)
 }
 
-// processes are the IDs of all that can be seen.
+// processIDs returns the IDs of all visible processes.
 func processIDs() (list []int) {
 	names, _ := readDirectory("/proc")
 	for _, name := range names {
@@ -49,7 +50,7 @@ func childrenOf(parent int) (list []int) {
 	return list
 }
 
-// stat is a part of /proc/PID/stat, proc_pid_stat(5); zero if there is none.
+// stat is a part of /proc/PID/stat (proc_pid_stat(5)), or zero if that can't be read.
 type stat struct {
 	parent, group, session int
 
@@ -60,7 +61,7 @@ type stat struct {
 func readStat(pid int) stat { return parseStat(readProc(pid, "stat")) }
 
 func parseStat(line string) stat {
-	// The name, in parentheses, may contain anything.
+	// The process name, in parentheses, may contain any character.
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 20 {
 		return stat{}
@@ -73,7 +74,7 @@ func parseStat(line string) stat {
 	return s
 }
 
-// ticks is how many of them are a second, for programs: USER_HZ on all of Linux.
+// ticksPerSecond is USER_HZ, which is 100 on all architectures of Linux.
 const ticksPerSecond = 100
 
 func (s stat) startTime() time.Time {
@@ -85,15 +86,14 @@ func (s stat) startTime() time.Time {
 	return time.Now().Add(-age)
 }
 
-// States of a thread.
+// States of a thread in proc_pid_stat(5).
 const (
 	stateSleeping = 'S'
 	stateStopped  = 'T'
 )
 
-// threadsAre reports whether all threads of a process are seen to be in a state.
-// One that is runnable, but may not run, because other processes do or its
-// container's share is used up, doesn't sleep.
+// allThreadsAre reports whether all threads of a process are visibly in this state. A
+// thread that is ready to run and waits for a CPU isn't in the sleeping state.
 func allThreadsAre(state byte, pid int) bool {
 	threads, err := readDirectory("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil || len(threads) == 0 {
@@ -107,8 +107,8 @@ func allThreadsAre(state byte, pid int) bool {
 	return true
 }
 
-// mayHavePending reports whether a process may have a signal to take, by a status
-// of proc_pid_status(5).
+// mayHavePending reports whether a process may have a pending signal. status is the
+// text of proc_pid_status(5).
 func mayHavePending(status string) bool {
 	seen := 0
 	for line := range strings.Lines(status) {
@@ -124,8 +124,8 @@ func mayHavePending(status string) bool {
 	return seen < 2
 }
 
-// mayHaveWritten reports whether a process may have written anything, be it to its
-// output or to a file, by an io of proc_pid_io(5).
+// mayHaveWritten reports whether a process may have written to any descriptor. io is
+// the text of proc_pid_io(5).
 func mayHaveWritten(io string) bool {
 	for line := range strings.Lines(io) {
 		if line == "wchar: 0\n" {
@@ -135,8 +135,8 @@ func mayHaveWritten(io string) bool {
 	return true
 }
 
-// processorTime is what a process has used, as precise as clock_getcpuclockid(3)
-// has it, and whether the kernel tells.
+// cpuTime returns the CPU time that a process has used, by the clock of
+// clock_getcpuclockid(3), and false if the kernel doesn't provide it.
 func cpuTime(pid int) (used time.Duration, known bool) {
 	const scheduler = 2
 	var clock unix.Timespec

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is a child that we have started.
+// A process is a child that the supervisor has started.
 type process struct {
 	pid    int
 	ended  bool
-	status syscall.WaitStatus // how, if it has
+	status syscall.WaitStatus // valid if ended is true
 }
 
-// start starts a process, which until will reap.
+// start starts a child process, which until reaps.
 func (s *supervision) start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (*process, error) {
 	pid, err := start(argv, env, files, attr)
 	if err != nil {
@@ -31,24 +31,24 @@ func (s *supervision) start(argv, env []string, files []uintptr, attr *syscall.S
 	return p, nil
 }
 
-// becomeSubreaper makes orphans among our descendants our children, as those
-// of its namespace are PID 1's. A kernel or a seccomp profile that refuses
-// costs a few zombies, which is no reason to refuse the command.
+// becomeSubreaper makes this process inherit the orphans among its descendants, as PID
+// 1 does. If the kernel or a seccomp profile refuses, zombies remain, which is no
+// reason to refuse the command.
 func becomeSubreaper() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// reap takes note of every child that has ended or stopped, and leaves no zombie.
+// reap records every child that has ended or stopped, and leaves no zombie.
 //
-// Nothing else in this program waits, so no exit status is ever lost. What the
-// command leaves behind is not waited for: a daemon, or a descendant that holds
-// stdout open, must not keep a finished container alive.
+// No other function of this program waits for children, so no exit status is lost. reap
+// doesn't wait for descendants that outlive the command: a daemon, or a process that
+// holds stdout open, must not keep a finished container running.
 func (s *supervision) reap() error {
 	for {
 		pid, ended, err := nextChild()
 		if err == nil && pid > 0 {
 			if ended {
-				stopForwarding(pid) // before its ID may be given to another
+				stopForwarding(pid) // before the kernel can reuse the process ID
 			}
 			var status syscall.WaitStatus
 			var reaped int
@@ -72,8 +72,8 @@ func (s *supervision) reap() error {
 	}
 }
 
-// childInfo is the beginning of a siginfo_t that tells of a child, which package
-// unix doesn't take apart.
+// childInfo is the beginning of the siginfo_t for SIGCHLD. Package unix doesn't define
+// its fields.
 type childInfo struct {
 	signo, errno, code int32
 	child              struct {
@@ -82,12 +82,12 @@ type childInfo struct {
 	}
 }
 
-// nextChild returns a child that has ended or stopped, 0 if there is none, and
-// leaves it to be reaped.
+// nextChild returns a child that has ended or stopped, 0 if there is none, without
+// reaping it.
 func nextChild() (pid int, ended bool, _ error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
-	const stoppedOrTrapped = 4 // CLD_TRAPPED, CLD_STOPPED and CLD_CONTINUED are from here on
+	const stoppedOrTrapped = 4 // CLD_TRAPPED; CLD_STOPPED and CLD_CONTINUED are greater
 	return int((*childInfo)(unsafe.Pointer(&info)).child.pid), info.Code < stoppedOrTrapped, err
 }
 
@@ -113,7 +113,7 @@ func (s *supervision) anyChildRuns() bool {
 	return false
 }
 
-// exitCode is the code by which a shell tells how a process ended.
+// exitCode returns the exit code with which a shell reports the end of a process.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -17,37 +17,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastSignal is the highest signal number of Linux; real-time signals end
-// there.
+// lastSignal is the highest signal number on Linux, SIGRTMAX.
 const lastSignal = 64
 
-// Whoever is told of a signal counts it; then, if there is a child, takes the
-// count and sends the signal to the child as many times. When there is a child
-// for the first time, forwardSignals does the same for every signal. Whichever
-// comes second sees what the other did, so no signal is lost between the start
-// of the program and that of the child, and none is sent twice.
+// A signal handler increments the signal's count. If there is a command, it then takes
+// the count and sends the signal as many times. When the command has been started,
+// forwardSignals does the same for all signals. Whichever of the two comes second sees
+// the other's effect. So no signal that arrives while the command is being started is
+// lost or sent twice.
 var (
-	unforwarded [lastSignal + 1]uint32 // per signal, not yet forwarded
-	forwardPID  int64                  // process ID, 0 while there is none
+	unforwarded [lastSignal + 1]uint32 // count per signal
+	forwardPID  int64                  // process ID of the command, 0 while there is none
 )
 
-// seen is 1 for each signal that has come, forwarded or not, and wasn't told of. What
-// was told of is in came.
+// unrecorded is 1 for each signal that has arrived since recordSignals last looked.
+// recorded holds the signals that recordSignals has seen.
 var (
 	unrecorded [lastSignal + 1]uint32
 	recorded   [lastSignal + 1]bool
 )
 
-// refused has the error for each signal that the child could not be sent, 0 if
-// there is none that wasn't told.
+// refusals holds, per signal, the errno of a failed kill(2) that reportRefused hasn't
+// printed, 0 for none.
 var refusals [lastSignal + 1]uint32
 
 func signalCame(sig syscall.Signal) bool {
 	return recorded[sig] || atomic.LoadUint32(&unrecorded[sig]) > 0
 }
 
-// forwardTo makes pid the process to forward signals to, those included that
-// came before, but for the one that is held back (stop.go).
+// forwardTo makes pid the process that signals are forwarded to, including those that
+// have already arrived. heldSignal (stop.go) isn't forwarded here.
 func forwardTo(pid int) {
 	atomic.StoreInt64(&forwardPID, int64(pid))
 	for n := range unforwarded {
@@ -57,7 +56,7 @@ func forwardTo(pid int) {
 	}
 }
 
-// sendPending sends a signal as often as it has come.
+// sendPending sends a signal as many times as it has arrived.
 func sendPending(pid int, sig syscall.Signal) {
 	for range atomic.SwapUint32(&unforwarded[sig], 0) {
 		if err, ok := errors.AsType[syscall.Errno](syscall.Kill(pid, sig)); ok {
@@ -66,13 +65,14 @@ func sendPending(pid int, sig syscall.Signal) {
 	}
 }
 
-// stopForwarding keeps the signals that come from now on, if it was pid that they
-// went to.
+// stopForwarding keeps the signals that arrive from now on, if they were forwarded to
+// pid.
 func stopForwarding(pid int) { atomic.CompareAndSwapInt64(&forwardPID, int64(pid), 0) }
 
-// tellRefused tells of signals that the command could not be sent, of each kind
-// once. It may run as another user by now (setuid(2)), whom we may not signal
-// (kill(2)): as PID 1 it would have got them from outside of the container.
+// reportRefused prints which signals the kernel did not let the supervisor send to the
+// command, once for each signal. The command may have changed its user (setuid(2)) to
+// one that the supervisor may not signal (kill(2)). Without a supervisor, it would have
+// received signals from outside the container as PID 1.
 func (s *supervision) reportRefused() {
 	for n := range refusals {
 		sig := syscall.Signal(n)
@@ -90,18 +90,19 @@ func (s *supervision) reportRefused() {
 	}
 }
 
-// otherUser is why the kernel doesn't let us signal our child, and what to do.
+// otherUser explains why the kernel doesn't let the supervisor signal its child, and
+// what to do.
 const otherUser = "it runs as another user than the container's: run the container as that user, or set mode: exec"
 
-// pending reports whether sig has come and was not forwarded.
+// isPending reports whether sig has arrived and was not forwarded.
 func isPending(sig syscall.Signal) bool { return atomic.LoadUint32(&unforwarded[sig]) > 0 }
 
-// takePending is pending, and forgets it.
+// takePending is isPending, and resets the signal's count.
 func takePending(sig syscall.Signal) bool { return atomic.SwapUint32(&unforwarded[sig], 0) > 0 }
 
-// Write is write(2), for writes of ours. The signal by which the kernel tells this
-// thread, beside the error, that it has failed isn't meant for the command: it is held
-// back, and taken.
+// Write is write(2) for the supervisor's own output. A failed write can raise SIGPIPE
+// or SIGXFSZ in this thread, which must not be forwarded to the command. So Write
+// blocks and consumes these signals.
 func Write(fd int, data []byte) (n int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -120,13 +121,13 @@ func Write(fd int, data []byte) (n int, err error) {
 	return n, err
 }
 
-// sigsetSize is that of the kernel's sigset_t, in bytes.
+// sigsetSize is the size of the kernel's sigset_t, in bytes.
 const sigsetSize = 8
 
-// forwarded reports whether sig is passed on to the child. All are, except those
-// that no process can handle, those by which a C library talks to its own threads
-// (32, 33), and, where there is no handler of our own, those that mostly mean
-// ourselves.
+// isForwarded reports whether the supervisor forwards sig to the command. Exceptions
+// are signals that can't be handled, the signals that C libraries use between their
+// threads (32, 33), and, where os/signal doesn't tell the sender, signals that mostly
+// concern the supervisor itself.
 func isForwarded(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGKILL, syscall.SIGSTOP, 32, 33:
@@ -137,9 +138,9 @@ func isForwarded(sig syscall.Signal) bool {
 	return sig >= 1 && sig <= lastSignal
 }
 
-// fault reports whether the kernel sends sig for an instruction of the
-// receiver's own. Our own faults are the Go runtime's to handle; one that
-// another process sends by kill(2) is forwarded as any signal.
+// isFault reports whether the kernel sends sig because of an instruction of the
+// receiver. The Go runtime handles the supervisor's own faults. A fault signal that
+// another process sends with kill(2) is forwarded like any other.
 func isFault(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS:
@@ -148,8 +149,8 @@ func isFault(sig syscall.Signal) bool {
 	return false
 }
 
-// signalName is the name of sig, such as SIGTERM or SIGRTMIN+3, as of the C
-// library: two real-time signals are its own.
+// signalName returns the name of sig, such as SIGTERM or SIGRTMIN+3. SIGRTMIN is that
+// of the C library, which reserves two real-time signals for itself.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name

@@ -17,23 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals are forwarded by a handler of our own, a few instructions of
-// assembly that the kernel calls. Package os/signal can't do this work: it
-// never sees signal 34 (SIGRTMIN) and SIGPROF, it merges real-time signals that
-// ought to be counted, drops what doesn't fit into its channel, overrides what is
-// ignored, and takes as long to set up as a small program takes to run.
+// Signals are forwarded by handlers in a few instructions of assembly. Package
+// os/signal isn't suitable: it never sees signal 34 (SIGRTMIN) and SIGPROF, merges
+// real-time signals that must be counted, drops signals that don't fit into its
+// channel, overrides ignored signals, and takes as long to set up as a small program
+// takes to run.
 
 // runtimeHandler is the address of the Go runtime's signal handler.
 var runtimeHandler uintptr
 
-// ignored holds the signals that we were started with ignored.
+// ignoredAtStart holds the signals that were ignored when the supervisor was started.
 var ignoredAtStart []syscall.Signal
 
-// The handlers, for the kernel to call, which don't follow Go's calling convention.
-// All but the first tell by the siginfo_t what the signal is about, and forward it
-// if another process has sent it: SIGCHLD, unless the kernel sends it, about a
-// child or a watched directory; SIGURG, unless the Go runtime interrupts a thread of
-// ours by it; a fault, unless it is our own.
+// The signal handlers. The kernel calls them, not by Go's calling convention. onSignal
+// forwards every signal. The next three look at the siginfo_t, and forward the signal
+// only if another process has sent it. They don't forward SIGCHLD from the kernel,
+// about a child or a watched directory; SIGURG from the Go runtime, which interrupts
+// threads by it; and the supervisor's own faults.
 func onSignal()
 func onChild()
 func onUrgent()
@@ -41,22 +41,22 @@ func onFault()
 func onHeld() //nolint:unused // assembly takes its address; it only counts
 func onPing()
 
-// wake is how they end.
+// wake ends all handlers: it wakes the loop.
 func wake()
 
-// handlers returns their addresses. A func value of theirs would be that of a
-// wrapper that does follow Go's calling convention.
+// handlers returns the addresses of the handlers. A func value would contain the
+// address of a wrapper that follows Go's calling convention.
 func handlers() (signal, child, urgent, fault uintptr)
 func heldHandler() uintptr
 func pingHandler() uintptr
 
-// tellsSender: the handlers know who has sent a signal.
+// knowsSender is true, because the handlers get the sender from the siginfo_t.
 const knowsSender = true
 
-// one is what they write to the eventfd.
+// wakeIncrement is the value that the handlers write to the eventfd.
 var wakeIncrement uint64 = 1
 
-// A sigaction is the kernel's struct, as it is on amd64 and arm64.
+// A sigaction is the kernel's struct on amd64 and arm64.
 type sigaction struct {
 	handler  uintptr
 	flags    uint64
@@ -69,8 +69,8 @@ const (
 	sigIgnore  = 1 // SIG_IGN
 )
 
-// catchSignals installs the handlers, but not for signals that are ignored:
-// these must be so in the child, too, and up to then, for us.
+// catchSignals installs the handlers. It leaves ignored signals alone: the command must
+// inherit them as ignored.
 func catchSignals() {
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		switch {
@@ -83,11 +83,11 @@ func catchSignals() {
 	}
 }
 
-// catchChildren has SIGCHLD wake us.
+// catchChildren lets SIGCHLD wake the loop.
 func catchChildren() { install(syscall.SIGCHLD) }
 
-// releaseSignals gives all signals their default action, and returns when those that
-// came before are counted.
+// releaseSignals restores the default action of all signals. It returns once the
+// signals that arrived before are counted.
 func releaseSignals() {
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
 		if action := setAction(sig, nil); isForwarded(sig) && action.handler != sigIgnore {
@@ -98,15 +98,15 @@ func releaseSignals() {
 	settleThreads()
 }
 
-// ping is a signal that nobody uses but C libraries. pinged counts those that came.
+// ping is a signal that only C libraries use. pinged counts its arrivals.
 const ping = syscall.Signal(32)
 
 var pinged uint32
 
-// settleThreads returns when no other thread of ours is about to handle a signal that
-// came before: each gets another one, which it takes only after that. Else a thread
-// that was told of SIGTERM, but has not done anything about it yet, would be lost with
-// the signal when this one executes the command.
+// settleThreads waits until no other thread is about to handle an earlier signal. It
+// sends ping to each thread, which the thread handles only after earlier signals.
+// Otherwise a thread that has received SIGTERM, but hasn't counted it yet, would be
+// lost together with the signal when this thread executes the command.
 func settleThreads() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -125,9 +125,9 @@ func settleThreads() {
 	}
 }
 
-// forwardSignals makes pid the process to forward signals to, those included
-// that came before. It may have begun to handle those that it was started with
-// ignored, so from now on they are forwarded as well.
+// forwardSignals makes pid the process that signals are forwarded to, including those
+// that have already arrived. From now on, signals that were ignored at the start are
+// forwarded as well, because the command may have begun to handle them.
 func forwardSignals(pid int) {
 	forwardTo(pid)
 	for _, sig := range ignoredAtStart {
@@ -136,9 +136,8 @@ func forwardSignals(pid int) {
 	unblockSignals()
 }
 
-// unblockSignals lets this thread take what all threads were started with
-// blocked. The child keeps such a mask, and what it does with a signal that
-// arrives is its own affair.
+// unblockSignals unblocks, in this thread, the signals that were blocked when the
+// supervisor was started. The command keeps that mask.
 func unblockSignals() {
 	var set unix.Sigset_t
 	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
@@ -149,9 +148,9 @@ func unblockSignals() {
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 }
 
-// install makes the handler for sig ours. Else, its action becomes the one that
-// the runtime has set for SIGTERM: on the signal stack, with all signals
-// masked, and restarting system calls.
+// install makes the handler for sig ours. The rest of its action is that of the Go
+// runtime for SIGTERM: it runs on the signal stack, masks all signals, and restarts
+// system calls.
 func install(sig syscall.Signal) {
 	action := setAction(syscall.SIGTERM, nil)
 	signal, child, urgent, ownFault := handlers()
@@ -173,9 +172,9 @@ func install(sig syscall.Signal) {
 	setAction(sig, &action)
 }
 
-// setAction is sigaction(2). It sets sig's action to action, unless that is
-// nil, and returns the one before. The system call doesn't fail for the signals
-// and the memory that it is called with here.
+// setAction is sigaction(2). It sets the action of sig unless action is nil, and
+// returns the action before. With the signals and the memory of this package, the
+// system call can't fail.
 func setAction(sig syscall.Signal, action *sigaction) (old sigaction) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(sig),
 		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(&old)), unsafe.Sizeof(old.mask), 0, 0)

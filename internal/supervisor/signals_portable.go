@@ -15,43 +15,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On an architecture for which there is no handler of our own, signals are
-// forwarded by package os/signal, with its limits (see signals_direct.go), and
-// none but SIGHUP and SIGINT stays ignored in the child. The build tag portable
-// selects this for a test elsewhere.
+// On architectures without handlers in assembly, package os/signal forwards signals,
+// with its limits (see signals_direct.go). Only SIGHUP and SIGINT stay ignored in the
+// command. The build tag portable selects this file in tests on other architectures.
 
-// caught holds the signals of a burst.
+// caught buffers signals. Its size bounds the burst that isn't lost.
 var caught = make(chan os.Signal, 4096)
 
-// tellsSender: package os/signal doesn't say who has sent a signal.
+// knowsSender is false, because package os/signal doesn't report who sent a signal.
 const knowsSender = false
 
 var delivering sync.Once
 
-// catchSignals keeps signals for the child, from now on.
+// catchSignals counts signals for the command from now on.
 func catchSignals() {
 	notify(func(sig syscall.Signal) bool { return !signal.Ignored(sig) })
 	delivering.Do(deliver)
 }
 
-// catchChildren has SIGCHLD wake us.
+// catchChildren lets SIGCHLD wake the loop.
 func catchChildren() {
 	signal.Notify(caught, syscall.SIGCHLD)
 	delivering.Do(deliver)
 }
 
-// releaseSignals gives all signals the action that they have in a Go program, and
-// returns when those that came before are counted.
+// releaseSignals restores the actions that signals have in a Go program. It returns
+// once the signals that arrived before are counted.
 func releaseSignals() {
 	delivering.Do(deliver)
 	signal.Stop(caught)
-	caught <- os.Kill // which nobody else can send
+	caught <- os.Kill // os/signal never delivers SIGKILL, so it can mark the end
 	<-released
 }
 
 var released = make(chan struct{})
 
-// deliver does what the handlers do elsewhere.
+// deliver does the work of the handlers in signals_direct.go.
 func deliver() {
 	go func() {
 		for s := range caught {
@@ -78,8 +77,8 @@ func forward(sig syscall.Signal) {
 	}
 }
 
-// forwardSignals makes pid the process to forward signals to, those included
-// that came before.
+// forwardSignals makes pid the process that signals are forwarded to, including those
+// that have already arrived.
 func forwardSignals(pid int) {
 	forwardTo(pid)
 	notify(func(sig syscall.Signal) bool { return signal.Ignored(sig) })
@@ -92,7 +91,7 @@ func notify(want func(syscall.Signal) bool) {
 			list = append(list, sig)
 		}
 	}
-	if len(list) > 0 { // with none, Notify would take all
+	if len(list) > 0 { // without arguments, Notify would catch all signals
 		signal.Notify(caught, list...)
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is searched when the environment has no PATH. It is what
-// containerd and Docker put into a container that has none.
+// defaultPath is the search path if the environment has no PATH. containerd and Docker
+// set the same value in a container without one.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// start runs argv as a child, with these descriptors as its first, and returns
-// its process ID. Those from 3 on need no mention: the kernel hands on what is not
-// close-on-exec, and all that the Go runtime and this package open is. ForkExec also undoes what the runtime has done to the process:
-// the raised limit of open files, and the signal mask.
+// start runs argv as a child with files as its first descriptors, and returns the
+// process ID. Other descriptors are inherited by the kernel's rules: those of the Go
+// runtime and of this package are close-on-exec. ForkExec also restores the limit of
+// open files and the signal mask, which the Go runtime changes.
 func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid int, err error) {
 	err = execInPath(argv[0], env, func(path string) error {
 		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{
@@ -31,8 +31,8 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 			Sys:   attr,
 		})
 		if err != nil && attr.Foreground {
-			// The child has brought its group to the front before it failed, and no
-			// other child of ours could do that from behind.
+			// The child has moved its process group to the foreground before its exec
+			// failed. Only the foreground group can start another one there.
 			terminal{fd: attr.Ctty, found: true}.setForeground(unix.Getpgrp())
 		}
 		return err
@@ -40,14 +40,15 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 	return pid, err
 }
 
-// replace makes this process the command, and returns only if it can't.
+// replace executes the command in place of this process. It returns only if that fails.
 func (s *supervision) replace(argv, env []string) error {
 	return execInPath(argv[0], env, func(path string) error {
 		if pendingEndSignal() == 0 {
 			s.bequeathLock()
 		}
 		releaseSignals()
-		// What has come is the command's, but an end is an end.
+		// Signals that have arrived are the command's, but an ending signal means that
+		// the command isn't started.
 		if sig := pendingEndSignal(); sig != 0 {
 			return stoppedBy(sig, "its start")
 		}
@@ -56,12 +57,12 @@ func (s *supervision) replace(argv, env []string) error {
 	})
 }
 
-// environ is the environment byte for byte: os.Environ and syscall.Environ
-// drop duplicates and empty strings, and a program may look for either.
+// environ returns the environment byte for byte. os.Environ and syscall.Environ drop
+// duplicates and empty strings, which a program may look for.
 func environ() []string {
 	block, err := readFile("/proc/self/environ", math.MaxInt)
 	if err != nil {
-		return syscall.Environ() // no /proc: the next best
+		return syscall.Environ() // without /proc, the next best source
 	}
 	if len(block) == 0 {
 		return nil
@@ -69,18 +70,18 @@ func environ() []string {
 	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00")
 }
 
-// search calls exec with each path that execvp(3) would try for name, until
-// one is executed. A name with a slash is a path; any other is looked for in
-// the directories of PATH, of which an empty one is the working directory.
-// Unlike execvp, but like container runtimes, it doesn't hand a file of unknown
-// format to /bin/sh.
+// execInPath calls exec with each path that execvp(3) would try for name, until exec
+// succeeds. A name with a slash is a path. Any other name is looked up in the
+// directories of PATH, where an empty one means the working directory. Unlike execvp,
+// but like container runtimes, execInPath doesn't run a file of unknown format with
+// /bin/sh.
 func execInPath(name string, env []string, exec func(path string) error) error {
 	if strings.Contains(name, "/") || name == "" {
 		return explainExecError(name, name, exec(name))
 	}
 	list := searchPath(env)
-	// As execvp: a file that may not be executed is skipped, and remembered
-	// as a better answer than "not found".
+	// As in execvp, a file that may not be executed is skipped. Its error is more
+	// helpful than "not found", so it is kept.
 	found, result := "", error(syscall.ENOENT)
 	for rest, more := list, true; more; {
 		var dir string
@@ -89,7 +90,7 @@ func execInPath(name string, env []string, exec func(path string) error) error {
 		if dir != "" {
 			path = dir + "/" + name
 		}
-		// Asking first is cheaper than forking in vain.
+		// faccessat(2) is cheaper than a fork that fails.
 		err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
 		if err == nil {
 			err = exec(path)
@@ -111,8 +112,8 @@ func execInPath(name string, env []string, exec func(path string) error) error {
 		": set command to a path that exists in the image, or PATH to a list of directories that has it")
 }
 
-// searchPath is the value of PATH, of the first one if there are several, as
-// getenv(3) has it.
+// searchPath returns the value of PATH. If PATH is set several times, the first value
+// counts, as in getenv(3).
 func searchPath(env []string) string {
 	if path, set := getenv(env, "PATH"); set {
 		return path
@@ -120,7 +121,7 @@ func searchPath(env []string) string {
 	return defaultPath
 }
 
-// lookup is the value of a variable.
+// getenv returns the value of a variable.
 func getenv(env []string, name string) (value string, set bool) {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -130,7 +131,7 @@ func getenv(env []string, name string) (value string, set bool) {
 	return "", false
 }
 
-// skipped reports whether execvp(3) goes on to the next directory after err.
+// isSkippable reports whether execvp(3) continues with the next directory after err.
 func isSkippable(err error) bool {
 	switch err {
 	case syscall.EACCES, syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.ENODEV, syscall.ETIMEDOUT:
@@ -144,10 +145,10 @@ func exists(path string) bool {
 	return unix.Stat(path, &st) == nil
 }
 
-// startFailure says why path, which name was resolved to, was not executed;
-// nil if it was.
+// explainExecError returns a failure that says why path, found for name, was not
+// executed, or nil if it was.
 func explainExecError(name, path string, err error) error {
-	if _, other := err.(*failure); err == nil || other { //nolint:errorlint // it comes from here
+	if _, other := err.(*failure); err == nil || other { //nolint:errorlint // exec has already explained it
 		return err
 	}
 	what := "starting " + strconv.Quote(name)
@@ -185,7 +186,7 @@ func isDirectory(path string) bool {
 // missingInterpreter explains ENOENT for a file that exists.
 func missingInterpreter(path string) string {
 	const hint = ": add it to the image, or set command to a program that is there"
-	head, err := readHead(path, 256) // what the kernel reads, binfmt_script
+	head, err := readHead(path, 256) // the kernel reads as many bytes (binfmt_script)
 	if err != nil || !strings.HasPrefix(string(head), "#!") {
 		return "the file exists, but its dynamic loader does not" + hint
 	}

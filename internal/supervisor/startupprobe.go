@@ -12,19 +12,20 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// A container has one startupProbe. While it waits for others, that is one which
-// "entrypoint started" answers, so that the kubelet neither kills it nor calls it ready.
-// Its author's own begins with the command, and is tried here.
+// The kubelet allows one startupProbe per container. While this container waits for
+// others, that is a probe which runs "entrypoint started", so that the kubelet neither
+// kills the container nor calls it ready. The startupProbe of the manifest starts with
+// the command; the supervisor tries it itself.
 
-// defaultStartupProbe has the times of the kubelet's probes by default
+// defaultStartupProbe has the default values of the kubelet's probes
 // (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#Probe).
 var defaultStartupProbe = startupProbe{Probe: order.Probe{Period: 10 * time.Second, Timeout: time.Second}, failures: 3, grace: defaultGracePeriod}
 
-// A startupProbe is a container's.
+// A startupProbe is the startupProbe of the container's manifest.
 type startupProbe struct {
 	order.Probe
-	failures int           // how many in a row end the command
-	grace    time.Duration // which it then has
+	failures int           // failures in a row after which the command is ended
+	grace    time.Duration // grace period of the command after that
 }
 
 var startupFlags = []flag{
@@ -74,7 +75,7 @@ func setStartupFailures(o *options, value string) string {
 
 func startupProbeOf(o *options) *order.Probe { return &o.startup.Probe }
 
-// checkStartup finds flags that contradict each other.
+// checkStartup rejects combinations of flags that can't work together.
 func (o *options) checkStartup() error {
 	switch kinds := o.startup.Kinds(); {
 	case kinds > 1:
@@ -85,33 +86,34 @@ func (o *options) checkStartup() error {
 	return nil
 }
 
-// The states of a startupProbe, as the status has them.
+// The states of a startupProbe in the status.
 const (
 	startupPending   = "pending"
 	startupSucceeded = "succeeded"
 	startupFailed    = "failed"
 )
 
-// expectStartupProbe has the status say from the command's start on that there is one.
+// expectStartupProbe makes the status show a pending startupProbe from the command's
+// start on.
 func (s *supervision) expectStartupProbe() {
 	if s.opts.startup.Kinds() > 0 {
 		s.startupProbe = startupPending
 	}
 }
 
-// startStartupProbe begins with the command.
+// startStartupProbe starts the probe, right after the command.
 func (s *supervision) startStartupProbe(env []string) {
 	if s.startupProbe == startupPending {
 		s.startupProber = order.NewProber(&s.opts.startup.Probe, s.probeRunner(env))
 	}
 }
 
-// tendStartup tries the startupProbe when it is time to, and returns the time until then.
+// tryStartupProbe continues the startupProbe, and returns the time until the next call.
 func (s *supervision) tryStartupProbe() time.Duration {
 	if s.startupProber == nil {
 		return forever
 	}
-	if s.stopSignalCame() { // as the kubelet, which asks no container that it stops
+	if s.stopSignalCame() { // like the kubelet, which doesn't probe a container that it stops
 		s.stopStartupProbe()
 		return forever
 	}
@@ -139,8 +141,8 @@ func (s *supervision) stopStartupProbe() {
 	}
 }
 
-// endAfterStartup ends a command whose startupProbe has failed, as the kubelet would: the
-// container's exit code is what the command makes of it.
+// endAfterStartupFailure ends a command whose startupProbe has failed, as the kubelet
+// would. The container exits with the command's exit code.
 func (s *supervision) endAfterStartupFailure(l *limit) {
 	if s.startupProbe != startupFailed || s.stopSignalCame() || l.reached || l.process.ended {
 		return

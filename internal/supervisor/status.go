@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A phase is how far the entrypoint has come.
+// A phase is how far the supervisor has come.
 type phase string
 
 const (
-	phaseWaiting  phase = "Waiting"     // for other containers, or for -wait-file and the like
-	phaseHooks    phase = "BeforeStart" // a before-start hook runs
+	phaseWaiting  phase = "Waiting"     // for other containers or targets, or for files (-wait-file and the like)
+	phaseHooks    phase = "BeforeStart" // of a before-start hook
 	phasePaused   phase = "Paused"
 	phaseRunning  phase = "Running"
-	phaseStopping phase = "Stopping" // the stop signal is held back, or was, or comes from us
+	phaseStopping phase = "Stopping" // the stop signal has arrived, or the supervisor ends the command
 	phaseFinished phase = "Finished"
 )
 
-// A reason is why it is over.
+// A reason is why the container ends.
 type reason string
 
 const (
@@ -36,36 +36,37 @@ const (
 	reasonTimeout      reason = "Timeout"
 	reasonStartFailure reason = "StartFailure"
 	reasonHookFailure  reason = "HookFailure"
-	reasonStopped      reason = "Stopped" // asked to end before the command was started
+	reasonStopped      reason = "Stopped" // an ending signal arrived before the command was started
 
-	reasonUnneeded          reason = "Unneeded"          // by -stop-when
-	reasonDependencyFailure reason = "DependencyFailure" // of another container, which this one waited for
+	reasonUnneeded          reason = "Unneeded"          // ended by -stop-when
+	reasonDependencyFailure reason = "DependencyFailure" // a dependency has failed
 )
 
-// status says what became of the command. docs/reference.md has its JSON.
+// status is the state of the container and its command. docs/reference.md describes its
+// JSON.
 type status struct {
 	phase        phase
-	paused       string // where, while the phase is Paused
+	paused       string // the place, in phase Paused
 	waiting      waitStatus
 	started      time.Time
-	startupProbe string // how it stands, "" if the entrypoint tries none
+	startupProbe string // one of the startup constants, "" if the supervisor tries no startupProbe
 	finished     time.Time
-	ended        bool // the command has: its exit code is known
-	exitCode     int  // the container's
-	command      int  // the command's own exit code
+	ended        bool // the command has ended, and its exit code is known
+	exitCode     int  // of the container
+	command      int  // exit code of the command
 	signal       syscall.Signal
 	reason       reason
 	oomKills     int
 	message      string
-	logs         string // an object, "" if the output isn't captured
+	logs         string // a JSON object, "" without an Output
 }
 
-// maxMessage bounds the message, so that a termination message, for which
-// Kubernetes allows 4096 bytes, has room for all else.
+// maxMessage limits the message, so that a termination message, for which Kubernetes
+// allows 4096 bytes, has room for the other fields.
 const maxMessage = 1500
 
-// json is an object of one line. Package encoding/json would double the size
-// of the program.
+// json returns the status as a JSON object in one line. Package encoding/json would
+// double the size of the program.
 func (s *status) json() []byte {
 	var o object
 	o.str("phase", string(s.phase))
@@ -107,7 +108,7 @@ func (s *status) json() []byte {
 	return o.end()
 }
 
-// object is a JSON object that is being written.
+// An object is a JSON object under construction.
 type object struct{ buf []byte }
 
 func (o *object) key(name string) {
@@ -124,17 +125,17 @@ func (o *object) number(name string, value int) {
 	o.buf = strconv.AppendInt(o.buf, int64(value), 10)
 }
 
-// str adds a string.
+// str adds a string field.
 func (o *object) str(name, value string) {
 	o.key(name)
 	o.quoted(value)
 }
 
-// maxWaiting bounds how many of those that are waited for are named, so that a status
-// keeps below maxStatus.
+// maxWaiting limits the number of dependencies in a status, which must not exceed
+// maxStatus.
 const maxWaiting = 10
 
-// maxURL bounds how much of a URL that is waited for is shown, for the same reason.
+// maxURL limits the length of a target's URL in a status, for the same reason.
 const maxURL = 128
 
 func (o *object) waitStatus(w waitStatus) {
@@ -155,18 +156,17 @@ func (o *object) waitStatus(w waitStatus) {
 	o.buf = append(o.buf, ']')
 }
 
-// shortest are those that have an escape of one letter.
+// shortEscapes are the characters with an escape of one letter in JSON.
 const shortEscapes = "\b\f\n\r\t"
 
-// quoted appends a string. What is no UTF-8 becomes the replacement character, and
-// what isn't printable is escaped as JSON has it.
+// quoted appends a string. Invalid UTF-8 becomes the replacement character.
 func (o *object) quoted(value string) {
 	o.buf = append(o.buf, '"')
 	for _, r := range value {
 		switch {
 		case r == '"' || r == '\\':
 			o.buf = append(o.buf, '\\', byte(r))
-		case strings.ContainsRune(shortEscapes, r): // as others do, so that a secret in it is known
+		case strings.ContainsRune(shortEscapes, r): // like other JSON encoders, so that masking finds a secret in it
 			o.buf = append(o.buf, '\\', "bfnrt"[strings.IndexRune(shortEscapes, r)])
 		case r < ' ':
 			const hex = "0123456789abcdef"
@@ -180,55 +180,56 @@ func (o *object) quoted(value string) {
 
 func (o *object) end() []byte { return append(o.buf, '}', '\n') }
 
-// A publisher makes the status known: to whoever reads the file that was asked
-// for, and to "entrypoint status", which reads a file in memory of ours, since a
-// container may have no file system to write to. The zero value publishes
-// nothing.
+// A publisher publishes the status in -status-file and in a memfd. "entrypoint status"
+// reads the memfd, because a container may have no writable file system. The zero value
+// publishes nothing.
 type publisher struct {
-	memory     int // descriptor, 0 if there is none
+	memory     int // descriptor of the memfd, 0 if there is none
 	file       string
 	complained bool
 }
 
-// memoryName is what the link of the descriptor begins with in /proc.
+// memoryName is the memfd's name, with which its link in /proc begins.
 const memoryName = "entrypointer-status"
 
-// openPublisher costs as little as it can where nobody asked for anything.
+// openPublisher creates a publisher. It skips the memfd if no option needs a status, to
+// save start-up time.
 func openPublisher(opts *options) publisher {
 	p := publisher{file: opts.statusFile}
 	if opts.reports() {
-		// Without it, "entrypoint status" says what /proc says.
+		// Without a memfd, "entrypoint status" derives the status from /proc.
 		p.memory, _ = unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
 		p.memory = max(p.memory, 0)
 	}
 	return p
 }
 
-// reports tells whether the status will say more than that the command runs.
+// reports returns whether the status can contain more than that the command runs.
 func (o *options) reports() bool {
 	return capturesOutput() || o.waits() || len(o.stopAfter) > 0 || len(o.stopWhen) > 0 || o.startup.Kinds() > 0 || o.hold != 0 || len(o.hooks) > 0 || o.pause != nil || o.timeout != 0 || o.successes != nil ||
 		o.statusFile != "" || o.terminationMessage != ""
 }
 
-// maxStatus bounds a status: what Kubernetes allows a termination message.
+// maxStatus limits a status to the size that Kubernetes allows for a termination
+// message.
 const maxStatus = 4096
 
 func (p *publisher) publish(json []byte) {
 	if p.memory > 0 {
-		_ = p.remember(json) // "entrypoint status" then says what it did
+		_ = p.remember(json) // on failure, "entrypoint status" shows the status before
 	}
 	if p.file == "" {
 		return
 	}
-	// The command doesn't have to suffer for it.
+	// A failed write must not affect the command.
 	if err := writeFile(p.file, json); err != nil && !p.complained {
 		p.complained = true
 		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": set status-file to a path in a volume that the container's user may write to")
 	}
 }
 
-// remember puts a new file in memory in the place of the one before, as a rename
-// does it in a directory: whoever reads sees either of them, and all of it.
+// remember replaces the memfd's content atomically, as a rename does in a directory:
+// readers see the content before or after, and all of it.
 func (p *publisher) remember(json []byte) error {
 	fd, err := unix.MemfdCreate(memoryName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -241,8 +242,8 @@ func (p *publisher) remember(json []byte) error {
 	return unix.Dup3(fd, p.memory, unix.O_CLOEXEC)
 }
 
-// leaveTerminationMessage writes json to the file from which the kubelet reads
-// the container's termination message, unless the command has used it.
+// leaveTerminationMessage writes json to the file from which the kubelet reads the
+// container's termination message, unless the command has written to it.
 func leaveTerminationMessage(path string, json []byte) {
 	if path == "" {
 		return

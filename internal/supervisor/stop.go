@@ -16,38 +16,41 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// The stop signal of a container that others depend on is held back when the pod is
-// stopped, until they have ended. The handler of that signal counts it, as it does while
-// there is no command, and never sends it. So whenever it comes, the loop finds it.
+// When the pod is stopped, the supervisor holds back the stop signal of its command
+// until the containers that depend on it have ended. The handler of that signal counts
+// it and never forwards it, and the loop finds the count.
 
-// heldBack is that signal, 0 if there is none. It is set before there are handlers.
+// heldSignal is the stop signal that is held back, 0 for none. It is set before the
+// handlers are installed.
 var heldSignal syscall.Signal
 
-// A holdup is how far the stop of a container is whose stop signal is held back.
+// A heldStop is the state of a stop signal that is held back.
 type heldStop struct {
-	count      int // of signals that the command has not been sent
+	count      int // stop signals that have arrived and were not sent to the command
 	began      time.Time
 	neighbours *order.Neighbours
 	waiter     *await.Waiter
-	released   bool // what comes is the command's
-	recorded   bool // that it is held back
+	released   bool // stop signals are forwarded at once
+	recorded   bool // an event says that the signal is held back
 	reminded   bool
 }
 
-// Why the stop signal is held back no longer, as it is told by an event.
+// The reasons to forward the stop signal, in EventStopPassed.
 const (
-	releaseMet           = "met"      // the others have ended
-	releaseTimedOut      = "timedOut" // the share of this container is over
-	releaseAlone         = "alone"    // only this container is stopped
-	releaseAgain         = "again"    // there is another one
+	releaseMet           = "met"      // all dependents have ended
+	releaseTimedOut      = "timedOut" // this container's share of the grace period is over
+	releaseAlone         = "alone"    // only this container is being stopped
+	releaseAgain         = "again"    // another stop signal has arrived
 	releaseUnneeded      = "stopWhen"
 	releaseStartupFailed = "startupProbe"
 )
 
-// aloneAfter is the time within which the kubelet tells all containers of a pod to end.
+// podStopWindow is the time within which the kubelet sends the stop signal to all
+// containers of a pod.
 const podStopWindow = time.Second
 
-// expectStop is called before signals are caught.
+// registerStopSignal configures the stop signal. It is called before the handlers are
+// installed.
 func (s *supervision) registerStopSignal() {
 	if !s.opts.inOrder() {
 		return
@@ -61,16 +64,16 @@ func (s *supervision) registerStopSignal() {
 	}
 }
 
-// canHoldBack reports whether a signal can be held back: one that can be handled, and has
-// no other meaning to us.
+// canHoldBack reports whether a signal can be handled and has no other meaning to the
+// supervisor.
 func canHoldBack(sig syscall.Signal) bool {
 	return isForwarded(sig) && !isFault(sig) && sig != syscall.SIGCHLD && sig != syscall.SIGURG
 }
 
-// wasStopped reports whether the stop signal has come.
+// stopSignalCame reports whether the stop signal has arrived.
 func (s *supervision) stopSignalCame() bool { return signalCame(s.opts.stoppedWith()) }
 
-// tellStop tells others that the stop signal has come.
+// publishStopping publishes that the stop signal has arrived.
 func (s *supervision) publishStopping() {
 	if !s.stopSignalCame() {
 		return
@@ -82,8 +85,8 @@ func (s *supervision) publishStopping() {
 	}
 }
 
-// holdStop holds the stop signal back for as long as others have to end before, and
-// returns the time until there is something to do.
+// holdStop holds the stop signal back until all dependents have ended, and returns the
+// time until the next call.
 func (s *supervision) holdStop(command *process) time.Duration {
 	if heldSignal == 0 {
 		return forever
@@ -93,7 +96,7 @@ func (s *supervision) holdStop(command *process) time.Duration {
 	switch {
 	case h.count == 0:
 		return forever
-	case h.released, h.count > 1: // who asks twice is in a hurry
+	case h.released, h.count > 1: // a second signal asks for a fast end
 		s.releaseStop(command, releaseAgain)
 		return forever
 	case h.waiter == nil:
@@ -123,7 +126,8 @@ func (s *supervision) holdStop(command *process) time.Duration {
 	return h.waiter.Pause()
 }
 
-// tellHeld makes known for whom the stop signal is held back.
+// reportHeldStop publishes and prints the containers for which the stop signal is held
+// back.
 func (s *supervision) reportHeldStop(unmet []order.Unmet, waited time.Duration) {
 	h := &s.heldStop
 	if !h.recorded {
@@ -142,7 +146,7 @@ func (s *supervision) reportHeldStop(unmet []order.Unmet, waited time.Duration) 
 	}
 }
 
-// named names containers that have not ended, and what was seen of each.
+// describeContainers lists containers, each with the last observation.
 func describeContainers(unmet []order.Unmet) string {
 	var list []string
 	for _, u := range unmet {
@@ -151,21 +155,21 @@ func describeContainers(unmet []order.Unmet) string {
 	return strings.Join(list, ", ")
 }
 
-// takeStops takes the stop signals that have come since the last time.
+// takeStopSignals takes the stop signals that have arrived since the last call.
 func (s *supervision) takeStopSignals() {
 	if heldSignal != 0 {
 		s.heldStop.count += int(atomic.SwapUint32(&unforwarded[heldSignal], 0))
 	}
 }
 
-// forgetStops has a command that was told to end by its timeout not be told again: many
-// programs give up their good end at the second signal.
+// dropStopSignals discards the stop signals of a command that its timeout has sent
+// SIGTERM. Many programs abort their orderly shutdown at a second signal.
 func (s *supervision) dropStopSignals() {
 	s.takeStopSignals()
 	s.heldStop.count, s.heldStop.released = 0, true
 }
 
-// endHoldup is called when the command has ended.
+// endHeldStop releases the resources after the command's end.
 func (s *supervision) endHeldStop() {
 	if s.heldStop.waiter != nil {
 		s.heldStop.waiter.Close()
@@ -180,8 +184,8 @@ func directories(list []order.Dependency) (dirs []string) {
 	return dirs
 }
 
-// passStop sends the command the stop signals that were held back. From now on they are
-// sent when they come.
+// releaseStop sends the command the stop signals that were held back. Later ones are
+// forwarded at once.
 func (s *supervision) releaseStop(command *process, why string) {
 	h := &s.heldStop
 	if !h.released {

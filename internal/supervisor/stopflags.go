@@ -12,12 +12,12 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// stopOptions say when the command is told to end.
+// stopOptions define when the command is stopped.
 type stopOptions struct {
-	stopAfter    []string // directories of those that depend on this container
+	stopAfter    []string // order directories of the containers that depend on this one
 	stopTogether bool
 	stopShare    time.Duration
-	stopSignal   syscall.Signal // 0 is SIGTERM
+	stopSignal   syscall.Signal // 0 means SIGTERM
 	stopWhen     []order.Dependency
 }
 
@@ -38,12 +38,12 @@ exit with 0. May be repeated; it takes all.`, addStopWhen(false)},
 the command is ended as well.`, addStopWhen(true)},
 }
 
-// isStopped reports whether one of the flags was given.
+// isStopped reports whether one of these flags is set.
 func (o *stopOptions) isStopped() bool {
 	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0
 }
 
-// stoppedWith is the signal that asks this container to end.
+// stoppedWith returns the stop signal of this container.
 func (o *stopOptions) stoppedWith() syscall.Signal {
 	if o.stopSignal == 0 {
 		return syscall.SIGTERM
@@ -51,7 +51,7 @@ func (o *stopOptions) stoppedWith() syscall.Signal {
 	return o.stopSignal
 }
 
-// checkStop finds flags that contradict each other.
+// checkStop rejects combinations of flags that can't work together.
 func (o *options) checkStop() error {
 	switch {
 	case !o.isStopped():

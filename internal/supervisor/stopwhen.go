@@ -15,22 +15,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// A helper is a command that is of use only until other containers have ended
-// (-stop-when). The zero value is of use for ever.
+// A helper is a command that is needed only until other containers have ended
+// (-stop-when). The zero value is always needed.
 type helper struct {
 	waiter       *await.Waiter
 	dependencies *order.Dependencies
 	log          waitLog
-	outcome      await.State // Waiting while it is of use
-	stopSent     bool        // the command was told to end
-	concluded    bool        // it is of no matter any more
+	outcome      await.State // Waiting as long as the command is needed
+	stopSent     bool        // the command was sent the stop signal
+	concluded    bool        // the result doesn't matter any more
 }
 
-// errUnneeded is why a command of no use wasn't started; excused says more.
+// errUnneeded is the error for an unneeded command that isn't started. excuseUnneeded
+// replaces it.
 var errUnneeded = ownFailure("the command is of no use any more")
 
-// unneeded reports whether what the command is there for has come to its end. If the
-// command isn't started yet, what comes before it ends as by SIGTERM.
+// isUnneeded reports whether the command isn't needed any more. Before the command's
+// start, it also counts a SIGTERM, which ends the current wait, hook or pause.
 func (s *supervision) isUnneeded() bool {
 	h := &s.helper
 	if len(s.opts.stopWhen) == 0 || h.concluded {
@@ -57,8 +58,8 @@ func (s *supervision) isUnneeded() bool {
 	return true
 }
 
-// attend looks whether the command is of use while something else is waited for, and
-// returns the time until the next look.
+// checkStopWhen calls isUnneeded while the loop waits for something else, and returns
+// the time until the next call.
 func (s *supervision) checkStopWhen() time.Duration {
 	h := &s.helper
 	switch {
@@ -70,8 +71,8 @@ func (s *supervision) checkStopWhen() time.Duration {
 	return h.waiter.Pause()
 }
 
-// endUnneeded tells the command to end if it is of no use any more. Its limit does the
-// rest, as when the time is up.
+// endUnneeded stops the command if it isn't needed any more. The limit then sends
+// SIGKILL after the grace period.
 func (s *supervision) endUnneeded(l *limit) {
 	if l.process.ended || l.reached || !s.isUnneeded() {
 		return
@@ -84,7 +85,7 @@ func (s *supervision) endUnneeded(l *limit) {
 	s.sendStop(l.process, releaseUnneeded)
 }
 
-// concludeUnneeded takes note of how the command ended that was of no use any more.
+// recordUnneededEnd records how an unneeded command ended.
 func (s *supervision) recordUnneededEnd(l *limit) {
 	if l.process.ended {
 		s.recordEnd(l.process.status)
@@ -95,8 +96,8 @@ func (s *supervision) recordUnneededEnd(l *limit) {
 	s.exitCode, s.reason = 0, reasonUnneeded
 }
 
-// sendStop sends the command the stop signal, unless it was sent it before: many
-// programs give up their good end at the second.
+// sendStop sends the command the stop signal, unless it has already got one: many
+// programs abort their orderly shutdown at a second signal.
 func (s *supervision) sendStop(command *process, why string) {
 	s.takeStopSignals()
 	switch {
@@ -105,7 +106,7 @@ func (s *supervision) sendStop(command *process, why string) {
 	case s.heldStop.released, heldSignal == 0 && s.stopSignalCame():
 	default:
 		_ = syscall.Kill(command.pid, s.opts.stoppedWith())
-		s.heldStop.released = true // what comes later isn't held
+		s.heldStop.released = true // later stop signals are forwarded at once
 	}
 	_ = syscall.Kill(command.pid, syscall.SIGCONT)
 }
@@ -121,8 +122,8 @@ func (s *supervision) whyUnneeded() string {
 	return "needed until " + describeUnmet(onlyFailed(s.helper.dependencies.Unmet())) + ", which is not restarted (stop-when)"
 }
 
-// excused is err, or the success of a command that wasn't started because it was of no
-// use any more. After that, nobody looks.
+// excuseUnneeded replaces the error of a command that wasn't started because it isn't
+// needed any more: that is a success. Later calls of isUnneeded return false.
 func (s *supervision) excuseUnneeded(err error) error {
 	h := &s.helper
 	if h.waiter != nil {

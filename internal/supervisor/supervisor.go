@@ -18,15 +18,16 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// copyCommand is the name under which an init container copies a tool.
+// copyCommand is the subcommand by which an init container copies a tool.
 const copyCommand = "copy"
 
-// Main does what args, the process's own argv, asks for, and returns the code
-// to exit with. If that is to run a command, it returns only once that has
-// exited or could not be started; in mode exec, only in the latter case.
+// Main runs the program with args, the process's argv, and returns the exit code. With
+// a command to run, it returns after the command has exited or could not be started. In
+// mode exec, it returns only in the latter case.
 func Main(args []string) int { return MainWith(nil, args) }
 
-// MainWith is Main, with flags by which the command's output can be asked to go there.
+// MainWith is Main with an Output, whose flags decide whether it receives the command's
+// output.
 func MainWith(output Output, args []string) int {
 	availableOutput = output
 	args = args[min(1, len(args)):]
@@ -63,8 +64,8 @@ func MainWith(output Output, args []string) int {
 	return s.run(argv)
 }
 
-// A supervision is one run of a command, from the wait before it to what is
-// said after it.
+// A supervision is one run of a command, from the wait before its start to the reports
+// after its end.
 type supervision struct {
 	opts *options
 	status
@@ -72,20 +73,20 @@ type supervision struct {
 	presence
 	pipes
 	waiter          *await.Waiter
-	output          Output     // nil if it goes where ours does
-	firstTerm       time.Time  // the first SIGTERM, if there is an output
-	children        []*process // that we have started
+	output          Output     // nil if the command uses the container's own stdout and stderr
+	firstTerm       time.Time  // when the first stop signal arrived, if there is an Output
+	children        []*process // started by the supervisor
 	held            heldCommand
 	heldStop        heldStop
 	helper          helper
-	waitAborted     bool     // its turn won't come; the command knows, and only says so
-	term            terminal // of the command, once it runs
+	waitAborted     bool     // start the command without hooks or pauses, and let it report why
+	term            terminal // of the command, while it runs
 	refusalReported [lastSignal + 1]bool
 
-	killsBefore int // for want of memory, when the command was started
+	killsBefore int // OOM kills in the container before the command's start
 }
 
-// run returns the code to exit with.
+// run runs the command, and returns the exit code.
 func (s *supervision) run(argv []string) int {
 	s.openOutput()
 	s.announce()
@@ -106,7 +107,7 @@ func (s *supervision) run(argv []string) int {
 	if len(s.opts.endSidecars) == 0 {
 		s.publishPhase(order.Ended, s.exitCode)
 	} else {
-		s.publishPhase(order.Finishing, s.exitCode) // and the end last of all
+		s.publishPhase(order.Finishing, s.exitCode) // endSidecars publishes Ended
 	}
 	s.leavePostFiles()
 	if s.reason == reasonTimeout {
@@ -117,7 +118,7 @@ func (s *supervision) run(argv []string) int {
 	return s.exitCode
 }
 
-// supervise has argv run as a child, until that has exited.
+// supervise runs argv as a child and waits for its end.
 func (s *supervision) supervise(argv, env []string) error {
 	if s.isUnneeded() {
 		return errUnneeded
@@ -149,7 +150,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	return s.checkWriter()
 }
 
-// awaitEnd waits for the end of the command, or until it can't be ended by its limit.
+// awaitEnd waits until the command has ended, or can't be killed after its limit.
 func (s *supervision) awaitEnd(command *process, limit *limit) error {
 	told := false
 	err := s.until(func() time.Duration {
@@ -166,18 +167,18 @@ func (s *supervision) awaitEnd(command *process, limit *limit) error {
 		}
 		return min(pause, s.holdStop(command))
 	})
-	stopForwarding(command.pid) // also if it couldn't be ended
+	stopForwarding(command.pid) // also if the command can't be killed
 	s.stopProbing()
 	s.stopStartupProbe()
 	s.endHeldStop()
 	return err
 }
 
-// begin starts the command, or continues the one that is held.
+// startCommand starts the command, or continues the held command.
 func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	s.term = foregroundTerminal()
 	if s.opts.reports() {
-		// Before the command, so that it can read it.
+		// The status is published before the start, so that the command can read it.
 		s.started = time.Now()
 		s.expectStartupProbe()
 		s.setPhase(phaseRunning)
@@ -196,7 +197,7 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 		}
 	}
 	if command.ended {
-		return command, nil // while it was held: its ID may be another process's
+		return command, nil // it ended while it was held, and its ID may be reused
 	}
 	s.event(EventStarted, argv[0], command.pid)
 	forwardSignals(command.pid)
@@ -209,7 +210,7 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	return command, nil
 }
 
-// conclude takes note of how the command ended.
+// recordEnd records how the command ended.
 func (s *supervision) recordEnd(end syscall.WaitStatus) {
 	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
 	s.reason = reasonExited
@@ -218,7 +219,7 @@ func (s *supervision) recordEnd(end syscall.WaitStatus) {
 		s.signal = end.Signal()
 		s.reason = reasonSignalled
 	}
-	// Or, as a shell tells of a process of its own, by the exit code.
+	// A shell reports the SIGKILL of its child by this exit code.
 	if s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL) {
 		s.reason = reasonOOMKilled
 	}
@@ -235,7 +236,7 @@ func (s *supervision) timeoutFailure(end string) error {
 	return &failure{exitTimeout, reasonTimeout, "the command timed out after " + s.opts.timeout.String() + " (entrypointer.dev/timeout); " + end}
 }
 
-// countOOMKills looks only if there is a status that would tell.
+// countOOMKills reads the number of OOM kills only if the status can contain it.
 func (s *supervision) countOOMKills() int {
 	if !s.opts.reports() {
 		return 0
@@ -243,9 +244,9 @@ func (s *supervision) countOOMKills() int {
 	return oomKills()
 }
 
-// leavePostFiles tells other containers of a failure.
+// leavePostFiles reports a failure to the steps that wait for a post file.
 func (s *supervision) leavePostFiles() {
-	if s.exitCode == 0 && s.command == 0 { // what is a success to us isn't one to the steps after it
+	if s.exitCode == 0 && s.command == 0 { // a code of -success-exit-codes is still a failure to Tekton's entrypoint
 		return
 	}
 	leavePostFile(s.opts.postFile)
@@ -254,7 +255,7 @@ func (s *supervision) leavePostFiles() {
 	}
 }
 
-// tell tells whoever asked how it ended.
+// reportEnd publishes the final status.
 func (s *supervision) reportEnd() {
 	if !s.opts.reports() {
 		return
@@ -269,15 +270,16 @@ func (s *supervision) reportEnd() {
 	leaveTerminationMessage(s.opts.terminationMessage, s.json())
 }
 
-// wasAskedToEnd tells whether the end is one that somebody wanted: a pause then
-// would only hold it up. Nobody sends SIGTERM or SIGINT for anything else; SIGHUP
-// and SIGQUIT may have been about a configuration or a stack trace.
+// wasEndRequested reports whether the end was requested, so that a pause would only
+// delay it. SIGTERM and SIGINT always request an end. SIGHUP and SIGQUIT may ask for a
+// new configuration or a stack trace, so they count only if the command has ended by
+// them.
 func (s *supervision) wasEndRequested() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
 	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopSignalCame() || signalCame(syscall.SIGTERM) || signalCame(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
-// report makes the status known, with a new phase.
+// setPhase sets the phase and publishes the status.
 func (s *supervision) setPhase(phase phase) {
 	s.phase = phase
 	if s.output != nil {
@@ -288,26 +290,27 @@ func (s *supervision) setPhase(phase phase) {
 	}
 }
 
-// childAttr is what the child gets that a plain fork and exec does not give.
+// childAttr returns the attributes of the command's process.
 func childAttr(term terminal) *syscall.SysProcAttr {
-	// A process group of its own: what the terminal, or the child by
-	// kill(0, ...), sends to the child's group reaches the child once, and
-	// not a second time through us.
+	// A process group of its own: a signal that the terminal sends to the group, or the
+	// command by kill(0, ...), reaches the command once, and not a second time through
+	// the supervisor.
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if term.isOurs() {
 		attr.Foreground, attr.Ctty = true, term.fd
 	}
 	if os.Getpid() != 1 {
-		// Nothing outlives PID 1 in its namespace. The kernel goes by the end
-		// of the thread that forked, not of the process. It comes to the same:
-		// the Go runtime ends no thread but one whose goroutine ended while
-		// locked to it.
+		// The kernel kills the command when the supervisor dies. PID 1 doesn't need
+		// this, because its end kills the whole PID namespace. PR_SET_PDEATHSIG acts at
+		// the end of the thread that forked, not of the process. That makes no
+		// difference here: the Go runtime ends only threads whose locked goroutine has
+		// ended.
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	return attr
 }
 
-// answer writes to stdout what was asked for by -help or -version.
+// writeStdout writes to stdout and returns the exit code.
 func writeStdout(s string) int {
 	if _, err := syscall.Write(1, []byte(s)); err != nil {
 		return exitOwnFailure

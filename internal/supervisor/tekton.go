@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timedOutResult is what Tekton's entrypoint adds to a step's results when its own
-// timeout is up, by which the TaskRun's status says why it failed
+// timedOutResult is the result that Tekton's entrypoint adds to a step's results after
+// its own timeout. From it, the TaskRun's status gets the reason of the failure
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/status.go).
 const timedOutResult = `{"key":"Reason","value":"TimeoutExceeded","type":3}`
 
-// leaveTimeoutResult adds that to the results which Tekton's entrypoint has left in a
-// file, if there is room for it. Results that it has compressed stay as they are.
+// leaveTimeoutResult adds timedOutResult to the results that Tekton's entrypoint has
+// left in a file, if there is room for it. It doesn't change compressed results.
 func leaveTimeoutResult(path string) {
 	if path == "" {
 		return
@@ -37,7 +37,7 @@ func leaveTimeoutResult(path string) {
 	if len(results) > maxStatus {
 		return
 	}
-	// In place: it may be a mount.
+	// The file may be a mount, which can't be replaced by a rename.
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
 	if err == nil {
 		err = writeAll(fd, []byte(results))

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal is the controlling terminal whose foreground process group we
-// were started in; the zero value's fd is meaningless, use ours.
+// A terminal is the controlling terminal, if the supervisor was started in its
+// foreground process group. If found is false, fd has no meaning; use isOurs.
 //
-// The foreground group is the one that may read from the terminal and that
-// Ctrl-C, Ctrl-Z and a change of window size are sent to. The child's group
-// takes this place from ours, so that it reads as if we weren't there and gets
-// each of these signals from the kernel, once. It stays in our session, which
-// is what keeps the terminal its controlling one.
+// The foreground group may read from the terminal, and gets the signals of Ctrl-C,
+// Ctrl-Z and of a changed window size. The command's group takes this place from the
+// supervisor's. So the command can read, and gets each of these signals once, from the
+// kernel. It stays in the supervisor's session, because only processes of the session
+// keep the controlling terminal.
 type terminal struct {
 	fd    int
 	found bool
@@ -28,12 +28,11 @@ type terminal struct {
 
 func (t terminal) isOurs() bool { return t.found }
 
-// foregroundTerminal finds the terminal among stdin, stdout and stderr. It
-// finds none when we run in the background of someone's shell: whoever is in
-// front stays there.
+// foregroundTerminal looks for the terminal among stdin, stdout and stderr. In the
+// background of a shell it finds none: the foreground group keeps its place.
 func foregroundTerminal() terminal {
 	for fd := range 3 {
-		// Only a controlling terminal answers this.
+		// Only a controlling terminal supports this ioctl.
 		if pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil {
 			return terminal{fd: fd, found: pgrp == unix.Getpgrp()}
 		}
@@ -41,15 +40,15 @@ func foregroundTerminal() terminal {
 	return terminal{}
 }
 
-// childStopped acts on Ctrl-Z, the stop that a terminal brings about. Other
-// stops are between the child and whoever sent them.
+// childStopped handles Ctrl-Z: the stop of the command by SIGTSTP. Other stops concern
+// only the command and their sender.
 //
-// In a container there is no shell above us that could resume the child. The
-// kernel knows that case: it discards SIGTSTP for a process group that nobody
-// in the session can resume (POSIX: orphaned), and without us the child's group
-// would be such a one. So the child goes on. Under a shell, in turn, the
-// job that the shell knows of is us: we step back and stop with the child, and
-// take it to the front again when we are resumed.
+// In a container, usually no shell can resume the command. The kernel discards SIGTSTP
+// for a process group that no process of the session can resume (POSIX calls it
+// orphaned), and without a supervisor, the command's group would be orphaned. So the
+// supervisor continues the command. Under a shell, the shell's job is the supervisor:
+// it takes the foreground, stops itself, and gives the foreground back to the command
+// when the shell resumes it.
 func (t terminal) childStopped(pid int, sig syscall.Signal) {
 	if !t.isOurs() || sig != syscall.SIGTSTP {
 		return
@@ -62,10 +61,10 @@ func (t terminal) childStopped(pid int, sig syscall.Signal) {
 	_ = unix.Kill(-pid, unix.SIGCONT)
 }
 
-// orphaned reports whether nobody does job control for us: POSIX's orphaned process
-// group, each of whose members has a parent that is in the group itself, or
-// outside of the session. A shell that runs a script is in the group of what it
-// starts. What can't be seen does none.
+// isOrphanedGroup reports whether the supervisor's process group is orphaned as POSIX
+// defines it: the parent of each member is in the group itself or outside the session.
+// A shell that runs a script is in the same group as the processes that it starts.
+// Without /proc, the group counts as orphaned.
 func isOrphanedGroup() bool {
 	own := readStat(os.Getpid())
 	for _, pid := range processIDs() {
@@ -86,11 +85,12 @@ func (t terminal) setForeground(pgrp int) {
 	fromBehind(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
 }
 
-// fromBehind does something with the terminal. The kernel answers a caller from the
-// background, which we are once the child has the terminal, with SIGTTOU, unless that
-// is blocked; our handler for it would return, and the call be tried again, for ever.
+// fromBehind calls do with SIGTTOU blocked. The kernel sends SIGTTOU to a background
+// process that changes the terminal, and the supervisor is in the background once the
+// command has the foreground. Its handler would return, and the system call would be
+// repeated forever.
 func fromBehind(do func()) {
-	runtime.LockOSThread() // the mask is the thread's
+	runtime.LockOSThread() // the signal mask belongs to the thread
 	defer runtime.UnlockOSThread()
 	var ttou, old unix.Sigset_t
 	ttou.Val[0] = 1 << (unix.SIGTTOU - 1)

@@ -15,13 +15,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// prepare does what comes before the command, and returns its environment.
+// prepare does everything before the command's start, and returns the command's
+// environment.
 func (s *supervision) prepare(argv []string) (env []string, err error) {
 	env, err = s.opts.env.exceptFiles().apply(environ())
 	if err != nil {
 		return nil, err
 	}
-	if s.opts.inOrder() { // so that a signal ends the wait, and those that wait are told
+	if s.opts.inOrder() { // so that a signal ends the wait, and dependents learn of it
 		s.takeOverSignals()
 	}
 	if s.isUnneeded() {
@@ -37,11 +38,11 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	return env, err
 }
 
-// takeTurn does what comes after the wait for other containers, with the environment as
-// far as it can be made at any time.
+// takeTurn waits for the command's turn and prepares its start, after the wait for
+// other containers. env has all edits that don't depend on files.
 func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	shared := s.preparesInSharedVolume(env)
-	late := len(s.opts.env.files) > 0 // an earlier step may write them
+	late := len(s.opts.env.files) > 0 // earlier steps may write these files
 	if late && shared {
 		say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " when the pod starts, and not when it is this step's turn: " +
 			s.opts.waitUnlessShared + " is a volume, where the step has to begin early: set " + s.opts.waitUnlessShared + " to a directory of the image")
@@ -72,7 +73,7 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	return env, s.endHeld(s.beforeStart(env))
 }
 
-// beforeStart does what is asked for between the turn and the start.
+// beforeStart runs the hooks and the pause between the turn and the start.
 func (s *supervision) beforeStart(env []string) error {
 	if err := s.runHooks(env); err != nil {
 		return err
@@ -83,8 +84,7 @@ func (s *supervision) beforeStart(env []string) error {
 	return nil
 }
 
-// endHeld ends a held command if an error is why it won't be its turn, and returns
-// that.
+// endHeld ends the held command if err is not nil. It returns err.
 func (s *supervision) endHeld(err error) error {
 	if err == nil || s.held.process == nil {
 		return err
@@ -93,16 +93,17 @@ func (s *supervision) endHeld(err error) error {
 	return err
 }
 
-// holds reports whether to start the command before its turn. What comes before
-// the command has to wait for its turn as well, and so then has the command, unless
-// it has to begin early. The terminal is for one whose turn it is.
+// canStartHeld reports whether the command can be started before its turn. Hooks, a
+// pause and late environment files must wait for the turn, and the command for them,
+// unless the command must begin early (shared). A command on a terminal isn't held,
+// because only the command at its turn may have the foreground.
 func (s *supervision) canStartHeld(shared, late bool) bool {
 	between := s.opts.hooks != nil || late || slices.Contains(s.opts.pause, pauseBeforeStart)
 	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !foregroundTerminal().isOurs()
 }
 
-// preparesSharedly reports whether the command does something before it waits
-// that other containers may see.
+// preparesInSharedVolume reports whether the command, before its own wait, prepares a
+// directory that other containers may see (-wait-unless-shared).
 func (s *supervision) preparesInSharedVolume(env []string) bool {
 	if s.opts.waitUnlessShared == "" {
 		return false
@@ -111,7 +112,7 @@ func (s *supervision) preparesInSharedVolume(env []string) bool {
 	return set && mayBeShared(dir)
 }
 
-// awaitTurn waits for the files that say that it is the command's turn.
+// awaitTurn waits for the files that announce the command's turn.
 func (s *supervision) awaitTurn() error {
 	if len(s.opts.wait.All) == 0 {
 		return nil
@@ -120,7 +121,7 @@ func (s *supervision) awaitTurn() error {
 	var turn await.State
 	var end syscall.Signal
 	err := s.until(func() time.Duration {
-		if end = pendingEndSignal(); end != 0 { // none comes before signals are the command's
+		if end = pendingEndSignal(); end != 0 { // only signals after takeOverSignals count
 			return done
 		}
 		if turn = s.waiter.Look(); turn != await.Waiting {
@@ -144,10 +145,10 @@ func (s *supervision) publishWaiting() {
 	}
 }
 
-// hasTurned takes note of how the waiting ended. If the files can't be looked at,
-// a command with nothing of ours before it is started all the same: it looks for
-// them itself, and knows better what to do about it. With a hook, or the like, the
-// command must not run without that.
+// concludeTurn records the result of the wait. If the files can't be examined, the
+// command is started anyway: it examines them itself, and can report the error better.
+// But with hooks, environment files or a pause, the command must not run without them,
+// so concludeTurn returns an error.
 func (s *supervision) concludeTurn(turn await.State) error {
 	s.waitAborted = turn == await.Aborted
 	s.event(EventWaited, "", int(turn))
@@ -163,18 +164,17 @@ func (s *supervision) concludeTurn(turn await.State) error {
 	return nil
 }
 
-// takeOver makes signals the command's from here on, and its orphans ours. One that
-// comes while we wait for our turn has the effect that it has on Tekton's
-// entrypoint, which is a Go program, too, and does nothing about signals while it
-// waits.
+// takeOverSignals forwards signals to the command from here on, and makes the
+// supervisor inherit orphans. Until then, a signal has the same effect as on Tekton's
+// entrypoint, which is a Go program, too, and handles no signals while it waits.
 func (s *supervision) takeOverSignals() {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil || s.opts.inOrder() {
 		s.registerStopSignal()
 		catchSignals()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
-		// PID 1 inherits orphans by nature. In mode exec they would be the
-		// command's, which doesn't expect them.
+		// PID 1 inherits orphans anyway. In mode exec, the command would inherit them
+		// and doesn't expect them.
 		becomeSubreaper()
 	}
 }

@@ -10,13 +10,13 @@ import "strings"
 // version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
 var version = ""
 
-// module is the one that this program is built of.
+// module is the path of this program's main module.
 const module = "github.com/entrypointer/entrypointer"
 
-// versionOf returns the version of a program: the one that was set, or else what
-// Go's build information says of the main module, a version, or a pseudo-version
-// with the commit; devel if neither does. Package debug/buildinfo would say so,
-// too, and double the size of the program.
+// versionOf returns the version of a program: the linked one, or the main module's
+// version in Go's build information, which may be a pseudo-version with the commit, or
+// else "devel". It searches the file itself, because package debug/buildinfo would
+// double the size of the program.
 func versionOf(path string) string {
 	if version != "" {
 		return version
@@ -24,7 +24,7 @@ func versionOf(path string) string {
 	program, _ := readFile(path, 64<<20)
 	for rest, found := string(program), true; found; {
 		_, rest, found = strings.Cut(rest, "\nmod\t"+module)
-		// The words above are in the program as well.
+		// The search string itself is also in the program.
 		value, isLine := strings.CutPrefix(rest, "\t")
 		value, _, _ = strings.Cut(value[:min(len(value), 100)], "\n")
 		value, _, _ = strings.Cut(value, "\t")

@@ -28,7 +28,8 @@ func addWaitFor(o *options, value string) string {
 	return ""
 }
 
-// conditions are what has to hold before the command is started: a source of a Waiter.
+// conditions are a Waiter's source: the dependencies and targets that the command's
+// start needs.
 type conditions struct {
 	*order.Dependencies
 	targets order.Targets
@@ -40,8 +41,7 @@ func (s *supervision) newConditions() *conditions {
 	return c
 }
 
-// Look is Met once all containers are as far as they have to be, and all targets have
-// succeeded.
+// Look returns Met once all dependencies are met and all targets have succeeded.
 func (c *conditions) Look() (await.State, error) {
 	state, err := c.Dependencies.Look()
 	if state == await.Met && len(c.targets.Unmet()) > 0 {
@@ -50,7 +50,7 @@ func (c *conditions) Look() (await.State, error) {
 	return state, err
 }
 
-// try does what is due for the targets, and returns the time until there is more to do.
+// try continues the probes of the targets, and returns the time until the next call.
 func (c *conditions) try() time.Duration {
 	next := c.targets.Act()
 	if next.IsZero() {
@@ -59,7 +59,7 @@ func (c *conditions) try() time.Duration {
 	return max(time.Until(next), 0)
 }
 
-// unmet are containers and targets.
+// unmet returns the unmet dependencies and targets.
 func (c *conditions) unmet() []order.Unmet { return append(c.Unmet(), c.targets.Unmet()...) }
 
 func (s *supervision) closeConditions(c *conditions) {

@@ -13,23 +13,23 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// waiting is who is waited for.
+// A waitStatus is what the supervisor waits for, as the status shows it.
 type waitStatus struct {
 	since time.Time
 	unmet []order.Unmet
 }
 
-// reminders are how long somebody has waited who says so.
+// reminderTimes are the times after which a wait is mentioned in the log.
 var reminderTimes = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute}
 
-// A patience is what somebody who waits has said already.
+// A waitLog is what the supervisor has already printed about a wait.
 type waitLog struct {
 	began            time.Time
-	remindersPrinted int      // how many of the reminders
-	problemsPrinted  []string // dependencies of which it was said that nothing can be known
+	remindersPrinted int      // how many of reminderTimes
+	problemsPrinted  []string // dependencies whose problem was printed
 }
 
-// lines are what is to be said after so long.
+// dueLines returns the lines to print after a wait of this length.
 func (p *waitLog) dueLines(waited time.Duration, unmet []order.Unmet) (list []string) {
 	for _, u := range unmet {
 		if name := u.String(); u.Problem && !slices.Contains(p.problemsPrinted, name) {
@@ -48,7 +48,7 @@ func (p *waitLog) dueLines(waited time.Duration, unmet []order.Unmet) (list []st
 	return list
 }
 
-// listed names dependencies, and what was seen of each.
+// describeUnmet lists dependencies, each with the last observation.
 func describeUnmet(unmet []order.Unmet) string {
 	var b strings.Builder
 	for i, u := range unmet {
