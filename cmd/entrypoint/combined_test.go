@@ -43,7 +43,7 @@ func TestAContainerWhoseCommandHasEndedIsNotReady(t *testing.T) {
 	p.kill(p.Process.Pid)
 }
 
-func TestATimeoutStaysOneThoughTheWorkEndsThen(t *testing.T) {
+func TestATimeoutIsReportedEvenIfStopWhenIsMetMeanwhile(t *testing.T) {
 	dir, gone := orderDir(t), t.TempDir()+"/gone"
 	work := db(t, dir, "--", "sh", "-c", "until test -e "+gone+"; do sleep 0.01; done")
 	p := begin(t, []string{
@@ -65,7 +65,7 @@ func TestAStartupProbeEndsWithTheStopSignal(t *testing.T) {
 	require.Equal(t, 7, p.end())
 }
 
-func TestACommandThatTimesOutWhileItsStopIsHeldIsToldOnce(t *testing.T) {
+func TestACommandThatTimesOutWhileItsStopSignalIsHeldBackGetsOneSignal(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	other := dependent(t, web, stopped("TERM", "sleep 2; exit 0"))
 	p := stopsAfter(t, db, web, stopped("TERM", "sleep 4; exit 0"), "-stop-share=60s", "-timeout=1s", "-grace-period=20s")

@@ -67,16 +67,16 @@ func worked(t *testing.T, control result) {
 
 func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
 	p, control := container(t, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
-	require.Contains(t, p.line(), `entrypointer: paused before-start: "`+entrypoint+` continue" in this container goes on`)
+	require.Contains(t, p.line(), `entrypointer: paused before-start: "`+entrypoint+` continue" in this container resumes it`)
 	require.Equal(t, reported{Phase: "Paused", Paused: "before-start"}, status(t, control))
 	worked(t, control("continue"))
 	p.expect("started")
 	require.Equal(t, 6, p.end())
 }
 
-// TestAPauseEndsWhenReleasedWhereNothingCanBePublished has no file in memory, as
+// TestAPauseEndsWhenReleasedWithoutAPublishedStatus has no file in memory, as
 // under a strict seccomp profile.
-func TestAPauseEndsWhenReleasedWhereNothingCanBePublished(t *testing.T) {
+func TestAPauseEndsWhenReleasedWithoutAPublishedStatus(t *testing.T) {
 	for _, refused := range []string{"memfd_create", "memfd_create,eventfd2"} {
 		p, control := containerOf(t, []string{child, "refuse", refused}, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
 		p.line()
@@ -88,13 +88,13 @@ func TestAPauseEndsWhenReleasedWhereNothingCanBePublished(t *testing.T) {
 		p.line()
 		worked(t, control("continue"))
 		p.expect("started")
-		require.Contains(t, control("continue").Stderr, "it isn't paused")
+		require.Contains(t, control("continue").Stderr, "the supervisor isn't paused")
 	}
 }
 
-// TestWhatHasEndedIsReapedWhileNothingRuns: what somebody has left behind who came
+// TestOrphansAreReapedDuringAPause: what somebody has left behind who came
 // by kubectl exec.
-func TestWhatHasEndedIsReapedWhileNothingRuns(t *testing.T) {
+func TestOrphansAreReapedDuringAPause(t *testing.T) {
 	for _, flags := range [][]string{
 		{"-pause=before-start"},
 		{"-wait-file=/nowhere"},
@@ -122,7 +122,7 @@ func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
 	require.Equal(t, 6, p.end())
 }
 
-func TestAPauseEndsWhenTheContainerShall(t *testing.T) {
+func TestAnEndingSignalEndsAPause(t *testing.T) {
 	p, _ := container(t, "-pause=before-start", "--", "echo", "started")
 	p.line()
 	p.send(syscall.SIGTERM)
@@ -135,9 +135,9 @@ func TestAPauseEndsWhenTheContainerShall(t *testing.T) {
 	require.Equal(t, 1, p.end())
 }
 
-// TestNoPauseForWhatWasAskedFor ends a command whose end is wanted: holding it
+// TestARequestedEndIsNotPaused ends a command whose end is wanted: holding it
 // up would only cost the pod's grace period.
-func TestNoPauseForWhatWasAskedFor(t *testing.T) {
+func TestARequestedEndIsNotPaused(t *testing.T) {
 	for code, command := range map[int]string{
 		128 + int(syscall.SIGTERM): "echo started; exec sleep 60",
 		3:                          "trap 'exit 3' TERM; echo started; while :; do sleep 0.01; done",
@@ -155,15 +155,15 @@ func TestNoPauseForWhatWasAskedFor(t *testing.T) {
 	require.Zero(t, got.Code, got.Stderr)
 }
 
-func TestOnlyAPauseIsContinued(t *testing.T) {
+func TestContinueFailsWithoutAPause(t *testing.T) {
 	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
 	p.expect("started")
 	got := control("continue")
 	require.Equal(t, 1, got.Code)
-	require.Equal(t, "entrypointer: entrypoint continue: it isn't paused: \"entrypoint status\" says what it does\n", got.Stderr)
+	require.Equal(t, "entrypointer: entrypoint continue: the supervisor isn't paused: see \"entrypoint status\"\n", got.Stderr)
 }
 
-func TestSignalsFromWithin(t *testing.T) {
+func TestSignalsFromInsideTheContainer(t *testing.T) {
 	p, control := container(t, append([]string{"--"}, echo(syscall.SIGTERM, syscall.SIGHUP, 37)...)...)
 	p.expect("ready")
 	for name, number := range map[string]string{"TERM": "15", "SIGHUP": "1", "37": "37", "rtmin+3": "37"} {
@@ -177,9 +177,9 @@ func TestSignalsFromWithin(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
-// TestAKillIsForTheCommand leaves what a hook has started alone, be it in
+// TestAControlSignalReachesTheCommandOnly leaves what a hook has started alone, be it in
 // a session of its own or not.
-func TestAKillIsForTheCommand(t *testing.T) {
+func TestAControlSignalReachesTheCommandOnly(t *testing.T) {
 	p, control := container(t, "-before-start=sh", "-before-start-arg=-c",
 		"-before-start-arg=setsid sleep 60 >/dev/null 2>&1 & sleep 61 >/dev/null 2>&1 &", "--", "sh", "-c", "echo started; exec sleep 62")
 	p.expect("started")
@@ -191,7 +191,7 @@ func TestAKillIsForTheCommand(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
-func TestStatusOfAnEntrypointOfWhichNothingWasAsked(t *testing.T) {
+func TestStatusOfASupervisorWithoutOptions(t *testing.T) {
 	start := time.Now()
 	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
 	p.expect("started")
@@ -208,23 +208,23 @@ func TestStatusOfAnEntrypointOfWhichNothingWasAsked(t *testing.T) {
 	p.end()
 }
 
-func TestTheContainersOwnEntrypointIsTheOldest(t *testing.T) {
+func TestTheContainersOwnSupervisorIsTheOldest(t *testing.T) {
 	p, control := container(t, "--", entrypoint, "-pause=before-start", "--", "true")
 	p.line()
 	require.Equal(t, "Running", status(t, control).Phase)
 }
 
-func TestNoEntrypointNoControl(t *testing.T) {
+func TestControlFailsWithoutASupervisor(t *testing.T) {
 	needRoot(t, "namespaces")
 	got := output(t, []string{"unshare", "--mount", entrypoint, "status"})
 	require.Equal(t, 1, got.Code)
-	require.Contains(t, got.Stderr, "looking for the entrypoint: none runs in this container as this user: with mode exec, the command has taken its place")
+	require.Contains(t, got.Stderr, "looking for the supervisor: none runs in this container as this user: with mode exec, the command has replaced it")
 }
 
-// TestWaitingEndsAsTektonsDoes sends to the entrypoint what ends a Go program
+// TestASignalEndsTheWaitAsItEndsTektonsEntrypoint sends to the entrypoint what ends a Go program
 // that does nothing about signals, as Tekton's entrypoint is one while it waits:
 // PID 1 can't be killed by its own hand and exits with 2.
-func TestWaitingEndsAsTektonsDoes(t *testing.T) {
+func TestASignalEndsTheWaitAsItEndsTektonsEntrypoint(t *testing.T) {
 	for _, mode := range []string{"supervise", "exec"} {
 		p := begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"})
 		untilItWaits(t, p)
@@ -267,7 +267,7 @@ func TestASignalDuringAHookIsKeptForTheCommand(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGUSR2), p.end())
 }
 
-func TestAHookIsToldOfTheEnd(t *testing.T) {
+func TestAnEndingSignalIsForwardedToTheHook(t *testing.T) {
 	p := begin(t, []string{
 		entrypoint, "-before-start=sh", "-before-start-arg=-c",
 		"-before-start-arg=trap 'echo told; exit 0' TERM; echo hook; while :; do sleep 0.05; done", "--", "echo", "started",

@@ -79,7 +79,7 @@ func alone(t *testing.T, end, url string, args ...string) *process {
 	return begin(t, append([]string{entrypoint, "-end-sidecar=" + url, "-end-sidecars-on=" + end}, args...))
 }
 
-func TestTheOnlyContainerThatWorksEndsTheSidecar(t *testing.T) {
+func TestTheOnlyWorkingContainerEndsTheSidecar(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		end   string
@@ -112,7 +112,7 @@ func TestTheOnlyContainerThatWorksEndsTheSidecar(t *testing.T) {
 	}
 }
 
-func TestTheLastOfSeveralEndsTheSidecar(t *testing.T) {
+func TestTheLastOfSeveralContainersEndsTheSidecar(t *testing.T) {
 	t.Parallel()
 	s, dirs := newSidecar(t), mates(t, "a", "b", "c")
 	await := func(file string) []string {
@@ -143,7 +143,7 @@ func TestARestartedContainerCountsOnceItHasCompleted(t *testing.T) {
 	require.EqualValues(t, 1, s.posts.Load())
 }
 
-func TestOfTwoThatEndAtTheSameTimeAtLeastOneEndsTheSidecar(t *testing.T) {
+func TestOfTwoConcurrentEndsAtLeastOneEndsTheSidecar(t *testing.T) {
 	t.Parallel()
 	for range 40 {
 		s, dirs := newSidecar(t), mates(t, "a", "b")
@@ -160,8 +160,8 @@ func TestOfTwoThatEndAtTheSameTimeAtLeastOneEndsTheSidecar(t *testing.T) {
 	}
 }
 
-// TestOthersHearOfTheEndOnceAllElseIsDone, since what is left to do may take the sidecar.
-func TestOthersHearOfTheEndOnceAllElseIsDone(t *testing.T) {
+// TestTheEndIsPublishedAfterAllOtherWork, since what is left to do may take the sidecar.
+func TestTheEndIsPublishedAfterAllOtherWork(t *testing.T) {
 	t.Parallel()
 	s, dirs := newSidecar(t), mates(t, "a", "b")
 	paused := begin(t, []string{
@@ -218,13 +218,13 @@ func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 	}{
 		"nobody is there":       {nil, "connection refused"},
 		"never answers":         {func(net.Conn) {}, "it took longer than 2s"},
-		"closes":                {afterReading(func(c net.Conn) { _ = c.Close() }), "none of HTTP"},
+		"closes":                {afterReading(func(c net.Conn) { _ = c.Close() }), "not HTTP"},
 		"resets":                {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, "connection reset"},
 		"has no such path":      {saying("HTTP/1.1 404 Not Found\r\n\r\n"), `the answer was "HTTP/1.1 404 Not Found\r"`},
 		"sends elsewhere":       {saying("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"), `"HTTP/1.1 302 Found\r"`},
 		"fails":                 {saying("HTTP/1.1 500 No\r\n\r\n"), `"HTTP/1.1 500 No\r"`},
 		"speaks something else": {saying("SSH-2.0-x\r\n"), `"SSH-2.0-x\r"`},
-		"sends much":            {saying(strings.Repeat("x", 1<<20)), "none of HTTP"},
+		"sends much":            {saying(strings.Repeat("x", 1<<20)), "not HTTP"},
 		"sends escapes":         {saying("HTTP/1.1 500 \x1b[2J\r\n\r\n"), `\x1b[2J`},
 		"sends a byte now and then": {afterReading(func(c net.Conn) {
 			for {
@@ -247,16 +247,16 @@ func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 			require.Equal(t, 7, p.end())
 			said := p.kill(0)
 			require.Len(t, said, 1, said)
-			require.Contains(t, said[0], "entrypointer: ending a sidecar by POST "+url+": ")
+			require.Contains(t, said[0], "entrypointer: shutting down a sidecar by POST "+url+": ")
 			require.Contains(t, said[0], test.says)
 			require.EqualValues(t, 1, well.posts.Load())
 		})
 	}
 }
 
-// TestASidecarThatComesLateIsEnded: one that isn't there yet, or not ready for it, and one
+// TestASidecarThatStartsLateIsEnded: one that isn't there yet, or not ready for it, and one
 // that ends without an answer.
-func TestASidecarThatComesLateIsEnded(t *testing.T) {
+func TestASidecarThatStartsLateIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) (url string, asked func() bool){
 		"it listens later": func(t *testing.T) (string, func() bool) {
@@ -308,8 +308,8 @@ func TestASidecarThatComesLateIsEnded(t *testing.T) {
 	}
 }
 
-// TestAStopSignalShortensTheAsking: the kubelet kills whoever doesn't end in time.
-func TestAStopSignalShortensTheAsking(t *testing.T) {
+// TestAStopSignalShortensTheShutdownRequests: the kubelet kills whoever doesn't end in time.
+func TestAStopSignalShortensTheShutdownRequests(t *testing.T) {
 	t.Parallel()
 	tried := make(chan struct{}, 100)
 	url := hostileSidecar(t, func(net.Conn) { tried <- struct{}{} })

@@ -54,7 +54,7 @@ func touch(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-func TestAHeldCommandLooksAtOnceWhenItIsDue(t *testing.T) {
+func TestAHeldCommandPollsAtOnceWhenItsPollIsDue(t *testing.T) {
 	const interval = 3 * time.Second // more than a busy machine takes for all else
 	p, file := held(t, interval.String())
 	time.Sleep(interval)
@@ -65,7 +65,7 @@ func TestAHeldCommandLooksAtOnceWhenItIsDue(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-func TestAHeldCommandThatIsNotDueForLongStartsAnew(t *testing.T) {
+func TestAHeldCommandWhosePollIsFarOffIsRestarted(t *testing.T) {
 	p, file := holding(t, "await", "1h")
 	isHeld(t, p)
 	before := childOf(t, p.Process.Pid)
@@ -74,17 +74,17 @@ func TestAHeldCommandThatIsNotDueForLongStartsAnew(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatHasPrintedIsNotStartedAnew, or it would print that twice.
-func TestAHeldCommandThatHasPrintedIsNotStartedAnew(t *testing.T) {
+// TestAHeldCommandThatHasPrintedIsNotRestarted, or it would print that twice.
+func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {
 	p, file := held(t, "2s")
 	touch(t, file)
 	p.expect("its turn")
 	require.Zero(t, p.end())
 }
 
-// TestACommandThatCannotBeSeenIsNotHeld has no /proc, where the kernel would tell
+// TestACommandIsNotHeldWithoutProc has no /proc, where the kernel would tell
 // of signals that it is to take, and that it sleeps.
-func TestACommandThatCannotBeSeenIsNotHeld(t *testing.T) {
+func TestACommandIsNotHeldWithoutProc(t *testing.T) {
 	needRoot(t, "namespaces")
 	file := filepath.Join(t.TempDir(), "file")
 	p := begin(t, []string{
@@ -99,9 +99,9 @@ func TestACommandThatCannotBeSeenIsNotHeld(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestHooksHaveTheirTurnWhereTheCommandBeginsEarly for a step whose HOME is a
+// TestHooksWaitForTheTurnOfACommandThatStartsEarly for a step whose HOME is a
 // volume, to which Tekton's entrypoint copies credentials when it starts.
-func TestHooksHaveTheirTurnWhereTheCommandBeginsEarly(t *testing.T) {
+func TestHooksWaitForTheTurnOfACommandThatStartsEarly(t *testing.T) {
 	shared := []string{"-wait-unless-shared=HOME", "-env=HOME=/proc"}
 	hook := []string{"-before-start=echo", "-before-start-arg=hook"}
 	p, file := held(t, "100ms", slices.Concat(shared, hook, []string{"-timeout=1h"})...)
@@ -133,7 +133,7 @@ func TestHooksHaveTheirTurnWhereTheCommandBeginsEarly(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-func TestAHeldCommandThatOthersHaveSeenIsNotStartedAnew(t *testing.T) {
+func TestAHeldCommandWithASharedDirectoryIsNotRestarted(t *testing.T) {
 	t.Setenv("HOME", "/proc")
 	p, file := held(t, "2s", "-wait-unless-shared=HOME")
 	touch(t, file)
@@ -141,9 +141,9 @@ func TestAHeldCommandThatOthersHaveSeenIsNotStartedAnew(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew, for nobody knows what it
+// TestAHeldCommandThatWasContinuedIsNotRestarted, for nobody knows what it
 // has seen since.
-func TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew(t *testing.T) {
+func TestAHeldCommandThatWasContinuedIsNotRestarted(t *testing.T) {
 	p, file := held(t, "2s")
 	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGCONT))
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 0 }, deadline, time.Millisecond)
@@ -152,9 +152,9 @@ func TestAHeldCommandThatSomebodyContinuesIsNotStartedAnew(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatHasHadItsTurnIsNotStartedAnew has others continue it before
+// TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted has others continue it before
 // its turn, and stop it after it: that it is stopped doesn't tell.
-func TestAHeldCommandThatHasHadItsTurnIsNotStartedAnew(t *testing.T) {
+func TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	p := begin(t, []string{
 		entrypoint, "-hold=1h", "-wait-file=" + file, "--", "sh", "-c",
@@ -180,9 +180,9 @@ func TestASignalForAHeldCommandIsNotLost(t *testing.T) {
 	require.Equal(t, 143, p.end())
 }
 
-// TestAHeldCommandThatIsBroughtToTheFrontHasTheTerminal, as the shell thinks that
+// TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor, as the shell thinks that
 // its group, ours, has it.
-func TestAHeldCommandThatIsBroughtToTheFrontHasTheTerminal(t *testing.T) {
+func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	c := onConsole(t, []string{"sh", "-c", "stty -echo; set -m; " + entrypoint + " -hold=100ms -wait-file=" + file +
 		` -- sh -c 'while ! [ -e ` + file + ` ]; do sleep 0.1; done; read line; echo got-$line' & echo $!; read go; fg`})
@@ -202,7 +202,7 @@ func TestAHeldCommandThatIsBroughtToTheFrontHasTheTerminal(t *testing.T) {
 	require.Zero(t, c.end())
 }
 
-func TestAHeldCommandIsContinuedWhenItsTurnWillNotCome(t *testing.T) {
+func TestAnAbortedWaitContinuesTheHeldCommand(t *testing.T) {
 	p, file := held(t, "100ms")
 	time.Sleep(200 * time.Millisecond)
 	touch(t, file+".err") // to which it pays no heed
@@ -212,7 +212,7 @@ func TestAHeldCommandIsContinuedWhenItsTurnWillNotCome(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-func TestACommandThatEndsWhileItIsHeldIsWaitedForNoLonger(t *testing.T) {
+func TestTheEndOfAHeldCommandEndsTheWait(t *testing.T) {
 	dir := t.TempDir()
 	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/none", "-post-file=" + dir + "/out", "--", "sh", "-c", "echo bye; exit 3"})
 	require.Equal(t, result{Status: "exit status 3", Code: 3, Stdout: "bye\n"}, got)
@@ -235,7 +235,7 @@ func TestAPauseAfterACommandThatEndedWhileItWasHeldEnds(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsNotThereIsNotHeld(t *testing.T) {
+func TestAMissingCommandIsNotHeld(t *testing.T) {
 	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + t.TempDir() + "/none", "--", "/missing"})
 	require.Equal(t, 127, got.Code)
 }
@@ -249,7 +249,7 @@ func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 	require.Eventually(t, func() bool { return syscall.Kill(command, 0) != nil }, deadline, time.Millisecond)
 }
 
-func TestTheStatusOfAHeldCommandIsThatItWaits(t *testing.T) {
+func TestTheStatusOfAHeldCommandIsWaiting(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	p, control := container(t, "-hold=100ms", "-wait-file="+file, "--", child, "poll", "100ms", file+".later")
 	p.expect("begun")
@@ -263,8 +263,8 @@ func TestTheStatusOfAHeldCommandIsThatItWaits(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestWhatComesBeforeTheCommandHasItsTurnFirst, so the command isn't started yet.
-func TestWhatComesBeforeTheCommandHasItsTurnFirst(t *testing.T) {
+// TestACommandWithHooksIsNotHeld, so the command isn't started yet.
+func TestACommandWithHooksIsNotHeld(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/vars", []byte("A=1\n"), 0o600))
 	for _, flag := range []string{"-env-file=" + dir + "/vars", "-before-start=true", "-pause=before-start"} {

@@ -23,17 +23,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The extent of TestASIGTERMAtAnyMomentIsTheEnd.
+// The extent of TestASIGTERMAtAnyMomentEndsTheContainer.
 const (
 	momentsEach = 400
 	together    = 8
 	longest     = 12 * time.Millisecond // after the start
 )
 
-// TestASIGTERMAtAnyMomentIsTheEnd sends it at a moment by chance, around the start,
+// TestASIGTERMAtAnyMomentEndsTheContainer sends it at a moment by chance, around the start,
 // the turn, a hook, a pause and the end, in every mode: nothing hangs, and the exit
 // code is the signal's, unless the command was faster.
-func TestASIGTERMAtAnyMomentIsTheEnd(t *testing.T) {
+func TestASIGTERMAtAnyMomentEndsTheContainer(t *testing.T) {
 	hook := []string{"-before-start=true"}
 	for name, test := range map[string]struct {
 		flags   []string

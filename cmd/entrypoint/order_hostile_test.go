@@ -46,7 +46,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 				waiting = append(waiting, web(t, dir, condition))
 			}
 			for _, p := range waiting {
-				require.Regexp(t, "^entrypointer: waiting for db:[a-z]+: its (lock|state) can't be read: .*: delete the pod if that lasts$", p.line())
+				require.Regexp(t, "^entrypointer: waiting for db:[a-z]+: its (lock|state) can't be read: .*: if this lasts, delete the pod$", p.line())
 				waits(t, p)
 			}
 			hostile.kill(hostile.Process.Pid)
@@ -61,10 +61,10 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 	}
 }
 
-// TestNobodyElseHoldsTheLock has a third container, which sees db's directory
+// TestAReadOnlyMountAllowsNoLock has a third container, which sees db's directory
 // read-only, lock whatever it can. Neither does db seem to live by that, nor does it
 // keep it from living.
-func TestNobodyElseHoldsTheLock(t *testing.T) {
+func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	dir := orderDir(t)
 	dependency := db(t, dir, "-ready-file=/", "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
@@ -78,7 +78,7 @@ func TestNobodyElseHoldsTheLock(t *testing.T) {
 	isStarted(t, web(t, dir, "-depends-on=ready"))
 	dependency.kill(dependency.Process.Pid)
 	p := web(t, dir, "-depends-on-final=ready")
-	require.Contains(t, p.line(), "it ended without a word")
+	require.Contains(t, p.line(), "it ended without reporting an exit code")
 	require.Equal(t, 123, p.end())
 	p = web(t, dir, "-depends-on=ready")
 	waits(t, p)
@@ -88,10 +88,10 @@ func TestNobodyElseHoldsTheLock(t *testing.T) {
 	dependency.kill(dependency.Process.Pid)
 }
 
-// TestOrderWhereContainersShareNothingElse has db and web be different users, with a
+// TestOrderBetweenUsers has db and web be different users, with a
 // umask that lets nobody read anything, a root that is read-only, and the directory
 // read-only for web.
-func TestOrderWhereContainersShareNothingElse(t *testing.T) {
+func TestOrderBetweenUsers(t *testing.T) {
 	needRoot(t, "namespaces")
 	dir := orderDir(t)
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
@@ -118,7 +118,7 @@ func TestOrderWhereContainersShareNothingElse(t *testing.T) {
 	late := in(readOnly, append(user(1234), "-depends-on-final=completed:"+dir, "--", "true")...)
 	waits(t, late)
 	dependency.kill(dependency.Process.Pid)
-	require.Contains(t, late.line(), "it ended without a word")
+	require.Contains(t, late.line(), "it ended without reporting an exit code")
 	require.Equal(t, 123, late.end())
 
 	// The next life may be another user's.
@@ -126,9 +126,9 @@ func TestOrderWhereContainersShareNothingElse(t *testing.T) {
 	isStarted(t, in(readOnly, append(user(1234), "-depends-on=completed:"+dir, "--", "echo", "web is started")...))
 }
 
-// TestAVolumeThatIsFull: an end is told all the same, if anything could be; what could
+// TestAFullVolumeDelaysTheState: an end is told all the same, if anything could be; what could
 // not is told once there is room.
-func TestAVolumeThatIsFull(t *testing.T) {
+func TestAFullVolumeDelaysTheState(t *testing.T) {
 	needRoot(t, "mounts")
 	dir := orderDir(t)
 	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=777"))
@@ -149,7 +149,7 @@ func TestAVolumeThatIsFull(t *testing.T) {
 
 	fill()
 	dependency = db(t, dir, "--", "sleep", "60")
-	require.Contains(t, dependency.line(), "no space left on device: they wait until that works")
+	require.Contains(t, dependency.line(), "no space left on device: containers that depend on it wait until this succeeds")
 	waiting = web(t, dir, "-depends-on=started")
 	waits(t, waiting)
 	require.NoError(t, os.Remove(dir+"/full"))
@@ -157,12 +157,12 @@ func TestAVolumeThatIsFull(t *testing.T) {
 	dependency.kill(dependency.Process.Pid)
 }
 
-// TestFiftyWaitAtOnce for one, where nobody may have an instance of inotify, and the
+// TestFiftyContainersWaitAtOnce for one, where nobody may have an instance of inotify, and the
 // clock of the files is wrong.
-func TestFiftyWaitAtOnce(t *testing.T) {
+func TestFiftyContainersWaitAtOnce(t *testing.T) {
 	const many = 50
 	if os.Getenv("ORDER_WITHOUT_INOTIFY") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFiftyWaitAtOnce$", "-test.v", "-entrypoint.bin="+binDir)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFiftyContainersWaitAtOnce$", "-test.v", "-entrypoint.bin="+binDir)
 		cmd.Env = append(os.Environ(), "ORDER_WITHOUT_INOTIFY=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,

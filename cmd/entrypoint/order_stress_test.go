@@ -23,17 +23,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The extent of TestNobodyStartsBeforeWhatItDependsOn.
+// The extent of TestNoContainerStartsBeforeItsDependencies.
 const (
 	groups  = 8
 	rounds  = 8 // of each group, one after the other
 	members = 6 // that wait, in each round
 )
 
-// TestNobodyStartsBeforeWhatItDependsOn starts hundreds of dependencies and waiters at
+// TestNoContainerStartsBeforeItsDependencies starts hundreds of dependencies and waiters at
 // the same time, with every processor busy. Each dependency is killed a few times
 // before it does what those that depend on it look for, and which they fail without.
-func TestNobodyStartsBeforeWhatItDependsOn(t *testing.T) {
+func TestNoContainerStartsBeforeItsDependencies(t *testing.T) {
 	for range runtime.NumCPU() {
 		begin(t, []string{"sh", "-c", "while :; do :; done"})
 	}

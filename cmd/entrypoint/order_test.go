@@ -157,8 +157,8 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 	}
 }
 
-// TestADeathIsNoticedWhileSomebodyWaits, within the second that nobody tells of it.
-func TestADeathIsNoticedWhileSomebodyWaits(t *testing.T) {
+// TestAKilledDependencyIsNoticedDuringTheWait, within the second that nobody tells of it.
+func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 	dir := orderDir(t)
 	dependency := db(t, dir, "--", "sleep", "60")
 	hasSaid(t, dir, "started")
@@ -166,7 +166,7 @@ func TestADeathIsNoticedWhileSomebodyWaits(t *testing.T) {
 	waits(t, p)
 	began := time.Now()
 	dependency.kill(dependency.Process.Pid)
-	require.Equal(t, "entrypointer: waiting for db:completed (it ended without a word, as by SIGKILL or for want of memory), "+
+	require.Equal(t, "entrypointer: waiting for db:completed (it ended without reporting an exit code, as after SIGKILL or for lack of memory), "+
 		"which is not restarted: the command was not started: see the log of container \"db\"", p.line())
 	t.Logf("noticed after %s", time.Since(began))
 	require.Equal(t, 123, p.end())
@@ -189,9 +189,9 @@ func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
 	isStarted(t, p)
 }
 
-// TestAPastLifeIsNotTakenForThePresentOne: what db has said of itself ends with the life
+// TestAStateCountsForItsIncarnationOnly: what db has said of itself ends with the life
 // in which it did.
-func TestAPastLifeIsNotTakenForThePresentOne(t *testing.T) {
+func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	dir := orderDir(t)
 	past := db(t, dir, "-ready-file=/", "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
@@ -220,8 +220,8 @@ func TestAPastLifeIsNotTakenForThePresentOne(t *testing.T) {
 	waits(t, web(t, dir, "-depends-on=exited"))
 }
 
-// TestAWaitEndsWhenTheContainerShall, at once, and those who wait for it are told.
-func TestAWaitEndsWhenTheContainerShall(t *testing.T) {
+// TestAnEndingSignalEndsTheWait, at once, and those who wait for it are told.
+func TestAnEndingSignalEndsTheWait(t *testing.T) {
 	for _, mode := range []string{"-mode=supervise", "-mode=exec"} {
 		for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 			dir, own := orderDir(t), orderDir(t)
@@ -246,9 +246,9 @@ func TestAWaitEndsWhenTheContainerShall(t *testing.T) {
 	require.Equal(t, 143, p.end())
 }
 
-// TestTheCommandHasNothingOfTheOrder but, in mode exec, the lock, where no shell uses
+// TestTheCommandInheritsNothingOfTheOrder but, in mode exec, the lock, where no shell uses
 // its descriptor.
-func TestTheCommandHasNothingOfTheOrder(t *testing.T) {
+func TestTheCommandInheritsNothingOfTheOrder(t *testing.T) {
 	look := []string{"--", "sh", "-c", "ls /proc/self/fd; env | grep -i order; true"}
 	bare := output(t, look[1:])
 	dir := orderDir(t)

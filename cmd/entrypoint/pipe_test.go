@@ -155,11 +155,11 @@ func TestAReaderThatEndsEarlySucceeds(t *testing.T) {
 	}
 }
 
-func TestHalfAnInputIsNotTakenForAWholeOne(t *testing.T) {
+func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 	t.Parallel()
 	const (
 		incomplete = `entrypointer: reading the output of container "a": `
-		half       = ": that may be half of it, so that the command's success doesn't count: see the log of that container\n"
+		half       = ": the output may be incomplete, so the command's success doesn't count: see the log of that container\n"
 	)
 	for name, test := range map[string]struct {
 		flags  []string
@@ -170,7 +170,7 @@ func TestHalfAnInputIsNotTakenForAWholeOne(t *testing.T) {
 		says   string // by the reader
 	}{
 		"a writer that fails":              {writer: "exit 3", code: 123, says: incomplete + "it exited with 3" + half},
-		"a writer that is killed":          {kill: true, code: 123, says: incomplete + "it ended without a word, as by SIGKILL or for want of memory" + half},
+		"a writer that is killed":          {kill: true, code: 123, says: incomplete + "it ended without reporting an exit code, as after SIGKILL or for lack of memory" + half},
 		"a writer whose command is killed": {writer: "kill -9 $$", code: 123, says: incomplete + "it exited with 137" + half},
 		"a writer that takes too long":     {flags: []string{"-timeout=5s"}, writer: "exec sleep 60", code: 123, says: incomplete + "it exited with 124" + half},
 		"a writer that succeeds":           {},
@@ -206,7 +206,7 @@ func TestHalfAnInputIsNotTakenForAWholeOne(t *testing.T) {
 // onceItFailed are the words of who won't be started.
 const onceItFailed = "which is not restarted: the command was not started: see the log of container"
 
-func TestWhoeverWaitsForTheOtherEndIsToldThatItWontCome(t *testing.T) {
+func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 	for name, test := range map[string]struct {
 		args, flags []string // of the container that ends, and what the other one knows of it
 		reads       bool     // the one that ends is the writer
@@ -249,7 +249,7 @@ func TestWhoeverWaitsForTheOtherEndIsToldThatItWontCome(t *testing.T) {
 func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	a := writer.lives(writer.to(reader), "-depends-on-timeout=50ms", "--", "echo", "started")
-	require.Contains(t, a.line(), "waiting for b:reading (it has not begun yet): not met after 50ms")
+	require.Contains(t, a.line(), "waiting for b:reading (the container has not started yet): not met after 50ms")
 	require.Equal(t, 124, a.end())
 
 	hook := t.TempDir() + "/go"
@@ -259,7 +259,7 @@ func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	status, err := os.ReadFile(reader.dir + "/status")
 	require.NoError(t, err)
 	require.Contains(t, string(status), `"waitingFor":[{"container":"a","condition":"writing","seen":"it `)
-	require.Contains(t, b.line(), "waiting for a:writing (it isn't started yet): not met after 2s")
+	require.Contains(t, b.line(), "waiting for a:writing (the command has not started yet): not met after 2s")
 	require.Equal(t, 124, b.end())
 	require.Empty(t, reader.pipes())
 
@@ -278,8 +278,8 @@ func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	require.Zero(t, a.end())
 }
 
-// TestEachPairOfLivesHasItsOwnPipe: what a life has written, or read, isn't another one's.
-func TestEachPairOfLivesHasItsOwnPipe(t *testing.T) {
+// TestEachPairOfIncarnationsHasItsOwnPipe: what a life has written, or read, isn't another one's.
+func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	a := writer.lives(writer.to(reader), "--", "sh", "-c", "trap '' PIPE; echo one; exec sleep 60")
 	b := reader.lives(reader.from(writer), "--", "sh", "-c", "read line; echo $line; exec sleep 60")
@@ -288,7 +288,7 @@ func TestEachPairOfLivesHasItsOwnPipe(t *testing.T) {
 	// The next reader has nothing to read from a writer that has begun.
 	b.kill(b.Process.Pid)
 	b = reader.lives(reader.from(writer), "-depends-on-timeout=1s", "--", "cat")
-	require.Contains(t, b.line(), "waiting for a:writing (it is started, and writes to a past life of this container): not met")
+	require.Contains(t, b.line(), "waiting for a:writing (the command has started, but is connected to an earlier incarnation of this container): not met")
 	b = reader.lives(reader.from(writer), "--", "cat")
 	waits(t, b)
 	a.kill(a.Process.Pid)
@@ -309,7 +309,7 @@ func TestEachPairOfLivesHasItsOwnPipe(t *testing.T) {
 	a = writer.lives(writer.to(reader), "--", "echo", "four")
 	waits(t, a)
 	require.NoError(t, os.WriteFile(reader.dir+"/go", []byte("\n"), 0o600))
-	require.Contains(t, b.line(), `reading the output of container "a": it ended without a word, and was started again`)
+	require.Contains(t, b.line(), `reading the output of container "a": it ended without reporting an exit code, and was started again`)
 	require.Equal(t, 123, b.end())
 	b = reader.lives(reader.from(writer), "--", "cat")
 	b.expect("four")
@@ -317,8 +317,8 @@ func TestEachPairOfLivesHasItsOwnPipe(t *testing.T) {
 	require.Zero(t, b.end())
 }
 
-// TestTheEndOfAWriterThatIsAlwaysRestartedIsNoted before its next life takes its place.
-func TestTheEndOfAWriterThatIsAlwaysRestartedIsNoted(t *testing.T) {
+// TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded before its next life takes its place.
+func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 	for code, want := range map[int]int{0: 0, 3: 123} {
 		writer, reader := writerAndReader(t)
 		require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))
@@ -417,7 +417,7 @@ func TestAHostileReaderOnlyDelays(t *testing.T) {
 			a := writer.lives(writer.to(reader), "--", "echo", "line")
 			at := reader.dir + ".stdin/stdin." + writer.incarnation() + "." + reader.incarnation()
 			require.NoError(t, place(at, victim))
-			require.Equal(t, "entrypointer: waiting for b:reading: its pipe can't be opened: it is no pipe: delete the pod if that lasts", a.line())
+			require.Equal(t, "entrypointer: waiting for b:reading: its pipe can't be opened: not a pipe: if this lasts, delete the pod", a.line())
 			waits(t, a)
 			data, err := os.ReadFile(victim)
 			require.NoError(t, err)
@@ -451,9 +451,9 @@ func TestAPipeThatIsNeverRead(t *testing.T) {
 	}
 }
 
-// TestAWriterCanNotPretend: whatever it says of itself, it gets no reader to start on a
+// TestAWriterCannotFakeAPipe: whatever it says of itself, it gets no reader to start on a
 // pipe that nobody has written to.
-func TestAWriterCanNotPretend(t *testing.T) {
+func TestAWriterCannotFakeAPipe(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	hostile := writer.lives("--", "sleep", "60")
 	hasSaid(t, writer.dir, "started")
@@ -505,10 +505,10 @@ func TestAPipeBetweenUsers(t *testing.T) {
 	}
 }
 
-// TestPipelinesComeToTheirEndHoweverOftenTheyAreKilled has hundreds of lives, in any order,
+// TestPipelinesCompleteHoweverOftenTheyAreKilled has hundreds of lives, in any order,
 // some of which are killed at any moment, and restarted as by the kubelet under each
 // policy. A row whose containers have all succeeded has written what it should.
-func TestPipelinesComeToTheirEndHoweverOftenTheyAreKilled(t *testing.T) {
+func TestPipelinesCompleteHoweverOftenTheyAreKilled(t *testing.T) {
 	t.Parallel()
 	var want bytes.Buffer
 	for n := 1; n <= 20000; n++ {

@@ -29,7 +29,7 @@ type readiness struct {
 	become func()
 }
 
-func TestACommandThatDoesNotBecomeReadySaysWhy(t *testing.T) {
+func TestTheSupervisorReportsWhyACommandIsNotReady(t *testing.T) {
 	t.Parallel()
 	for flags, why := range map[string]string{
 		"-ready-exec=false":               "it exited with 1",
@@ -175,9 +175,9 @@ func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 	}
 }
 
-// TestAProbeThatNeverSucceedsHoldsUpNothing: neither the command's end, nor the time
+// TestAFailingProbeDelaysNothing: neither the command's end, nor the time
 // that it may take, nor a signal.
-func TestAProbeThatNeverSucceedsHoldsUpNothing(t *testing.T) {
+func TestAFailingProbeDelaysNothing(t *testing.T) {
 	for _, probe := range [][]string{
 		{"-ready-exec=sleep", "-ready-exec=60"},
 		{"-ready-exec=/missing"},

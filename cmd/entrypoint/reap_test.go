@@ -32,12 +32,12 @@ func places(t *testing.T, test func(t *testing.T, place func(*exec.Cmd))) {
 	})
 }
 
-func TestKnowsItsPlace(t *testing.T) {
+func TestTheSupervisorKnowsWhetherItIsPID1(t *testing.T) {
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {
 		got := output(t, supervised("sh", "-c", "echo $PPID; exit 6"), place)
 		require.Equal(t, 6, got.Code)
 		isPID1 := got.Stdout == "1\n"
-		require.Equal(t, t.Name() == "TestKnowsItsPlace/PID_1", isPID1)
+		require.Equal(t, t.Name() == "TestTheSupervisorKnowsWhetherItIsPID1/PID_1", isPID1)
 	})
 }
 
@@ -47,15 +47,15 @@ func TestReapsAsSubreaper(t *testing.T) {
 	require.Equal(t, "no zombies", orphans(t, subject{"entrypointer", supervised(), asSubreaper}))
 }
 
-// TestOrphanIsNotTheChild ends orphans with codes of their own.
-func TestOrphanIsNotTheChild(t *testing.T) {
+// TestTheExitCodeOfAnOrphanIsIgnored ends orphans with codes of their own.
+func TestTheExitCodeOfAnOrphanIsIgnored(t *testing.T) {
 	script := `for i in 1 2 3 4 5 6 7 8 9; do (sh -c "sleep 0.0$i; exit 1$i" &); done; sleep 0.2; exit 77`
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {
 		require.Equal(t, 77, output(t, supervised("sh", "-c", script), place).Code)
 	})
 }
 
-func TestTakesTheChildAlong(t *testing.T) {
+func TestTheCommandDiesWithTheSupervisor(t *testing.T) {
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {
 		p := begin(t, supervised("sh", "-c", "trap '' TERM HUP; echo ready; while :; do sleep 1; done"), place)
 		p.expect("ready")

@@ -121,9 +121,9 @@ func biggest(t *testing.T, s subject) string {
 	return "refused; starts if they are shorter by the supervisor's own arguments"
 }
 
-// TestTooBigAfterOurStart is for a script whose interpreter's line is longer
+// TestArgumentsThatFitOnlyTheSupervisor is for a script whose interpreter's line is longer
 // than our words: we fit, it doesn't.
-func TestTooBigAfterOurStart(t *testing.T) {
+func TestArgumentsThatFitOnlyTheSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	script := sharedFile(t, dir, "script", "#!/bin/sh "+strings.Repeat("/", 200)+"dev/null\n")
 	ok, got := starts(t, supervised(script), 0)

@@ -89,9 +89,9 @@ func TestForwardsEverySignal(t *testing.T) {
 	}
 }
 
-// TestForwardsNothingThatMeansUs has the kernel send SIGCHLD, about an orphan, and
+// TestSignalsForTheSupervisorAreNotForwarded has the kernel send SIGCHLD, about an orphan, and
 // the Go runtime SIGURG, when it starts a process.
-func TestForwardsNothingThatMeansUs(t *testing.T) {
+func TestSignalsForTheSupervisorAreNotForwarded(t *testing.T) {
 	p := begin(t, supervised("sh", "-c", "trap 'echo 23' 23; (sh -c 'sleep 0.05; exit 0' &); trap 'echo 17' 17; trap 'echo 10' 10;"+waitForSignals), listening(t))
 	p.expect("ready")
 	time.Sleep(100 * time.Millisecond)
@@ -99,7 +99,7 @@ func TestForwardsNothingThatMeansUs(t *testing.T) {
 	p.expect(strconv.Itoa(int(syscall.SIGUSR1)))
 }
 
-func TestStandsABurstOfOrdinarySignals(t *testing.T) {
+func TestABurstOfStandardSignals(t *testing.T) {
 	p := begin(t, supervised("sh", "-c", "trap : USR1 HUP; trap 'echo end; exit 3' TERM;"+waitForSignals), listening(t))
 	p.expect("ready")
 	for range 10_000 {
@@ -160,7 +160,7 @@ func waitUntilCatching(t *testing.T, p *process) {
 	}
 }
 
-func TestForwardsWhatWasBlockedAtTheStart(t *testing.T) {
+func TestForwardsSignalsThatWereBlockedAtTheStart(t *testing.T) {
 	p := begin(t, supervised(child, "echo", "got"), blocked(38, 39))
 	p.expect("ready")
 	p.send(38)
@@ -169,9 +169,9 @@ func TestForwardsWhatWasBlockedAtTheStart(t *testing.T) {
 	p.expect("got")
 }
 
-// TestForwardsWhatWasIgnoredAtTheStart is for a program under nohup(1) that
+// TestForwardsSignalsThatWereIgnoredAtTheStart is for a program under nohup(1) that
 // handles SIGHUP all the same.
-func TestForwardsWhatWasIgnoredAtTheStart(t *testing.T) {
+func TestForwardsSignalsThatWereIgnoredAtTheStart(t *testing.T) {
 	argv := append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, supervised(child, "spin")...)
 	p := begin(t, argv)
 	p.expect("ready") // a Go program, which leaves SIGHUP ignored
@@ -213,9 +213,9 @@ func blocked(list ...int) func(*exec.Cmd) {
 	}
 }
 
-// TestSaysWhatItMayNotSend has a command become root by its file's mode, as sudo
+// TestARefusedSignalIsReportedOnce has a command become root by its file's mode, as sudo
 // does: the entrypoint, which isn't, may send it nothing any more (kill(2)).
-func TestSaysWhatItMayNotSend(t *testing.T) {
+func TestARefusedSignalIsReportedOnce(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	raise := raising(t)
 	p := begin(t, []string{entrypoint, "--", raise, "raise"}, asUser(65534))
@@ -239,7 +239,7 @@ func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 	p := begin(t, []string{entrypoint, "-timeout=2s", "-grace-period=50ms", "-status-file=" + status, "--", raise, "raise"}, asPID1, asUser(65534))
 	p.expect("raised")
 	command := childOf(t, p.Process.Pid)
-	require.Equal(t, "entrypointer: the command timed out after 2s (entrypointer.dev/timeout); it can't be ended: operation not permitted: "+
+	require.Equal(t, "entrypointer: the command timed out after 2s (entrypointer.dev/timeout); it can't be killed: operation not permitted: "+
 		"it runs as another user than the container's: run the container as that user, or set mode: exec", p.line())
 	require.Equal(t, 124, p.end())
 	require.Eventually(t, func() bool { return syscall.Kill(command, 0) != nil }, deadline, time.Millisecond)
@@ -254,7 +254,7 @@ func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
 		p := begin(t, []string{entrypoint, "-timeout=2s", "-grace-period=50ms", "-pause=after-failure", "--", raising(t), "raise"}, asUser(65534))
 		p.expect("raised")
-		require.Contains(t, p.line(), "it can't be ended: operation not permitted")
+		require.Contains(t, p.line(), "it can't be killed: operation not permitted")
 		require.Contains(t, p.line(), "paused after-failure")
 		command := childOf(t, p.Process.Pid)
 		p.send(release)
@@ -263,9 +263,9 @@ func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 	}
 }
 
-// TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs, in a pod whose
+// TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor, in a pod whose
 // containers share a process namespace: the command, or us and so the command.
-func TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs(t *testing.T) {
+func TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	const nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 	script := nobody + ` "$@" & read x; ` + nobody + " sh -c 'kill -9 -1'; wait $!; echo ended-$?"
@@ -283,10 +283,10 @@ func TestANeighbourThatKillsAllOfItsUserEndsWhatItWouldEndWithoutUs(t *testing.T
 	}
 }
 
-// TestACommandThatStopsUsIsEndedFromOutside: a process of our user may stop us by
+// TestACommandThatStopsTheSupervisorIsKilledByTheRuntime: a process of our user may stop us by
 // ptrace(2) and leave us so. What ends the container is what ends any, SIGKILL from
 // the container runtime.
-func TestACommandThatStopsUsIsEndedFromOutside(t *testing.T) {
+func TestACommandThatStopsTheSupervisorIsKilledByTheRuntime(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	p := begin(t, supervised(child, "trace"), asPID1)
 	p.expect("traced")

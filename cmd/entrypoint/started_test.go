@@ -22,8 +22,8 @@ type waitingFor struct {
 	WaitingFor   []struct{ Container, Condition, Seen string }
 }
 
-// TestWhoIsWaitedForIsKnown from outside, and follows what happens.
-func TestWhoIsWaitedForIsKnown(t *testing.T) {
+// TestTheStatusNamesTheUnmetDependencies from outside, and follows what happens.
+func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	dir, cache := orderDir(t), t.TempDir()+"/cache"
 	began := time.Now()
 	p, control := container(t, "-depends-on=ready:"+dir, "-depends-on-final=completed:"+cache, "--", "sleep", "60")
@@ -46,12 +46,12 @@ func TestWhoIsWaitedForIsKnown(t *testing.T) {
 		t.Helper()
 		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, seen()) }, deadline, time.Millisecond)
 	}
-	becomes("db ready: it has not begun yet", "cache completed: it has not begun yet")
+	becomes("db ready: the container has not started yet", "cache completed: the container has not started yet")
 	ready := t.TempDir() + "/ready"
 	db(t, dir, "-ready-file="+ready, "-ready-period=1ms", "--", "sleep", "60")
-	becomes("db ready: it is started", "cache completed: it has not begun yet")
+	becomes("db ready: the command has started", "cache completed: the container has not started yet")
 	create(t, ready)
-	becomes("cache completed: it has not begun yet")
+	becomes("cache completed: the container has not started yet")
 	require.NoError(t, os.Mkdir(cache, 0o777))
 	require.Zero(t, db(t, cache, "--", "true").end())
 	require.Eventually(t, func() bool { return status(t, control).Phase == "Running" }, deadline, time.Millisecond)
@@ -59,8 +59,8 @@ func TestWhoIsWaitedForIsKnown(t *testing.T) {
 	p.kill(p.Process.Pid)
 }
 
-// TestStartedSaysWhetherTheCommandIs for a probe: without a word, by its exit code.
-func TestStartedSaysWhetherTheCommandIs(t *testing.T) {
+// TestStartedReportsWhetherTheCommandHasStarted for a probe: without a word, by its exit code.
+func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
 	hook := []string{"-before-start=sh", "-before-start-arg=-c"}
 	for name, test := range map[string]struct {
 		before []string // words before the entrypoint

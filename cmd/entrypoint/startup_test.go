@@ -43,7 +43,7 @@ func TestAStartupProbeThatKeepsFailingEndsTheCommand(t *testing.T) {
 			p := begin(t, []string{entrypoint, "-startup-exec=false", "-startup-delay=50ms", "-startup-period=50ms", "-startup-failures=3", "-startup-grace=300ms", "--", "sh", "-c", test.command})
 			p.expect("up")
 			require.Equal(t, test.want, p.end())
-			require.Contains(t, strings.Join(p.kill(0), "\n"), "the startupProbe has failed 3 times, at last so: it exited with 1")
+			require.Contains(t, strings.Join(p.kill(0), "\n"), "the startupProbe has failed 3 times, the last time with: it exited with 1")
 		})
 	}
 }
@@ -59,10 +59,10 @@ func TestFlagsOfAStartupProbeThatContradictEachOther(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		{[]string{"-startup-exec=true", "-startup-tcp=:1"}, "a container has one startupProbe"},
-		{[]string{"-startup-http-header=A: b"}, "it belongs to no request"},
-		{[]string{"-startup-failures=0"}, "no count"},
-		{[]string{"-startup-tcp=nobody"}, "no endpoint"},
+		{[]string{"-startup-exec=true", "-startup-tcp=:1"}, "more than one startupProbe"},
+		{[]string{"-startup-http-header=A: b"}, "no request has this header"},
+		{[]string{"-startup-failures=0"}, "not a count"},
+		{[]string{"-startup-tcp=nobody"}, "not an endpoint"},
 		{[]string{"-mode=exec", "-startup-exec=true"}, "not together with -startup-..."},
 	} {
 		p := begin(t, append(append([]string{entrypoint}, test.flags...), "--", "true"))

@@ -96,8 +96,8 @@ func TestAPodIsStoppedInReverse(t *testing.T) {
 	}
 }
 
-// TestOneThatIsStoppedAloneIsNotHeldUp, as after its livenessProbe has failed.
-func TestOneThatIsStoppedAloneIsNotHeldUp(t *testing.T) {
+// TestAContainerThatIsStoppedAloneIsNotHeldBack, as after its livenessProbe has failed.
+func TestAContainerThatIsStoppedAloneIsNotHeldBack(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, "echo ready; exec sleep 60")
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s")
@@ -122,8 +122,8 @@ func TestOneThatIsStoppedAloneIsNotHeldUp(t *testing.T) {
 	require.Equal(t, 5, p.end())
 }
 
-// TestAStopIsOfThePodWhereAdmissionSaysSo: web has a preStop hook, and is told late.
-func TestAStopIsOfThePodWhereAdmissionSaysSo(t *testing.T) {
+// TestStopTogetherTreatsEachStopAsAStopOfThePod: web has a preStop hook, and is told late.
+func TestStopTogetherTreatsEachStopAsAStopOfThePod(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s", "-stop-together")
@@ -137,8 +137,8 @@ func TestAStopIsOfThePodWhereAdmissionSaysSo(t *testing.T) {
 	require.Zero(t, neighbour.end())
 }
 
-// TestAStopIsHeldBackForAShareOfTheTime, and no longer, whatever web does.
-func TestAStopIsHeldBackForAShareOfTheTime(t *testing.T) {
+// TestAStopIsHeldBackForItsShareOfTheGracePeriod, and no longer, whatever web does.
+func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	for name, deed := range map[string]string{
 		"it ends later":              ":",
@@ -159,15 +159,15 @@ func TestAStopIsHeldBackForAShareOfTheTime(t *testing.T) {
 			neighbour.expect("done")
 			p.send(syscall.SIGTERM)
 			// Each such directory is named db.
-			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is passed on while these run: db \(it.*\)$`, p.line())
+			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is forwarded while these containers still run: db \(it.*\)$`, p.line())
 			p.expect("stopped")
 			require.Equal(t, 3, p.end())
 		})
 	}
 }
 
-// TestASecondStopSignalPassesAtOnce, with the first.
-func TestASecondStopSignalPassesAtOnce(t *testing.T) {
+// TestASecondStopSignalIsForwardedAtOnce, with the first.
+func TestASecondStopSignalIsForwardedAtOnce(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	dependent(t, web, "echo ready; exec sleep 60")
 	p := begin(t, []string{entrypoint, "-order-dir=" + db, "-stop-after=" + web, "-stop-together", "-stop-share=40s", "-stop-signal=RTMIN+5", "--", child, "echo", "got"})
@@ -201,8 +201,8 @@ func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, 3, p.end())
 }
 
-// TestTheStopSignalIsWhatTheImageSays, and all others pass as ever.
-func TestTheStopSignalIsWhatTheImageSays(t *testing.T) {
+// TestTheStopSignalIsTheOneOfTheImage, and all others pass as ever.
+func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
 	for name, shell := range map[string]string{"SIGQUIT": "QUIT", "int": "INT", "28": "WINCH"} {
 		db, web := orderDir(t), orderDir(t)
 		neighbour := dependent(t, web, stopped("QUIT", "exit 0"), "-stop-signal=QUIT")
@@ -226,8 +226,8 @@ func TestTheStopSignalIsWhatTheImageSays(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGWINCH), p.end())
 }
 
-// TestWhoHoldsUpAStopIsKnown from outside.
-func TestWhoHoldsUpAStopIsKnown(t *testing.T) {
+// TestTheStatusNamesTheDependentsThatDelayAStop from outside.
+func TestTheStatusNamesTheDependentsThatDelayAStop(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
 	p, control := container(t, "-order-dir="+db, "-stop-after="+web, "-stop-together", "-stop-share=40s", "--", "sleep", "60")
@@ -238,7 +238,7 @@ func TestWhoHoldsUpAStopIsKnown(t *testing.T) {
 		var s waitingFor
 		assert.NoError(c, json.Unmarshal([]byte(control("status").Stdout), &s))
 		assert.Equal(c, "Stopping", s.Phase)
-		assert.Equal(c, []struct{ Container, Condition, Seen string }{{"db", "exited", "it is started"}}, s.WaitingFor)
+		assert.Equal(c, []struct{ Container, Condition, Seen string }{{"db", "exited", "the command has started"}}, s.WaitingFor)
 		assert.WithinRange(c, s.WaitingSince, time.Now().Add(-deadline), time.Now())
 	}, deadline, time.Millisecond)
 	neighbour.send(syscall.SIGTERM)

@@ -46,8 +46,8 @@ func ends(t *testing.T, dir, code string) {
 	_ = db(t, dir, "--", "sh", "-c", "exit "+code).end()
 }
 
-// TestAHelperEndsWhenItIsOfNoUse, with a success, whatever its command makes of that.
-func TestAHelperEndsWhenItIsOfNoUse(t *testing.T) {
+// TestAHelperEndsWhenItIsNotNeededAnyMore, with a success, whatever its command makes of that.
+func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 	t.Parallel()
 	unneeded := func(code int, signal string) ending { return ending{"Finished", "Unneeded", signal, 0, code} }
 	for name, test := range map[string]struct {
@@ -73,9 +73,9 @@ func TestAHelperEndsWhenItIsOfNoUse(t *testing.T) {
 			ends(t, web, test.code)
 			said := p.line()
 			if strings.HasSuffix(test.condition, "final=completed") {
-				require.Equal(t, "entrypointer: needed until db:completed (it exited with 3), which is not restarted (stop-when): the command is ended", said)
+				require.Equal(t, "entrypointer: needed until db:completed (it exited with 3), which is not restarted (stop-when): stopping the command", said)
 			} else {
-				require.Regexp(t, `^entrypointer: needed until db:(completed|exited), which is so \(stop-when\): the command is ended$`, said)
+				require.Regexp(t, `^entrypointer: needed until db:(completed|exited), which is met now \(stop-when\): stopping the command$`, said)
 			}
 			p.expect("stopped")
 			require.Zero(t, p.end())
@@ -84,9 +84,9 @@ func TestAHelperEndsWhenItIsOfNoUse(t *testing.T) {
 	}
 }
 
-// TestAHelperIsOfUseUntilAllHaveEnded: one that fails comes back, if nobody says that it
+// TestAHelperIsNeededUntilAllContainersHaveEnded: one that fails comes back, if nobody says that it
 // doesn't.
-func TestAHelperIsOfUseUntilAllHaveEnded(t *testing.T) {
+func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {
 	for _, flag := range []string{"-mode=supervise", "-order-heartbeat"} {
 		web, job := orderDir(t), orderDir(t)
 		p, status := proxy(t, stopped("TERM", "exit 3"), flag, "-stop-when=completed:"+web, "-stop-when=exited:"+job)
@@ -108,8 +108,8 @@ func TestAHelperIsOfUseUntilAllHaveEnded(t *testing.T) {
 	}
 }
 
-// TestAHelperThatEndsByItselfEndsAsItDid.
-func TestAHelperThatEndsByItselfEndsAsItDid(t *testing.T) {
+// TestAHelperThatEndsByItselfKeepsItsExitCode.
+func TestAHelperThatEndsByItselfKeepsItsExitCode(t *testing.T) {
 	web := orderDir(t)
 	p, status := proxy(t, "exit 3", "-stop-when=completed:"+web)
 	require.Equal(t, 3, p.end())
@@ -129,9 +129,9 @@ func TestAHelperThatEndsByItselfEndsAsItDid(t *testing.T) {
 	require.Equal(t, 124, p.end())
 }
 
-// TestAHelperThatIsToldToEndIsNotToldTwice: at the second signal, many programs drop what
+// TestAHelperGetsOneStopSignal: at the second signal, many programs drop what
 // they are at.
-func TestAHelperThatIsToldToEndIsNotToldTwice(t *testing.T) {
+func TestAHelperGetsOneStopSignal(t *testing.T) {
 	web := orderDir(t)
 	p, _ := proxy(t, "trap 'echo stopped' TERM; trap 'echo end; exit 3' USR1; "+waitForSignals, "-stop-when=completed:"+web)
 	p.expect("ready")
@@ -145,8 +145,8 @@ func TestAHelperThatIsToldToEndIsNotToldTwice(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHelperThatIsOfNoUseIsNotStarted, whatever it is that comes before its command.
-func TestAHelperThatIsOfNoUseIsNotStarted(t *testing.T) {
+// TestAnUnneededHelperIsNotStarted, whatever it is that comes before its command.
+func TestAnUnneededHelperIsNotStarted(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{
 		"at once":           nil,
@@ -176,21 +176,21 @@ func TestAHelperThatIsOfNoUseIsNotStarted(t *testing.T) {
 			}
 			ends(t, web, "0")
 			p, status := proxy(t, "echo started", append(flags, "-stop-when=completed:"+web, "-order-dir="+orderDir(t))...)
-			p.expect("entrypointer: needed until db:completed, which is so (stop-when): the command was not started")
+			p.expect("entrypointer: needed until db:completed, which is met now (stop-when): the command was not started")
 			require.Zero(t, p.end())
 			require.Equal(t, want, endedAs(t, status))
 		})
 	}
 }
 
-// TestAHelperOnlyBelievesWhatItCanRead, and says so.
-func TestAHelperOnlyBelievesWhatItCanRead(t *testing.T) {
+// TestAHelperIgnoresAnUnreadableState, and says so.
+func TestAHelperIgnoresAnUnreadableState(t *testing.T) {
 	web := orderDir(t)
 	ends(t, web, "0")
 	require.NoError(t, os.WriteFile(web+"/state", []byte("x"), 0o600))
 	p, _ := proxy(t, stopped("TERM", "exit 3"), "-stop-when=completed:"+web)
 	first, second := p.line(), p.line()
-	require.ElementsMatch(t, []string{"ready", "entrypointer: waiting for db:completed: its state can't be read: it is not what a supervisor writes: delete the pod if that lasts"}, []string{first, second})
+	require.ElementsMatch(t, []string{"ready", "entrypointer: waiting for db:completed: its state can't be read: a supervisor would write other content: if this lasts, delete the pod"}, []string{first, second})
 	ends(t, web, "0")
 	require.Contains(t, p.line(), "needed until db:completed")
 	p.expect("stopped")

@@ -177,9 +177,9 @@ func TestCtrlCEndsAPause(t *testing.T) {
 	}
 }
 
-// TestASecondTryHasTheTerminalToo: the first that is found in PATH can't be executed,
+// TestTheSecondExecHasTheTerminal: the first that is found in PATH can't be executed,
 // which its process finds out when it has the terminal already.
-func TestASecondTryHasTheTerminalToo(t *testing.T) {
+func TestTheSecondExecHasTheTerminal(t *testing.T) {
 	broken, whole := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(broken+"/tool", []byte("#!/missing\n"), 0o755))
 	require.NoError(t, os.WriteFile(whole+"/tool", []byte("#!/bin/sh\nread x; echo got-$x; exit 6\n"), 0o755))
@@ -259,9 +259,9 @@ func needBash(t *testing.T) {
 	}
 }
 
-// TestWhatWeSayFromBehindIsPrinted where the terminal stops those in the background
+// TestMessagesFromTheBackgroundArePrinted where the terminal stops those in the background
 // that write to it.
-func TestWhatWeSayFromBehindIsPrinted(t *testing.T) {
+func TestMessagesFromTheBackgroundArePrinted(t *testing.T) {
 	needBash(t)
 	c := onConsole(t, []string{"bash", "-c", `stty -echo tostop; set -m; "$@"; echo ended-$?`, "bash", entrypoint, "-timeout=200ms", "--", "sleep", "60"})
 	c.waitFor("ended-124")
@@ -279,9 +279,9 @@ func TestWindowSize(t *testing.T) {
 	})
 }
 
-// TestBackgroundStaysThere starts the entrypoint behind a shell that reads from
+// TestABackgroundJobStaysInTheBackground starts the entrypoint behind a shell that reads from
 // the terminal.
-func TestBackgroundStaysThere(t *testing.T) {
+func TestABackgroundJobStaysInTheBackground(t *testing.T) {
 	script := `stty -echo; set -m; "$@" & echo ready; sleep 0.1; read x; echo got-$x; wait`
 	c := onConsole(t, append([]string{"sh", "-c", script, "sh"}, supervised("sh", "-c", "sleep 0.2; echo child")...))
 	c.waitFor("ready")

@@ -25,7 +25,7 @@ func reacher(t *testing.T, args ...string) *process {
 	return begin(t, append(append([]string{entrypoint}, args...), "--", "echo", "web is started"))
 }
 
-func TestACommandStartsOnceWhatItWaitsForAnswers(t *testing.T) {
+func TestACommandStartsOnceItsTargetsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, target := range map[string]func(t *testing.T) (url string, become func()){
 		"a server's answer": func(t *testing.T) (string, func()) {
@@ -59,9 +59,9 @@ func TestACommandStartsOnceWhatItWaitsForAnswers(t *testing.T) {
 	}
 }
 
-// TestEachTargetHasToSucceedOnceOnly, while containers have to be as far as they should
+// TestEachTargetMustSucceedOnlyOnce, while containers have to be as far as they should
 // when the command is started.
-func TestEachTargetHasToSucceedOnceOnly(t *testing.T) {
+func TestEachTargetMustSucceedOnlyOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	number := server(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -87,7 +87,7 @@ func TestEachTargetHasToSucceedOnceOnly(t *testing.T) {
 	dependency.kill(dependency.Process.Pid)
 }
 
-func TestWhatIsWaitedForIsNamedWithItsLastFailure(t *testing.T) {
+func TestATimeoutNamesEachTargetAndItsLastFailure(t *testing.T) {
 	t.Parallel()
 	for url, why := range map[string]string{
 		"tcp://127.0.0.1:1":                              "connection refused",
@@ -103,7 +103,7 @@ func TestWhatIsWaitedForIsNamedWithItsLastFailure(t *testing.T) {
 				data := output(t, []string{"cat", status}).Stdout
 				return strings.Contains(data, `"waitingFor":[{"url":"`+url+`","seen":"`) && strings.Contains(data, strings.ReplaceAll(strings.ReplaceAll(why, `\`, `\\`), `"`, `\"`))
 			}, deadline, time.Millisecond)
-			require.Equal(t, "entrypointer: waiting for "+url+" ("+why+"): not met after 3s: the command was not started: see to them, or raise depends-on-timeout", p.line())
+			require.Equal(t, "entrypointer: waiting for "+url+" ("+why+"): not met after 3s: the command was not started: check them, or raise depends-on-timeout", p.line())
 			require.Equal(t, 124, p.end())
 		})
 	}

@@ -60,7 +60,7 @@ func after(t *testing.T, w *Waiter, happen func()) State {
 	return 0
 }
 
-func TestWhatIsThereIsNotWaitedFor(t *testing.T) {
+func TestExistingFilesEndTheWaitAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/full", "x")
 	write(t, dir+"/empty", "")
@@ -170,8 +170,8 @@ func TestWaitsUntil(t *testing.T) {
 	}
 }
 
-// TestAChangeIsToldAtOnce looks no earlier than it is told to.
-func TestAChangeIsToldAtOnce(t *testing.T) {
+// TestAChangeIsNoticedAtOnce looks no earlier than it is told to.
+func TestAChangeIsNoticedAtOnce(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
 	defer signal.Stop(signals)
@@ -206,8 +206,8 @@ func TestAChangeIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestWaitsWhereNothingIsWatched has no descriptor left for a directory.
-func TestWaitsWhereNothingIsWatched(t *testing.T) {
+// TestWaitsWithoutAWatch has no descriptor left for a directory.
+func TestWaitsWithoutAWatch(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
 	defer w.Close()
@@ -229,8 +229,8 @@ func TestWaitsWhereNothingIsWatched(t *testing.T) {
 	require.Equal(t, Met, wait(w))
 }
 
-// TestLooksLessOftenTheLongerItWaits where nothing is watched.
-func TestLooksLessOftenTheLongerItWaits(t *testing.T) {
+// TestTheIntervalGrowsWithTheWait where nothing is watched.
+func TestTheIntervalGrowsWithTheWait(t *testing.T) {
 	w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/missing/out"}}}, 0)
 	require.Equal(t, Waiting, w.Look())
 	before := time.Duration(0)
@@ -244,9 +244,9 @@ func TestLooksLessOftenTheLongerItWaits(t *testing.T) {
 	}
 }
 
-// TestABusyDirectoryIsNotLookedAtForEachChange of the thousands that there may be
+// TestABusyDirectoryIsCheckedAtMinInterval of the thousands that there may be
 // in a second.
-func TestABusyDirectoryIsNotLookedAtForEachChange(t *testing.T) {
+func TestABusyDirectoryIsCheckedAtMinInterval(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
 	defer w.Close()
@@ -261,8 +261,8 @@ func TestABusyDirectoryIsNotLookedAtForEachChange(t *testing.T) {
 	require.Equal(t, Met, w.Look())
 }
 
-// TestAFileThatCannotBeLookedAtMayComeBack within the patience that there is.
-func TestAFileThatCannotBeLookedAtMayComeBack(t *testing.T) {
+// TestAnUnreadableFileMayComeBack within the patience that there is.
+func TestAnUnreadableFileMayComeBack(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/volume", "")
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/volume/out"}}}, 0)
@@ -277,7 +277,7 @@ func TestAFileThatCannotBeLookedAtMayComeBack(t *testing.T) {
 	require.NoError(t, w.Err())
 }
 
-func TestAPathThatCannotBeIsNotWaitedForForEver(t *testing.T) {
+func TestAnInvalidPathEndsTheWait(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	w := NewWaiter(Files{All: []Condition{{Path: file + "/out"}}}, 0)
@@ -289,13 +289,13 @@ func TestAPathThatCannotBeIsNotWaitedForForEver(t *testing.T) {
 	require.ErrorContains(t, w.Err(), "waiting for "+file+"/out: ")
 }
 
-// TestOthersMayStillWatch: waiting takes nothing of what a user of a node has but a
+// TestTheWatchUsesNoInotifyInstance: waiting takes nothing of what a user of a node has but a
 // number of.
-func TestOthersMayStillWatch(t *testing.T) {
+func TestTheWatchUsesNoInotifyInstance(t *testing.T) {
 	const waiting = 200
 	if os.Getenv("AWAIT_WATCHERS") == "" {
 		// In a user namespace of its own, which has limits of its own.
-		cmd := exec.Command(os.Args[0], "-test.run=^TestOthersMayStillWatch$", "-test.v")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTheWatchUsesNoInotifyInstance$", "-test.v")
 		cmd.Env = append(os.Environ(), "AWAIT_WATCHERS=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,

@@ -46,11 +46,11 @@ func Main(args []string) int {
 		install, targets = InstallDurably, targets[1:]
 	}
 	if len(targets) != 1 || !filepath.IsAbs(targets[0]) || strings.HasSuffix(targets[0], "/") {
-		return printFailure("copying the entrypoint: arguments " + quoteAll(args[min(1, len(args)):]) +
+		return printFailure("copying the supervisor: arguments " + quoteAll(args[min(1, len(args)):]) +
 			": give one, the absolute path of the copy, like /entrypointer/bin/entrypoint")
 	}
 	if err := install("/proc/self/exe", targets[0]); err != nil {
-		return printFailure("copying the entrypoint to " + strconv.Quote(targets[0]) + ": " + err.Error() + ": " + remedy(err))
+		return printFailure("copying the supervisor to " + strconv.Quote(targets[0]) + ": " + err.Error() + ": " + remedy(err))
 	}
 	return 0
 }

@@ -18,9 +18,9 @@ import (
 // The scripts of cmd/entrypoint show the copier as a process; here is what they
 // can't.
 
-// TestNeverHalfWritten reads the target while it is installed again and again,
+// TestConcurrentInstallsAreAtomic reads the target while it is installed again and again,
 // by several at once.
-func TestNeverHalfWritten(t *testing.T) {
+func TestConcurrentInstallsAreAtomic(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(dir, "entrypoint")
 	want := bytes.Repeat([]byte("whole"), 100_000)
@@ -61,7 +61,7 @@ func TestNeverHalfWritten(t *testing.T) {
 	}
 }
 
-func TestLeavesOthersAlone(t *testing.T) {
+func TestInstallKeepsOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".entrypoint-", "entrypoint-1.tmp", ".entrypoint-1"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
@@ -72,7 +72,7 @@ func TestLeavesOthersAlone(t *testing.T) {
 	require.Len(t, entries, 4)
 }
 
-func TestFailureLeavesNothing(t *testing.T) {
+func TestAFailedInstallLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "entrypoint"), 0o700))
 	require.Error(t, Install("/proc/self/exe", filepath.Join(dir, "entrypoint")))
@@ -83,7 +83,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, Install(filepath.Join(dir, "none"), filepath.Join(dir, "copy")), os.ErrNotExist)
 }
 
-func TestADurableCopyMakesItsDirectory(t *testing.T) {
+func TestInstallDurablyCreatesTheDirectory(t *testing.T) {
 	claim := t.TempDir()
 	target := filepath.Join(claim, "plain", "entrypoint")
 	for range 2 { // again, after a crash

@@ -65,11 +65,11 @@ func openTool(path, image string) (*os.File, error) {
 	where := "path " + strconv.Quote(path) + " in " + image
 	switch {
 	case info.IsDir():
-		return nil, errors.New(where + " is a directory, and no program" + operatorHint)
+		return nil, errors.New(where + " is a directory, not a program" + operatorHint)
 	case !info.Mode().IsRegular():
-		return nil, errors.New(where + " is a pipe, a socket or a device, and no program" + operatorHint)
+		return nil, errors.New(where + " is a pipe, a socket or a device, not a program" + operatorHint)
 	case info.Mode()&0o111 == 0:
-		return nil, errors.New(where + " is a file that nobody may execute (mode " + strconv.FormatUint(uint64(info.Mode().Perm()), 8) +
+		return nil, errors.New(where + " is not executable (mode " + strconv.FormatUint(uint64(info.Mode().Perm()), 8) +
 			"): make it executable in the image, or name another path" + operatorHint)
 	case info.Size() > MaxTool:
 		return nil, tooLarge(path, image)
@@ -92,11 +92,11 @@ func whyNotFound(path, image string, err error) error {
 	link, linkErr := os.Readlink(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && linkErr == nil:
-		return errors.New(quoted + " in " + image + " is a symbolic link to " + strconv.Quote(link) + ", which leads to nothing there" + operatorHint)
+		return errors.New(quoted + " in " + image + " is a symbolic link to " + strconv.Quote(link) + ", whose target doesn't exist there" + operatorHint)
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return errors.New(quoted + " isn't in " + image + operatorHint)
 	case errors.Is(err, syscall.ELOOP):
-		return errors.New(quoted + " in " + image + " is a symbolic link without an end" + operatorHint)
+		return errors.New(quoted + " in " + image + " is in a loop of symbolic links" + operatorHint)
 	case errors.Is(err, os.ErrPermission):
 		return errors.New("user " + strconv.Itoa(os.Getuid()) + " may not read " + quoted + " in " + image +
 			": make the file and its directories readable for all users in the image")

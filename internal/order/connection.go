@@ -142,7 +142,7 @@ func (c *connection) receive() (over bool, err error) {
 		}
 		return true, nil
 	case n == 0, len(c.in) > maxFileSize:
-		return false, &badAnswer{text: "the answer was none of HTTP"}
+		return false, &badAnswer{text: "the answer is not HTTP"}
 	}
 	return false, nil
 }

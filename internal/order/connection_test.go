@@ -14,7 +14,7 @@ import (
 )
 
 // The kernel may choose the port that is asked for as the one to ask from.
-func TestAConnectionToItselfIsNobodysAnswer(t *testing.T) {
+func TestAConnectionToItselfIsNoAnswer(t *testing.T) {
 	for name, free := range map[string]unix.Sockaddr{
 		"IPv4": &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}},
 		"IPv6": &unix.SockaddrInet6{Addr: [16]byte{15: 1}},

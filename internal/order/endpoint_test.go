@@ -84,7 +84,7 @@ func TestHeaders(t *testing.T) {
 		string(formatRequest(methodPost, "[::1]:80", "/a", nil)))
 }
 
-func TestHosts(t *testing.T) {
+func TestHostHeaders(t *testing.T) {
 	for _, host := range []string{"127.0.0.1:80", "[::1]:8080", "[2001:db8:0:0:0:0:0:1]:443"} {
 		e, ok := ParseEndpoint(host)
 		require.True(t, ok)

@@ -21,8 +21,8 @@ const (
 )
 
 var (
-	errNotRegular = errors.New("it is no regular file")
-	errTooLong    = errors.New("it is too long")
+	errNotRegular = errors.New("not a regular file")
+	errTooLong    = errors.New("longer than 4096 bytes")
 )
 
 // readRegular returns the content of a regular file and its open descriptor, which the

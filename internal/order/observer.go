@@ -100,7 +100,7 @@ func (o *observer) readLock() observation {
 	held, err := isLocked(fd)
 	switch {
 	case err != nil:
-		return observation{problem: "its lock can't be asked for: " + err.Error()}
+		return observation{problem: "its lock can't be queried: " + err.Error()}
 	case held:
 		return observation{liveness: alive, incarnation: name}
 	}
@@ -144,21 +144,21 @@ func (s observation) String() string {
 	case s.problem != "":
 		return s.problem
 	case s.liveness == absent:
-		return "it has not begun yet"
+		return "the container has not started yet"
 	case s.state.phase.commandEnded():
 		return "it exited with " + strconv.Itoa(s.state.exitCode)
 	case s.liveness == dead:
-		return "it ended without a word, as by SIGKILL or for want of memory"
+		return "it ended without reporting an exit code, as after SIGKILL or for lack of memory"
 	case s.liveness == undetermined:
-		return "nothing was heard of it yet"
+		return "no heartbeat yet"
 	}
 	switch s.state.phase {
 	case Started:
-		return "it is started"
+		return "the command has started"
 	case Ready:
-		return "it is ready"
+		return "the command is ready"
 	case Stopping:
 		return "it is being stopped"
 	}
-	return "it isn't started yet"
+	return "the command has not started yet"
 }

@@ -62,7 +62,7 @@ func all(v verdicts) map[Condition]verdicts {
 	return map[Condition]verdicts{IsStarted: v, IsReady: v, IsCompleted: v, HasExited: v}
 }
 
-func TestWhatEachStateMeans(t *testing.T) {
+func TestConditionsInEachState(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(dir string)
 		want    map[Condition]verdicts
@@ -144,9 +144,9 @@ func keepingState(t *testing.T, dir string, happen func()) {
 	require.NoError(t, os.WriteFile(dir+stateName, data, 0o600))
 }
 
-// TestWhatCannotBeReadIsNoAnswer puts things in the place of the state and of the lock
+// TestAnUnreadableStateMeetsNoCondition puts things in the place of the state and of the lock
 // of a container that is ready, or has completed.
-func TestWhatCannotBeReadIsNoAnswer(t *testing.T) {
+func TestAnUnreadableStateMeetsNoCondition(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"a pipe":                 func(path string) error { return unix.Mkfifo(path, 0o644) },
 		"a link to the real one": func(path string) error { return os.Symlink(path+".real", path) },
@@ -186,9 +186,9 @@ func TestWhatCannotBeReadIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestNobodyElseHoldsALock has somebody take all locks that a directory that is
+// TestAReadOnlyDescriptorTakesNoLock has somebody take all locks that a directory that is
 // read-only allows, before and after its owner dies.
-func TestNobodyElseHoldsALock(t *testing.T) {
+func TestAReadOnlyDescriptorTakesNoLock(t *testing.T) {
 	dir := t.TempDir()
 	i := live(t, dir, Ready, 0)
 	fd, err := unix.Open(dir+lockName, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -140,12 +140,12 @@ func (r *ReadEnd) tryConnect(now time.Time) (await.State, Unmet) {
 		state = r.writer.stateAfterEnd(s)
 	case !s.state.phase.commandRuns():
 		if err := r.providePipe(s.incarnation); err != nil {
-			seen, problem = "a pipe can't be made for it: "+err.Error(), true
+			seen, problem = "no pipe can be created for it: "+err.Error(), true
 		}
 	case connected:
 		state = await.Met
 	default:
-		seen += ", and writes to a past life of this container"
+		seen += ", but is connected to an earlier incarnation of this container"
 	}
 	return state, r.writer.unmet(IsWriting, state, seen, problem)
 }
@@ -292,7 +292,7 @@ func (r *ReadEnd) WriterOutcome(now time.Time) (ended, lives bool, failure strin
 	case s.problem != "", s.liveness == absent, s.liveness == undetermined:
 		return false, false, s.String()
 	case s.incarnation != r.writerIncarnation:
-		r.writerFailure = "it ended without a word, and was started again"
+		r.writerFailure = "it ended without reporting an exit code, and was started again"
 	case s.state.phase.commandEnded() && s.state.exitCode == 0:
 	case s.state.phase.commandEnded(), s.liveness == dead:
 		r.writerFailure = s.String()
@@ -343,7 +343,7 @@ func (w *WriteEnd) tryConnect(now time.Time) (await.State, Unmet) {
 	return state, w.reader.unmet(IsReading, state, seen, problem)
 }
 
-var errNotPipe = errors.New("it is no pipe")
+var errNotPipe = errors.New("not a pipe")
 
 // open opens the pipe to an incarnation of the reader. It doesn't block and doesn't
 // follow a symbolic link: the reader's container chose what is at the path.

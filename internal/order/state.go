@@ -63,7 +63,7 @@ func (s state) text() []byte {
 }
 
 // errFormat is the error for content that no supervisor has written.
-var errFormat = errors.New("it is not what a supervisor writes")
+var errFormat = errors.New("a supervisor would write other content")
 
 // parseState parses the output of text, and rejects everything else.
 func parseState(data string) (s state, err error) {

@@ -18,7 +18,7 @@ const (
 	other   = "0c9b2a7d48536f1e"
 )
 
-func TestAStateIsReadAsItWasWritten(t *testing.T) {
+func TestParseStateReadsItsOwnText(t *testing.T) {
 	for _, s := range []state{
 		{someone, Preparing, 0, 0, ""},
 		{someone, Started, 0, math.MaxUint64, other},
@@ -33,7 +33,7 @@ func TestAStateIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestWhatNoSupervisorHasWrittenIsNoState(t *testing.T) {
+func TestParseStateRejectsOtherContent(t *testing.T) {
 	good := string(state{someone, Ended, 0, 12, other}.text())
 	for name, data := range map[string]string{
 		"nothing":             "",

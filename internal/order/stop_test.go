@@ -27,8 +27,8 @@ func look(ns *Neighbours) glimpse {
 	return glimpse{state, ns.Stopping(), len(ns.Unmet())}
 }
 
-// TestWhatNeighboursSayOfAStop has something happen between two looks.
-func TestWhatNeighboursSayOfAStop(t *testing.T) {
+// TestNeighboursDuringAStop has something happen between two looks.
+func TestNeighboursDuringAStop(t *testing.T) {
 	waits, held, over, overTogether := glimpse{await.Waiting, false, 1}, glimpse{await.Waiting, true, 1}, glimpse{await.Met, false, 0}, glimpse{await.Met, true, 0}
 	var i *Incarnation
 	is := func(phase Phase) func(t *testing.T, dir string) {
@@ -75,8 +75,8 @@ func TestWhatNeighboursSayOfAStop(t *testing.T) {
 	}
 }
 
-// TestWhatNeighboursSayByHeartbeats: who is silent may have ended, or not.
-func TestWhatNeighboursSayByHeartbeats(t *testing.T) {
+// TestNeighboursWithHeartbeats: who is silent may have ended, or not.
+func TestNeighboursWithHeartbeats(t *testing.T) {
 	dir := t.TempDir()
 	i := NewIncarnation(dir, true, unix.Write)
 	t.Cleanup(func() { die(i) })
@@ -92,8 +92,8 @@ func TestWhatNeighboursSayByHeartbeats(t *testing.T) {
 	require.Empty(t, paths)
 }
 
-// TestWhoIsBeingStoppedIsNotThereForOthers any more.
-func TestWhoIsBeingStoppedIsNotThereForOthers(t *testing.T) {
+// TestAStoppingContainerMeetsNoCondition any more.
+func TestAStoppingContainerMeetsNoCondition(t *testing.T) {
 	dir := t.TempDir()
 	live(t, dir, Stopping, 0)
 	require.Equal(t, all(wait), judgements(dir, false))

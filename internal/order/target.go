@@ -85,7 +85,7 @@ func (ts Targets) Unmet() (list []Unmet) {
 		if t.met {
 			continue
 		}
-		u := Unmet{URL: t.url, Seen: "it wasn't reached yet"}
+		u := Unmet{URL: t.url, Seen: "no attempt has finished yet"}
 		if _, err := t.Failure(); err != nil {
 			u.Seen = err.Error()
 		}

@@ -113,7 +113,7 @@ func controlContinue([]string) error {
 		return err
 	}
 	if !mayBePaused(pid) {
-		return ownFailure(`it isn't paused: "entrypoint status" says what it does`)
+		return ownFailure(`the supervisor isn't paused: see "entrypoint status"`)
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		return ownFailure("sending SIGCONT to process " + strconv.Itoa(pid) + ": " + err.Error())
@@ -139,7 +139,7 @@ func mayBePaused(pid int) bool {
 func findSupervisor() (int, error) {
 	executable, mounts := readProcLink("self", "exe"), readProcLink("self", "ns/mnt")
 	if executable == "" || mounts == "" {
-		return 0, ownFailure("looking for the entrypoint: /proc says nothing: mount it")
+		return 0, ownFailure("looking for the supervisor: /proc is not readable: mount it")
 	}
 	oldest, since := 0, uint64(0)
 	for _, pid := range processIDs() {
@@ -152,7 +152,7 @@ func findSupervisor() (int, error) {
 		}
 	}
 	if oldest == 0 {
-		return 0, ownFailure("looking for the entrypoint: none runs in this container as this user: with mode exec, the command has taken its place")
+		return 0, ownFailure("looking for the supervisor: none runs in this container as this user: with mode exec, the command has replaced it")
 	}
 	return oldest, nil
 }
@@ -213,5 +213,5 @@ func parseSignal(s string) (syscall.Signal, error) {
 			return sig, nil
 		}
 	}
-	return 0, ownFailure("parsing " + strconv.Quote(s) + ": no signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(lastSignal))
+	return 0, ownFailure("parsing " + strconv.Quote(s) + ": not a signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(lastSignal))
 }

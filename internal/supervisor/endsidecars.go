@@ -23,17 +23,18 @@ type sidecarOptions struct {
 }
 
 var endSidecarsFlags = []flag{
-	{"end-sidecar", "http://HOST:PORT/PATH", `When the work of the pod is done, ask there by a POST for the end of a
-container that runs without an entrypoint. May be repeated.`, addEndSidecar},
-	{"end-sidecars-on", "completed|exited", `The end of this container by which its part of the work is done.`, setEndSidecarsOn},
-	{"end-sidecars-when", "CONDITION:DIRECTORY", `The work is done only if this is true, too, of the container that has this
--order-dir: completed or exited. May be repeated.`, addEndSidecarsWhen},
+	{"end-sidecar", "http://HOST:PORT/PATH", `When the work of the pod is done, send a POST to this URL, so that a sidecar
+without a supervisor shuts down. May be repeated.`, addEndSidecar},
+	{"end-sidecars-on", "completed|exited", `The end of this container after which its part of the work is done: with
+success, or with any exit code.`, setEndSidecarsOn},
+	{"end-sidecars-when", "CONDITION:DIRECTORY", `The work is done only when the container with this -order-dir has completed
+or exited, too. May be repeated.`, addEndSidecarsWhen},
 }
 
 func addEndSidecar(o *options, value string) string {
 	t, ok := order.ParseTarget(value)
 	if !ok || !t.IsHTTP() {
-		return "no URL to post to: use http://HOST:PORT/PATH with an IP address or nothing as the host"
+		return "not a URL for a POST: use http://HOST:PORT/PATH with an IP address or nothing as the host"
 	}
 	o.endSidecars = append(o.endSidecars, t)
 	return ""
@@ -42,7 +43,7 @@ func addEndSidecar(o *options, value string) string {
 func setEndSidecarsOn(o *options, value string) string {
 	o.endSidecarsOn = order.Condition(value)
 	if !isEnd(o.endSidecarsOn) {
-		return "no end: use completed or exited"
+		return "not an outcome: use completed or exited"
 	}
 	return ""
 }
@@ -50,7 +51,7 @@ func setEndSidecarsOn(o *options, value string) string {
 func addEndSidecarsWhen(o *options, value string) string {
 	d, ok := order.ParseDependency(value)
 	if !ok || !isEnd(d.Condition) {
-		return "no end of another container: use completed or exited, a colon, and an absolute path"
+		return "not an outcome of another container: use completed or exited, a colon, and an absolute path"
 	}
 	o.endSidecarsWhen = append(o.endSidecarsWhen, d)
 	return ""
@@ -62,13 +63,13 @@ func isEnd(c order.Condition) bool { return c == order.IsCompleted || c == order
 func (o *options) checkEndSidecars() error {
 	switch asks := len(o.endSidecars) > 0; {
 	case asks && o.endSidecarsOn == "":
-		return parseFailure("-end-sidecar="+o.endSidecars[0].URL, "it isn't said when: use -end-sidecars-on as well")
+		return parseFailure("-end-sidecar="+o.endSidecars[0].URL, "it needs a condition: use -end-sidecars-on as well")
 	case !asks && (o.endSidecarsOn != "" || o.endSidecarsWhen != nil):
-		return parseFailure("-end-sidecars-...", "there is nobody to ask: use -end-sidecar as well")
+		return parseFailure("-end-sidecars-...", "no sidecar is named: use -end-sidecar as well")
 	case o.endSidecarsWhen != nil && o.orderDir == "":
-		return parseFailure("-end-sidecars-when="+string(o.endSidecarsWhen[0].Condition)+":"+o.endSidecarsWhen[0].Dir, "the other one couldn't know of this one: use -order-dir as well")
+		return parseFailure("-end-sidecars-when="+string(o.endSidecarsWhen[0].Condition)+":"+o.endSidecarsWhen[0].Dir, "the other container can't observe this one: use -order-dir as well")
 	case asks && o.hold != 0:
-		return parseFailure("-hold="+o.hold.String(), "not together with -end-sidecar: one who is held is a Tekton step, and Tekton ends its sidecars")
+		return parseFailure("-hold="+o.hold.String(), "not together with -end-sidecar: only a Tekton step is held, and Tekton stops its sidecars")
 	}
 	return nil
 }
@@ -146,11 +147,11 @@ func (s *supervision) endSidecars() {
 	})
 	s.polled = nil
 	if err != nil {
-		say("ending sidecars: " + err.Error())
+		say("shutting down sidecars: " + err.Error())
 	}
 	for _, q := range asked {
 		if err := q.Err(); err != nil && !stopped {
-			say("ending a sidecar by POST " + q.URL + ": " + err.Error() + ": the pod goes on for as long as it runs: see whether it listens there, and lets itself be ended (docs/order.md)")
+			say("shutting down a sidecar by POST " + q.URL + ": " + err.Error() + ": the pod runs for as long as the sidecar: check that the sidecar listens there and supports shutdown requests (docs/order.md)")
 		}
 	}
 }

@@ -112,9 +112,9 @@ func readEnvFile(path string) ([]string, error) {
 	data, err := readFile(path, maxEnvFile)
 	switch {
 	case err == errIsPipe:
-		return nil, ownFailure(reading + ": it is no file, but a pipe, which may never end: use a file")
+		return nil, ownFailure(reading + ": it is a pipe, whose end may never come: use a file")
 	case err == errTooLong:
-		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel takes no such environment")
+		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel rejects an environment of that size")
 	case err != nil:
 		return nil, ownFailure(reading + ": " + err.Error() + ": mount the file into the container, and make it readable for its user")
 	}
@@ -127,7 +127,7 @@ func readEnvFile(path string) ([]string, error) {
 			continue
 		}
 		if strings.Index(line, "=") <= 0 || strings.Contains(line, "\x00") {
-			return nil, ownFailure(reading + ": line " + strconv.Itoa(number) + " is no variable: use NAME=VALUE")
+			return nil, ownFailure(reading + ": line " + strconv.Itoa(number) + " is not a variable: use NAME=VALUE")
 		}
 		variables = append(variables, line)
 	}

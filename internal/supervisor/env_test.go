@@ -64,12 +64,12 @@ func TestADirectoryIsAddedToTheEndOfPATH(t *testing.T) {
 	}
 }
 
-func TestAFileOfVariablesThatIsNone(t *testing.T) {
+func TestAMalformedEnvFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, test := range map[string]struct{ content, want string }{
-		"no variable": {"A=1\nexport\n", `line 2 is no variable: use NAME=VALUE`},
-		"no name":     {"=x", "line 1 is no variable"},
-		"a zero":      {"A=\x00", "line 1 is no variable"},
+		"no variable": {"A=1\nexport\n", `line 2 is not a variable: use NAME=VALUE`},
+		"no name":     {"=x", "line 1 is not a variable"},
+		"a zero":      {"A=\x00", "line 1 is not a variable"},
 		"too long":    {strings.Repeat("A=xxxxxx\n", 1<<17), "more than 1048576 bytes"},
 	} {
 		require.NoError(t, os.WriteFile(dir+"/env", []byte(test.content), 0o600))
@@ -80,10 +80,10 @@ func TestAFileOfVariablesThatIsNone(t *testing.T) {
 	require.ErrorContains(t, err, `reading variables from "`+dir+`/missing": no such file`)
 }
 
-func TestAFileOfVariablesThatNeverEnds(t *testing.T) {
+func TestAFIFOAsEnvFileIsRefused(t *testing.T) {
 	fifo := t.TempDir() + "/fifo"
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	for name, want := range map[string]string{fifo: "it is no file", "/dev/zero": "more than 1048576 bytes", t.TempDir(): "is a directory"} {
+	for name, want := range map[string]string{fifo: "it is a pipe", "/dev/zero": "more than 1048576 bytes", t.TempDir(): "is a directory"} {
 		_, err := environmentEdits{files: []string{name}}.apply(nil)
 		require.ErrorContains(t, err, want, name)
 	}
@@ -92,9 +92,9 @@ func TestAFileOfVariablesThatNeverEnds(t *testing.T) {
 	require.Equal(t, []string{"A=1"}, got)
 }
 
-// TestAFullFileOfVariables took minutes when each of them was looked for among
+// TestAFullEnvFileIsReadFast took minutes when each of them was looked for among
 // all others.
-func TestAFullFileOfVariables(t *testing.T) {
+func TestAFullEnvFileIsReadFast(t *testing.T) {
 	var content []byte
 	for n := 0; len(content) < maxEnvFile-10; n++ {
 		content = append(strconv.AppendInt(append(content, 'A'), int64(n), 10), "=\n"...)

@@ -84,99 +84,104 @@ type flag struct {
 // flags are the flags that don't concern other containers. allFlags returns all flags
 // but -help and -version.
 var flags = []flag{
-	{"mode", "supervise|exec", `supervise stays as the parent of the command (the default); exec
-replaces itself with it, for a command that insists on being PID 1.`, setMode},
-	{"platform", "OS/ARCH[/VARIANT] [-arg=WORD ...]", `The words to put before the command where the platform is this one. May
-be repeated; those for the platform that we run on are used, and it is
-an error if there are none.`, addPlatform},
-	{"arg", "WORD", `A word of the -platform before it.`, addArg},
+	{"mode", "supervise|exec", `With supervise, the default, the supervisor stays the parent of the command.
+With exec, the command replaces the supervisor: for a command that must be
+PID 1.`, setMode},
+	{"platform", "OS/ARCH[/VARIANT] [-arg=WORD ...]", `Put these words before the command on this platform. May be repeated for
+other platforms; it is an error if the node's platform is not among them.`, addPlatform},
+	{"arg", "WORD", `A word for the preceding -platform.`, addArg},
 	{
-		"wait-file", "PATH", `Start only when this file exists. May be repeated; all are waited for.`,
+		"wait-file", "PATH", `Start the command only when this file exists. May be repeated to wait for
+all of the files.`,
 		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
 	{
-		"wait-content", "PATH", `Start only when this file is there and not empty. May be repeated.`,
+		"wait-content", "PATH", `Start the command only when this file exists and is not empty. May be
+repeated.`,
 		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
 	{
-		"wait-either", "PATH", `Start only when this file, or the same name with .err, exists. May be
-repeated.`,
+		"wait-either", "PATH", `Start the command only when this file, or the file of this name with .err
+appended, exists. May be repeated.`,
 		addCondition(await.Condition{OrErr: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
 	},
 	{
-		"wait-abort", "PATH", `Wait no longer once this file exists, and start the command without
-hooks and pauses: it knows what to do. May be repeated.`,
+		"wait-abort", "PATH", `End the wait once this file exists, and start the command without hooks
+and pauses, so that it can report why. May be repeated.`,
 		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{
-		"wait-abort-content", "PATH", `The same once this file is there and not empty. May be repeated.`,
+		"wait-abort-content", "PATH", `As -wait-abort, once this file exists and is not empty. May be repeated.`,
 		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
 	},
 	{
-		"wait-timeout", "DURATION", `Wait no longer than that. By default there is no limit.`,
+		"wait-timeout", "DURATION", `The longest time to wait for files; unlimited by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.waitLimit }),
 	},
 	{
-		"hold", "DURATION", `While it waits, have the command started, but stopped: for one that waits
-for the same files itself, and looks for them once in that time.`,
+		"hold", "DURATION", `Start the command before the wait, and stop it (SIGSTOP) until the wait is
+over. The command must poll for the same files itself, at this interval.`,
 		setDuration(func(o *options) *time.Duration { return &o.hold }),
 	},
 	{"wait-unless-shared", "NAME", `Don't wait if other containers may see the directory that this variable
-names: the command does something there before it waits itself. With
--hold, wait, but don't have it do that twice.`, setUnlessShared},
-	{"post-file", "PATH", `If the command fails and leaves neither this file nor the same name with
-.err, which other containers wait for, create the latter.`, setPath(func(o *options) *string { return &o.postFile })},
+names, because the command prepares that directory before its own wait.
+With -hold, wait, but don't start the command a second time.`, setUnlessShared},
+	{"post-file", "PATH", `Other containers wait for this file, or for the file of this name with .err
+appended. If the command fails and leaves neither, create the second.`, setPath(func(o *options) *string { return &o.postFile })},
 	{
-		"start-failure-file", "PATH", `The same, but only if the command isn't started.`,
+		"start-failure-file", "PATH", `As -post-file, but only if the command is not started.`,
 		setPath(func(o *options) *string { return &o.startFailureFile }),
 	},
-	{"unset-env", "NAME", `Start the command without this variable. May be repeated.`, addUnset},
-	{"env-file", "PATH", `Set the variables that this file has, one NAME=VALUE a line; lines that
-are empty or begin with # are skipped. May be repeated.`, addEnvFile},
+	{"unset-env", "NAME", `Remove this variable from the command's environment. May be repeated.`, addUnset},
+	{"env-file", "PATH", `Set the variables of this file, one NAME=VALUE per line. Empty lines and
+lines that begin with # are skipped. May be repeated.`, addEnvFile},
 	{"env", "NAME=VALUE", `Set a variable, after -unset-env and -env-file. May be repeated.`, addEnv},
 	{
-		"append-path", "DIRECTORY", `Add a directory to the end of PATH, unless it is in it. May be repeated.`,
+		"append-path", "DIRECTORY", `Add a directory to the end of PATH, unless PATH contains it. May be
+repeated.`,
 		addPath,
 	},
-	{"before-start", "PROGRAM [-before-start-arg=WORD ...]", `Run this before the command, with its environment and output. May be
-repeated; the first that fails is the end of it, with its exit code.`, addHook},
-	{"before-start-arg", "WORD", `An argument of the -before-start before it.`, addHookArg},
+	{"before-start", "PROGRAM [-before-start-arg=WORD ...]", `Run this program before the command, with the command's environment and
+output. May be repeated. If a program fails, don't start the command, and
+exit with the program's exit code.`, addHook},
+	{"before-start-arg", "WORD", `An argument for the preceding -before-start.`, addHookArg},
 	{
-		"before-start-timeout", "DURATION", `The longest time for each of them, 1m by default.`,
+		"before-start-timeout", "DURATION", `The longest time for each -before-start, 1m by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.hookTimeout }),
 	},
 	{
-		"timeout", "DURATION", `The longest time for the command to run: then it gets SIGTERM, after
--grace-period SIGKILL, and the exit code is 124.`,
+		"timeout", "DURATION", `The longest time for the command to run. After it, send SIGTERM, after
+-grace-period SIGKILL, and exit with 124.`,
 		setDuration(func(o *options) *time.Duration { return &o.timeout }),
 	},
 	{
-		"grace-period", "DURATION", `The time between the two signals, 30s by default.`,
+		"grace-period", "DURATION", `The time between SIGTERM and SIGKILL, 30s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.gracePeriod }),
 	},
 	{
-		"timeout-result", "PATH", `If that time is up, add it to the results of a Tekton step in this file.`,
+		"timeout-result", "PATH", `After a -timeout, add it as the reason to the results of a Tekton step in
+this file.`,
 		setPath(func(o *options) *string { return &o.timeoutResult }),
 	},
-	{"success-exit-codes", "CODE[-CODE][,...]", `Exit codes of the command that count as success: exit with 0 instead.`, setSuccesses},
+	{"success-exit-codes", "CODE[-CODE][,...]", `Exit with 0 instead of these exit codes of the command.`, setSuccesses},
 	{
-		"status-file", "PATH", `Keep a JSON object there that says what became of the command.`,
+		"status-file", "PATH", `Keep the status in this file, as a JSON object.`,
 		setPath(func(o *options) *string { return &o.statusFile }),
 	},
-	{"termination-message", "PATH", `Write that object to this file at the end, if nobody else has written
-to it.`, setPath(func(o *options) *string { return &o.terminationMessage })},
-	{"pause", "before-start|after-failure[,...]", `Stop there until released by "entrypoint continue".`, setPause},
+	{"termination-message", "PATH", `Write the final status to this file, unless the command has written to it.`, setPath(func(o *options) *string { return &o.terminationMessage })},
+	{"pause", "before-start|after-failure[,...]", `Pause at these places until "entrypoint continue".`, setPause},
 }
 
-const usageHead = `entrypoint runs a command as a container's init process would: it forwards
-signals to it, reaps orphans, and exits as it exited.
+const usageHead = `entrypoint, the supervisor, runs the command of a container as an init process:
+it forwards signals to the command, reaps orphans, and exits with the command's
+exit code.
 
 usage: entrypoint [flags] -- command [argument...]
-       entrypoint status           what the entrypoint of this container does
-       entrypoint started          exit with 0 if the command has been started
-       entrypoint signal NAME      send a signal to the command that it runs
-       entrypoint continue         release it from a -pause
-       entrypoint copy PATH TARGET IMAGE   copy a tool out of the image that this runs in
+       entrypoint status           print the status of this container's supervisor
+       entrypoint started          exit with 0 if the command has started
+       entrypoint signal NAME      send a signal to the command
+       entrypoint continue         end a -pause
+       entrypoint copy PATH TARGET IMAGE   copy a tool out of this container's image
 
 flags:
 `
@@ -186,7 +191,7 @@ const usageTail = `  -version
   -help
         Print this text and exit.
 
-All that follows the first -- is the command's, to the letter.
+Everything after the first -- is the command and its arguments.
 `
 
 // allFlags returns all flags but -help and -version, including those of the Output.
@@ -215,7 +220,7 @@ func usage() string {
 // everything that happens after the command's start.
 func (o *options) check() error {
 	if o.hold != 0 && o.waitLimit != 0 {
-		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: one who is held waits as long as the command does")
+		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: a held command decides itself how long to wait")
 	}
 	if err := o.checkOrder(); err != nil {
 		return err
@@ -242,7 +247,7 @@ func (o *options) check() error {
 		{"pause=" + pauseAfterFailure, slices.Contains(o.pause, pauseAfterFailure)},
 	} {
 		if f.set {
-			return parseFailure("-mode="+modeExec, "not together with -"+f.name+": nobody is left to do that once the command has replaced us")
+			return parseFailure("-mode="+modeExec, "not together with -"+f.name+": no supervisor is left for that once the command has replaced it")
 		}
 	}
 	return nil

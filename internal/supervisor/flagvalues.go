@@ -27,7 +27,7 @@ func setMode(o *options, value string) string {
 
 func addPlatform(o *options, value string) string {
 	if parts := strings.Split(value, "/"); len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return "no platform: use os/arch or os/arch/variant"
+		return "not a platform: use os/arch or os/arch/variant"
 	}
 	o.platforms = append(o.platforms, platformArgv{platform: normalize(value)})
 	return ""
@@ -35,7 +35,7 @@ func addPlatform(o *options, value string) string {
 
 func addArg(o *options, value string) string {
 	if len(o.platforms) == 0 {
-		return "it belongs to no platform: put -platform before it"
+		return "no -platform precedes it: put one before it"
 	}
 	last := &o.platforms[len(o.platforms)-1]
 	last.argv = append(last.argv, value)
@@ -59,7 +59,7 @@ func setUnlessShared(o *options, value string) string {
 
 func variableName(value string) string {
 	if value == "" || strings.Contains(value, "=") {
-		return "no name of a variable: use one without ="
+		return "not a variable name: use one without ="
 	}
 	return ""
 }
@@ -77,7 +77,7 @@ func addEnvFile(o *options, value string) string {
 func addEnv(o *options, value string) string {
 	o.env.set = append(o.env.set, value)
 	if strings.Index(value, "=") <= 0 {
-		return "no variable: use NAME=VALUE"
+		return "not a variable: use NAME=VALUE"
 	}
 	return ""
 }
@@ -85,7 +85,7 @@ func addEnv(o *options, value string) string {
 func addPath(o *options, value string) string {
 	o.env.path = append(o.env.path, value)
 	if strings.Contains(value, ":") {
-		return "no directory of PATH: use one without a colon"
+		return "not a directory for PATH: use one without a colon"
 	}
 	return absolute(value)
 }
@@ -97,7 +97,7 @@ func addHook(o *options, value string) string {
 
 func addHookArg(o *options, value string) string {
 	if len(o.hooks) == 0 {
-		return "it belongs to no hook: put -before-start before it"
+		return "no -before-start precedes it: put one before it"
 	}
 	last := &o.hooks[len(o.hooks)-1]
 	*last = append(*last, value)
@@ -127,7 +127,7 @@ func setDuration(field func(*options) *time.Duration) func(*options, string) str
 	return func(o *options, value string) string {
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
-			return "no duration: use a number above zero with a unit, such as 90s or 1h30m"
+			return "not a duration: use a number above zero with a unit, such as 90s or 1h30m"
 		}
 		*field(o) = d
 		return ""
@@ -144,7 +144,7 @@ func setPath(field func(*options) *string) func(*options, string) string {
 // absolute checks that path doesn't depend on the working directory.
 func absolute(path string) (hint string) {
 	if !strings.HasPrefix(path, "/") {
-		return "no path: use an absolute one"
+		return "not an absolute path: use one that begins with /"
 	}
 	return ""
 }

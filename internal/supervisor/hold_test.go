@@ -14,10 +14,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// TestAStartThatTookLongIsNotRepeated compares times on the same clock: where a
+// TestASlowStartIsNotRepeated compares times on the same clock: where a
 // container's share of the processors is small, a start takes a hundred times the
 // processor time that it uses.
-func TestAStartThatTookLongIsNotRepeated(t *testing.T) {
+func TestASlowStartIsNotRepeated(t *testing.T) {
 	pid, _ := sleeper(t, true)
 	h := &heldCommand{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), cpuUsed: -1}
 	require.Eventually(t, func() bool {
@@ -31,7 +31,7 @@ func TestAStartThatTookLongIsNotRepeated(t *testing.T) {
 	require.False(t, h.restartIsFaster())
 }
 
-func TestWhatCannotBeSeenMayBe(t *testing.T) {
+func TestAnUnreadableProcCountsAsYes(t *testing.T) {
 	const none = "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n"
 	require.False(t, mayHavePending(none))
 	require.True(t, mayHavePending("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n"))

@@ -31,7 +31,7 @@ func sleeper(t *testing.T, group bool) (pid int, end func() syscall.WaitStatus) 
 	}
 }
 
-func TestALimitKillsWhoeverHasLeftItsGroup(t *testing.T) {
+func TestALimitKillsAProcessThatHasLeftItsGroup(t *testing.T) {
 	pid, end := sleeper(t, false)
 	l := newLimit(&process{pid: pid}, time.Nanosecond, time.Nanosecond)
 	require.Equal(t, time.Nanosecond, l.act())
@@ -40,8 +40,8 @@ func TestALimitKillsWhoeverHasLeftItsGroup(t *testing.T) {
 	require.True(t, l.reached)
 }
 
-// TestALimitLeavesAloneWhatHasEnded, whose ID may be another process's by now.
-func TestALimitLeavesAloneWhatHasEnded(t *testing.T) {
+// TestALimitIgnoresAnEndedProcess, whose ID may be another process's by now.
+func TestALimitIgnoresAnEndedProcess(t *testing.T) {
 	pid, _ := sleeper(t, true)
 	l := newLimit(&process{pid: pid, ended: true}, time.Nanosecond, time.Nanosecond)
 	require.Equal(t, forever, l.act())
@@ -49,8 +49,8 @@ func TestALimitLeavesAloneWhatHasEnded(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, 0))
 }
 
-// TestALimitSaysWhatItCannotKill has a process that is nobody's to kill.
-func TestALimitSaysWhatItCannotKill(t *testing.T) {
+// TestALimitReportsAProcessThatItCannotKill has a process that is nobody's to kill.
+func TestALimitReportsAProcessThatItCannotKill(t *testing.T) {
 	l := newLimit(&process{pid: 1 << 30}, time.Nanosecond, time.Nanosecond)
 	l.act()
 	l.act()

@@ -48,10 +48,10 @@ func asksToBeWrapped(pairs ...string) map[string]string {
 	return annotations
 }
 
-// FuzzWhatAnAnnotationSaysIsUnderstood has the injector, which refuses a wrong
+// FuzzTheSupervisorAcceptsAdmittedAnnotations has the injector, which refuses a wrong
 // value while somebody is there to be told, refuse all that the entrypoint would
 // refuse, when the container starts.
-func FuzzWhatAnAnnotationSaysIsUnderstood(f *testing.F) {
+func FuzzTheSupervisorAcceptsAdmittedAnnotations(f *testing.F) {
 	all := pod.Options()
 	for at, o := range all {
 		f.Add(uint8(at), o.Example, "", "/dev/termination-log")
@@ -117,7 +117,7 @@ func TestEveryOptionHasItsEffect(t *testing.T) {
 			continue // their effect is a mount; pkg/pod tests it
 		}
 		if slices.Contains([]string{"depends-on", "depends-on-timeout", "stop-when", "ready-when", "wait-for", "end-sidecars", "stdin"}, o.Name) {
-			continue // they take two containers: TestAnOrderIsUnderstood, TestAPipeIsUnderstood
+			continue // they take two containers: TestTheSupervisorAcceptsAdmissionsOrderFlags, TestTheSupervisorAcceptsAdmissionsPipeFlags
 		}
 		annotations := asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example)
 		if o.Name == "tools-in-path" {

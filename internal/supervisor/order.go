@@ -70,8 +70,8 @@ func (s *supervision) publishPhase(phase order.Phase, exitCode int) {
 func (s *supervision) complainIfUnpublished() {
 	if err := s.incarnation.Err(); err != nil && !s.publishComplained {
 		s.publishComplained = true
-		say("telling the containers that depend on this one, in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
-			": they wait until that works: let the container's user write there, and make room")
+		say("publishing this container's state in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
+			": containers that depend on it wait until this succeeds: let the container's user write there, and free space on the volume")
 	}
 }
 
@@ -122,8 +122,8 @@ func (s *supervision) complainIfUnready() {
 		return
 	}
 	s.unreadyComplained = true
-	say("not ready after " + reminderTimes[0].String() + ", and others wait for it: the last try by ready-when, or else by the readinessProbe: " + err.Error() +
-		": correct that, or see why the command doesn't become ready")
+	say("not ready after " + reminderTimes[0].String() + ", and other containers wait for it: the last attempt of ready-when, or else of the readinessProbe: " + err.Error() +
+		": correct the probe, or find out why the command doesn't become ready")
 }
 
 // probeRunner returns a Runner for a probe's commands. They have the command's
@@ -170,7 +170,7 @@ func (s *supervision) bequeathLock() {
 	}
 	s.publishPhase(order.Started, 0)
 	if err := s.incarnation.BequeathLock(); err != nil {
-		say("leaving the command what tells other containers that it runs: " + err.Error() + ": raise the limit of open files")
+		say("leaving the command the lock that tells other containers that it lives: " + err.Error() + ": raise the limit of open files")
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *supervision) awaitConditions() error {
 		return dependencyFailed(conditions.unmet())
 	case await.TimedOut:
 		return &failure{exitTimeout, reasonTimeout, "waiting for " + describeUnmet(conditions.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
-			": the command was not started: see to them, or raise depends-on-timeout"}
+			": the command was not started: check them, or raise depends-on-timeout"}
 	}
 	return nil
 }

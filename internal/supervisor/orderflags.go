@@ -31,40 +31,41 @@ type orderOptions struct {
 
 var orderFlags = []flag{
 	{
-		"depends-on", "CONDITION:DIRECTORY", `Start only when the container that has this -order-dir is started, ready,
-completed (with a success) or exited (however). May be repeated; all are
-waited for, before anything else is done.`, addDependency(false),
+		"depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir has started, is ready,
+has completed (with success), or has exited (with any exit code). May be
+repeated to wait for all of the containers. This wait precedes everything
+else.`, addDependency(false),
 	},
-	{"depends-on-final", "CONDITION:DIRECTORY", `The same of a container that isn't restarted: if it ends in another way,
-exit with 123.`, addDependency(true)},
+	{"depends-on-final", "CONDITION:DIRECTORY", `As -depends-on, for a container that isn't restarted after a failure. If
+the condition can't be met any more, exit with 123.`, addDependency(true)},
 	{
-		"depends-on-timeout", "DURATION", `Wait no longer than that for other containers, and then exit with 124.
-By default there is no limit.`,
+		"depends-on-timeout", "DURATION", `The longest time to wait for -depends-on and -wait-for; unlimited by
+default. After it, exit with 124.`,
 		setDuration(func(o *options) *time.Duration { return &o.dependsOnTimeout }),
 	},
 	{
-		"order-dir", "DIRECTORY", `Tell those that depend on this container there how far it is. Nobody else
-may write there.`,
+		"order-dir", "DIRECTORY", `Publish this container's state in this directory, for containers that
+depend on it. No other container may write to the directory.`,
 		setPath(func(o *options) *string { return &o.orderDir }),
 	},
-	{"order-heartbeat", "", `Where containers don't share a kernel: tell them every 5 s that this one
-lives, and take others for dead that say nothing for 30 s.`, setHeartbeat},
-	{"ready-exec", "WORD", `The command is ready once this program exits with 0. Repeated for each of
-its arguments.`, addProbeWord(readyProbe)},
-	{"ready-tcp", "HOST:PORT", `It is ready once one can connect there. The host is an IP address; without
-one, it is this pod.`, setProbeTCP(readyProbe)},
-	{"ready-http", "http://HOST:PORT/PATH", `It is ready once a request is answered there with a code from 200 to 399.`, setProbeHTTP(readyProbe)},
-	{"ready-http-header", "NAME: VALUE", `A header of that request. May be repeated.`, addProbeHeader(readyProbe)},
+	{"order-heartbeat", "", `For containers that don't share a kernel: publish a heartbeat every 5 s,
+and take a container without one for 30 s for dead.`, setHeartbeat},
+	{"ready-exec", "WORD", `The command is ready once this program exits with 0. Repeat the flag for
+each of the program's arguments.`, addProbeWord(readyProbe)},
+	{"ready-tcp", "HOST:PORT", `The command is ready once a TCP connection to this address succeeds. HOST
+is an IP address, or empty for this pod.`, setProbeTCP(readyProbe)},
+	{"ready-http", "http://HOST:PORT/PATH", `The command is ready once a GET of this URL returns a code from 200 to 399.`, setProbeHTTP(readyProbe)},
+	{"ready-http-header", "NAME: VALUE", `A header for -ready-http. May be repeated.`, addProbeHeader(readyProbe)},
 	{
-		"ready-file", "PATH", `It is ready once this file exists.`,
+		"ready-file", "PATH", `The command is ready once this file exists.`,
 		setPath(func(o *options) *string { return &o.ready.File }),
 	},
 	{
-		"ready-period", "DURATION", `The time from one such try to the next, 1s by default.`,
+		"ready-period", "DURATION", `The time from one readiness probe to the next, 1s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.ready.Period }),
 	},
 	{
-		"ready-timeout", "DURATION", `The longest time that each may take, 1s by default.`,
+		"ready-timeout", "DURATION", `The longest time for each readiness probe, 1s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.ready.Timeout }),
 	},
 }
@@ -85,13 +86,13 @@ func (o *options) checkOrder() error {
 	kinds := o.ready.Kinds()
 	switch {
 	case kinds > 1:
-		return parseFailure("-ready-...", "one way to find out whether it is ready is enough: use one of -ready-exec, -ready-tcp, -ready-http and -ready-file")
+		return parseFailure("-ready-...", "more than one readiness probe: use one of -ready-exec, -ready-tcp, -ready-http and -ready-file")
 	case kinds > 0 && o.orderDir == "":
-		return parseFailure("-ready-...", "nobody is told: use -order-dir as well")
+		return parseFailure("-ready-...", "no container can read the result: use -order-dir as well")
 	case o.ready.Headers != nil && o.ready.HTTP == nil:
-		return parseFailure("-ready-http-header="+o.ready.Headers[0], "it belongs to no request: use -ready-http as well")
+		return parseFailure("-ready-http-header="+o.ready.Headers[0], "no request has this header: use -ready-http as well")
 	case o.hold != 0 && o.inOrder():
-		return parseFailure("-hold="+o.hold.String(), "not together with -depends-on, -wait-for and -order-dir: one who is held is a Tekton step, whose order is Tekton's")
+		return parseFailure("-hold="+o.hold.String(), "not together with -depends-on, -wait-for and -order-dir: only a Tekton step is held, and Tekton orders the steps")
 	}
 	if err := o.checkEndSidecars(); err != nil {
 		return err
@@ -106,7 +107,7 @@ func addDependency(final bool) func(*options, string) string {
 	return func(o *options, value string) string {
 		d, ok := order.ParseDependency(value)
 		if !ok {
-			return "no dependency: use started, ready, completed or exited, a colon, and an absolute path"
+			return "not a dependency: use started, ready, completed or exited, a colon, and an absolute path"
 		}
 		d.Final = final
 		o.dependsOn = append(o.dependsOn, d)
@@ -135,7 +136,7 @@ func setProbeTCP(of probeOf) func(*options, string) string {
 	return func(o *options, value string) string {
 		e, ok := order.ParseEndpoint(value)
 		if !ok {
-			return "no endpoint: use HOST:PORT with an IP address or nothing as the host"
+			return "not an endpoint: use HOST:PORT with an IP address or nothing as the host"
 		}
 		of(o).TCP = &e
 		return ""
@@ -146,7 +147,7 @@ func setProbeHTTP(of probeOf) func(*options, string) string {
 	return func(o *options, value string) string {
 		e, path, ok := order.ParseURL(value)
 		if !ok {
-			return "no URL to ask: use http://HOST:PORT/PATH with an IP address or nothing as the host"
+			return "not a URL to probe: use http://HOST:PORT/PATH with an IP address or nothing as the host"
 		}
 		of(o).HTTP, of(o).Path = &e, path
 		return ""
@@ -156,7 +157,7 @@ func setProbeHTTP(of probeOf) func(*options, string) string {
 func addProbeHeader(of probeOf) func(*options, string) string {
 	return func(o *options, value string) string {
 		if !order.IsHeader(value) {
-			return "no header: use NAME: VALUE"
+			return "not a header: use NAME: VALUE"
 		}
 		of(o).Headers = append(of(o).Headers, value)
 		return ""

@@ -49,7 +49,7 @@ func ordered(t *testing.T, probe *corev1.Probe, annotations ...string) (web, db 
 	return all[0], all[1], true
 }
 
-func TestAnOrderIsUnderstood(t *testing.T) {
+func TestTheSupervisorAcceptsAdmissionsOrderFlags(t *testing.T) {
 	web, db, admitted := ordered(t, nil, "depends-on.entrypointer.dev/web", "db:ready", "entrypointer.dev/depends-on-timeout", "5m",
 		"ready-when.entrypointer.dev/db", `["pg_isready", "$x"]`)
 	require.True(t, admitted)
@@ -64,7 +64,7 @@ func TestAnOrderIsUnderstood(t *testing.T) {
 	require.Equal(t, want, db.orderOptions)
 }
 
-func TestAPipeIsUnderstood(t *testing.T) {
+func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: asksToBeWrapped("stdin.entrypointer.dev/b", "a")},
 		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{
@@ -89,9 +89,9 @@ func TestAPipeIsUnderstood(t *testing.T) {
 	}
 }
 
-// FuzzWhatAnOrderSaysIsUnderstood has the injector refuse what the entrypoint would
+// FuzzTheSupervisorAcceptsAdmittedOrders has the injector refuse what the entrypoint would
 // refuse, of dependencies and of probes.
-func FuzzWhatAnOrderSaysIsUnderstood(f *testing.F) {
+func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"db:started", ""},
 		{"db:ready", `["a","b"]`},

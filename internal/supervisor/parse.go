@@ -56,7 +56,7 @@ func (o *options) set(flags []flag, args []string) (rest []string, _ error) {
 	}
 	takes := flags[at].value != ""
 	if hasValue && !takes && value != "true" {
-		return nil, parseFailure(arg, `it takes no value but "true"`)
+		return nil, parseFailure(arg, `its only value is "true"`)
 	}
 	if takes && !hasValue {
 		if len(rest) == 0 || rest[0] == "--" {

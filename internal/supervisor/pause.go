@@ -25,7 +25,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	defer func() { s.paused = "" }()
 	s.setPhase(phasePaused)
 	s.event(EventPaused, place, 0)
-	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container goes on`)
+	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container resumes it`)
 	err := s.until(func() time.Duration {
 		end = pendingEndSignal()
 		switch {

@@ -21,21 +21,21 @@ type pipeOptions struct {
 
 var pipeFlags = []flag{
 	{
-		"stdin-from", "DIRECTORY", `Have the command read what the container prints that has this -order-dir.
-It is started once the other one is. If that fails, and the command ends
-with a success, exit with 123.`, setPath(func(o *options) *string { return &o.stdinFrom }),
+		"stdin-from", "DIRECTORY", `Connect the command's stdin to the stdout of the container with this
+-order-dir. The command is started after that container's command. If that
+container fails although the command succeeds, exit with 123.`, setPath(func(o *options) *string { return &o.stdinFrom }),
 	},
 	{
-		"stdin-from-final", "completed|failed|exited", `After which end that container isn't started again. If it is waited for,
-exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdinFromFinal }),
+		"stdin-from-final", "completed|failed|exited", `The outcomes after which the container of -stdin-from isn't restarted. If it
+has ended so before the command is started, exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdinFromFinal }),
 	},
 	{
-		"stdout-to", "DIRECTORY", `Have the container that has this -order-dir read what the command prints.
-The command is started once that container waits for it.`, setPath(func(o *options) *string { return &o.stdoutTo }),
+		"stdout-to", "DIRECTORY", `Connect the command's stdout to the stdin of the container with this
+-order-dir. The command is started once that container waits for it.`, setPath(func(o *options) *string { return &o.stdoutTo }),
 	},
 	{
-		"stdout-to-final", "completed|failed|exited", `After which end that container isn't started again. If it is waited for,
-exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdoutToFinal }),
+		"stdout-to-final", "completed|failed|exited", `The outcomes after which the container of -stdout-to isn't restarted. If it
+has ended so before the command is started, exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdoutToFinal }),
 	},
 }
 
@@ -43,7 +43,7 @@ func setFinalOutcomes(field func(*options) *order.FinalOutcomes) func(*options, 
 	return func(o *options, value string) string {
 		ends, ok := order.ParseFinalOutcomes(value)
 		if !ok {
-			return "no end: use completed, failed or exited"
+			return "not an outcome: use completed, failed or exited"
 		}
 		*field(o) = ends
 		return ""
@@ -61,12 +61,12 @@ func (o *options) checkPipes() error {
 	}{{"-stdin-from", o.stdinFrom, o.stdinFromFinal}, {"-stdout-to", o.stdoutTo, o.stdoutToFinal}} {
 		switch given := f.name + "=" + f.dir; {
 		case f.dir == "" && f.final != order.FinalOutcomes{}:
-			return parseFailure(f.name+"-final", "it belongs to no container: use "+f.name+" as well")
+			return parseFailure(f.name+"-final", "no container is named: use "+f.name+" as well")
 		case f.dir == "":
 		case o.orderDir == "":
-			return parseFailure(given, "the other container is told nothing: use -order-dir as well")
+			return parseFailure(given, "the other container can't observe this one: use -order-dir as well")
 		case o.heartbeat:
-			return parseFailure(given, "not together with -order-heartbeat: no pipe leads from one kernel to another")
+			return parseFailure(given, "not together with -order-heartbeat: containers with kernels of their own can't share a pipe")
 		}
 	}
 	return nil
@@ -191,5 +191,5 @@ func (s *supervision) checkWriter() error {
 		return err
 	}
 	return &failure{exitDependency, reasonDependencyFailure, "reading the output of container " + strconv.Quote(s.readEnd.WriterName()) + ": " + how +
-		": that may be half of it, so that the command's success doesn't count: see the log of that container"}
+		": the output may be incomplete, so the command's success doesn't count: see the log of that container"}
 }

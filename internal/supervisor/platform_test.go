@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCandidates(t *testing.T) {
+func TestRunnablePlatforms(t *testing.T) {
 	for _, test := range []struct {
 		goarch, machine string
 		want            []string
@@ -41,7 +41,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
+func TestChoosePlatformArgv(t *testing.T) {
 	all := []platformArgv{{"linux/arm/v6", []string{"six"}}, {"linux/arm/v7", []string{"seven"}}, {"linux/amd64", nil}}
 
 	got, err := choosePlatformArgv(all, []string{"linux/arm/v7", "linux/arm/v6"})

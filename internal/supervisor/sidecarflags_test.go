@@ -25,9 +25,9 @@ func targetOf(url string) order.Target {
 	return t
 }
 
-// FuzzURLsAreUnderstood has the injector refuse what the entrypoint would refuse, of what
+// FuzzTheSupervisorAcceptsAdmittedURLs has the injector refuse what the entrypoint would refuse, of what
 // is waited for and of sidecars, and the entrypoint get the URLs as they were meant.
-func FuzzURLsAreUnderstood(f *testing.F) {
+func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"tcp://:1", "istio, linkerd vault,cloud-sql-proxy"},
 		{"file:///$(A)/$x", "http://[::1]:9091/quit?a=$b"},

@@ -21,9 +21,9 @@ func TestSearchPath(t *testing.T) {
 	require.Equal(t, defaultPath, searchPath(nil))
 }
 
-// TestSearchGoesOn has what a real exec seldom answers; the rest is in the
+// TestSearchContinuesAsExecvp has what a real exec seldom answers; the rest is in the
 // scripts of cmd/entrypoint.
-func TestSearchGoesOn(t *testing.T) {
+func TestSearchContinuesAsExecvp(t *testing.T) {
 	var env []string
 	var want []string
 	for i, dir := range []string{t.TempDir(), t.TempDir(), t.TempDir()} {
@@ -68,7 +68,7 @@ func TestSearchGoesOn(t *testing.T) {
 	}
 }
 
-func TestEnvironReadsAll(t *testing.T) {
+func TestEnvironReadsLargeEnvironments(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, size := range []int{0, 1, 4 << 10, 16 << 10, 16<<10 + 1, 1 << 20} {
 		require.NoError(t, os.WriteFile(name, make([]byte, size), 0o600))

@@ -29,37 +29,38 @@ type startupProbe struct {
 }
 
 var startupFlags = []flag{
-	{"startup-exec", "WORD", `Until this program exits with 0, "entrypoint started" fails, and the command
-ends if that takes too long: as of the kubelet's startupProbe. Repeated for
-each of its arguments.`, addProbeWord(startupProbeOf)},
+	{"startup-exec", "WORD", `Until this program exits with 0, "entrypoint started" fails. If it fails too
+often, end the command, as the kubelet's startupProbe would. Repeat the flag
+for each of the program's arguments.`, addProbeWord(startupProbeOf)},
 	{
-		"startup-tcp", "HOST:PORT", `The same, until one can connect there. Without a host, it is this pod.`,
+		"startup-tcp", "HOST:PORT", `As -startup-exec, until a TCP connection to this address succeeds. HOST is
+an IP address, or empty for this pod.`,
 		setProbeTCP(startupProbeOf),
 	},
 	{
-		"startup-http", "http://HOST:PORT/PATH", `The same, until a request is answered there with a code from 200 to 399.`,
+		"startup-http", "http://HOST:PORT/PATH", `As -startup-exec, until a GET of this URL returns a code from 200 to 399.`,
 		setProbeHTTP(startupProbeOf),
 	},
 	{
-		"startup-http-header", "NAME: VALUE", `A header of that request. May be repeated.`,
+		"startup-http-header", "NAME: VALUE", `A header for -startup-http. May be repeated.`,
 		addProbeHeader(startupProbeOf),
 	},
 	{
-		"startup-delay", "DURATION", `The time from the command's start to the first try. By default there is none.`,
+		"startup-delay", "DURATION", `The time from the command's start to the first startup probe, 0 by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.startup.Delay }),
 	},
 	{
-		"startup-period", "DURATION", `The time from one try to the next, 10s by default.`,
+		"startup-period", "DURATION", `The time from one startup probe to the next, 10s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.startup.Period }),
 	},
 	{
-		"startup-timeout", "DURATION", `The longest time that each may take, 1s by default.`,
+		"startup-timeout", "DURATION", `The longest time for each startup probe, 1s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.startup.Timeout }),
 	},
-	{"startup-failures", "COUNT", `How many failures end the command, 3 by default.`, setStartupFailures},
+	{"startup-failures", "COUNT", `The number of failed startup probes that ends the command, 3 by default.`, setStartupFailures},
 	{
-		"startup-grace", "DURATION", `The time that the command then has between the stop signal and SIGKILL, 30s by
-default.`,
+		"startup-grace", "DURATION", `The time between the stop signal and SIGKILL after failed startup probes,
+30s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.startup.grace }),
 	},
 }
@@ -67,7 +68,7 @@ default.`,
 func setStartupFailures(o *options, value string) string {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return "no count: use a number above 0"
+		return "not a count: use a number above 0"
 	}
 	o.startup.failures = n
 	return ""
@@ -79,9 +80,9 @@ func startupProbeOf(o *options) *order.Probe { return &o.startup.Probe }
 func (o *options) checkStartup() error {
 	switch kinds := o.startup.Kinds(); {
 	case kinds > 1:
-		return parseFailure("-startup-...", "a container has one startupProbe: use one of -startup-exec, -startup-tcp and -startup-http")
+		return parseFailure("-startup-...", "more than one startupProbe: use one of -startup-exec, -startup-tcp and -startup-http")
 	case o.startup.Headers != nil && o.startup.HTTP == nil:
-		return parseFailure("-startup-http-header="+o.startup.Headers[0], "it belongs to no request: use -startup-http as well")
+		return parseFailure("-startup-http-header="+o.startup.Headers[0], "no request has this header: use -startup-http as well")
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (s *supervision) tryStartupProbe() time.Duration {
 	case s.startupProber.Failures() >= s.opts.startup.failures:
 		_, err := s.startupProber.Failure()
 		s.startupProbe = startupFailed
-		s.message = "the startupProbe has failed " + strconv.Itoa(s.startupProber.Failures()) + " times, at last so: " + err.Error() + ": the command is ended"
+		s.message = "the startupProbe has failed " + strconv.Itoa(s.startupProber.Failures()) + " times, the last time with: " + err.Error() + ": stopping the command"
 		say(s.message)
 	default:
 		return max(time.Until(next), 0)

@@ -28,9 +28,9 @@ func TestStatusAsJSON(t *testing.T) {
 		`{"phase":"Waiting"}`:                                            {phase: phaseWaiting},
 		`{"phase":"Paused","paused":"before-start"}`:                     {phase: phasePaused, paused: pauseBeforeStart},
 		`{"phase":"Running","started":"2026-11-21T16:00:00.000000005Z"}`: {phase: phaseRunning, started: at},
-		`{"phase":"Waiting","waitingSince":"2026-11-21T16:00:00.000000005Z","waitingFor":[{"container":"db","condition":"ready","seen":"it is started"},{"container":"a","condition":"exited","seen":"its \"state\""}]}`: {
+		`{"phase":"Waiting","waitingSince":"2026-11-21T16:00:00.000000005Z","waitingFor":[{"container":"db","condition":"ready","seen":"the command has started"},{"container":"a","condition":"exited","seen":"its \"state\""}]}`: {
 			phase: phaseWaiting, waiting: waitStatus{at, []order.Unmet{
-				{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
+				{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "the command has started"},
 				{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: `its "state"`},
 			}},
 		},
@@ -55,7 +55,7 @@ func TestATerminationMessageFits(t *testing.T) {
 	require.LessOrEqual(t, len(s.json()), maxStatus)
 	s.message, s.waiting = strings.Repeat("é", 10_000), waitStatus{time.Now(), slices.Repeat([]order.Unmet{{
 		Dependency: order.Dependency{Condition: order.IsCompleted, Dir: "/entrypointer/order/" + strings.Repeat("n", 63)},
-		Seen:       "it ended without a word, as by SIGKILL or for want of memory",
+		Seen:       "it ended without reporting an exit code, as after SIGKILL or for lack of memory",
 	}}, 50)}
 	require.LessOrEqual(t, len(s.json()), maxStatus)
 	require.True(t, utf8.Valid(s.json()))
@@ -97,7 +97,7 @@ func TestSignalsByName(t *testing.T) {
 	}
 	for _, name := range []string{"", "0", "65", "TERMINATE", "-9", "RTMIN+31", "SIG"} {
 		_, err := parseSignal(name)
-		require.ErrorContains(t, err, "no signal: use a name such as TERM", name)
+		require.ErrorContains(t, err, "not a signal: use a name such as TERM", name)
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *supervision) holdStop(command *process) time.Duration {
 		s.releaseStop(command, releaseAlone)
 		return forever
 	case state == await.TimedOut:
-		say("the stop signal was held back for " + s.opts.stopShare.String() + ", and is passed on while these run: " + describeContainers(unmet))
+		say("the stop signal was held back for " + s.opts.stopShare.String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
 		s.releaseStop(command, releaseTimedOut)
 		return forever
 	}
@@ -142,7 +142,7 @@ func (s *supervision) reportHeldStop(unmet []order.Unmet, waited time.Duration) 
 	}
 	if waited >= reminderTimes[0] && !h.reminded {
 		h.reminded = true
-		say("the stop signal is held back for " + reminderTimes[0].String() + " now, until these have ended: " + describeContainers(unmet))
+		say("the stop signal has been held back for " + reminderTimes[0].String() + ", until these containers end: " + describeContainers(unmet))
 	}
 }
 

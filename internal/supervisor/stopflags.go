@@ -22,20 +22,20 @@ type stopOptions struct {
 }
 
 var stopFlags = []flag{
-	{"stop-after", "DIRECTORY", `When the whole pod is stopped, send the stop signal to the command only
-when the container that has this -order-dir has ended. May be repeated.`, addStopAfter},
-	{"stop-together", "", `Take each stop for one of the whole pod. Without, it has to be seen within
-1s that another container is stopped as well.`, setStopTogether},
+	{"stop-after", "DIRECTORY", `When the whole pod is stopped, hold back the command's stop signal until
+the container with this -order-dir has ended. May be repeated.`, addStopAfter},
+	{"stop-together", "", `Take each stop for a stop of the whole pod. Without this flag, another
+container must be stopped as well within 1s.`, setStopTogether},
 	{
-		"stop-share", "DURATION", `Send it after that at the latest.`,
+		"stop-share", "DURATION", `The longest time for -stop-after to hold back the stop signal.`,
 		setDuration(func(o *options) *time.Duration { return &o.stopShare }),
 	},
-	{"stop-signal", "NAME", `The signal that stops this container, if it isn't SIGTERM.`, setStopSignal},
-	{"stop-when", "CONDITION:DIRECTORY", `End the command when the container that has this -order-dir is completed
-or exited: by the stop signal, and after -grace-period by SIGKILL; and then
-exit with 0. May be repeated; it takes all.`, addStopWhen(false)},
-	{"stop-when-final", "CONDITION:DIRECTORY", `The same of a container that isn't restarted: if it ends in another way,
-the command is ended as well.`, addStopWhen(true)},
+	{"stop-signal", "NAME", `The stop signal of this container, SIGTERM by default.`, setStopSignal},
+	{"stop-when", "CONDITION:DIRECTORY", `End the command when the container with this -order-dir has completed or
+exited: send the stop signal, after -grace-period SIGKILL, and exit with 0.
+May be repeated: the command ends when all conditions are met.`, addStopWhen(false)},
+	{"stop-when-final", "CONDITION:DIRECTORY", `As -stop-when, for a container that isn't restarted after a failure. If the
+condition can't be met any more, end the command as well.`, addStopWhen(true)},
 }
 
 // isStopped reports whether one of these flags is set.
@@ -57,22 +57,22 @@ func (o *options) checkStop() error {
 	case !o.isStopped():
 		return nil
 	case o.mode == modeExec:
-		return parseFailure("-mode="+modeExec, "not together with -stop-...: nobody is left to do that once the command has replaced us")
+		return parseFailure("-mode="+modeExec, "not together with -stop-...: no supervisor is left for that once the command has replaced it")
 	case o.hold != 0:
-		return parseFailure("-hold="+o.hold.String(), "not together with -stop-...: one who is held is a Tekton step, whose end is Tekton's")
+		return parseFailure("-hold="+o.hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
 	case len(o.stopAfter) > 0 && o.stopShare == 0:
-		return parseFailure("-stop-after="+o.stopAfter[0], "the time for that is missing: use -stop-share as well, with less than the pod's terminationGracePeriodSeconds")
+		return parseFailure("-stop-after="+o.stopAfter[0], "it needs a time limit: use -stop-share as well, with less than the pod's terminationGracePeriodSeconds")
 	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0):
 		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
-		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it is of no use: use -order-dir, -stop-after or -stop-when as well")
+		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
 	}
 	return nil
 }
 
 func addStopAfter(o *options, value string) string {
 	if !order.IsDirectory(value) {
-		return "no directory of a container: use an absolute path"
+		return "not an order directory: use an absolute path"
 	}
 	o.stopAfter = append(o.stopAfter, value)
 	return ""
@@ -86,7 +86,7 @@ func setStopTogether(o *options, _ string) string {
 func setStopSignal(o *options, value string) string {
 	sig, err := parseSignal(value)
 	if err != nil {
-		return "no signal: use a name such as SIGQUIT or RTMIN+3, or a number"
+		return "not a signal: use a name such as SIGQUIT or RTMIN+3, or a number"
 	}
 	o.stopSignal = sig
 	return ""
@@ -96,7 +96,7 @@ func addStopWhen(final bool) func(*options, string) string {
 	return func(o *options, value string) string {
 		d, ok := order.ParseDependency(value)
 		if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
-			return "no end of a container: use completed or exited, a colon, and an absolute path"
+			return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
 		}
 		d.Final = final
 		o.stopWhen = append(o.stopWhen, d)

@@ -28,7 +28,7 @@ type helper struct {
 
 // errUnneeded is the error for an unneeded command that isn't started. excuseUnneeded
 // replaces it.
-var errUnneeded = ownFailure("the command is of no use any more")
+var errUnneeded = ownFailure("the command is not needed any more")
 
 // isUnneeded reports whether the command isn't needed any more. Before the command's
 // start, it also counts a SIGTERM, which ends the current wait, hook or pause.
@@ -79,7 +79,7 @@ func (s *supervision) endUnneeded(l *limit) {
 	}
 	s.helper.stopSent = true
 	l.reached, l.next = true, time.Now().Add(l.grace)
-	s.message = s.whyUnneeded() + ": the command is ended"
+	s.message = s.whyUnneeded() + ": stopping the command"
 	say(s.message)
 	s.setPhase(phaseStopping)
 	s.sendStop(l.process, releaseUnneeded)
@@ -90,7 +90,7 @@ func (s *supervision) recordUnneededEnd(l *limit) {
 	if l.process.ended {
 		s.recordEnd(l.process.status)
 	} else {
-		s.message = s.whyUnneeded() + ": the command can't be ended: " + l.killErr.Error() + ": " + otherUser
+		s.message = s.whyUnneeded() + ": the command can't be killed: " + l.killErr.Error() + ": " + otherUser
 		say(s.message)
 	}
 	s.exitCode, s.reason = 0, reasonUnneeded
@@ -117,7 +117,7 @@ func (s *supervision) whyUnneeded() string {
 		names = append(names, d.String())
 	}
 	if s.helper.outcome == await.Met {
-		return "needed until " + strings.Join(names, ", ") + ", which is so (stop-when)"
+		return "needed until " + strings.Join(names, ", ") + ", which is met now (stop-when)"
 	}
 	return "needed until " + describeUnmet(onlyFailed(s.helper.dependencies.Unmet())) + ", which is not restarted (stop-when)"
 }

@@ -139,9 +139,9 @@ func (s *supervision) supervise(argv, env []string) error {
 		s.recordUnneededEnd(limit)
 		return nil
 	case limit.killErr != nil && s.endedByStartupProbe:
-		return ownFailure("the startupProbe has failed, and the command can't be ended: " + limit.killErr.Error() + ": " + otherUser)
+		return ownFailure("the startupProbe has failed, and the command can't be killed: " + limit.killErr.Error() + ": " + otherUser)
 	case limit.killErr != nil:
-		return s.timeoutFailure("it can't be ended: " + limit.killErr.Error() + ": " + otherUser)
+		return s.timeoutFailure("it can't be killed: " + limit.killErr.Error() + ": " + otherUser)
 	}
 	s.recordEnd(command.status)
 	if limit.reached && !s.endedByStartupProbe {

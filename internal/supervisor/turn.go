@@ -44,8 +44,8 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	shared := s.preparesInSharedVolume(env)
 	late := len(s.opts.env.files) > 0 // earlier steps may write these files
 	if late && shared {
-		say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " when the pod starts, and not when it is this step's turn: " +
-			s.opts.waitUnlessShared + " is a volume, where the step has to begin early: set " + s.opts.waitUnlessShared + " to a directory of the image")
+		say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " at the pod's start instead of the step's turn: " +
+			s.opts.waitUnlessShared + " is in a volume, so the step must start early: set " + s.opts.waitUnlessShared + " to a directory of the image")
 		late = false
 		if env, err = s.opts.env.apply(environ()); err != nil {
 			return nil, err

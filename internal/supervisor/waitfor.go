@@ -13,16 +13,17 @@ import (
 )
 
 var waitForFlags = []flag{{
-	"wait-for", "URL", `Start only when this has succeeded once: http://HOST:PORT/PATH (a code from
-200 to 399), tcp://HOST:PORT (a connection) or file:///PATH (it exists). It
-is tried once a second. May be repeated; all are waited for, beside other
-containers, and no longer than -depends-on-timeout.`, addWaitFor,
+	"wait-for", "URL", `Start only when a probe of this URL has succeeded once:
+http://HOST:PORT/PATH (a code from 200 to 399), tcp://HOST:PORT (a
+connection) or file:///PATH (the file exists). The URL is probed once a
+second. May be repeated to wait for all of the URLs, in addition to
+-depends-on, and for as long as -depends-on-timeout.`, addWaitFor,
 }}
 
 func addWaitFor(o *options, value string) string {
 	t, ok := order.ParseTarget(value)
 	if !ok {
-		return "no URL to wait for: use http://HOST:PORT/PATH, tcp://HOST:PORT with an IP address or nothing as the host, or file:///PATH"
+		return "not a URL to wait for: use http://HOST:PORT/PATH, tcp://HOST:PORT with an IP address or nothing as the host, or file:///PATH"
 	}
 	o.waitFor = append(o.waitFor, t)
 	return ""

@@ -34,7 +34,7 @@ func (p *waitLog) dueLines(waited time.Duration, unmet []order.Unmet) (list []st
 	for _, u := range unmet {
 		if name := u.String(); u.Problem && !slices.Contains(p.problemsPrinted, name) {
 			p.problemsPrinted = append(p.problemsPrinted, name)
-			list = append(list, "waiting for "+name+": "+u.Seen+": delete the pod if that lasts")
+			list = append(list, "waiting for "+name+": "+u.Seen+": if this lasts, delete the pod")
 		}
 	}
 	due := p.remindersPrinted

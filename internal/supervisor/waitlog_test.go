@@ -14,10 +14,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
+func TestALongWaitIsMentionedThreeTimes(t *testing.T) {
 	unmet := []order.Unmet{
-		{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "it is started"},
-		{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: "it has not begun yet"},
+		{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "the command has started"},
+		{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: "the container has not started yet"},
 	}
 	var p waitLog
 	said := map[time.Duration][]string{}
@@ -26,7 +26,7 @@ func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
 			said[waited] = lines
 		}
 	}
-	const who = "waiting for db:ready (it is started), a:exited (it has not begun yet) for "
+	const who = "waiting for db:ready (the command has started), a:exited (the container has not started yet) for "
 	require.Equal(t, map[time.Duration][]string{
 		10 * time.Second: {who + "10s now"}, time.Minute: {who + "1m0s now"}, 10 * time.Minute: {who + "10m0s now"},
 	}, said)
@@ -36,9 +36,9 @@ func TestWhoWaitsLongSaysSoThreeTimes(t *testing.T) {
 	require.Equal(t, []string{who + "1m0s now"}, p.dueLines(5*time.Minute, unmet))
 }
 
-func TestADoubtIsToldOfOnce(t *testing.T) {
-	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: it is too long", Problem: true}}
+func TestAProblemIsPrintedOnce(t *testing.T) {
+	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: longer than 4096 bytes", Problem: true}}
 	var p waitLog
-	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: it is too long: delete the pod if that lasts`}, p.dueLines(0, unmet))
+	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: longer than 4096 bytes: if this lasts, delete the pod`}, p.dueLines(0, unmet))
 	require.Empty(t, p.dueLines(time.Second, unmet))
 }

@@ -78,12 +78,12 @@ func TestWhateverAnImageHasAtAToolsPathThePodEndsAndSaysWhy(t *testing.T) {
 		entries []tar.Header
 		says    string // "" if the tool runs
 	}{
-		{"pipe", nil, []tar.Header{at(tar.TypeFifo, "")}, "is a pipe, a socket or a device, and no program"},
-		{"device", nil, []tar.Header{at(tar.TypeChar, "")}, "is a pipe, a socket or a device, and no program"},
-		{"directory", nil, []tar.Header{at(tar.TypeDir, "")}, "is a directory, and no program"},
-		{"loop", nil, []tar.Header{at(tar.TypeSymlink, "it")}, "is a symbolic link without an end"},
-		{"dangling", nil, []tar.Header{at(tar.TypeSymlink, "/nowhere")}, `is a symbolic link to "/nowhere", which leads to nothing there`},
-		{"ours", nil, []tar.Header{at(tar.TypeSymlink, "/proc/self/fd/0")}, "and no program"},
+		{"pipe", nil, []tar.Header{at(tar.TypeFifo, "")}, "is a pipe, a socket or a device, not a program"},
+		{"device", nil, []tar.Header{at(tar.TypeChar, "")}, "is a pipe, a socket or a device, not a program"},
+		{"directory", nil, []tar.Header{at(tar.TypeDir, "")}, "is a directory, not a program"},
+		{"loop", nil, []tar.Header{at(tar.TypeSymlink, "it")}, "is in a loop of symbolic links"},
+		{"dangling", nil, []tar.Header{at(tar.TypeSymlink, "/nowhere")}, `is a symbolic link to "/nowhere", whose target doesn't exist there`},
+		{"ours", nil, []tar.Header{at(tar.TypeSymlink, "/proc/self/fd/0")}, "not a program"},
 		{"absolute", program, []tar.Header{elsewhere, at(tar.TypeSymlink, "/t/program")}, ""},
 		{"foreign", foreign, []tar.Header{at(tar.TypeReg, "")}, "exec format error"},
 		{"missing", nil, []tar.Header{{Typeflag: tar.TypeReg, Name: "t/other", Mode: 0o755}}, "isn't in image"},

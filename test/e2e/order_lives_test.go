@@ -84,7 +84,7 @@ func TestAStartupProbeThatFailsAfterAWaitRestartsItsContainer(t *testing.T) {
 	})
 	eventually(t, patience, "web to say why", func() error {
 		said, err := cluster.Kube.CoreV1().Pods(namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: "web", Previous: true}).DoRaw(t.Context())
-		if err == nil && !strings.Contains(string(said), "entrypointer: the startupProbe has failed 2 times, at last so: it exited with 1") {
+		if err == nil && !strings.Contains(string(said), "entrypointer: the startupProbe has failed 2 times, the last time with: it exited with 1") {
 			err = fmt.Errorf("it said %q", said)
 		}
 		return err

@@ -55,7 +55,7 @@ func TestAPipeBetweenUsersWithoutRights(t *testing.T) {
 			[]string{"sh", "-c", "echo half; sleep 2; exit 3"},
 			[]string{"cat"},
 			[2]int32{3, 123},
-			"half\nentrypointer: reading the output of container \"a\": it exited with 3: that may be half of it, so that the command's success doesn't count: see the log of that container\n",
+			"half\nentrypointer: reading the output of container \"a\": it exited with 3: the output may be incomplete, so the command's success doesn't count: see the log of that container\n",
 		},
 		"enough": {[]string{"yes"}, []string{"head", "-n", "1"}, [2]int32{141, 0}, "y\n"},
 		"never": {
