@@ -9,6 +9,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/files"
 )
 
 // The files in a container's directory. Each is written under its .new name and then
@@ -20,10 +22,7 @@ const (
 	newStateName = "/state.new"
 )
 
-var (
-	errNotRegular = errors.New("not a regular file")
-	errTooLong    = errors.New("longer than 4096 bytes")
-)
+var errNotRegular = errors.New("not a regular file")
 
 // readRegular returns the content of a regular file and its open descriptor, which the
 // caller closes. It doesn't block on a FIFO and doesn't follow a symbolic link: another
@@ -53,21 +52,7 @@ func readOpened(fd int) ([]byte, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errNotRegular
 	}
-	buf := make([]byte, 0, maxFileSize+1)
-	for {
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return buf, nil
-		case len(buf)+n > maxFileSize:
-			return nil, errTooLong
-		default:
-			buf = buf[:len(buf)+n]
-		}
-	}
+	return files.ReadAll(fd, maxFileSize)
 }
 
 // isLocked reports whether a process holds the lock of a file.

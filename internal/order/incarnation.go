@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/files"
 )
 
 // An Incarnation is one run of this container. It publishes the run's phases to other
@@ -109,7 +111,7 @@ func (i *Incarnation) publish() error {
 	text := i.state.text()
 	_, err := unix.Seek(i.reserved, 0, unix.SEEK_SET)
 	if err == nil {
-		err = i.writeAll(i.reserved, text)
+		err = files.WriteAll(i.reserved, text, i.write)
 	}
 	if err == nil {
 		err = unix.Ftruncate(i.reserved, int64(len(text)))
@@ -132,7 +134,7 @@ func (i *Incarnation) createLock() error {
 	if err != nil {
 		return err
 	}
-	err = i.writeAll(fd, []byte(i.state.incarnation))
+	err = files.WriteAll(fd, []byte(i.state.incarnation), i.write)
 	if err == nil && !i.heartbeats {
 		err = lockFile(fd)
 	}
@@ -161,25 +163,11 @@ func (i *Incarnation) reserveState() error {
 	if err != nil {
 		return err
 	}
-	if err := i.writeAll(fd, make([]byte, reservedSize)); err != nil {
+	if err := files.WriteAll(fd, make([]byte, reservedSize), i.write); err != nil {
 		_ = unix.Close(fd)
 		return err
 	}
 	i.reserved = fd
-	return nil
-}
-
-func (i *Incarnation) writeAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := i.write(fd, data)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return err
-		default:
-			data = data[n:]
-		}
-	}
 	return nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/files"
 )
 
 // maxEnvFile limits the size of a file of variables, in bytes. The kernel limits argv
@@ -113,7 +115,7 @@ func readEnvFile(path string) ([]string, error) {
 	switch {
 	case err == errIsPipe:
 		return nil, ownFailure(reading + ": it is a pipe, whose end may never come: use a file")
-	case err == errTooLong:
+	case err == files.ErrTooLarge:
 		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel rejects an environment of that size")
 	case err != nil:
 		return nil, ownFailure(reading + ": " + err.Error() + ": mount the file into the container, and make it readable for its user")

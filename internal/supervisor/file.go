@@ -6,18 +6,13 @@
 package supervisor
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/files"
 )
-
-// The functions of this file replace those of package os, whose poller would take a
-// good part of the supervisor's start-up time.
-
-// errTooLong is the error for a file larger than the limit.
-const errTooLong = unix.EFBIG
 
 // errIsPipe is the error for a FIFO, whose end may never come.
 const errIsPipe = unix.ESPIPE
@@ -34,22 +29,7 @@ func readFile(name string, limit int) ([]byte, error) {
 	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
 		return nil, errIsPipe
 	}
-	buf := make([]byte, 0, 16<<10)
-	for {
-		buf = slices.Grow(buf, 4<<10)
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return buf, nil
-		case len(buf)+n > limit:
-			return nil, errTooLong
-		default:
-			buf = buf[:len(buf)+n]
-		}
-	}
+	return files.ReadAll(fd, limit)
 }
 
 // readDirectory returns the names in a directory.
@@ -105,16 +85,4 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-func writeAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := Write(fd, data)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return err
-		default:
-			data = data[n:]
-		}
-	}
-	return nil
-}
+func writeAll(fd int, data []byte) error { return files.WriteAll(fd, data, Write) }

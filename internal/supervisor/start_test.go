@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/files"
 )
 
 func TestSearchPath(t *testing.T) {
@@ -21,8 +23,8 @@ func TestSearchPath(t *testing.T) {
 	require.Equal(t, defaultPath, searchPath(nil))
 }
 
-// TestSearchContinuesAsExecvp has what a real exec seldom answers; the rest is in the
-// scripts of cmd/entrypoint.
+// TestSearchContinuesAsExecvp covers errors that a real exec seldom returns. The
+// scripts of cmd/entrypoint cover the others.
 func TestSearchContinuesAsExecvp(t *testing.T) {
 	var env []string
 	var want []string
@@ -77,7 +79,7 @@ func TestEnvironReadsLargeEnvironments(t *testing.T) {
 		require.Len(t, got, size)
 	}
 	_, err := readFile(name, 1<<20-1)
-	require.ErrorIs(t, err, errTooLong)
+	require.ErrorIs(t, err, files.ErrTooLarge)
 	_, err = readFile(name+"x", 1)
 	require.ErrorIs(t, err, syscall.ENOENT)
 }

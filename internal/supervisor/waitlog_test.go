@@ -31,14 +31,14 @@ func TestALongWaitIsMentionedThreeTimes(t *testing.T) {
 		10 * time.Second: {who + "10s now"}, time.Minute: {who + "1m0s now"}, 10 * time.Minute: {who + "10m0s now"},
 	}, said)
 
-	// Who was stopped for long says the latest only.
+	// After a suspension, only the latest reminder is printed.
 	p = waitLog{}
 	require.Equal(t, []string{who + "1m0s now"}, p.dueLines(5*time.Minute, unmet))
 }
 
 func TestAProblemIsPrintedOnce(t *testing.T) {
-	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: longer than 4096 bytes", Problem: true}}
+	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: file too large", Problem: true}}
 	var p waitLog
-	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: longer than 4096 bytes: if this lasts, delete the pod`}, p.dueLines(0, unmet))
+	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: file too large: if this lasts, delete the pod`}, p.dueLines(0, unmet))
 	require.Empty(t, p.dueLines(time.Second, unmet))
 }
