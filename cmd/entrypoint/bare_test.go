@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChildSeesWhatItWouldSeeWithoutUs prepares a process by a shell, has it
-// look at itself, and does so again under the entrypoint.
+// TestChildSeesWhatItWouldSeeWithoutUs starts a process that describes itself, once
+// alone and once under the supervisor, and compares the two descriptions.
 func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
 	looks := [][]string{
 		append([]string{"tail", "-n", "+1"}, within("/proc/self/", "status", "stat", "limits", "environ", "cmdline",
@@ -67,14 +67,14 @@ func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
 }
 
 var (
-	// volatile fields differ between any two processes.
+	// Volatile fields differ between any two processes.
 	volatile = regexp.MustCompile(`(?m)^(Pid|PPid|Tgid|Ngid|NStgid|NSpid|NSpgid|NSsid|Vm.*|Rss.*|HugetlbPages|.*ctxt_switches|Cpu.*flush|SigQ):.*\n`)
 	date     = regexp.MustCompile(`(?m)^(\S+) .* (\d+ -> )`)
 	stat     = regexp.MustCompile(`(?m)^\d+ \(tail\) .*$`)
 	id       = regexp.MustCompile(`/proc/\d+/fd|(pipe|socket):\[\d+\]`)
 )
 
-// lasting drops from what a process says of itself what differs each time.
+// lasting removes from a process's description what differs from run to run.
 func lasting(s string) string {
 	s = volatile.ReplaceAllString(s, "")
 	s = id.ReplaceAllString(date.ReplaceAllString(s, "$1 $2"), "$1")
@@ -91,8 +91,8 @@ func within(dir string, names ...string) (paths []string) {
 	return paths
 }
 
-// TestEnvironmentByteForByte has what no shell would set: duplicates, a name
-// that is empty, a string without =, none at all, and bytes that are no text.
+// TestEnvironmentByteForByte covers environments that no shell would set: duplicates,
+// an empty name, a string without =, none at all, and bytes that are not UTF-8.
 func TestEnvironmentByteForByte(t *testing.T) {
 	env := []string{"A=1", "A=2", "=x", "noequals", "", "\xff\xfe=\x80", "PATH=/usr/bin:/bin", "PATH=/nowhere", "B="}
 	for _, argv := range [][]string{
@@ -120,8 +120,8 @@ func TestArgvToTheLetter(t *testing.T) {
 	require.Equal(t, strings.Join(argv[2:], "\x00")+"\x00", raw(t, argv[0], argv, nil), "argv[0] is not the path")
 }
 
-// raw starts a process without the care that package os/exec takes of the
-// environment, and returns its output.
+// raw starts a process with exactly this environment, which package os/exec would
+// change, and returns its output.
 func raw(t *testing.T, path string, argv, env []string) string {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -139,7 +139,7 @@ func raw(t *testing.T, path string, argv, env []string) string {
 	return string(out)
 }
 
-// TestAGigabyteThroughStdin has it come by a pipe, at the pace of the slower end.
+// TestAGigabyteThroughStdin sends it through a pipe, at the pace of the slower end.
 func TestAGigabyteThroughStdin(t *testing.T) {
 	const size = 1 << 30
 	got := output(t, supervised(child, "read"), func(cmd *exec.Cmd) { cmd.Stdin = io.LimitReader(zeros{}, size) })

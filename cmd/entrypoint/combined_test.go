@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What several options of the order do together.
+// The tests of this file combine several options of the order.
 
-// endsSidecars are flags of a container that tells of its end last of all.
+// endsSidecars are the flags of a container that ends a sidecar, and so publishes its
+// own end last.
 var endsSidecars = []string{"-end-sidecar=http://127.0.0.1:1/", "-end-sidecars-on=exited"}
 
-// goesOn are those by which it goes on for as long as it is let.
+// goesOn are the flags with which that container keeps running until it is stopped.
 var goesOn = append(endsSidecars, "-pause=after-failure")
 
 func TestAWriterThatHasFailedAndGoesOnFailsItsReader(t *testing.T) {

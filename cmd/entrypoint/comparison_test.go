@@ -25,18 +25,18 @@ var update = flag.Bool("update", false, "write the comparison into docs/supervis
 
 const comparisonPage = "../../docs/supervisor.md"
 
-// A row is one question, which is put to the bare process and to the process
-// under each of the supervisors in the same way.
+// A row is one question. It is asked about the bare process and about the process under
+// each supervisor.
 type row struct {
 	name string
-	// observe runs a command under s, and says what was to be seen of it, in
-	// words that are the same each time.
+	// observe runs a command under s and describes what it has observed, in the same
+	// words each time.
 	observe func(t *testing.T, s subject) string
-	// why the entrypointer differs from bare; empty if it doesn't.
+	// why explains a difference between entrypointer and bare; empty if there is none.
 	why string
-	// where the supervisor, or the bare process, is.
+	// where is the place of the supervisor or of the bare process.
 	place func(*exec.Cmd)
-	// needs is what only root can do, empty for a row that anybody can run.
+	// needs is the reason why the row needs root; empty if any user can run it.
 	needs string
 }
 
@@ -53,12 +53,12 @@ func (s subject) argv(command ...string) []string {
 	return append(slices.Clone(s.prefix), command...)
 }
 
-// prepared is argv after lines of shell, which may change it as "$@".
+// prepared returns argv after lines of shell, which may change it as "$@".
 func (s subject) prepared(lines string, command ...string) []string {
 	return append([]string{"sh", "-c", lines + "\n" + `exec "$@"`, "sh"}, s.argv(command...)...)
 }
 
-// command is the ID of the command's process, when p is the subject's.
+// command returns the process ID of the command, if p is the subject's process.
 func (s subject) command(t *testing.T, p *os.Process) int {
 	t.Helper()
 	if s.bare() {
@@ -67,14 +67,14 @@ func (s subject) command(t *testing.T, p *os.Process) int {
 	return childOf(t, p.Pid)
 }
 
-// A column is a subject with how the table names it.
+// A column is a subject with its name in the table.
 type column struct {
 	subject
 	title string
 }
 
-// columns are the subjects of the comparison, those that are there: Debian has
-// all of the peers, in packages of their names.
+// columns are the subjects that are installed. Debian has all peers in packages of
+// their names.
 func columns(t *testing.T) []column {
 	list := []column{
 		{subject{name: "bare"}, "bare"},
@@ -100,11 +100,11 @@ func columns(t *testing.T) []column {
 
 var version = regexp.MustCompile(`\d+(\.\d+)+`)
 
-// TestComparison makes the table in docs/supervisor.md, and compares it with
-// the one that is there.
+// TestComparison generates the table and compares it with the one in
+// docs/supervisor.md.
 func TestComparison(t *testing.T) {
 	if *tags != "" {
-		t.Skip("the table is of the entrypoint as it is released")
+		t.Skip("the table describes the released supervisor")
 	}
 	written, err := page.Section(comparisonPage, "comparison")
 	require.NoError(t, err)
@@ -155,16 +155,16 @@ func TestComparison(t *testing.T) {
 		"docs/supervisor.md is not what was found; go test ./cmd/entrypoint -run TestComparison -update writes it")
 }
 
-// A table has what is known by row and column, first what was written and then
-// what was found.
+// A table contains the answers by row and column: first those of the document, then
+// those observed.
 type table struct {
 	titles []string
 	cells  map[string]map[string]string
 }
 
-// newTable is a table of the rows that we have, as written in doc. A peer that
-// isn't there keeps its column, and so does one of another version, which may
-// well do otherwise, unless the table is to be updated.
+// newTable returns a table of our rows with the answers in doc. The column of a peer
+// that is not installed, or has another version, keeps its answers unless the table is
+// being updated.
 func newTable(found []column, doc table) table {
 	t := table{cells: doc.cells}
 	for _, name := range []string{"bare", "entrypointer", "tini", "dumb-init", "catatonit"} {
@@ -181,7 +181,7 @@ func newTable(found []column, doc table) table {
 	return t
 }
 
-// set notes what was found, if there is a column for it.
+// set records an answer, if there is a column for it.
 func (t table) set(row, title, seen string) {
 	if !slices.Contains(t.titles, title) {
 		return
@@ -228,8 +228,7 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// TestTableIsReadAsItWasWritten is what a run relies on that can't look at
-// every column.
+// TestTableIsReadAsItWasWritten protects a run that can't observe every column.
 func TestTableIsReadAsItWasWritten(t *testing.T) {
 	written, err := page.Section(comparisonPage, "comparison")
 	require.NoError(t, err)
@@ -237,7 +236,7 @@ func TestTableIsReadAsItWasWritten(t *testing.T) {
 	require.Equal(t, written, newTable(nil, doc).markdown())
 }
 
-// sharedFile makes a file that any user may execute.
+// sharedFile creates a file that any user may execute.
 func sharedFile(t *testing.T, dir, name, content string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -263,7 +262,7 @@ func numbers(list []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// outcomes collects what became of each of many numbers.
+// outcomes collects the outcomes of many numbers.
 type outcomes map[string][]int
 
 func (o outcomes) add(outcome string, n int) { o[outcome] = append(o[outcome], n) }

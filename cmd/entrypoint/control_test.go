@@ -19,14 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// container starts the entrypoint with these arguments, in namespaces of its
-// own, and returns a function that runs it again in there, as kubectl exec does.
+// container starts the supervisor with these arguments in namespaces of its own. It
+// returns a function that runs the supervisor's program again in these namespaces, as
+// kubectl exec does.
 func container(t *testing.T, args ...string) (*process, func(args ...string) result) {
 	t.Helper()
 	return containerOf(t, nil, args...)
 }
 
-// containerOf is container with words before the entrypoint.
+// containerOf is container with words before the supervisor.
 func containerOf(t *testing.T, before []string, args ...string) (*process, func(args ...string) result) {
 	t.Helper()
 	needRoot(t, "namespaces")
@@ -44,7 +45,7 @@ func containerOf(t *testing.T, before []string, args ...string) (*process, func(
 	}
 }
 
-// reported is what "entrypoint status" says.
+// reported is the output of "entrypoint status".
 type reported struct {
 	Phase, Paused, Reason, Signal string
 	Started                       time.Time
@@ -59,7 +60,8 @@ func status(t *testing.T, control func(args ...string) result) (s reported) {
 	return s
 }
 
-// worked is for what lets a container end, and may then be killed with it.
+// worked checks the result of a subcommand that ends the container, and may be killed
+// with it.
 func worked(t *testing.T, control result) {
 	t.Helper()
 	require.Contains(t, []int{0, 128 + int(syscall.SIGKILL)}, control.Code, control.Stderr)
@@ -74,8 +76,8 @@ func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
 	require.Equal(t, 6, p.end())
 }
 
-// TestAPauseEndsWhenReleasedWithoutAPublishedStatus has no file in memory, as
-// under a strict seccomp profile.
+// TestAPauseEndsWhenReleasedWithoutAPublishedStatus refuses memfd_create(2), as a
+// strict seccomp profile does.
 func TestAPauseEndsWhenReleasedWithoutAPublishedStatus(t *testing.T) {
 	for _, refused := range []string{"memfd_create", "memfd_create,eventfd2"} {
 		p, control := containerOf(t, []string{child, "refuse", refused}, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
@@ -92,8 +94,7 @@ func TestAPauseEndsWhenReleasedWithoutAPublishedStatus(t *testing.T) {
 	}
 }
 
-// TestOrphansAreReapedDuringAPause: what somebody has left behind who came
-// by kubectl exec.
+// TestOrphansAreReapedDuringAPause has the orphan come from "kubectl exec".
 func TestOrphansAreReapedDuringAPause(t *testing.T) {
 	for _, flags := range [][]string{
 		{"-pause=before-start"},
@@ -135,8 +136,7 @@ func TestAnEndingSignalEndsAPause(t *testing.T) {
 	require.Equal(t, 1, p.end())
 }
 
-// TestARequestedEndIsNotPaused ends a command whose end is wanted: holding it
-// up would only cost the pod's grace period.
+// TestARequestedEndIsNotPaused: a pause would only use up the pod's grace period.
 func TestARequestedEndIsNotPaused(t *testing.T) {
 	for code, command := range map[int]string{
 		128 + int(syscall.SIGTERM): "echo started; exec sleep 60",
@@ -172,13 +172,13 @@ func TestSignalsFromInsideTheContainer(t *testing.T) {
 	}
 	require.Equal(t, 1, control("signal", "NONE").Code)
 	require.Equal(t, 125, control("signal").Code)
-	// What can't be forwarded goes to the command itself.
+	// A signal that the supervisor doesn't forward is sent to the command directly.
 	worked(t, control("signal", "KILL"))
 	require.Equal(t, 128+int(syscall.SIGKILL), p.end())
 }
 
-// TestAControlSignalReachesTheCommandOnly leaves what a hook has started alone, be it in
-// a session of its own or not.
+// TestAControlSignalReachesTheCommandOnly: processes that a hook has left behind don't
+// get it, be they in a session of their own or not.
 func TestAControlSignalReachesTheCommandOnly(t *testing.T) {
 	p, control := container(t, "-before-start=sh", "-before-start-arg=-c",
 		"-before-start-arg=setsid sleep 60 >/dev/null 2>&1 & sleep 61 >/dev/null 2>&1 &", "--", "sh", "-c", "echo started; exec sleep 62")
@@ -201,8 +201,8 @@ func TestStatusOfASupervisorWithoutOptions(t *testing.T) {
 
 	p, control = container(t, "-wait-file=/nowhere", "-wait-timeout=1h", "--", "true")
 	require.Equal(t, reported{Phase: "Waiting"}, status(t, control))
-	// Before Go's runtime has its handlers, the kernel keeps SIGTERM from a PID 1. What
-	// can be seen of an entrypoint is the same then.
+	// Before the Go runtime installs its handlers, the kernel discards SIGTERM for PID
+	// 1. The status is the same at that time.
 	untilItWaits(t, p)
 	p.send(syscall.SIGTERM)
 	p.end()
@@ -221,9 +221,9 @@ func TestControlFailsWithoutASupervisor(t *testing.T) {
 	require.Contains(t, got.Stderr, "looking for the supervisor: none runs in this container as this user: with mode exec, the command has replaced it")
 }
 
-// TestASignalEndsTheWaitAsItEndsTektonsEntrypoint sends to the entrypoint what ends a Go program
-// that does nothing about signals, as Tekton's entrypoint is one while it waits:
-// PID 1 can't be killed by its own hand and exits with 2.
+// TestASignalEndsTheWaitAsItEndsTektonsEntrypoint sends the signals that end a Go
+// program without handlers, as Tekton's entrypoint is during its wait. As PID 1, such a
+// program can't kill itself and exits with 2.
 func TestASignalEndsTheWaitAsItEndsTektonsEntrypoint(t *testing.T) {
 	for _, mode := range []string{"supervise", "exec"} {
 		p := begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"})
@@ -239,7 +239,7 @@ func TestASignalEndsTheWaitAsItEndsTektonsEntrypoint(t *testing.T) {
 	}
 }
 
-// untilItWaits waits until a process has what it is woken by.
+// untilItWaits waits until a process has opened its eventfd.
 func untilItWaits(t *testing.T, p *process) {
 	t.Helper()
 	require.Eventually(t, func() bool {

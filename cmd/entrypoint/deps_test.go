@@ -17,9 +17,8 @@ import (
 
 const module = "github.com/entrypointer/entrypointer/"
 
-// TestImports keeps Kubernetes, and whatever else is not needed, out of the
-// programs that go into every container. Tekton's entrypoint is 46 MB because
-// nothing did that for it.
+// TestImports keeps Kubernetes and other unneeded packages out of the programs that are
+// copied into every container. Tekton's entrypoint has 46 MB without such a test.
 func TestImports(t *testing.T) {
 	for _, cmd := range []string{"entrypoint", "copier", "withlogs/entrypoint", "withlogs/copier"} {
 		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
@@ -35,9 +34,9 @@ func TestImports(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(cmd, "withlogs/") {
-			continue // what sends logs needs the network
+			continue // the programs that send logs need the network
 		}
-		// These are in the standard library, and too heavy all the same.
+		// These packages of the standard library are too large.
 		out, err = exec.Command("go", "list", "-deps", module+"cmd/"+cmd).Output()
 		require.NoError(t, err)
 		for _, pkg := range strings.Fields(string(out)) {
@@ -49,8 +48,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestSize guards the limit; how far we are from it is what make
-// bench-supervisor reports.
+// TestSize enforces the limit. "make bench-supervisor" reports the actual size.
 func TestSize(t *testing.T) {
 	for _, name := range []string{"entrypoint", "copier"} {
 		info, err := os.Stat(filepath.Join(binDir, name))

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A sidecar is a server that quits when it is asked to by a POST, as Istio's does.
+// A sidecar is a server that exits after a POST, as Istio's does.
 type sidecar struct {
 	url   string
 	posts atomic.Int32
@@ -46,11 +46,11 @@ func (s *sidecar) isAsked(t *testing.T) {
 	select {
 	case <-s.quit:
 	case <-time.After(deadline):
-		require.Fail(t, "nobody has asked it to end")
+		require.Fail(t, "the sidecar got no request")
 	}
 }
 
-// mates are the directories of containers that work, by name.
+// mates are the order directories of containers that work, by name.
 func mates(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	dirs := map[string]string{}
@@ -61,7 +61,8 @@ func mates(t *testing.T, names ...string) map[string]string {
 	return dirs
 }
 
-// mate is one of several that work, which end the sidecar when all have ended in this way.
+// mate returns one of several working containers, which end the sidecar when all of
+// them have ended in this way.
 func mate(t *testing.T, dirs map[string]string, name, end, url string, command ...string) *process {
 	t.Helper()
 	argv := []string{entrypoint, "-order-dir=" + dirs[name], "-end-sidecar=" + url, "-end-sidecars-on=" + end}
@@ -73,7 +74,7 @@ func mate(t *testing.T, dirs map[string]string, name, end, url string, command .
 	return begin(t, append(append(argv, "--"), command...))
 }
 
-// alone is the only one that works.
+// alone is the only working container.
 func alone(t *testing.T, end, url string, args ...string) *process {
 	t.Helper()
 	return begin(t, append([]string{entrypoint, "-end-sidecar=" + url, "-end-sidecars-on=" + end}, args...))
@@ -124,15 +125,15 @@ func TestTheLastOfSeveralContainersEndsTheSidecar(t *testing.T) {
 	c := mate(t, dirs, "c", "exited", s.url, "sleep", "60")
 	require.Equal(t, 1, a.end())
 	hasSaid(t, dirs["c"], "started")
-	c.kill(c.Process.Pid) // a death without a word is an end, too
+	c.kill(c.Process.Pid) // a killed container has ended, too
 	require.Zero(t, s.posts.Load())
 	create(t, last)
 	require.Zero(t, b.end())
 	require.EqualValues(t, 1, s.posts.Load())
 }
 
-// TestARestartedContainerCountsOnceItHasCompleted, and those that haven't begun keep the
-// sidecar as well.
+// TestARestartedContainerCountsOnceItHasCompleted. A container that hasn't started yet
+// keeps the sidecar running, too.
 func TestARestartedContainerCountsOnceItHasCompleted(t *testing.T) {
 	t.Parallel()
 	s, dirs := newSidecar(t), mates(t, "a", "b")
@@ -160,7 +161,7 @@ func TestOfTwoConcurrentEndsAtLeastOneEndsTheSidecar(t *testing.T) {
 	}
 }
 
-// TestTheEndIsPublishedAfterAllOtherWork, since what is left to do may take the sidecar.
+// TestTheEndIsPublishedAfterAllOtherWork, because that work may need the sidecar.
 func TestTheEndIsPublishedAfterAllOtherWork(t *testing.T) {
 	t.Parallel()
 	s, dirs := newSidecar(t), mates(t, "a", "b")
@@ -208,15 +209,15 @@ func saying(text string) func(net.Conn) {
 	})
 }
 
-// TestASidecarThatDoesNotListenIsLeftAlone: what it does costs some seconds at most, is said
-// once, and the container ends as its command did.
+// TestASidecarThatDoesNotListenIsLeftAlone: it costs a few seconds at most and is
+// reported once, and the container's exit code is the command's.
 func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		answer func(net.Conn) // nil: nobody listens
+		answer func(net.Conn) // nil: no server listens
 		says   string
 	}{
-		"nobody is there":       {nil, "connection refused"},
+		"no server":             {nil, "connection refused"},
 		"never answers":         {func(net.Conn) {}, "it took longer than 2s"},
 		"closes":                {afterReading(func(c net.Conn) { _ = c.Close() }), "not HTTP"},
 		"resets":                {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, "connection reset"},
@@ -243,7 +244,7 @@ func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 			}
 			well := newSidecar(t)
 			p := alone(t, "exited", url, "-end-sidecar="+well.url, "--", "sh", "-c", "exit 7")
-			well.isAsked(t) // the one doesn't hold up the other
+			well.isAsked(t) // one sidecar doesn't delay the other
 			require.Equal(t, 7, p.end())
 			said := p.kill(0)
 			require.Len(t, said, 1, said)
@@ -254,8 +255,8 @@ func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestASidecarThatStartsLateIsEnded: one that isn't there yet, or not ready for it, and one
-// that ends without an answer.
+// TestASidecarThatStartsLateIsEnded: one doesn't listen yet, one isn't ready for the
+// request, and one exits without an answer.
 func TestASidecarThatStartsLateIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) (url string, asked func() bool){
@@ -308,7 +309,8 @@ func TestASidecarThatStartsLateIsEnded(t *testing.T) {
 	}
 }
 
-// TestAStopSignalShortensTheShutdownRequests: the kubelet kills whoever doesn't end in time.
+// TestAStopSignalShortensTheShutdownRequests, because the kubelet kills a container
+// that doesn't end in time.
 func TestAStopSignalShortensTheShutdownRequests(t *testing.T) {
 	t.Parallel()
 	tried := make(chan struct{}, 100)

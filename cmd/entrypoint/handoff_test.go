@@ -24,11 +24,11 @@ import (
 const (
 	chains = 16
 	turns  = 128 // of each chain
-	ahead  = 8   // processes of a chain at a time: one works, the others wait
+	ahead  = 8   // concurrent processes of a chain: one works, the others wait
 )
 
-// ways are those in which the processes of a chain wait; those that are held look
-// for themselves, at an interval.
+// ways are the ways in which the processes of a chain wait. Held processes poll
+// themselves, at an interval.
 var ways = []struct {
 	flag  string
 	looks []string
@@ -39,17 +39,16 @@ var ways = []struct {
 	{"-hold=1s", []string{"1s"}},
 }
 
-// TestNothingStartsEarly hands over from process to process, thousands of times,
-// in a directory where something happens all the time, and with every processor
-// busy. Each child fails if the one before it hasn't done what it does before it
-// makes the file that is waited for, or if it has begun before: one that is held
-// may be started twice.
+// TestNothingStartsEarly hands over from process to process thousands of times, in a
+// directory with constant changes, and with every CPU busy. Each child fails if its
+// predecessor hasn't finished its work before it created the awaited file. A child also
+// fails if it has already begun, because a held process may be started twice.
 func TestNothingStartsEarly(t *testing.T) {
 	for range runtime.NumCPU() {
 		begin(t, []string{"sh", "-c", "while :; do :; done"})
 	}
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // who waits for ever is killed then
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // kills processes that wait forever
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for c := range chains {
@@ -61,8 +60,8 @@ func TestNothingStartsEarly(t *testing.T) {
 	require.Len(t, done, chains*turns)
 }
 
-// runChain runs the processes of a chain, whose files begin with path. They
-// wait for files that appear, or for files that get a content.
+// runChain runs the processes of a chain, whose files begin with path. The processes
+// wait for files to exist, or to have content.
 func runChain(ctx context.Context, path string, content bool) error {
 	flag, how := "-wait-file=", "file"
 	if content {

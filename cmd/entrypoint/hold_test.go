@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held starts a command that waits for a file itself, by a look at each interval,
-// and waits until it is stopped.
+// held starts a command that polls for a file itself at an interval, and waits until
+// the command is stopped.
 func held(t *testing.T, interval string, flags ...string) (p *process, file string) {
 	t.Helper()
 	p, file = holding(t, "poll", interval, flags...)
@@ -40,7 +40,7 @@ func holding(t *testing.T, how, interval string, flags ...string) (p *process, f
 func isHeld(t *testing.T, p *process) {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 1 }, deadline, time.Millisecond)
-	// It looks once more after that, and often before.
+	// The command polls once more after that, and often before.
 	require.Eventually(t, func() bool {
 		before, _ := threads(t, []int{p.Process.Pid})
 		time.Sleep(20 * time.Millisecond)
@@ -55,7 +55,7 @@ func touch(t *testing.T, file string) {
 }
 
 func TestAHeldCommandPollsAtOnceWhenItsPollIsDue(t *testing.T) {
-	const interval = 3 * time.Second // more than a busy machine takes for all else
+	const interval = 3 * time.Second // more than a busy machine takes for everything else
 	p, file := held(t, interval.String())
 	time.Sleep(interval)
 	start := time.Now()
@@ -74,7 +74,8 @@ func TestAHeldCommandWhosePollIsFarOffIsRestarted(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatHasPrintedIsNotRestarted, or it would print that twice.
+// TestAHeldCommandThatHasPrintedIsNotRestarted, because it would print its output
+// twice.
 func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {
 	p, file := held(t, "2s")
 	touch(t, file)
@@ -82,8 +83,8 @@ func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestACommandIsNotHeldWithoutProc has no /proc, where the kernel would tell
-// of signals that it is to take, and that it sleeps.
+// TestACommandIsNotHeldWithoutProc, which would show that the command sleeps and has no
+// pending signals.
 func TestACommandIsNotHeldWithoutProc(t *testing.T) {
 	needRoot(t, "namespaces")
 	file := filepath.Join(t.TempDir(), "file")
@@ -99,8 +100,8 @@ func TestACommandIsNotHeldWithoutProc(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestHooksWaitForTheTurnOfACommandThatStartsEarly for a step whose HOME is a
-// volume, to which Tekton's entrypoint copies credentials when it starts.
+// TestHooksWaitForTheTurnOfACommandThatStartsEarly covers a step whose HOME is a
+// volume. Tekton's entrypoint copies credentials there when it starts.
 func TestHooksWaitForTheTurnOfACommandThatStartsEarly(t *testing.T) {
 	shared := []string{"-wait-unless-shared=HOME", "-env=HOME=/proc"}
 	hook := []string{"-before-start=echo", "-before-start-arg=hook"}
@@ -141,8 +142,8 @@ func TestAHeldCommandWithASharedDirectoryIsNotRestarted(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatWasContinuedIsNotRestarted, for nobody knows what it
-// has seen since.
+// TestAHeldCommandThatWasContinuedIsNotRestarted, because it may have seen a file
+// since.
 func TestAHeldCommandThatWasContinuedIsNotRestarted(t *testing.T) {
 	p, file := held(t, "2s")
 	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGCONT))
@@ -152,8 +153,8 @@ func TestAHeldCommandThatWasContinuedIsNotRestarted(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted has others continue it before
-// its turn, and stop it after it: that it is stopped doesn't tell.
+// TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted: that it is stopped at
+// its turn doesn't prove that it was stopped all the time.
 func TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	p := begin(t, []string{
@@ -180,8 +181,8 @@ func TestASignalForAHeldCommandIsNotLost(t *testing.T) {
 	require.Equal(t, 143, p.end())
 }
 
-// TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor, as the shell thinks that
-// its group, ours, has it.
+// TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor: the shell knows only the
+// supervisor's process group, and has given it the terminal.
 func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	c := onConsole(t, []string{"sh", "-c", "stty -echo; set -m; " + entrypoint + " -hold=100ms -wait-file=" + file +
@@ -205,7 +206,7 @@ func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
 func TestAnAbortedWaitContinuesTheHeldCommand(t *testing.T) {
 	p, file := held(t, "100ms")
 	time.Sleep(200 * time.Millisecond)
-	touch(t, file+".err") // to which it pays no heed
+	touch(t, file+".err") // which it ignores
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "S")) == 1 }, deadline, time.Millisecond)
 	touch(t, file)
 	p.expect("its turn")
@@ -223,8 +224,8 @@ func TestTheEndOfAHeldCommandEndsTheWait(t *testing.T) {
 	require.Equal(t, 137, p.end())
 }
 
-// TestAPauseAfterACommandThatEndedWhileItWasHeldEnds: no signal is the command's any
-// more.
+// TestAPauseAfterACommandThatEndedWhileItWasHeldEnds, because the supervisor forwards
+// no signals any more.
 func TestAPauseAfterACommandThatEndedWhileItWasHeldEnds(t *testing.T) {
 	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
 		p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=/nowhere", "-pause=after-failure", "--", "sh", "-c", "exit 3"})
@@ -240,7 +241,7 @@ func TestAMissingCommandIsNotHeld(t *testing.T) {
 	require.Equal(t, 127, got.Code)
 }
 
-// TestAHeldCommandEndsWithTheContainer, as it would if it were waiting alone.
+// TestAHeldCommandEndsWithTheContainer, as it would without a supervisor.
 func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 	p, _ := held(t, "1h")
 	command := childOf(t, p.Process.Pid)
@@ -263,7 +264,7 @@ func TestTheStatusOfAHeldCommandIsWaiting(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestACommandWithHooksIsNotHeld, so the command isn't started yet.
+// TestACommandWithHooksIsNotHeld: the hooks precede the command's start.
 func TestACommandWithHooksIsNotHeld(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/vars", []byte("A=1\n"), 0o600))

@@ -26,20 +26,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests treat the entrypoint as what it is, a process: they build it as it
-// is released, start it, and look at it and at its child from outside. Where
-// there is a question what is right, they run the same command without it, and
-// compare.
+// The tests treat the supervisor as a process: they build it as for a release, start
+// it, and observe it and the command from outside. Where the right behaviour is in
+// question, they run the same command without a supervisor and compare.
 
-// deadline is for a step that takes milliseconds on an idle machine.
+// deadline is for an operation that takes milliseconds on an idle machine.
 const deadline = 60 * time.Second
 
 var (
-	tags  = flag.String("entrypoint.tags", "", "build `tags` for the entrypoint under test, like portable")
+	tags  = flag.String("entrypoint.tags", "", "build `tags` for the supervisor under test, like portable")
 	built = flag.String("entrypoint.bin", "", "`directory` of the programs under test, if they are built already")
 )
 
-// Paths of the programs under test, and of their helper.
+// Paths of the programs under test and of their helper.
 var binDir, entrypoint, child string
 
 func TestMain(m *testing.M) {
@@ -48,8 +47,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	// nohup and background jobs hand these on ignored, and a shell can't trap
-	// what it was started with ignored. Who is notified passes on the default.
+	// nohup and background jobs start their children with these signals ignored, and a
+	// shell can't trap a signal that was ignored at its start. After Notify, children
+	// get the default action.
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -66,8 +66,8 @@ func run(m *testing.M) int {
 
 // build builds the programs under test into a new directory.
 func build() (dir string) {
-	// make(1) hands on these, which belong to the C library, as ignored, and
-	// nobody can be notified of them.
+	// make(1) starts its children with these signals ignored. They belong to the C
+	// library, so Notify can't change them.
 	for _, sig := range []uintptr{32, 33} {
 		var defaultAction [4]uint64
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&defaultAction)), 0, unsafe.Sizeof(uint64(0)), 0, 0)
@@ -108,7 +108,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// cmdExit is "exit code command...": it runs the command and compares its exit
+// cmdExit implements "exit CODE COMMAND...": it runs the command and compares its exit
 // code.
 func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -129,7 +129,7 @@ func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdMode is "mode octal file": it compares a file's permission bits.
+// cmdMode implements "mode OCTAL FILE": it compares a file's permission bits.
 func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: mode octal file")
@@ -141,19 +141,19 @@ func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// supervised is command under the entrypoint.
+// supervised returns command under the supervisor.
 func supervised(command ...string) []string {
 	return append([]string{entrypoint, "--"}, command...)
 }
 
-// result is what can be seen of a process that has ended.
+// result describes a process that has ended.
 type result struct {
 	Status         string // "exit status 1", "signal: killed"
 	Code           int    // as a shell has it
 	Stdout, Stderr string
 }
 
-// output runs argv, prepared by the functions, to its end.
+// output runs argv, prepared by the functions, until it ends.
 func output(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) result {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -173,7 +173,7 @@ func output(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) result {
 	return result{cmd.ProcessState.String(), code(cmd.ProcessState), stdout.String(), stderr.String()}
 }
 
-// code is the exit code as a shell has it.
+// code returns the exit code as a shell does.
 func code(state *os.ProcessState) int {
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		return 128 + int(status.Signal())
@@ -181,7 +181,7 @@ func code(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// A process is a running one whose output is read by the line.
+// A process runs, and the test reads its output line by line.
 type process struct {
 	*exec.Cmd
 	t     testing.TB
@@ -189,8 +189,8 @@ type process struct {
 	done  chan struct{}
 }
 
-// begin starts argv, prepared by the functions. At the test's end, it and all of
-// its descendants that can be found are killed.
+// begin starts argv, prepared by the functions. At the test's end, it kills the process
+// and all descendants that it finds.
 func begin(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) *process {
 	t.Helper()
 	p := &process{exec.Command(argv[0], argv[1:]...), t, make(chan string, 100000), make(chan struct{})}
@@ -220,7 +220,7 @@ func begin(t testing.TB, argv []string, prepare ...func(*exec.Cmd)) *process {
 		default:
 		}
 		for _, pid := range children(p.Process.Pid) {
-			_ = syscall.Kill(-pid, syscall.SIGKILL) // one that leads its group
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // a process that leads its group
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		_ = p.Process.Kill()
@@ -265,8 +265,8 @@ func (p *process) end() int {
 	return code(p.ProcessState)
 }
 
-// kill ends the process by killing its command, which may be the process
-// itself, and returns the lines that were not read before.
+// kill ends the process by killing its command, which may be the process itself. It
+// returns the lines that the test hasn't read.
 func (p *process) kill(command int) (rest []string) {
 	p.t.Helper()
 	select {
@@ -275,7 +275,7 @@ func (p *process) kill(command int) (rest []string) {
 		if err := syscall.Kill(command, syscall.SIGKILL); err != syscall.ESRCH { // or it has ended a moment ago
 			require.NoError(p.t, err)
 		}
-		_ = p.Process.Signal(syscall.SIGCONT) // it may have stopped with its command
+		_ = p.Process.Signal(syscall.SIGCONT) // the supervisor may have stopped together with its command
 		p.end()
 	}
 	for line := range p.lines {
@@ -284,11 +284,11 @@ func (p *process) kill(command int) (rest []string) {
 	return rest
 }
 
-// children are the process IDs of pid's children, zombies included.
+// children returns the process IDs of pid's children, including zombies.
 func children(pid int) []int { return childrenInState(pid, "") }
 
-// childrenInState are pid's children in one of states, or in any if that is
-// empty; proc(5) has the letters.
+// childrenInState returns pid's children in one of these states of proc(5), or in any
+// state if states is empty.
 func childrenInState(pid int, states string) (list []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -305,7 +305,7 @@ func childrenInState(pid int, states string) (list []int) {
 		if err != nil {
 			continue // it has just ended
 		}
-		// The name, in parentheses, may contain anything.
+		// The process name, in parentheses, may contain any character.
 		i := bytes.LastIndexByte(stat, ')')
 		fields := strings.Fields(string(stat[i+1:]))
 		if fields[1] == strconv.Itoa(pid) && (states == "" || strings.Contains(states, fields[0])) {
@@ -315,7 +315,8 @@ func childrenInState(pid int, states string) (list []int) {
 	return list
 }
 
-// childOf waits for the process to have its one child and returns its ID.
+// childOf waits until the process has its one child, and returns the child's process
+// ID.
 func childOf(t testing.TB, pid int) int {
 	t.Helper()
 	var list []int
@@ -326,10 +327,10 @@ func childOf(t testing.TB, pid int) int {
 	return list[0]
 }
 
-// noRoot begins the reason why a test was skipped.
+// noRoot begins the reason for which a test is skipped.
 const noRoot = "not run as root, which is needed for "
 
-// needRoot skips a test that can't be run otherwise.
+// needRoot skips a test that only root can run.
 func needRoot(t *testing.T, why string) {
 	t.Helper()
 	if os.Getuid() != 0 {

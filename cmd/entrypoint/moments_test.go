@@ -30,16 +30,16 @@ const (
 	longest     = 12 * time.Millisecond // after the start
 )
 
-// TestASIGTERMAtAnyMomentEndsTheContainer sends it at a moment by chance, around the start,
-// the turn, a hook, a pause and the end, in every mode: nothing hangs, and the exit
-// code is the signal's, unless the command was faster.
+// TestASIGTERMAtAnyMomentEndsTheContainer sends SIGTERM at a random moment around the
+// start, the turn, a hook, a pause and the end, in every mode. No run may hang. The
+// exit code is that of the signal, unless the command was faster.
 func TestASIGTERMAtAnyMomentEndsTheContainer(t *testing.T) {
 	hook := []string{"-before-start=true"}
 	for name, test := range map[string]struct {
 		flags   []string
 		command []string
 		codes   []int
-		turn    bool // comes at a moment by chance, too
+		turn    bool // also at a random moment
 	}{
 		"start":                   {command: []string{"sleep", "60"}},
 		"start, mode exec":        {flags: []string{"-mode=exec"}, command: []string{"sleep", "60"}},
@@ -90,8 +90,8 @@ func TestASIGTERMAtAnyMomentEndsTheContainer(t *testing.T) {
 
 func moment() time.Duration { return rand.N(longest) }
 
-// momentOf runs a command, sends it SIGTERM at a moment by chance, and says if its exit
-// code was none of these.
+// momentOf runs a command, sends it SIGTERM at a random moment, and returns an error
+// for an exit code that is not in the list.
 func momentOf(argv []string, codes []int) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var said bytes.Buffer

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAsNobody runs these tests once more, as the user that most containers
-// should have. It leaves out those that say nothing of the entrypoint's rights,
-// and sees to it that each that is skipped needs root, and that all others ran.
+// TestAsNobody runs the tests of this package again as the user nobody, because most
+// containers should run without root. It skips tests that don't depend on the user. A
+// test may only skip itself if it needs root.
 func TestAsNobody(t *testing.T) {
 	needRoot(t, "becoming nobody")
 	const nobody = 65534
-	// All that is used must be where nobody can get.
+	// The user nobody must be able to read all files in use.
 	dir := filepath.Join(binDir, "nobody")
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "testdata/script"), os.DirFS("testdata/script")))
 	require.NoError(t, os.Chown(dir, nobody, nobody))
@@ -43,12 +43,12 @@ func TestAsNobody(t *testing.T) {
 
 	results := make(map[string][]string)
 	for _, m := range regexp.MustCompile(`(?m)^ *--- ([A-Z]+): (\S+)`).FindAllStringSubmatch(string(out), -1) {
-		if !strings.HasPrefix(m[2], "TestStories/") { // these say for themselves where they run
+		if !strings.HasPrefix(m[2], "TestStories/") { // the scripts declare themselves where they run
 			results[m[1]] = append(results[m[1]], m[2])
 		}
 	}
 	require.NotEmpty(t, results["PASS"])
-	if *tags == "" { // other builds can do less, whoever runs them
+	if *tags == "" { // other builds can do less, whichever user runs them
 		require.Equal(t, len(results["SKIP"]), strings.Count(string(out), noRoot), "skipped for another reason: %s", out)
 	}
 	t.Logf("%d passed; skipped: %v", len(results["PASS"]), results["SKIP"])

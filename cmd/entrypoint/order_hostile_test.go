@@ -18,21 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAHostileDependencyOnlyDelays has db's command do what it can to its own
-// directory. Who waits says so once, and starts when db is restarted and behaves.
+// TestAHostileDependencyOnlyDelays: db's command writes whatever it can to db's own
+// directory. The waiting container reports this once, and starts when db is restarted
+// and behaves.
 func TestAHostileDependencyOnlyDelays(t *testing.T) {
 	for name, deed := range map[string]string{
-		"a pipe":               "rm state; mkfifo state",
-		"a pipe as the lock":   "rm lock; mkfifo lock",
-		"a link":               "mv state real; ln -s real state",
-		"a link to a device":   "rm state; ln -s /dev/zero state",
-		"a link to a terminal": "rm lock; ln -s /dev/tty lock",
-		"a huge file":          "truncate -s 100G state",
-		"many bytes":           "head -c 10000000 /dev/zero >state",
-		"half a state":         "head -c 50 state >half; mv half state",
-		"an empty one":         ": >state",
-		"somebody else's":      "sed -i 's/incarnation ./incarnation x/' state",
-		"unreadable":           "sed -i 's/ready/READY/' state",
+		"a pipe":                "rm state; mkfifo state",
+		"a pipe as the lock":    "rm lock; mkfifo lock",
+		"a link":                "mv state real; ln -s real state",
+		"a link to a device":    "rm state; ln -s /dev/zero state",
+		"a link to a terminal":  "rm lock; ln -s /dev/tty lock",
+		"a huge file":           "truncate -s 100G state",
+		"many bytes":            "head -c 10000000 /dev/zero >state",
+		"half a state":          "head -c 50 state >half; mv half state",
+		"an empty one":          ": >state",
+		"another incarnation's": "sed -i 's/incarnation ./incarnation x/' state",
+		"unreadable":            "sed -i 's/ready/READY/' state",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := orderDir(t)
@@ -50,7 +51,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 				waits(t, p)
 			}
 			hostile.kill(hostile.Process.Pid)
-			for _, p := range waiting { // what is left of it says nothing, either
+			for _, p := range waiting { // the rest of the state is invalid, too
 				waits(t, p)
 			}
 			good := db(t, dir, "-ready-file=/", "--", "sleep", "60")
@@ -61,9 +62,9 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 	}
 }
 
-// TestAReadOnlyMountAllowsNoLock has a third container, which sees db's directory
-// read-only, lock whatever it can. Neither does db seem to live by that, nor does it
-// keep it from living.
+// TestAReadOnlyMountAllowsNoLock: a third container with a read-only mount of db's
+// directory locks whatever it can. That neither makes db look alive nor prevents db
+// from publishing.
 func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	dir := orderDir(t)
 	dependency := db(t, dir, "-ready-file=/", "--", "sleep", "60")
@@ -88,9 +89,8 @@ func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	dependency.kill(dependency.Process.Pid)
 }
 
-// TestOrderBetweenUsers has db and web be different users, with a
-// umask that lets nobody read anything, a root that is read-only, and the directory
-// read-only for web.
+// TestOrderBetweenUsers: db and web have different users, a umask that lets no other
+// user read files, and a read-only root. db's directory is read-only for web.
 func TestOrderBetweenUsers(t *testing.T) {
 	needRoot(t, "namespaces")
 	dir := orderDir(t)
@@ -106,7 +106,7 @@ func TestOrderBetweenUsers(t *testing.T) {
 		n := strconv.Itoa(id)
 		return []string{"setpriv", "--reuid", n, "--regid", n, "--clear-groups", "--no-new-privs", entrypoint}
 	}
-	const root = "mount --bind " // of the directory, before all else is read-only
+	const root = "mount --bind " // the directory stays writable when everything else becomes read-only
 	writable := root + dir + " " + dir + "; mount -o remount,bind,ro /; umask 077"
 	readOnly := root + dir + " " + dir + "; mount -o remount,bind,ro " + dir + "; mount -o remount,bind,ro /; umask 077"
 
@@ -121,13 +121,13 @@ func TestOrderBetweenUsers(t *testing.T) {
 	require.Contains(t, late.line(), "it ended without reporting an exit code")
 	require.Equal(t, 123, late.end())
 
-	// The next life may be another user's.
+	// The next incarnation may have another user.
 	require.Zero(t, in(writable, append(user(91011), "-order-dir="+dir, "--", "true")...).end())
 	isStarted(t, in(readOnly, append(user(1234), "-depends-on=completed:"+dir, "--", "echo", "web is started")...))
 }
 
-// TestAFullVolumeDelaysTheState: an end is told all the same, if anything could be; what could
-// not is told once there is room.
+// TestAFullVolumeDelaysTheState: the end is published if an earlier state could be
+// written. Otherwise it is published once there is room.
 func TestAFullVolumeDelaysTheState(t *testing.T) {
 	needRoot(t, "mounts")
 	dir := orderDir(t)
@@ -157,8 +157,8 @@ func TestAFullVolumeDelaysTheState(t *testing.T) {
 	dependency.kill(dependency.Process.Pid)
 }
 
-// TestFiftyContainersWaitAtOnce for one, where nobody may have an instance of inotify, and the
-// clock of the files is wrong.
+// TestFiftyContainersWaitAtOnce for one dependency, without inotify instances, and with
+// wrong timestamps of files.
 func TestFiftyContainersWaitAtOnce(t *testing.T) {
 	const many = 50
 	if os.Getenv("ORDER_WITHOUT_INOTIFY") == "" {

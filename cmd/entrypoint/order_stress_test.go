@@ -30,14 +30,14 @@ const (
 	members = 6 // that wait, in each round
 )
 
-// TestNoContainerStartsBeforeItsDependencies starts hundreds of dependencies and waiters at
-// the same time, with every processor busy. Each dependency is killed a few times
-// before it does what those that depend on it look for, and which they fail without.
+// TestNoContainerStartsBeforeItsDependencies starts hundreds of dependencies and
+// waiting containers at the same time, with every CPU busy. Each dependency is killed a
+// few times before it does its work, and the waiting containers fail without that work.
 func TestNoContainerStartsBeforeItsDependencies(t *testing.T) {
 	for range runtime.NumCPU() {
 		begin(t, []string{"sh", "-c", "while :; do :; done"})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // who waits for ever is killed then
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // kills processes that wait forever
 	defer cancel()
 	dir := t.TempDir()
 	group, ctx := errgroup.WithContext(ctx)
@@ -57,7 +57,8 @@ func TestNoContainerStartsBeforeItsDependencies(t *testing.T) {
 	require.Len(t, started, groups*rounds*members)
 }
 
-// startTogether has members wait for a dependency that becomes ready, or completes.
+// startTogether makes the members wait for a dependency to become ready, or to
+// complete.
 func startTogether(ctx context.Context, dir string, ready bool) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
@@ -82,7 +83,7 @@ func startTogether(ctx context.Context, dir string, ready bool) error {
 	live := func(command string) (*exec.Cmd, error) {
 		return run(append(append([]string{"-order-dir=" + dir}, flags...), "--", "sh", "-c", command)...)
 	}
-	for range 3 { // lives that are cut short
+	for range 3 { // incarnations that are killed
 		cmd, err := live("exec sleep 60")
 		if err != nil {
 			return err

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The dependency of these tests is db, and web waits for it.
+// In these tests, web depends on db.
 
-// orderDir is a directory of db's, which anybody may write to, as to an emptyDir.
+// orderDir is db's directory, which any user may write to, like an emptyDir.
 func orderDir(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "db")
@@ -27,19 +27,21 @@ func orderDir(t testing.TB) string {
 	return dir
 }
 
-// db is a life of the dependency. What follows the directory are flags and the command.
+// db starts an incarnation of the dependency. After the directory come flags and the
+// command.
 func db(t testing.TB, dir string, args ...string) *process {
 	t.Helper()
 	return begin(t, append([]string{entrypoint, "-order-dir=" + dir}, args...))
 }
 
-// web waits for a condition such as -depends-on=started, and says that it was started.
+// web waits for a condition such as -depends-on=started, and prints that it has
+// started.
 func web(t testing.TB, dir, condition string) *process {
 	t.Helper()
 	return begin(t, []string{entrypoint, condition + ":" + dir, "--", "echo", "web is started"})
 }
 
-// hasSaid waits for db to have said how far it is.
+// hasSaid waits until db has published a phase.
 func hasSaid(t testing.TB, dir, phase string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -48,7 +50,7 @@ func hasSaid(t testing.TB, dir, phase string) {
 	}, deadline, time.Millisecond, phase)
 }
 
-// waits makes sure that a process waits: it has looked, and gone to sleep.
+// waits checks that a process waits: it has looked, and sleeps.
 func waits(t testing.TB, p *process) {
 	t.Helper()
 	require.Eventually(t, func() bool { return filepath.Base(executable(p.Process.Pid)) == "entrypoint" }, deadline, time.Millisecond)
@@ -67,17 +69,17 @@ func isStarted(t testing.TB, p *process) {
 	require.Zero(t, p.end())
 }
 
-// TestADependencyThatIsKilledIsNoticed has the supervisor of db killed at each point of
-// its life. Who waits for what comes after that is told that it won't come, if db isn't
-// restarted. Otherwise it waits, and starts when db has come as far in another life.
+// TestADependencyThatIsKilledIsNoticed kills db's supervisor in each phase. If db isn't
+// restarted, a container that waits for a later phase fails. Otherwise it waits, and
+// starts when another incarnation of db has reached that phase.
 func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 	conditions := []string{"started", "ready", "completed", "exited"}
 	for name, life := range map[string]struct {
 		args    []string
 		prepare func(dir string) // before it begins
-		until   string           // it has said so
-		met     []string         // conditions that are, by then or by its end
-		failed  []string         // conditions that never will be, if it was the last life
+		until   string           // the phase that it has published when it is killed
+		met     []string         // conditions that are met by then or by its end
+		failed  []string         // conditions that can't be met any more if this was the last incarnation
 	}{
 		"before it takes its lock": {},
 		"between its lock and its state": {
@@ -157,7 +159,8 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 	}
 }
 
-// TestAKilledDependencyIsNoticedDuringTheWait, within the second that nobody tells of it.
+// TestAKilledDependencyIsNoticedDuringTheWait, within one second, although the kernel
+// doesn't report it.
 func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 	dir := orderDir(t)
 	dependency := db(t, dir, "--", "sleep", "60")
@@ -172,8 +175,8 @@ func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 	require.Equal(t, 123, p.end())
 }
 
-// TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes: only
-// then it has.
+// TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes. Only
+// then is the condition met.
 func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
 	dir := orderDir(t)
 	p := web(t, dir, "-depends-on=completed")
@@ -189,8 +192,8 @@ func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
 	isStarted(t, p)
 }
 
-// TestAStateCountsForItsIncarnationOnly: what db has said of itself ends with the life
-// in which it did.
+// TestAStateCountsForItsIncarnationOnly: what an incarnation of db has published
+// doesn't count for the next one.
 func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	dir := orderDir(t)
 	past := db(t, dir, "-ready-file=/", "--", "sleep", "60")
@@ -211,7 +214,7 @@ func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	isStarted(t, late)
 	present.kill(present.Process.Pid)
 
-	// Nor is it completed any more once it lives again.
+	// It isn't completed any more once it runs again, either.
 	require.Zero(t, db(t, dir, "--", "true").end())
 	isStarted(t, web(t, dir, "-depends-on=completed"))
 	db(t, dir, "--", "sleep", "60")
@@ -220,14 +223,15 @@ func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	waits(t, web(t, dir, "-depends-on=exited"))
 }
 
-// TestAnEndingSignalEndsTheWait, at once, and those who wait for it are told.
+// TestAnEndingSignalEndsTheWait at once, and containers that depend on this one learn
+// of the end.
 func TestAnEndingSignalEndsTheWait(t *testing.T) {
 	for _, mode := range []string{"-mode=supervise", "-mode=exec"} {
 		for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 			dir, own := orderDir(t), orderDir(t)
 			p := begin(t, []string{entrypoint, mode, "-order-dir=" + own, "-depends-on=started:" + dir, "--", "echo", "started"})
 			waits(t, p)
-			p.send(syscall.SIGUSR1) // is the command's
+			p.send(syscall.SIGUSR1) // the signal is forwarded to the command
 			waits(t, p)
 			p.send(sig)
 			require.Regexp(t, "entrypointer: ended by SIG(TERM|INT) during the wait for db:started .*: the command was not started", p.line())
@@ -237,7 +241,8 @@ func TestAnEndingSignalEndsTheWait(t *testing.T) {
 			require.Contains(t, string(data), "phase ended\nexit-code 1")
 		}
 	}
-	// One that others wait for doesn't wait for a file longer than for a container.
+	// A container with dependents ends the wait for a file as fast as the wait for a
+	// container.
 	own := orderDir(t)
 	p := db(t, own, "-wait-file="+own+"/missing", "--", "echo", "started")
 	waits(t, p)
@@ -246,8 +251,8 @@ func TestAnEndingSignalEndsTheWait(t *testing.T) {
 	require.Equal(t, 143, p.end())
 }
 
-// TestTheCommandInheritsNothingOfTheOrder but, in mode exec, the lock, where no shell uses
-// its descriptor.
+// TestTheCommandInheritsNothingOfTheOrder except, in mode exec, the lock, with a
+// descriptor that no shell uses.
 func TestTheCommandInheritsNothingOfTheOrder(t *testing.T) {
 	look := []string{"--", "sh", "-c", "ls /proc/self/fd; env | grep -i order; true"}
 	bare := output(t, look[1:])
@@ -262,8 +267,9 @@ func TestTheCommandInheritsNothingOfTheOrder(t *testing.T) {
 	p.kill(p.Process.Pid)
 }
 
-// TestHeartbeatsWhereLocksAreNotTrusted: who was there before is told at once; who comes
-// later waits until it hears db, and so does who comes after db's death, in vain.
+// TestHeartbeatsWhereLocksAreNotTrusted: a container that waits from the beginning
+// notices each phase at once. One that starts later waits for a heartbeat of db; after
+// db's death, it waits in vain.
 func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
 	dir := orderDir(t)
 	listens := func(condition string) *process {
@@ -280,7 +286,7 @@ func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
 	late := listens("-depends-on-final=started")
 	time.Sleep(time.Second)
 	waits(t, late)
-	// An end that was told is one.
+	// A published end needs no heartbeat.
 	require.Zero(t, db(t, dir, "-order-heartbeat", "--", "true").end())
 	isStarted(t, listens("-depends-on=completed"))
 	require.Contains(t, late.line(), "waiting for db:started (it exited with 0)")

@@ -27,8 +27,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A piped container has a directory in which it tells how far it is, and one with its
-// pipe. Anybody may write to them, as to an emptyDir.
+// A piped container has an order directory and a directory for its pipe. Any user may
+// write to them, like to an emptyDir.
 type piped struct {
 	t   testing.TB
 	dir string
@@ -36,7 +36,7 @@ type piped struct {
 
 type aRow []piped
 
-// inARow are containers each of which reads what the one before it prints.
+// inARow returns containers, each of which reads the output of the one before.
 func inARow(t testing.TB, names ...string) (row aRow) {
 	t.Helper()
 	root := t.TempDir()
@@ -54,24 +54,24 @@ func inARow(t testing.TB, names ...string) (row aRow) {
 	return row
 }
 
-// writer and reader are two containers, one of which prints what the other one reads.
+// writer and reader are two containers connected by a pipe.
 func writerAndReader(t testing.TB) (writer, reader piped) {
 	t.Helper()
 	row := inARow(t, "a", "b")
 	return row[0], row[1]
 }
 
-// from and to are the flags by which a container is connected with the next.
+// from and to are the flags that connect a container with the next one.
 func (c piped) from(writer piped) string { return "-stdin-from=" + writer.dir }
 func (c piped) to(reader piped) string   { return "-stdout-to=" + reader.dir }
 
-// lives begins a life of it.
+// lives starts an incarnation of the container.
 func (c piped) lives(args ...string) *process {
 	c.t.Helper()
 	return begin(c.t, append([]string{entrypoint, "-order-dir=" + c.dir}, args...))
 }
 
-// incarnation is the name of the present life.
+// incarnation is the name of the current incarnation.
 func (c piped) incarnation() string {
 	c.t.Helper()
 	var name []byte
@@ -82,7 +82,7 @@ func (c piped) incarnation() string {
 	return string(name)
 }
 
-// pipes are the names of its pipes.
+// pipes are the names of the container's pipes.
 func (c piped) pipes() (names []string) {
 	entries, err := os.ReadDir(c.dir + ".stdin")
 	require.NoError(c.t, err)
@@ -100,13 +100,13 @@ func rest(p *process) string {
 	return b.String()
 }
 
-// script is a shell's argv.
+// script returns the argv of a shell.
 func script(text string) []string { return []string{"--", "sh", "-c", text} }
 
 func TestContainersInARowAreAPipeline(t *testing.T) {
 	const first, second, third = "seq 1 50000; seq 1 2 99999", "sort", "uniq -c"
 	want := output(t, []string{"sh", "-c", "{ " + first + "; } | " + second + " | " + third}).Stdout
-	// Whichever comes first: there are six orders.
+	// The containers may start in any order: there are six.
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		row := inARow(t, "a", "b", "c")
 		args := [][]string{
@@ -143,7 +143,8 @@ func TestAPipeTakesAnyBytes(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// Nothing of the writer's end counts, which comes of the reader's own.
+// TestAReaderThatEndsEarlySucceeds, although the writer fails because of the reader's
+// end.
 func TestAReaderThatEndsEarlySucceeds(t *testing.T) {
 	for range 30 {
 		writer, reader := writerAndReader(t)
@@ -163,11 +164,11 @@ func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		flags  []string
-		writer string // goes on with that once the reader has read a line
+		writer string // continues with this script once the reader has read a line
 		kill   bool
 		reader string
 		code   int
-		says   string // by the reader
+		says   string // by the reader's container
 	}{
 		"a writer that fails":              {writer: "exit 3", code: 123, says: incomplete + "it exited with 3" + half},
 		"a writer that is killed":          {kill: true, code: 123, says: incomplete + "it ended without reporting an exit code, as after SIGKILL or for lack of memory" + half},
@@ -176,8 +177,8 @@ func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 		"a writer that succeeds":           {},
 		"a writer whose failure is none":   {flags: []string{"-success-exit-codes=3"}, writer: "exit 3"},
 		"a writer that has more to do":     {writer: "exec >&-; exec sleep 60"},
-		"a reader that has had enough":     {kill: true, reader: "exec <&-; exec sleep 0.1"}, // it is killed after that
-		"a writer that leaves somebody":    {writer: "sleep 5 2>/dev/null & exit 3", reader: "until grep -q ended ../a/state; do sleep 0.01; done; exec true", code: 123, says: incomplete + "it exited with 3" + half},
+		"a reader that has had enough":     {kill: true, reader: "exec <&-; exec sleep 0.1"}, // the writer is killed after the reader's end
+		"a writer that leaves an orphan":   {writer: "sleep 5 2>/dev/null & exit 3", reader: "until grep -q ended ../a/state; do sleep 0.01; done; exec true", code: 123, says: incomplete + "it exited with 3" + half},
 		"a reader that fails itself":       {writer: "exit 3", reader: "cat; exit 5", code: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,13 +204,13 @@ func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 	}
 }
 
-// onceItFailed are the words of who won't be started.
+// onceItFailed is the message of a container that isn't started.
 const onceItFailed = "which is not restarted: the command was not started: see the log of container"
 
 func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 	for name, test := range map[string]struct {
-		args, flags []string // of the container that ends, and what the other one knows of it
-		reads       bool     // the one that ends is the writer
+		args, flags []string // args of the container that ends; flags by which the waiting one knows its outcomes
+		reads       bool     // the writer is the container that ends
 		waits       bool
 		says        string
 	}{
@@ -227,7 +228,7 @@ func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 			if test.reads {
 				ends, other, flag = writer, reader, reader.from(writer)
 			}
-			ends.lives(test.args...).end() // its end of the pipe is another life's
+			ends.lives(test.args...).end() // its end of the pipe belongs to another incarnation
 			p := other.lives(append(append([]string{flag}, test.flags...), "--", "cat")...)
 			if test.waits {
 				waits(t, p)
@@ -244,8 +245,8 @@ func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 	}
 }
 
-// TestAWaitForTheOtherEndEnds by its time limit, and by a signal: without a pipe that is
-// left. A container that is killed leaves one, until its next life.
+// TestAWaitForTheOtherEndEnds by its time limit and by a signal, and leaves no pipe. A
+// container that is killed leaves one until its next incarnation.
 func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	a := writer.lives(writer.to(reader), "-depends-on-timeout=50ms", "--", "echo", "started")
@@ -258,7 +259,7 @@ func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	childOf(t, a.Process.Pid)
 	status, err := os.ReadFile(reader.dir + "/status")
 	require.NoError(t, err)
-	require.Contains(t, string(status), `"waitingFor":[{"container":"a","condition":"writing","seen":"it `)
+	require.Contains(t, string(status), `"waitingFor":[{"container":"a","condition":"writing","seen":"the command has not started yet"`)
 	require.Contains(t, b.line(), "waiting for a:writing (the command has not started yet): not met after 2s")
 	require.Equal(t, 124, b.end())
 	require.Empty(t, reader.pipes())
@@ -271,21 +272,22 @@ func TestAWaitForTheOtherEndEnds(t *testing.T) {
 	b = reader.lives(reader.from(writer), "--", "cat")
 	require.Eventually(t, func() bool { p := reader.pipes(); return len(p) == 1 && p[0] != left[0] }, deadline, time.Millisecond)
 
-	// The writer, whose hook runs, notices that its first two readers are gone.
+	// The writer, which runs its hook, notices that its first two readers are gone.
 	require.NoError(t, os.WriteFile(hook, nil, 0o600))
 	b.expect("line")
 	require.Zero(t, b.end())
 	require.Zero(t, a.end())
 }
 
-// TestEachPairOfIncarnationsHasItsOwnPipe: what a life has written, or read, isn't another one's.
+// TestEachPairOfIncarnationsHasItsOwnPipe, so no incarnation reads the output for
+// another one.
 func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	a := writer.lives(writer.to(reader), "--", "sh", "-c", "trap '' PIPE; echo one; exec sleep 60")
 	b := reader.lives(reader.from(writer), "--", "sh", "-c", "read line; echo $line; exec sleep 60")
 	b.expect("one")
 
-	// The next reader has nothing to read from a writer that has begun.
+	// The next reader gets no pipe from a writer that has already started.
 	b.kill(b.Process.Pid)
 	b = reader.lives(reader.from(writer), "-depends-on-timeout=1s", "--", "cat")
 	require.Contains(t, b.line(), "waiting for a:writing (the command has started, but is connected to an earlier incarnation of this container): not met")
@@ -298,10 +300,10 @@ func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 	require.Zero(t, a.end())
 	require.Zero(t, b.end())
 
-	// Nor has the next writer a reader, until the present one has ended, for which its
-	// writer has failed.
+	// The next writer gets no reader either, until the current reader has ended. That
+	// one fails, because its writer has failed.
 	a = writer.lives(writer.to(reader), "--", "sh", "-c", "echo three; exec sleep 60")
-	waits(t, a) // so that its past life, which has completed, is none that the next reader sees
+	waits(t, a) // so that the next reader doesn't see its earlier incarnation, which has completed
 	b = reader.lives(reader.from(writer), "-stdin-from-final=completed", "--", "sh", "-c", "read line; echo $line; cat; read line <"+reader.dir+"/go; exit 0")
 	require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))
 	b.expect("three")
@@ -317,7 +319,8 @@ func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 	require.Zero(t, b.end())
 }
 
-// TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded before its next life takes its place.
+// TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded before its next incarnation
+// replaces the state.
 func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 	for code, want := range map[int]int{0: 0, 3: 123} {
 		writer, reader := writerAndReader(t)
@@ -327,7 +330,7 @@ func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 		b.expect("started")
 		require.NoError(t, os.WriteFile(reader.dir+"/go", []byte("\n"), 0o600))
 		require.Equal(t, code, a.end())
-		time.Sleep(2 * time.Second) // the kubelet takes as long at least; the look is twice a second
+		time.Sleep(2 * time.Second) // the kubelet takes at least as long; the supervisor looks twice a second
 		a = writer.lives(writer.to(reader), "--", "true")
 		waits(t, a)
 		require.NoError(t, os.WriteFile(reader.dir+"/go", []byte("\n"), 0o600))
@@ -335,8 +338,8 @@ func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCommandHasThePipe: neither hooks nor probes read or write it, and no
-// descriptor of it is left with anybody else but the reader's supervisor.
+// TestOnlyTheCommandHasThePipe: hooks and probes neither read nor write it, and no
+// other process than the reader's supervisor keeps a descriptor.
 func TestOnlyTheCommandHasThePipe(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	hook := []string{"-before-start=sh", "-before-start-arg=-c", "-before-start-arg=echo hook; cat"}
@@ -365,7 +368,7 @@ func TestOnlyTheCommandHasThePipe(t *testing.T) {
 		return n
 	}
 	var writes int
-	require.Eventually(t, func() bool { // a probe comes and goes
+	require.Eventually(t, func() bool { // probes come and go
 		for _, pid := range children(a.Process.Pid) {
 			if filepath.Base(executable(pid)) == filepath.Base(executable(childOf(t, b.Process.Pid))) && strings.Contains(links(pid)["1"], "b.stdin/") {
 				writes = pid
@@ -380,7 +383,7 @@ func TestOnlyTheCommandHasThePipe(t *testing.T) {
 	require.Equal(t, 1, hasPipe(reads))
 	require.Zero(t, hasPipe(a.Process.Pid))
 	require.Equal(t, 1, hasPipe(b.Process.Pid))
-	// It waits for bytes, as any program expects of its stdin.
+	// A read of the pipe blocks until there are bytes, as programs expect of stdin.
 	for pid, fd := range map[int]string{reads: "0", writes: "1"} {
 		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
 		require.NoError(t, err)
@@ -394,7 +397,7 @@ func TestOnlyTheCommandHasThePipe(t *testing.T) {
 	require.Equal(t, 143, func() int { b.send(syscall.SIGTERM); return b.end() }())
 }
 
-// TestAHostileReaderOnlyDelays its writer, by whatever it has in the place of a pipe.
+// TestAHostileReaderOnlyDelays its writer, whatever it creates in place of the pipe.
 func TestAHostileReaderOnlyDelays(t *testing.T) {
 	for name, place := range map[string]func(at, victim string) error{
 		"a link to a file": func(at, victim string) error { return os.Symlink(victim, at) },
@@ -431,7 +434,7 @@ func TestAHostileReaderOnlyDelays(t *testing.T) {
 	}
 }
 
-// TestAPipeThatIsNeverRead delays its writer until that is stopped, or its time is over.
+// TestAPipeThatIsNeverRead delays the writer until the writer is stopped or times out.
 func TestAPipeThatIsNeverRead(t *testing.T) {
 	for name, flags := range map[string][]string{"stopped": nil, "out of time": {"-timeout=300ms"}} {
 		t.Run(name, func(t *testing.T) {
@@ -451,8 +454,8 @@ func TestAPipeThatIsNeverRead(t *testing.T) {
 	}
 }
 
-// TestAWriterCannotFakeAPipe: whatever it says of itself, it gets no reader to start on a
-// pipe that nobody has written to.
+// TestAWriterCannotFakeAPipe: whatever a writer publishes, no reader starts on a pipe
+// that the writer hasn't opened.
 func TestAWriterCannotFakeAPipe(t *testing.T) {
 	writer, reader := writerAndReader(t)
 	hostile := writer.lives("--", "sleep", "60")
@@ -475,8 +478,8 @@ func TestAWriterCannotFakeAPipe(t *testing.T) {
 	require.Equal(t, 143, b.end())
 }
 
-// TestAPipeBetweenUsers has the two be different users, with a umask that lets nobody
-// do anything, and roots that are read-only, as is the reader's directory for the writer.
+// TestAPipeBetweenUsers: the two have different users, a umask without any permissions,
+// and read-only roots. The reader's directory is read-only for the writer.
 func TestAPipeBetweenUsers(t *testing.T) {
 	needRoot(t, "namespaces")
 	for _, users := range [][2]int{{1000, 2000}, {2000, 1000}, {0, 1000}, {1000, 0}, {1000, 1000}} {
@@ -505,9 +508,10 @@ func TestAPipeBetweenUsers(t *testing.T) {
 	}
 }
 
-// TestPipelinesCompleteHoweverOftenTheyAreKilled has hundreds of lives, in any order,
-// some of which are killed at any moment, and restarted as by the kubelet under each
-// policy. A row whose containers have all succeeded has written what it should.
+// TestPipelinesCompleteHoweverOftenTheyAreKilled runs hundreds of incarnations in any
+// order. Some are killed at a random moment, and restarted as the kubelet does under
+// each restartPolicy. A row whose containers have all succeeded must have written the
+// right output.
 func TestPipelinesCompleteHoweverOftenTheyAreKilled(t *testing.T) {
 	t.Parallel()
 	var want bytes.Buffer
@@ -534,8 +538,8 @@ func TestPipelinesCompleteHoweverOftenTheyAreKilled(t *testing.T) {
 	}
 }
 
-// attempt runs a row of containers until the last one has succeeded, or cannot any more:
-// as a Job's pod, which another one follows.
+// attempt runs a row of containers until the last one has succeeded or can't succeed
+// any more, like the pod of a Job, which is then replaced.
 func (row aRow) attempt(policy, final string, commands [][]string, kill bool) (succeeded bool) {
 	ctx, cancel := context.WithCancel(row[0].t.Context())
 	defer cancel()

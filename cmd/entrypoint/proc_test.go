@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// statusField is a field of /proc/pid/status.
+// statusField returns a field of /proc/PID/status.
 func statusField(t testing.TB, pid int, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -28,14 +28,13 @@ func statusField(t testing.TB, pid int, name string) string {
 	return ""
 }
 
-// executable is the file that pid executes, "" if it has ended.
+// executable returns the file that pid executes, or "" if pid has ended.
 func executable(pid int) string {
 	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	return name
 }
 
-// silence is a descriptor to read from that never says anything, and never
-// ends.
+// silence returns a descriptor on which a read blocks forever.
 func silence(t testing.TB) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A way in which a command is ready, and how it becomes so.
+// A way is a probe, and how the command makes it succeed.
 type readiness struct {
 	flags  []string
 	become func()
@@ -57,8 +57,8 @@ func TestTheSupervisorReportsWhyACommandIsNotReady(t *testing.T) {
 	}
 }
 
-// TestACommandIsReadyOnceItsProbeSucceeds, and not before: it is started, and who waits
-// for more waits on.
+// TestACommandIsReadyOnceItsProbeSucceeds and not before. Until then it counts as
+// started, and containers that need it ready keep waiting.
 func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 	for name, probe := range map[string]func(t *testing.T) readiness{
 		"a command": func(t *testing.T) readiness {
@@ -156,11 +156,11 @@ func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 			dependency := db(t, dir, append(flags, "--", child, "spin")...)
 			p := web(t, dir, "-depends-on=ready")
 			isStarted(t, web(t, dir, "-depends-on=started"))
-			time.Sleep(300 * time.Millisecond) // some tries
+			time.Sleep(300 * time.Millisecond) // several attempts
 			waits(t, p)
 			r.become()
 			isStarted(t, p)
-			// It is not asked any more, and nothing is left of the asking.
+			// The probing has ended, and has left nothing behind.
 			supervisor := dependency.Process.Pid
 			require.Eventually(t, func() bool { return len(children(supervisor)) == 1 }, deadline, time.Millisecond)
 			settle(t, supervisor)
@@ -175,8 +175,8 @@ func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 	}
 }
 
-// TestAFailingProbeDelaysNothing: neither the command's end, nor the time
-// that it may take, nor a signal.
+// TestAFailingProbeDelaysNothing: neither the command's end, nor its timeout, nor a
+// signal.
 func TestAFailingProbeDelaysNothing(t *testing.T) {
 	for _, probe := range [][]string{
 		{"-ready-exec=sleep", "-ready-exec=60"},
@@ -199,7 +199,7 @@ func create(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// port is a free one of an address, and what listens there.
+// port returns a free port of an address, and a server on it.
 func port(t *testing.T, ip string) (number string, listen func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
@@ -213,7 +213,7 @@ func port(t *testing.T, ip string) (number string, listen func()) {
 	}
 }
 
-// ownAddress is the one that others know this machine by.
+// ownAddress is this machine's address for other machines.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	c, err := net.Dial("udp", "198.51.100.1:9") // sends nothing

@@ -41,13 +41,14 @@ func TestTheSupervisorKnowsWhetherItIsPID1(t *testing.T) {
 	})
 }
 
-// TestReapsAsSubreaper is what the comparison has for PID 1. A bare process is no
-// subreaper, so there is nothing to compare with.
+// TestReapsAsSubreaper complements the comparison, which covers PID 1. There is nothing
+// to compare with here, because a bare process is no subreaper.
 func TestReapsAsSubreaper(t *testing.T) {
 	require.Equal(t, "no zombies", orphans(t, subject{"entrypointer", supervised(), asSubreaper}))
 }
 
-// TestTheExitCodeOfAnOrphanIsIgnored ends orphans with codes of their own.
+// TestTheExitCodeOfAnOrphanIsIgnored: the orphans exit with other codes than the
+// command.
 func TestTheExitCodeOfAnOrphanIsIgnored(t *testing.T) {
 	script := `for i in 1 2 3 4 5 6 7 8 9; do (sh -c "sleep 0.0$i; exit 1$i" &); done; sleep 0.2; exit 77`
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {

@@ -92,7 +92,7 @@ func killsItself(t *testing.T, s subject) string {
 	return seen.String()
 }
 
-// handled sends each signal that can be handled, to a shell.
+// handled sends each signal that can be handled to a shell.
 func handled(t *testing.T, s subject) string {
 	var list []syscall.Signal
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
@@ -136,7 +136,7 @@ func handled(t *testing.T, s subject) string {
 	return seen.String()
 }
 
-// parrot runs a process that handles no signal, until it does so.
+// parrot runs a process that handles no signal until it is told to.
 func parrot(t *testing.T, s subject, prepare ...func(*exec.Cmd)) *process {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -150,7 +150,7 @@ func parrot(t *testing.T, s subject, prepare ...func(*exec.Cmd)) *process {
 	return p
 }
 
-// unhandled sends each signal to a process that has the default action for it.
+// unhandled sends each signal to a process that has the signal's default action.
 func unhandled(t *testing.T, s subject) string {
 	seen := make(outcomes)
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
@@ -192,7 +192,7 @@ func burst(t *testing.T, s subject) string {
 	return "all arrive"
 }
 
-// receivers has a process with a child, in its process group.
+// receivers starts a process with a child in the same process group.
 func receivers(t *testing.T, s subject) string {
 	p := begin(t, s.argv("sh", "-c", child+" echo 'its child' & exec "+child+" echo 'the process'"), s.place)
 	p.expect("ready")
@@ -208,7 +208,7 @@ func receivers(t *testing.T, s subject) string {
 	return strings.Join(names, ", ")
 }
 
-// mask is the set of signals that a command has in a field of its status.
+// mask is the set of signals in a field of the command's /proc status.
 func mask(t *testing.T, field string, argv []string, prepare ...func(*exec.Cmd)) string {
 	t.Helper()
 	got := output(t, append(argv, "grep", "^"+field+":", "/proc/self/status"), prepare...)
@@ -243,8 +243,8 @@ func blockedInTheProcess(t *testing.T, s subject) string {
 
 func stopsAndContinues(t *testing.T, s subject) string {
 	p := parrot(t, s, func(cmd *exec.Cmd) {
-		// The kernel stops nobody who has no one to continue them: the
-		// group is one that its parent's session has.
+		// The kernel stops no process group that is orphaned; this one has a parent in
+		// the session.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	})
 	command := s.command(t, p.Process)
@@ -265,7 +265,7 @@ func stopsAndContinues(t *testing.T, s subject) string {
 func killedSupervisor(t *testing.T, s subject) string {
 	p := parrot(t, s)
 	command := s.command(t, p.Process)
-	// What looks up a process by its ID, only to kill it, may find another.
+	// A tool that looks up a process by its ID, only to kill it, may find another one.
 	fd, err := unix.PidfdOpen(command, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bare process was started by somebody. Where this is about how a command is
-// found and why it isn't, that somebody is env(1), which does as execvp(3) does.
+// A bare process needs a parent that starts it. In rows about how a command is found,
+// and why it isn't, that parent is env(1), which behaves like execvp(3).
 var startRows = []row{
 	start("PATH unset", "unset PATH", "sh", ""),
 	start("PATH empty", "PATH=", "tool", ""),
@@ -38,7 +38,7 @@ var startRows = []row{
 	},
 }
 
-// start is a row for a command that may not start.
+// start is a row about a command that may not start.
 func start(name, prepare, command, why string) row {
 	return row{name: "start: " + name, why: why, observe: func(t *testing.T, s subject) string {
 		dir := t.TempDir()
@@ -73,8 +73,8 @@ func start(name, prepare, command, why string) row {
 // A stack of this size leaves a quarter of it for arguments and environment.
 const smallStack = 1 << 20
 
-// starts tells whether argv can be executed with n more bytes of environment,
-// and what it says if not.
+// starts reports whether argv can be executed with n more bytes of environment, and the
+// error message if not.
 func starts(t *testing.T, argv []string, n int) (bool, result) {
 	t.Helper()
 	const each = 1000
@@ -88,7 +88,8 @@ func starts(t *testing.T, argv []string, n int) (bool, result) {
 	return got.Code == 0, got
 }
 
-// most is the most bytes of environment with which argv can be executed.
+// most returns the largest number of bytes of environment with which argv can be
+// executed.
 func most(t *testing.T, argv []string) int {
 	t.Helper()
 	yes, no := 0, smallStack
@@ -110,8 +111,8 @@ func biggest(t *testing.T, s subject) string {
 	if ok, _ := starts(t, s.argv(nothing), n); ok {
 		return "starts"
 	}
-	// What the supervisor's words take: a pointer each, their bytes, and
-	// those of the path once more, which the kernel passes on.
+	// The supervisor's own arguments take a pointer each and their bytes, and the
+	// kernel passes the path a second time.
 	words := len(s.prefix[0])
 	for _, word := range s.prefix {
 		words += len(word) + 1 + 8
@@ -121,8 +122,8 @@ func biggest(t *testing.T, s subject) string {
 	return "refused; starts if they are shorter by the supervisor's own arguments"
 }
 
-// TestArgumentsThatFitOnlyTheSupervisor is for a script whose interpreter's line is longer
-// than our words: we fit, it doesn't.
+// TestArgumentsThatFitOnlyTheSupervisor has a script whose interpreter line is longer
+// than the supervisor's arguments, so only the supervisor can be executed.
 func TestArgumentsThatFitOnlyTheSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	script := sharedFile(t, dir, "script", "#!/bin/sh "+strings.Repeat("/", 200)+"dev/null\n")

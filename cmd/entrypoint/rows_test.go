@@ -25,7 +25,7 @@ import (
 // rows are those of the table in docs/supervisor.md, in its order.
 var rows = finished(slices.Concat(endRows, signalRows, terminalRows, lookRows, startRows))
 
-// finished gives rows that name no place the ordinary one.
+// finished sets the default place in rows without one.
 func finished(rows []row) []row {
 	for i := range rows {
 		if rows[i].place == nil {
@@ -92,7 +92,7 @@ func orphans(t *testing.T, s subject) string {
 		alive = childrenInState(pid, "RSDTtI")
 		return s.bare() && len(alive) == 0 || len(alive) == 1
 	}, deadline, deadline/1000)
-	settle(t, pid) // all have ended; now it has waited for those that it waits for
+	settle(t, pid) // all orphans have ended, and the supervisor has reaped those that it reaps
 	zombies := len(childrenInState(pid, "Z"))
 	p.kill(append(alive, pid)[0])
 	if zombies == 0 {
@@ -101,8 +101,8 @@ func orphans(t *testing.T, s subject) string {
 	return fmt.Sprint(zombies, " zombies")
 }
 
-// survivor has the command start a shell that ends only when the test says so,
-// and end itself.
+// survivor lets the command start a shell that ends only at the test's request, and
+// then end itself.
 func survivor(t *testing.T, s subject, shell string) string {
 	end, hold, err := os.Pipe()
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func survivor(t *testing.T, s subject, shell string) string {
 	poll := []unix.PollFd{{Fd: int32(hold.Fd())}}
 	_, err = unix.Poll(poll, 0)
 	require.NoError(t, err)
-	if poll[0].Revents&unix.POLLERR != 0 { // nobody has the other end
+	if poll[0].Revents&unix.POLLERR != 0 { // the other end is closed
 		return seen + ", and it ends"
 	}
 	return seen + ", and it lives on"
@@ -147,15 +147,16 @@ var terminalRows = []row{
 	},
 }
 
-// press enters a key that makes a signal. The echo of it comes after the signal.
+// press types a key that raises a signal, and waits for the key's echo, which follows
+// the signal.
 func (c *console) press(key byte) {
 	c.t.Helper()
 	c.enter(string(key - '@'))
 	require.Eventually(c.t, func() bool { return strings.Contains(c.text(), "^"+string(key)) }, deadline, time.Millisecond)
 }
 
-// echoing is a shell command by which a terminal shows a key that makes a signal,
-// and discards no other text for it.
+// echoing is a shell command that makes the terminal echo a key that raises a signal,
+// without discarding other text.
 const echoing = "stty echo echoctl noflsh; "
 
 func keys(t *testing.T, s subject) string {
@@ -193,7 +194,7 @@ func reading(t *testing.T, s subject) string {
 	return fmt.Sprintf("a line, exit code %d", code)
 }
 
-// standing is what a process has to do with the terminal that it is on.
+// standing describes a process's relation to its terminal.
 func standing(t *testing.T, s subject) string {
 	c := onConsole(t, s.argv("sh", "-c", "stty -echo; echo ready; read x"), s.place)
 	c.waitFor("ready")
@@ -220,7 +221,7 @@ func standing(t *testing.T, s subject) string {
 	return strings.Join(seen, ", ")
 }
 
-// A look is a row for which a process looks at itself.
+// A look is a row in which a process describes itself.
 func look(name, prepare, command, why string) row {
 	return row{name: name, why: why, observe: func(t *testing.T, s subject) string {
 		got := output(t, s.prepared(prepare, "sh", "-c", command), s.place, func(cmd *exec.Cmd) { cmd.Dir = t.TempDir() })
@@ -232,7 +233,7 @@ func look(name, prepare, command, why string) row {
 	}}
 }
 
-// fields is a shell command that prints fields of the shell's own status.
+// fields is a shell command that prints fields of the shell's /proc status.
 func fields(names string) string {
 	return "grep -E '^(" + names + "):' /proc/self/status | cut -d: -f2"
 }
@@ -286,7 +287,7 @@ func environment(t *testing.T, s subject) string {
 	return quoted(raw(t, line[0], line, []string{"A=1", "A=2", "=x", "noequals", "", "\xff=\xfe"}))
 }
 
-// quoted writes a list, each of which ends in a NUL, in Go's syntax.
+// quoted prints a list of NUL-terminated strings in Go's syntax.
 func quoted(list string) string {
 	parts := strings.Split(strings.TrimSuffix(list, "\x00"), "\x00")
 	for i := range parts {
@@ -295,7 +296,7 @@ func quoted(list string) string {
 	return "`" + strings.Join(parts, " ") + "`"
 }
 
-// sameFiles compares the command's files with those that it was given.
+// sameFiles compares the command's descriptors with those given to the supervisor.
 func sameFiles(t *testing.T, s subject) string {
 	pipes := make([]*os.File, 3)
 	want := ""

@@ -17,16 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// settle waits until nothing more will come of what was sent to processes: all
-// of their threads are asleep with no signal to take, stopped, or dead. So a
-// test can tell what does not happen from what has not happened yet, by no clock.
+// settle waits until the processes have handled everything that was sent to them: all
+// their threads are asleep without pending signals, stopped, or dead. So a test can
+// prove without a clock that something does not happen.
 func settle(t testing.TB, pids ...int) {
 	t.Helper()
 	for start := time.Now(); ; {
 		before, settled := threads(t, pids)
 		if settled {
-			// One thread may have woken another, and gone to sleep,
-			// between our looks at the two. Then a look at both shows it.
+			// One thread may have woken another and gone to sleep between the looks at
+			// the two. A second look at both shows that.
 			if after, _ := threads(t, pids); before == after {
 				return
 			}
@@ -36,8 +36,7 @@ func settle(t testing.TB, pids ...int) {
 	}
 }
 
-// threads is all that there is to see of the activity of processes, and whether
-// there is none.
+// threads describes the activity of all threads, and reports whether there is none.
 func threads(t testing.TB, pids []int) (seen string, settled bool) {
 	t.Helper()
 	var b strings.Builder
@@ -60,9 +59,9 @@ func threads(t testing.TB, pids []int) (seen string, settled bool) {
 			switch field["State"][0] {
 			case 'Z', 'T':
 			case 'S':
-				// A thread calls itself asleep while it looks for a reason
-				// not to sleep. The kernel knows its system call only once
-				// it is off its processor.
+				// A thread is reported as sleeping while it still checks for a reason
+				// not to sleep. The kernel reports its system call only once it is off
+				// the CPU.
 				call, err := os.ReadFile(dir + "/syscall")
 				if err != nil || strings.HasPrefix(string(call), "running") || strings.Trim(field["SigPnd"]+field["ShdPnd"], "0") != "" {
 					settled = false
@@ -76,14 +75,13 @@ func threads(t testing.TB, pids []int) (seen string, settled bool) {
 	return b.String(), settled
 }
 
-// state is the letter by which proc(5) has the state of a process, X for one
-// that is gone.
+// state is the letter of the process's state in proc(5), X if the process is gone.
 func state(pid int) string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "X"
 	}
-	// The name, in parentheses, may contain anything.
+	// The process name, in parentheses, may contain any character.
 	return string(data[bytes.LastIndexByte(data, ')')+2:][:1])
 }
 

@@ -22,14 +22,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwardable are the signals that a process can handle, but for those that
-// the C library keeps to itself (32, 33).
+// forwardable are the signals that a process can handle, except those that the C
+// library reserves (32, 33).
 func forwardable() (list []syscall.Signal) {
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		switch sig {
 		case syscall.SIGKILL, syscall.SIGSTOP, 32, 33:
 		case 34, syscall.SIGPROF, syscall.SIGCHLD, syscall.SIGURG:
-			if *tags != "portable" { // package os/signal can't see them, or not who sends them
+			if *tags != "portable" { // package os/signal doesn't deliver them, or doesn't tell their sender
 				list = append(list, sig)
 			}
 		default:
@@ -39,13 +39,13 @@ func forwardable() (list []syscall.Signal) {
 	return list
 }
 
-// waitForSignals is a shell command that says that it is ready and has nothing
-// to do but run traps, see listening.
+// waitForSignals is a shell command that prints that it is ready and then only runs
+// traps, see listening.
 const waitForSignals = "echo ready; while :; do read x; done"
 
-// listening gives a command a stdin of empty lines. A signal ends the shell's
-// read, but one that comes just before it does not: without a line, its trap
-// would have to wait for another signal.
+// listening gives a command empty lines on stdin. A signal interrupts the shell's read,
+// unless it arrives just before the read. Without a line, its trap would wait for
+// another signal.
 func listening(t testing.TB) func(*exec.Cmd) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -68,8 +68,8 @@ func listening(t testing.TB) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) { cmd.Stdin = read }
 }
 
-// echo is a shell command that prints the number of each signal that it gets. It
-// needs to be listening.
+// echo is a shell command that prints the number of each signal that it receives. It
+// needs listening.
 func echo(list ...syscall.Signal) []string {
 	var b strings.Builder
 	for _, sig := range list {
@@ -89,8 +89,8 @@ func TestForwardsEverySignal(t *testing.T) {
 	}
 }
 
-// TestSignalsForTheSupervisorAreNotForwarded has the kernel send SIGCHLD, about an orphan, and
-// the Go runtime SIGURG, when it starts a process.
+// TestSignalsForTheSupervisorAreNotForwarded: the kernel sends SIGCHLD about an orphan,
+// and the Go runtime sends SIGURG when it starts a process.
 func TestSignalsForTheSupervisorAreNotForwarded(t *testing.T) {
 	p := begin(t, supervised("sh", "-c", "trap 'echo 23' 23; (sh -c 'sleep 0.05; exit 0' &); trap 'echo 17' 17; trap 'echo 10' 10;"+waitForSignals), listening(t))
 	p.expect("ready")
@@ -111,9 +111,9 @@ func TestABurstOfStandardSignals(t *testing.T) {
 	require.Equal(t, 3, p.end())
 }
 
-// TestKeepsSignalsUntilTheChildExists sends a signal while the entrypoint still
-// searches a PATH of ten thousand directories, each behind as many links
-// as the kernel follows.
+// TestKeepsSignalsUntilTheChildExists sends a signal while the supervisor still
+// searches a PATH of ten thousand directories, each behind as many symbolic links as
+// the kernel follows.
 func TestKeepsSignalsUntilTheChildExists(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -138,8 +138,8 @@ func TestKeepsSignalsUntilTheChildExists(t *testing.T) {
 	}
 }
 
-// lastCaught is the last of the signals, in the order in which the entrypoint
-// sets their handlers, for which the Go runtime has set none before.
+// lastCaught is the last signal, in the order in which the supervisor installs
+// handlers, for which the Go runtime has no handler before.
 func lastCaught() syscall.Signal {
 	if *tags == "portable" {
 		return syscall.SIGTTOU
@@ -147,7 +147,7 @@ func lastCaught() syscall.Signal {
 	return 34
 }
 
-// waitUntilCatching waits until the entrypoint has its handlers, up to that for
+// waitUntilCatching waits until the supervisor has installed its handlers up to
 // lastCaught.
 func waitUntilCatching(t *testing.T, p *process) {
 	for start := time.Now(); ; {
@@ -169,8 +169,8 @@ func TestForwardsSignalsThatWereBlockedAtTheStart(t *testing.T) {
 	p.expect("got")
 }
 
-// TestForwardsSignalsThatWereIgnoredAtTheStart is for a program under nohup(1) that
-// handles SIGHUP all the same.
+// TestForwardsSignalsThatWereIgnoredAtTheStart covers a program under nohup(1) that
+// handles SIGHUP.
 func TestForwardsSignalsThatWereIgnoredAtTheStart(t *testing.T) {
 	argv := append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, supervised(child, "spin")...)
 	p := begin(t, argv)
@@ -202,8 +202,8 @@ func TestStopIsNotAnEnd(t *testing.T) {
 // blocked starts a command with signals blocked.
 func blocked(list ...int) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
-		// A child's mask is that of the thread which forks. This one is
-		// thrown away with its goroutine's end, for being locked.
+		// A child inherits the mask of the thread that forks. This thread ends with its
+		// locked goroutine.
 		runtime.LockOSThread()
 		var set unix.Sigset_t
 		for _, sig := range list {
@@ -213,8 +213,8 @@ func blocked(list ...int) func(*exec.Cmd) {
 	}
 }
 
-// TestARefusedSignalIsReportedOnce has a command become root by its file's mode, as sudo
-// does: the entrypoint, which isn't, may send it nothing any more (kill(2)).
+// TestARefusedSignalIsReportedOnce: the command becomes root by its file's mode, as
+// sudo does. The supervisor isn't root and may not signal it any more (kill(2)).
 func TestARefusedSignalIsReportedOnce(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	raise := raising(t)
@@ -230,8 +230,8 @@ func TestARefusedSignalIsReportedOnce(t *testing.T) {
 	require.Equal(t, 137, p.end())
 }
 
-// TestATimeoutThatCannotEndTheCommandEndsTheContainer: as PID 1, which takes all
-// others along.
+// TestATimeoutThatCannotEndTheCommandEndsTheContainer, because the end of PID 1 kills
+// all processes of the namespace.
 func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	raise := raising(t)
@@ -248,7 +248,8 @@ func TestATimeoutThatCannotEndTheCommandEndsTheContainer(t *testing.T) {
 	require.Contains(t, string(said), `"reason":"Timeout","exitCode":124,"message":"the command timed out`)
 }
 
-// TestAPauseAfterACommandThatCannotBeEndedEnds: no signal is the command's any more.
+// TestAPauseAfterACommandThatCannotBeEndedEnds, because the supervisor forwards no
+// signals any more.
 func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 	needRoot(t, "a file that makes its process root's")
 	for _, release := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
@@ -263,8 +264,9 @@ func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 	}
 }
 
-// TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor, in a pod whose
-// containers share a process namespace: the command, or us and so the command.
+// TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor in a pod whose
+// containers share a process namespace: it ends the command, or the supervisor and so
+// the command.
 func TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	const nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
@@ -283,9 +285,9 @@ func TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor(t *testi
 	}
 }
 
-// TestACommandThatStopsTheSupervisorIsKilledByTheRuntime: a process of our user may stop us by
-// ptrace(2) and leave us so. What ends the container is what ends any, SIGKILL from
-// the container runtime.
+// TestACommandThatStopsTheSupervisorIsKilledByTheRuntime: a process of the same user
+// may stop the supervisor with ptrace(2). SIGKILL from the container runtime ends the
+// container all the same.
 func TestACommandThatStopsTheSupervisorIsKilledByTheRuntime(t *testing.T) {
 	needRoot(t, "a PID namespace")
 	p := begin(t, supervised(child, "trace"), asPID1)
@@ -299,7 +301,8 @@ func TestACommandThatStopsTheSupervisorIsKilledByTheRuntime(t *testing.T) {
 	require.Equal(t, 137, p.end())
 }
 
-// raising is the child, with a mode that makes it root's, in a directory of nobody's.
+// raising is the child program with a mode that makes it root's, in a directory of the
+// user nobody.
 func raising(t *testing.T) (path string) {
 	t.Helper()
 	dir := t.TempDir()

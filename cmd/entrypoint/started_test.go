@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitingFor is what "entrypoint status" says of those that are waited for.
+// waitingFor is the list of unmet dependencies that "entrypoint status" prints.
 type waitingFor struct {
 	Phase        string
 	WaitingSince time.Time
 	WaitingFor   []struct{ Container, Condition, Seen string }
 }
 
-// TestTheStatusNamesTheUnmetDependencies from outside, and follows what happens.
+// TestTheStatusNamesTheUnmetDependencies and follows their phases.
 func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	dir, cache := orderDir(t), t.TempDir()+"/cache"
 	began := time.Now()
@@ -59,11 +59,12 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	p.kill(p.Process.Pid)
 }
 
-// TestStartedReportsWhetherTheCommandHasStarted for a probe: without a word, by its exit code.
+// TestStartedReportsWhetherTheCommandHasStarted to a probe, by its exit code and
+// without output.
 func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
 	hook := []string{"-before-start=sh", "-before-start-arg=-c"}
 	for name, test := range map[string]struct {
-		before []string // words before the entrypoint
+		before []string // words before the supervisor
 		flags  func(dir, file string) []string
 	}{
 		"after another container": {

@@ -19,15 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In these tests, web depends on db, and db is stopped after it.
+// In these tests, web depends on db, and db is stopped after web.
 
-// stopped is the script of a command that says so when it is told to end by a signal, and
-// then does what is left to do.
+// stopped is the script of a command that prints when a signal stops it, and then runs
+// the rest of the script.
 func stopped(sig, then string) string {
 	return "trap 'echo stopped; " + then + "' " + sig + "; trap 'echo usr1' USR1; " + waitForSignals
 }
 
-// stopsAfter is db, with flags and the script of its command.
+// stopsAfter is db with flags and the script of its command.
 func stopsAfter(t *testing.T, dir, web, script string, flags ...string) *process {
 	t.Helper()
 	argv := append([]string{entrypoint, "-order-dir=" + dir, "-stop-after=" + web}, flags...)
@@ -37,7 +37,7 @@ func stopsAfter(t *testing.T, dir, web, script string, flags ...string) *process
 	return p
 }
 
-// dependent is web, with the script of its command.
+// dependent is web with the script of its command.
 func dependent(t *testing.T, dir, script string, flags ...string) *process {
 	t.Helper()
 	argv := append([]string{entrypoint, "-order-dir=" + dir}, flags...)
@@ -47,7 +47,8 @@ func dependent(t *testing.T, dir, script string, flags ...string) *process {
 	return p
 }
 
-// staysHeld makes sure that the stop signal has come, and that the command runs without it.
+// staysHeld checks that the stop signal has arrived, and that the command runs without
+// it.
 func staysHeld(t *testing.T, dir string, p *process) {
 	t.Helper()
 	hasSaid(t, dir, "stopping")
@@ -55,12 +56,12 @@ func staysHeld(t *testing.T, dir string, p *process) {
 	p.expect("usr1")
 }
 
-// TestAPodIsStoppedInReverse of the order in which its containers start, whichever is told
-// first.
+// TestAPodIsStoppedInReverse of the order in which its containers start, whichever of
+// them gets the stop signal first.
 func TestAPodIsStoppedInReverse(t *testing.T) {
 	for i, sent := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		for _, flag := range []string{"", "-order-heartbeat"} {
-			if flag != "" && i%5 != 0 { // two of them: each has to hear the others first
+			if flag != "" && i%5 != 0 { // two orders are enough: each container must first see a heartbeat of the others
 				continue
 			}
 			t.Run(fmt.Sprint(sent, flag), func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestAPodIsStoppedInReverse(t *testing.T) {
 	}
 }
 
-// TestAContainerThatIsStoppedAloneIsNotHeldBack, as after its livenessProbe has failed.
+// TestAContainerThatIsStoppedAloneIsNotHeldBack, for instance after its livenessProbe
+// has failed.
 func TestAContainerThatIsStoppedAloneIsNotHeldBack(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, "echo ready; exec sleep 60")
@@ -108,21 +110,22 @@ func TestAContainerThatIsStoppedAloneIsNotHeldBack(t *testing.T) {
 	require.Equal(t, 3, p.end())
 	hasSaid(t, web, "started")
 
-	// Those that have ended before say nothing of it, and nobody waits for them.
+	// Containers that ended before don't count, and don't delay the stop.
 	neighbour.kill(neighbour.Process.Pid)
 	p = stopsAfter(t, db, web, stopped("TERM", "exit 4"), "-stop-share=40s", "-stop-together")
 	p.send(syscall.SIGTERM)
 	p.expect("stopped")
 	require.Equal(t, 4, p.end())
 
-	// Nor is one waited for that never began.
+	// A container that never started doesn't delay the stop either.
 	p = stopsAfter(t, db, orderDir(t), stopped("TERM", "exit 5"), "-stop-share=40s", "-stop-together", "-stop-after="+t.TempDir()+"/missing")
 	p.send(syscall.SIGTERM)
 	p.expect("stopped")
 	require.Equal(t, 5, p.end())
 }
 
-// TestStopTogetherTreatsEachStopAsAStopOfThePod: web has a preStop hook, and is told late.
+// TestStopTogetherTreatsEachStopAsAStopOfThePod: web has a preStop hook, and gets its
+// stop signal late.
 func TestStopTogetherTreatsEachStopAsAStopOfThePod(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
@@ -137,7 +140,7 @@ func TestStopTogetherTreatsEachStopAsAStopOfThePod(t *testing.T) {
 	require.Zero(t, neighbour.end())
 }
 
-// TestAStopIsHeldBackForItsShareOfTheGracePeriod, and no longer, whatever web does.
+// TestAStopIsHeldBackForItsShareOfTheGracePeriod and no longer, whatever web does.
 func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	for name, deed := range map[string]string{
@@ -158,15 +161,15 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 			create(t, web+"/go")
 			neighbour.expect("done")
 			p.send(syscall.SIGTERM)
-			// Each such directory is named db.
-			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is forwarded while these containers still run: db \(it.*\)$`, p.line())
+			// The base name of each such directory is db.
+			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is forwarded while these containers still run: db \(.*\)$`, p.line())
 			p.expect("stopped")
 			require.Equal(t, 3, p.end())
 		})
 	}
 }
 
-// TestASecondStopSignalIsForwardedAtOnce, with the first.
+// TestASecondStopSignalIsForwardedAtOnce, together with the first.
 func TestASecondStopSignalIsForwardedAtOnce(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	dependent(t, web, "echo ready; exec sleep 60")
@@ -179,7 +182,7 @@ func TestASecondStopSignalIsForwardedAtOnce(t *testing.T) {
 	p.send(sig)
 	p.expect("got")
 	p.expect("got")
-	p.send(sig) // and so does each that follows
+	p.send(sig) // later signals are forwarded at once, too
 	p.expect("got")
 	command := childOf(t, p.Process.Pid)
 	settle(t, p.Process.Pid, command)
@@ -201,7 +204,7 @@ func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, 3, p.end())
 }
 
-// TestTheStopSignalIsTheOneOfTheImage, and all others pass as ever.
+// TestTheStopSignalIsTheOneOfTheImage, and all others are forwarded at once.
 func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
 	for name, shell := range map[string]string{"SIGQUIT": "QUIT", "int": "INT", "28": "WINCH"} {
 		db, web := orderDir(t), orderDir(t)
@@ -212,12 +215,12 @@ func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
 		hasSaid(t, db, "started")
 		p.send(map[string]syscall.Signal{"QUIT": syscall.SIGQUIT, "INT": syscall.SIGINT, "WINCH": syscall.SIGWINCH}[shell])
 		staysHeld(t, db, p)
-		neighbour.send(syscall.SIGTERM) // it has no trap for that
+		neighbour.send(syscall.SIGTERM) // the neighbour has no trap for SIGTERM
 		require.Equal(t, 143, neighbour.end())
 		p.expect("stopped")
 		require.Equal(t, 3, p.end())
 	}
-	// Before the command is started, it ends what is before.
+	// Before the command's start, the stop signal ends the wait, the hook or the pause.
 	own := orderDir(t)
 	p := begin(t, []string{entrypoint, "-order-dir=" + own, "-stop-signal=SIGWINCH", "-depends-on=started:" + orderDir(t), "--", "true"})
 	waits(t, p)
@@ -226,7 +229,7 @@ func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
 	require.Equal(t, 128+int(syscall.SIGWINCH), p.end())
 }
 
-// TestTheStatusNamesTheDependentsThatDelayAStop from outside.
+// TestTheStatusNamesTheDependentsThatDelayAStop.
 func TestTheStatusNamesTheDependentsThatDelayAStop(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
@@ -245,7 +248,7 @@ func TestTheStatusNamesTheDependentsThatDelayAStop(t *testing.T) {
 	require.Equal(t, 143, p.end())
 }
 
-// TestAHeldStopEndsWithItsCommand, which may end by itself, or for want of time.
+// TestAHeldStopEndsWithItsCommand, which may end by itself or by its timeout.
 func TestAHeldStopEndsWithItsCommand(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags  []string
@@ -273,8 +276,8 @@ func TestAHeldStopEndsWithItsCommand(t *testing.T) {
 	}
 }
 
-// TestNoStopSignalIsLostOrSentTwice, whenever it comes: before the handlers, before the
-// command, just then, or after it.
+// TestNoStopSignalIsLostOrSentTwice, whether it arrives before the handlers, before the
+// command, at its start, or later.
 func TestNoStopSignalIsLostOrSentTwice(t *testing.T) {
 	const many, atOnce = 320, 16
 	web := orderDir(t)

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In these tests, proxy is a helper, which is of use until web has ended.
+// In these tests, proxy is a helper, which is needed until web has ended.
 
-// proxy is a helper with flags and the script of its command, whose status is in a file.
+// proxy is a helper with flags and the script of its command. Its status is in a file.
 func proxy(t *testing.T, script string, flags ...string) (p *process, status string) {
 	t.Helper()
 	status = t.TempDir() + "/status"
@@ -26,7 +26,7 @@ func proxy(t *testing.T, script string, flags ...string) (p *process, status str
 	return begin(t, append(argv, "--", "sh", "-c", script), listening(t)), status
 }
 
-// ending is what a status says of the end.
+// ending is the part of a status that concerns the end.
 type ending struct {
 	Phase, Reason, Signal     string
 	ExitCode, CommandExitCode int
@@ -40,13 +40,14 @@ func endedAs(t *testing.T, status string) (e ending) {
 	return e
 }
 
-// ends has web live once, and end with a code.
+// ends starts an incarnation of web that ends with a code.
 func ends(t *testing.T, dir, code string) {
 	t.Helper()
 	_ = db(t, dir, "--", "sh", "-c", "exit "+code).end()
 }
 
-// TestAHelperEndsWhenItIsNotNeededAnyMore, with a success, whatever its command makes of that.
+// TestAHelperEndsWhenItIsNotNeededAnyMore, with success, whatever its command's exit
+// code is.
 func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 	t.Parallel()
 	unneeded := func(code int, signal string) ending { return ending{"Finished", "Unneeded", signal, 0, code} }
@@ -84,8 +85,8 @@ func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 	}
 }
 
-// TestAHelperIsNeededUntilAllContainersHaveEnded: one that fails comes back, if nobody says that it
-// doesn't.
+// TestAHelperIsNeededUntilAllContainersHaveEnded. Without a flag that says otherwise, a
+// failed container is restarted.
 func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {
 	for _, flag := range []string{"-mode=supervise", "-order-heartbeat"} {
 		web, job := orderDir(t), orderDir(t)
@@ -102,7 +103,7 @@ func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {
 		p.expect("usr1")
 		require.Equal(t, "Running", endedAs(t, status).Phase)
 		run(job, "3")
-		require.Contains(t, p.line(), "needed until db:completed, db:exited, which is so")
+		require.Contains(t, p.line(), "needed until db:completed, db:exited, which is met now")
 		p.expect("stopped")
 		require.Zero(t, p.end())
 	}
@@ -115,7 +116,7 @@ func TestAHelperThatEndsByItselfKeepsItsExitCode(t *testing.T) {
 	require.Equal(t, 3, p.end())
 	require.Equal(t, ending{"Finished", "Exited", "", 3, 3}, endedAs(t, status))
 
-	// Also while it is looked into.
+	// The same applies during a pause.
 	p, status = proxy(t, "exit 3", "-stop-when=completed:"+web, "-pause=after-failure")
 	require.Contains(t, p.line(), "paused after-failure")
 	ends(t, web, "0")
@@ -124,13 +125,13 @@ func TestAHelperThatEndsByItselfKeepsItsExitCode(t *testing.T) {
 	require.Equal(t, 3, p.end())
 	require.Equal(t, ending{"Finished", "Exited", "", 3, 3}, endedAs(t, status))
 
-	// And when its time was over before.
+	// The same applies after a timeout.
 	p, _ = proxy(t, "trap 'echo stopped' TERM; "+waitForSignals, "-stop-when=completed:"+orderDir(t), "-timeout=100ms", "-grace-period=100ms")
 	require.Equal(t, 124, p.end())
 }
 
-// TestAHelperGetsOneStopSignal: at the second signal, many programs drop what
-// they are at.
+// TestAHelperGetsOneStopSignal, because many programs abort their orderly shutdown at a
+// second one.
 func TestAHelperGetsOneStopSignal(t *testing.T) {
 	web := orderDir(t)
 	p, _ := proxy(t, "trap 'echo stopped' TERM; trap 'echo end; exit 3' USR1; "+waitForSignals, "-stop-when=completed:"+web)
@@ -145,7 +146,7 @@ func TestAHelperGetsOneStopSignal(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
-// TestAnUnneededHelperIsNotStarted, whatever it is that comes before its command.
+// TestAnUnneededHelperIsNotStarted, whatever precedes its command.
 func TestAnUnneededHelperIsNotStarted(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{
@@ -183,7 +184,7 @@ func TestAnUnneededHelperIsNotStarted(t *testing.T) {
 	}
 }
 
-// TestAHelperIgnoresAnUnreadableState, and says so.
+// TestAHelperIgnoresAnUnreadableState, and reports it.
 func TestAHelperIgnoresAnUnreadableState(t *testing.T) {
 	web := orderDir(t)
 	ends(t, web, "0")

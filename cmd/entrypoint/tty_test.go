@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A console is a pseudo-terminal with a process on it that leads the session,
-// as a container's does that has tty: true.
+// A console is a pseudo-terminal with a process that leads the session, as in a
+// container with tty: true.
 type console struct {
 	t      *testing.T
 	master *os.File
@@ -60,7 +60,7 @@ func onConsole(t *testing.T, argv []string, prepare ...func(*exec.Cmd)) *console
 		close(c.done)
 	}()
 	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // all others get SIGHUP from the terminal
+		_ = c.cmd.Process.Kill() // all other processes get SIGHUP from the terminal
 		<-c.done
 		_ = master.Close()
 	})
@@ -81,8 +81,7 @@ func (c *console) readAll() {
 	}
 }
 
-// lines is what was printed, without what the terminal echoes, which each test
-// switches off.
+// lines returns the output, without the terminal's echo, which each test switches off.
 func (c *console) lines() []string { return strings.Fields(c.text()) }
 
 func (c *console) text() string {
@@ -115,7 +114,7 @@ func (c *console) end() int {
 	return code(c.cmd.ProcessState)
 }
 
-// consoles runs a test bare, and wrapped in each place.
+// consoles runs a test without a supervisor, and under it in each place.
 func consoles(t *testing.T, script string, test func(t *testing.T, c *console)) {
 	argv := []string{"sh", "-c", "stty -echo; " + script}
 	t.Run("bare", func(t *testing.T) { test(t, onConsole(t, argv)) })
@@ -138,7 +137,7 @@ func TestTerminalReadsAndWrites(t *testing.T) {
 	})
 }
 
-// TestCtrlCOnce counts: neither none nor two.
+// TestCtrlCOnce checks that the command gets exactly one SIGINT.
 func TestCtrlCOnce(t *testing.T) {
 	script := "trap 'echo int' INT; echo ready; while ! read x; do :; done; exit 4"
 	consoles(t, script, func(t *testing.T, c *console) {
@@ -146,7 +145,7 @@ func TestCtrlCOnce(t *testing.T) {
 		for i := range 3 {
 			c.enter("\x03")
 			require.Eventually(t, func() bool { return len(c.lines()) > 1+i }, deadline, time.Millisecond)
-			time.Sleep(20 * time.Millisecond) // time for one too many
+			time.Sleep(20 * time.Millisecond) // time for a second SIGINT
 		}
 		c.enter("end\n")
 		require.Equal(t, 4, c.end())
@@ -157,13 +156,13 @@ func TestCtrlCOnce(t *testing.T) {
 func TestCtrlCKills(t *testing.T) {
 	consoles(t, "echo ready; exec sleep 60", func(t *testing.T, c *console) {
 		c.waitFor("ready")
-		time.Sleep(30 * time.Millisecond) // until sleep has taken over
+		time.Sleep(30 * time.Millisecond) // until sleep has started
 		c.enter("\x03")
 		require.Equal(t, 128+int(syscall.SIGINT), c.end())
 	})
 }
 
-// TestCtrlCEndsAPause: the terminal was the command's, which is gone by then.
+// TestCtrlCEndsAPause, although the terminal belonged to the command, which has ended.
 func TestCtrlCEndsAPause(t *testing.T) {
 	for _, argv := range [][]string{
 		{entrypoint, "-pause=after-failure", "--", "sh", "-c", "stty -echo; exit 6"},
@@ -177,8 +176,8 @@ func TestCtrlCEndsAPause(t *testing.T) {
 	}
 }
 
-// TestTheSecondExecHasTheTerminal: the first that is found in PATH can't be executed,
-// which its process finds out when it has the terminal already.
+// TestTheSecondExecHasTheTerminal: the first file that is found in PATH can't be
+// executed, which its process finds out when it already has the terminal.
 func TestTheSecondExecHasTheTerminal(t *testing.T) {
 	broken, whole := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(broken+"/tool", []byte("#!/missing\n"), 0o755))
@@ -189,8 +188,8 @@ func TestTheSecondExecHasTheTerminal(t *testing.T) {
 	require.Equal(t, 6, c.end())
 }
 
-// TestCtrlZStopsNothing is for a container, where no shell could resume what
-// was stopped: the kernel discards it for a bare process.
+// TestCtrlZStopsNothing in a container, where no shell could resume a stopped process.
+// The kernel discards the signal for a bare process.
 func TestCtrlZStopsNothing(t *testing.T) {
 	consoles(t, "echo ready; read x; echo got-$x; exit 5", func(t *testing.T, c *console) {
 		c.waitFor("ready")
@@ -202,8 +201,8 @@ func TestCtrlZStopsNothing(t *testing.T) {
 	})
 }
 
-// TestCtrlZBelowAScriptStopsNothing: the shell that runs a script is in the group of
-// what it starts, and resumes nothing.
+// TestCtrlZBelowAScriptStopsNothing: the shell of a script is in the same process group
+// as its children, and resumes nothing.
 func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
 	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
 		t.Run(name, func(t *testing.T) {
@@ -219,15 +218,15 @@ func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
 	}
 }
 
-// TestCtrlZUnderAShell stops and resumes a job. The shell on the console is
-// bash, for its job control in scripts.
+// TestCtrlZUnderAShell stops and resumes a job. The shell on the console is bash, which
+// has job control in scripts.
 func TestCtrlZUnderAShell(t *testing.T) {
 	needBash(t)
 	job := []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 6"}
 	for _, c := range []struct {
 		name string
 		argv []string
-		stop syscall.Signal // what the shell believes to have stopped its job
+		stop syscall.Signal // the signal that the shell reports for its job
 	}{
 		{"bare", job, syscall.SIGTSTP},
 		{"wrapped", supervised(job...), syscall.SIGSTOP},
@@ -251,7 +250,7 @@ func TestCtrlZUnderAShell(t *testing.T) {
 	}
 }
 
-// needBash skips a test of the job control that bash has in scripts.
+// needBash skips a test that needs bash's job control in scripts.
 func needBash(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -259,8 +258,8 @@ func needBash(t *testing.T) {
 	}
 }
 
-// TestMessagesFromTheBackgroundArePrinted where the terminal stops those in the background
-// that write to it.
+// TestMessagesFromTheBackgroundArePrinted, although the terminal stops background
+// processes that write to it.
 func TestMessagesFromTheBackgroundArePrinted(t *testing.T) {
 	needBash(t)
 	c := onConsole(t, []string{"bash", "-c", `stty -echo tostop; set -m; "$@"; echo ended-$?`, "bash", entrypoint, "-timeout=200ms", "--", "sleep", "60"})
@@ -279,8 +278,8 @@ func TestWindowSize(t *testing.T) {
 	})
 }
 
-// TestABackgroundJobStaysInTheBackground starts the entrypoint behind a shell that reads from
-// the terminal.
+// TestABackgroundJobStaysInTheBackground: the supervisor is started in the background
+// of a shell that reads from the terminal.
 func TestABackgroundJobStaysInTheBackground(t *testing.T) {
 	script := `stty -echo; set -m; "$@" & echo ready; sleep 0.1; read x; echo got-$x; wait`
 	c := onConsole(t, append([]string{"sh", "-c", script, "sh"}, supervised("sh", "-c", "sleep 0.2; echo child")...))

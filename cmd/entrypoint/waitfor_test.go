@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reacher waits for URLs, and says that it was started.
+// reacher waits for URLs, and prints that it has started.
 func reacher(t *testing.T, args ...string) *process {
 	t.Helper()
 	return begin(t, append(append([]string{entrypoint}, args...), "--", "echo", "web is started"))
@@ -59,8 +59,8 @@ func TestACommandStartsOnceItsTargetsAnswer(t *testing.T) {
 	}
 }
 
-// TestEachTargetMustSucceedOnlyOnce, while containers have to be as far as they should
-// when the command is started.
+// TestEachTargetMustSucceedOnlyOnce, while dependencies must be met at the command's
+// start.
 func TestEachTargetMustSucceedOnlyOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -77,9 +77,9 @@ func TestEachTargetMustSucceedOnlyOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return asked.Load() == 1 }, deadline, time.Millisecond)
 	waits(t, p)
 	dependency.kill(dependency.Process.Pid)
-	time.Sleep(500 * time.Millisecond) // a look, at least
+	time.Sleep(500 * time.Millisecond) // at least one look
 	create(t, file)
-	time.Sleep(1500 * time.Millisecond) // a try, at least
+	time.Sleep(1500 * time.Millisecond) // at least one attempt
 	waits(t, p)
 	dependency = db(t, dir, "--", "sleep", "60")
 	isStarted(t, p)

@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadline is for what takes milliseconds on an idle machine.
+// deadline is for an operation that takes milliseconds on an idle machine.
 const deadline = 20 * time.Second
 
-// wait waits for files, as a program does that has nothing else to do.
+// wait waits for files, like a program that has nothing else to do.
 func wait(w *Waiter) State {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
@@ -43,7 +43,7 @@ func write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// after waits for files, and has something happen once the waiting has begun.
+// after waits for files, and calls a function once the wait has begun.
 func after(t *testing.T, w *Waiter, happen func()) State {
 	t.Helper()
 	states := make(chan State, 1)
@@ -170,7 +170,7 @@ func TestWaitsUntil(t *testing.T) {
 	}
 }
 
-// TestAChangeIsNoticedAtOnce looks no earlier than it is told to.
+// TestAChangeIsNoticedAtOnce doesn't look before the signal.
 func TestAChangeIsNoticedAtOnce(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGCHLD)
@@ -206,7 +206,7 @@ func TestAChangeIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// TestWaitsWithoutAWatch has no descriptor left for a directory.
+// TestWaitsWithoutAWatch leaves no descriptor for a directory.
 func TestWaitsWithoutAWatch(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
@@ -229,7 +229,7 @@ func TestWaitsWithoutAWatch(t *testing.T) {
 	require.Equal(t, Met, wait(w))
 }
 
-// TestTheIntervalGrowsWithTheWait where nothing is watched.
+// TestTheIntervalGrowsWithTheWait if no directory is watched.
 func TestTheIntervalGrowsWithTheWait(t *testing.T) {
 	w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/missing/out"}}}, 0)
 	require.Equal(t, Waiting, w.Look())
@@ -244,8 +244,8 @@ func TestTheIntervalGrowsWithTheWait(t *testing.T) {
 	}
 }
 
-// TestABusyDirectoryIsCheckedAtMinInterval of the thousands that there may be
-// in a second.
+// TestABusyDirectoryIsCheckedAtMinInterval although thousands of changes may happen in
+// a second.
 func TestABusyDirectoryIsCheckedAtMinInterval(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
@@ -261,7 +261,7 @@ func TestABusyDirectoryIsCheckedAtMinInterval(t *testing.T) {
 	require.Equal(t, Met, w.Look())
 }
 
-// TestAnUnreadableFileMayComeBack within the patience that there is.
+// TestAnUnreadableFileMayComeBack within errorTolerance.
 func TestAnUnreadableFileMayComeBack(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/volume", "")
@@ -289,12 +289,12 @@ func TestAnInvalidPathEndsTheWait(t *testing.T) {
 	require.ErrorContains(t, w.Err(), "waiting for "+file+"/out: ")
 }
 
-// TestTheWatchUsesNoInotifyInstance: waiting takes nothing of what a user of a node has but a
-// number of.
+// TestTheWatchUsesNoInotifyInstance, because a user of a node has only a limited
+// number.
 func TestTheWatchUsesNoInotifyInstance(t *testing.T) {
 	const waiting = 200
 	if os.Getenv("AWAIT_WATCHERS") == "" {
-		// In a user namespace of its own, which has limits of its own.
+		// A user namespace of its own has limits of its own.
 		cmd := exec.Command(os.Args[0], "-test.run=^TestTheWatchUsesNoInotifyInstance$", "-test.v")
 		cmd.Env = append(os.Environ(), "AWAIT_WATCHERS=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{

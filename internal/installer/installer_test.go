@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The scripts of cmd/entrypoint show the copier as a process; here is what they
-// can't.
+// The scripts of cmd/entrypoint test the copier as a process. These tests cover what
+// the scripts can't.
 
-// TestConcurrentInstallsAreAtomic reads the target while it is installed again and again,
-// by several at once.
+// TestConcurrentInstallsAreAtomic reads the target while several goroutines install it
+// repeatedly.
 func TestConcurrentInstallsAreAtomic(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(dir, "entrypoint")
@@ -31,8 +31,8 @@ func TestConcurrentInstallsAreAtomic(t *testing.T) {
 	for range 3 {
 		writers.Go(func() {
 			for range 20 {
-				// One may remove the other's temporary file, which fails
-				// the other; what is installed is whole.
+				// A goroutine may remove another one's temporary file, so that the
+				// other one fails. The installed file is complete all the same.
 				_ = Install(source, target)
 			}
 		})

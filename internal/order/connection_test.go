@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel may choose the port that is asked for as the one to ask from.
+// The kernel may choose the destination port as the source port.
 func TestAConnectionToItselfIsNoAnswer(t *testing.T) {
 	for name, free := range map[string]unix.Sockaddr{
 		"IPv4": &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}},

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseEndpoint has package net/netip read the same, where there is no zone, which
-// an interface of the pod's would have to have the name of.
+// FuzzParseEndpoint compares with package net/netip, except for zones. A zone would
+// have to name an interface of the pod.
 func FuzzParseEndpoint(f *testing.F) {
 	for _, seed := range []string{
 		":5432", "127.0.0.1:80", "[::1]:80", "[2001:db8::1]:1", "[::ffff:1.2.3.4]:65535", "[1:2:3:4:5:6:7:8]:9", "[1::]:1", "[::]:1",

@@ -17,7 +17,7 @@ type liveness int
 
 const (
 	absent       liveness = iota // no incarnation has created its lock yet
-	undetermined                 // heartbeats have not been observed for long enough
+	undetermined                 // no change of the heartbeat has been observed yet
 	alive
 	dead
 )

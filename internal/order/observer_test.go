@@ -17,7 +17,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// live is an incarnation that was told of, until the test has it die.
+// live publishes a phase of a new incarnation, which lives until the test calls die.
 func live(t *testing.T, dir string, phase Phase, exitCode int) *Incarnation {
 	t.Helper()
 	i := NewIncarnation(dir, false, unix.Write)
@@ -27,7 +27,7 @@ func live(t *testing.T, dir string, phase Phase, exitCode int) *Incarnation {
 	return i
 }
 
-// die is what the kernel does when a process is killed.
+// die does what the kernel does when a process is killed.
 func die(i *Incarnation) {
 	for _, fd := range []*int{&i.lock, &i.reserved} {
 		if *fd >= 0 {
@@ -37,7 +37,7 @@ func die(i *Incarnation) {
 	}
 }
 
-// verdicts are of a container that is restarted, and of one that isn't.
+// verdicts are the states for a dependency that is restarted and for one that isn't.
 type verdicts [2]await.State
 
 func judgements(dir string, heartbeats bool) map[Condition]verdicts {
@@ -67,8 +67,8 @@ func TestConditionsInEachState(t *testing.T) {
 		prepare func(dir string)
 		want    map[Condition]verdicts
 	}{
-		"nobody was there": {func(string) {}, all(wait)},
-		"preparing":        {func(dir string) { live(t, dir, Preparing, 0) }, all(wait)},
+		"never started": {func(string) {}, all(wait)},
+		"preparing":     {func(dir string) { live(t, dir, Preparing, 0) }, all(wait)},
 		"started": {
 			func(dir string) { live(t, dir, Started, 0) },
 			map[Condition]verdicts{IsStarted: met, IsReady: wait, IsCompleted: wait, HasExited: wait},
@@ -104,22 +104,22 @@ func TestConditionsInEachState(t *testing.T) {
 			},
 			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
 		},
-		// What a past life has said counts no more, once there is a new one.
-		"has completed, and lives anew": {
+		// The state of an earlier incarnation doesn't count once there is a new one.
+		"has completed, and was restarted": {
 			func(dir string) {
 				die(live(t, dir, Ended, 0))
 				keepingState(t, dir, func() { live(t, dir, Preparing, 0) })
 			},
 			all(wait),
 		},
-		"was ready, and lives anew": {
+		"was ready, and was restarted": {
 			func(dir string) {
 				die(live(t, dir, Ready, 0))
 				keepingState(t, dir, func() { live(t, dir, Preparing, 0) })
 			},
 			all(wait),
 		},
-		"has completed, and is killed anew before it says anything": {
+		"has completed, and was killed after its restart, before its first state": {
 			func(dir string) {
 				die(live(t, dir, Ended, 0))
 				keepingState(t, dir, func() { die(live(t, dir, Preparing, 0)) })
@@ -135,7 +135,7 @@ func TestConditionsInEachState(t *testing.T) {
 	}
 }
 
-// keepingState has something happen, but the state be what it was.
+// keepingState runs a function, and restores the state after it.
 func keepingState(t *testing.T, dir string, happen func()) {
 	t.Helper()
 	data, err := os.ReadFile(dir + stateName)
@@ -144,8 +144,8 @@ func keepingState(t *testing.T, dir string, happen func()) {
 	require.NoError(t, os.WriteFile(dir+stateName, data, 0o600))
 }
 
-// TestAnUnreadableStateMeetsNoCondition puts things in the place of the state and of the lock
-// of a container that is ready, or has completed.
+// TestAnUnreadableStateMeetsNoCondition replaces the state and the lock of a container
+// that is ready or has completed.
 func TestAnUnreadableStateMeetsNoCondition(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"a pipe":                 func(path string) error { return unix.Mkfifo(path, 0o644) },
@@ -186,8 +186,8 @@ func TestAnUnreadableStateMeetsNoCondition(t *testing.T) {
 	}
 }
 
-// TestAReadOnlyDescriptorTakesNoLock has somebody take all locks that a directory that is
-// read-only allows, before and after its owner dies.
+// TestAReadOnlyDescriptorTakesNoLock takes all locks that a read-only directory allows,
+// before and after the owner's death.
 func TestAReadOnlyDescriptorTakesNoLock(t *testing.T) {
 	dir := t.TempDir()
 	i := live(t, dir, Ready, 0)
@@ -229,7 +229,8 @@ func TestHeartbeats(t *testing.T) {
 	require.Equal(t, absent, early.observe(now).liveness)
 	i.Publish(Ready, 0)
 
-	// Who comes later has to hear something before it believes that it lives.
+	// A container that starts later needs a changed heartbeat before it counts as
+	// alive.
 	o := &observer{dir: dir, heartbeats: true}
 	require.Equal(t, alive, early.observe(now).liveness)
 	require.Equal(t, undetermined, o.observe(now).liveness)
@@ -241,7 +242,7 @@ func TestHeartbeats(t *testing.T) {
 	beat()
 	require.Equal(t, alive, looks(o, maxSilence-time.Second).liveness)
 
-	// Who was stopped itself has heard nothing in that time, and blames nobody.
+	// An observer that was suspended itself doesn't count that time as silence.
 	now = now.Add(time.Hour)
 	require.Equal(t, alive, o.observe(now).liveness)
 
@@ -249,7 +250,7 @@ func TestHeartbeats(t *testing.T) {
 	beat()
 	require.Equal(t, alive, o.observe(now).liveness, "it was stopped")
 
-	// There is no lock, which may be beyond that kernel; one that is held says nothing.
+	// With heartbeats there is no lock, because locks may not work across kernels.
 	fd, _, err := readRegular(dir + lockName)
 	require.NoError(t, err)
 	held, err := isLocked(fd)
@@ -261,7 +262,7 @@ func TestHeartbeats(t *testing.T) {
 	live(t, dir, Preparing, 0)
 	require.Equal(t, dead, looks(o, maxSilence+2*time.Second).liveness)
 
-	// An end is one at once.
+	// A published end counts at once.
 	live(t, dir, Ended, 0)
 	require.Equal(t, met, judgements(dir, true)[IsCompleted])
 	require.Equal(t, met, judgements(dir, true)[HasExited])

@@ -15,7 +15,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// glimpse is what a look at neighbours finds.
+// glimpse is the result of one look at neighbours.
 type glimpse struct {
 	state    await.State
 	stopping bool
@@ -27,7 +27,7 @@ func look(ns *Neighbours) glimpse {
 	return glimpse{state, ns.Stopping(), len(ns.Unmet())}
 }
 
-// TestNeighboursDuringAStop has something happen between two looks.
+// TestNeighboursDuringAStop changes a container between two looks.
 func TestNeighboursDuringAStop(t *testing.T) {
 	waits, held, over, overTogether := glimpse{await.Waiting, false, 1}, glimpse{await.Waiting, true, 1}, glimpse{await.Met, false, 0}, glimpse{await.Met, true, 0}
 	var i *Incarnation
@@ -67,7 +67,7 @@ func TestNeighboursDuringAStop(t *testing.T) {
 			test.before(t, dir)
 			ns, others := NewNeighbours([]string{dir}, nil, false), NewNeighbours(nil, []string{dir}, false)
 			require.Equal(t, test.first, look(ns))
-			require.Equal(t, glimpse{await.Met, test.first.stopping, 0}, look(others), "nobody waits for what doesn't depend on it")
+			require.Equal(t, glimpse{await.Met, test.first.stopping, 0}, look(others), "only dependents are waited for")
 			test.after(t, dir)
 			require.Equal(t, test.second, look(ns))
 			require.Equal(t, glimpse{await.Met, test.second.stopping, 0}, look(others))
@@ -75,7 +75,7 @@ func TestNeighboursDuringAStop(t *testing.T) {
 	}
 }
 
-// TestNeighboursWithHeartbeats: who is silent may have ended, or not.
+// TestNeighboursWithHeartbeats: a container without a heartbeat may have ended or not.
 func TestNeighboursWithHeartbeats(t *testing.T) {
 	dir := t.TempDir()
 	i := NewIncarnation(dir, true, unix.Write)

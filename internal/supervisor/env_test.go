@@ -92,8 +92,8 @@ func TestAFIFOAsEnvFileIsRefused(t *testing.T) {
 	require.Equal(t, []string{"A=1"}, got)
 }
 
-// TestAFullEnvFileIsReadFast took minutes when each of them was looked for among
-// all others.
+// TestAFullEnvFileIsReadFast took minutes when setVariables searched all variables for
+// each of them.
 func TestAFullEnvFileIsReadFast(t *testing.T) {
 	var content []byte
 	for n := 0; len(content) < maxEnvFile-10; n++ {
@@ -108,8 +108,8 @@ func TestAFullEnvFileIsReadFast(t *testing.T) {
 	require.Equal(t, "A7=7", got[7])
 }
 
-// FuzzEnvFile has lines that are no variables refused, and the rest kept to the
-// letter.
+// FuzzEnvFile checks that lines without a variable are refused, and that the others are
+// kept literally.
 func FuzzEnvFile(f *testing.F) {
 	for _, seed := range []string{"", "A=1", "A=1\nB=2\n", "#\n", "A", "=", "A=\x00", "A=\xff\r\n", " A=1"} {
 		f.Add(seed)

@@ -18,7 +18,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
-// with is what the command line says when it says this only.
+// with returns the options of a command line with this flag only.
 func with(change func(*options)) *options {
 	o := defaults()
 	change(o)
@@ -118,47 +118,47 @@ func TestParse(t *testing.T) {
 			}), "",
 		},
 
-		"nothing":             {nil, nil, `no "--" in it`},
-		"no --":               {[]string{"-mode", "exec"}, nil, `no "--" in it`},
-		"command without --":  {[]string{"ls", "--"}, nil, `parsing "ls": neither a flag nor`},
-		"single dash":         {[]string{"-", "--"}, nil, `parsing "-": unknown flag`},
-		"three dashes":        {[]string{"---mode=exec", "--"}, nil, `parsing "---mode=exec": unknown flag`},
-		"empty argument":      {[]string{"", "--"}, nil, `parsing "": neither a flag nor`},
-		"unknown":             {[]string{"-mod=exec", "--"}, nil, `parsing "-mod=exec": unknown flag`},
-		"unknown value":       {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
-		"-- is no value":      {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
-		"value for a boolean": {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
-		"no platform":         {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": not a platform`},
-		"relative path":       {[]string{"-wait-file=a", "--"}, nil, `parsing "-wait-file=a": not an absolute path: use one that begins with /`},
-		"no variable":         {[]string{"-env=A", "--"}, nil, `parsing "-env=A": not a variable: use NAME=VALUE`},
-		"no name of one":      {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": not a variable name`},
-		"no unit":             {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": not a duration: use a number above zero with a unit, such as 90s`},
-		"no time":             {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": not a duration`},
-		"code too high":       {[]string{"-success-exit-codes=256", "--"}, nil, `use exit codes from 1 to 255`},
-		"range upside down":   {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
-		"no place":            {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
-		"whose hook":          {[]string{"-before-start-arg=x", "--"}, nil, `no -before-start precedes it`},
-		"no URL to wait for":  {[]string{"-wait-for=https://:1/", "--"}, nil, `not a URL to wait for: use http://`},
-		"no URL to post to":   {[]string{"-end-sidecar=tcp://:1", "--"}, nil, `not a URL for a POST: use http://`},
-		"no end":              {[]string{"-end-sidecars-on=ready", "--"}, nil, `not an outcome: use completed or exited`},
-		"no end of another":   {[]string{"-end-sidecars-when=started:/o/b", "--"}, nil, `not an outcome of another container`},
-		"it isn't said when":  {[]string{"-end-sidecar=http://:1/", "--"}, nil, `use -end-sidecars-on as well`},
-		"nobody to ask":       {[]string{"-end-sidecars-on=exited", "--"}, nil, `use -end-sidecar as well`},
-		"nobody would know":   {[]string{"-end-sidecar=http://:1/", "-end-sidecars-on=exited", "-end-sidecars-when=exited:/b", "--"}, nil, `use -order-dir as well`},
-		"nobody asks":         {[]string{"-mode=exec", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
-		"who is held":         {[]string{"-hold=1s", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
-		"nobody is left":      {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
-		"two ends of it":      {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
-		"nobody holds":        {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
-		"no directory":        {[]string{"-depends-on=ready:db", "--"}, nil, `not a dependency: use started, ready`},
-		"not its directory":   {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `not a dependency`},
-		"heartbeats":          {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
-		"no end of a partner": {[]string{"-stdin-from-final=ready", "--"}, nil, `not an outcome: use completed, failed or exited`},
-		"whose end":           {[]string{"-stdout-to-final=failed", "--"}, nil, `no container is named: use -stdout-to as well`},
-		"untold":              {[]string{"-stdin-from=/o/a", "--"}, nil, `use -order-dir as well`},
-		"between kernels":     {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-order-heartbeat", "--"}, nil, `containers with kernels of their own can't share a pipe`},
-		"nobody connects":     {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-mode=exec", "--"}, nil, `not together with -stdin-from and -stdout-to`},
-		"whose argument":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": no -platform precedes it`},
+		"nothing":                 {nil, nil, `no "--" in it`},
+		"no --":                   {[]string{"-mode", "exec"}, nil, `no "--" in it`},
+		"command without --":      {[]string{"ls", "--"}, nil, `parsing "ls": neither a flag nor`},
+		"single dash":             {[]string{"-", "--"}, nil, `parsing "-": unknown flag`},
+		"three dashes":            {[]string{"---mode=exec", "--"}, nil, `parsing "---mode=exec": unknown flag`},
+		"empty argument":          {[]string{"", "--"}, nil, `parsing "": neither a flag nor`},
+		"unknown":                 {[]string{"-mod=exec", "--"}, nil, `parsing "-mod=exec": unknown flag`},
+		"unknown value":           {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
+		"-- is no value":          {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
+		"value for a boolean":     {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
+		"no platform":             {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": not a platform`},
+		"relative path":           {[]string{"-wait-file=a", "--"}, nil, `parsing "-wait-file=a": not an absolute path: use one that begins with /`},
+		"no variable":             {[]string{"-env=A", "--"}, nil, `parsing "-env=A": not a variable: use NAME=VALUE`},
+		"no name of one":          {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": not a variable name`},
+		"no unit":                 {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": not a duration: use a number above zero with a unit, such as 90s`},
+		"no time":                 {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": not a duration`},
+		"code too high":           {[]string{"-success-exit-codes=256", "--"}, nil, `use exit codes from 1 to 255`},
+		"range upside down":       {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
+		"no place":                {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
+		"arg without a hook":      {[]string{"-before-start-arg=x", "--"}, nil, `no -before-start precedes it`},
+		"no URL to wait for":      {[]string{"-wait-for=https://:1/", "--"}, nil, `not a URL to wait for: use http://`},
+		"no URL to post to":       {[]string{"-end-sidecar=tcp://:1", "--"}, nil, `not a URL for a POST: use http://`},
+		"no outcome":              {[]string{"-end-sidecars-on=ready", "--"}, nil, `not an outcome: use completed or exited`},
+		"no outcome of another":   {[]string{"-end-sidecars-when=started:/o/b", "--"}, nil, `not an outcome of another container`},
+		"no condition":            {[]string{"-end-sidecar=http://:1/", "--"}, nil, `use -end-sidecars-on as well`},
+		"no sidecar named":        {[]string{"-end-sidecars-on=exited", "--"}, nil, `use -end-sidecar as well`},
+		"unobserved by others":    {[]string{"-end-sidecar=http://:1/", "-end-sidecars-on=exited", "-end-sidecars-when=exited:/b", "--"}, nil, `use -order-dir as well`},
+		"exec ends no sidecar":    {[]string{"-mode=exec", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
+		"held with a sidecar":     {[]string{"-hold=1s", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
+		"exec has no timeout":     {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
+		"hold and a limit":        {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
+		"exec holds nothing":      {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
+		"no directory":            {[]string{"-depends-on=ready:db", "--"}, nil, `not a dependency: use started, ready`},
+		"unclean directory":       {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `not a dependency`},
+		"heartbeats":              {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
+		"no outcome of a partner": {[]string{"-stdin-from-final=ready", "--"}, nil, `not an outcome: use completed, failed or exited`},
+		"final, no pipe":          {[]string{"-stdout-to-final=failed", "--"}, nil, `no container is named: use -stdout-to as well`},
+		"no order directory":      {[]string{"-stdin-from=/o/a", "--"}, nil, `use -order-dir as well`},
+		"between kernels":         {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-order-heartbeat", "--"}, nil, `containers with kernels of their own can't share a pipe`},
+		"exec has no pipe":        {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-mode=exec", "--"}, nil, `not together with -stdin-from and -stdout-to`},
+		"arg, no platform":        {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": no -platform precedes it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(test.args)
@@ -175,8 +175,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse has its arguments separated by newlines. Whatever they are, the
-// command is what follows the first --, or there is an error of one line.
+// FuzzParse separates the arguments by newlines. Whatever they are, the command is
+// everything after the first --, or there is an error of one line.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"--\necho\nhi", "-mode\nexec\n--\na", "-mode=exec\n--\n--\n-mode", "-mode\n--\nexec", "-platform\nlinux/amd64\n-arg\na\n-arg=--\n--\nx",

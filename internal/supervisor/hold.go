@@ -26,9 +26,9 @@ type heldCommand struct {
 	startTook time.Duration // time from its start until it slept
 	cpuUsed   time.Duration // CPU time that it has used
 	stopSent  time.Time     // when it was sent SIGSTOP
-	// nextLook is the latest time of its next poll if none of the files existed when it
+	// nextPoll is the latest time of its next poll if none of the files existed when it
 	// was stopped, and otherwise zero.
-	nextLook time.Time
+	nextPoll time.Time
 }
 
 // A stage is how far the supervisor has come with a held command.
@@ -83,7 +83,7 @@ func (s *supervision) startHeld(argv, env []string, shared bool) error {
 // restartIsFaster reports whether a new start would take less time than is left until
 // the next poll. Both are wall-clock times: with a small CPU share, a start takes much
 // longer than its CPU time.
-func (h *heldCommand) restartIsFaster() bool { return time.Until(h.nextLook) > h.startTook }
+func (h *heldCommand) restartIsFaster() bool { return time.Until(h.nextPoll) > h.startTook }
 
 // advance moves the command to its next stage if possible, and returns the time until
 // the next call.
@@ -105,7 +105,7 @@ func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Du
 			h.stage = stageStopped
 			due := time.Now().Add(interval)
 			if state, err := files.Look(); state == await.Waiting && err == nil {
-				h.nextLook = due
+				h.nextPoll = due
 				h.cpuUsed, _ = cpuTime(h.pid)
 			}
 		} else if time.Since(h.stopSent) < stopTimeout {

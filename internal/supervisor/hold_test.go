@@ -14,9 +14,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// TestASlowStartIsNotRepeated compares times on the same clock: where a
-// container's share of the processors is small, a start takes a hundred times the
-// processor time that it uses.
+// TestASlowStartIsNotRepeated compares wall-clock times. With a small CPU share, a
+// start takes a hundred times its CPU time.
 func TestASlowStartIsNotRepeated(t *testing.T) {
 	pid, _ := sleeper(t, true)
 	h := &heldCommand{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), cpuUsed: -1}
@@ -27,7 +26,7 @@ func TestASlowStartIsNotRepeated(t *testing.T) {
 	require.Less(t, h.cpuUsed, 100*time.Millisecond)
 	require.GreaterOrEqual(t, h.startTook, 800*time.Millisecond)
 	require.True(t, h.restartIsFaster())
-	h.nextLook = time.Now().Add(500 * time.Millisecond)
+	h.nextPoll = time.Now().Add(500 * time.Millisecond)
 	require.False(t, h.restartIsFaster())
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sleeper starts a process that SIGTERM doesn't end.
+// sleeper starts a process that ignores SIGTERM.
 func sleeper(t *testing.T, group bool) (pid int, end func() syscall.WaitStatus) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `trap "" TERM; echo; exec sleep 60`)
@@ -40,7 +40,7 @@ func TestALimitKillsAProcessThatHasLeftItsGroup(t *testing.T) {
 	require.True(t, l.reached)
 }
 
-// TestALimitIgnoresAnEndedProcess, whose ID may be another process's by now.
+// TestALimitIgnoresAnEndedProcess, because its process ID may be reused.
 func TestALimitIgnoresAnEndedProcess(t *testing.T) {
 	pid, _ := sleeper(t, true)
 	l := newLimit(&process{pid: pid, ended: true}, time.Nanosecond, time.Nanosecond)
@@ -49,7 +49,7 @@ func TestALimitIgnoresAnEndedProcess(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, 0))
 }
 
-// TestALimitReportsAProcessThatItCannotKill has a process that is nobody's to kill.
+// TestALimitReportsAProcessThatItCannotKill uses a process ID that does not exist.
 func TestALimitReportsAProcessThatItCannotKill(t *testing.T) {
 	l := newLimit(&process{pid: 1 << 30}, time.Nanosecond, time.Nanosecond)
 	l.act()

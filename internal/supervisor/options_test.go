@@ -17,9 +17,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// flagsOf are the flags with which a container is started whose pod has these
-// annotations, nil if the pod is refused. The container's variables that
-// args may refer to are empty: $(EMPTY).
+// flagsOf returns the flags with which the container of a pod with these annotations is
+// started, nil if admission refuses the pod. The variable EMPTY, which args may refer
+// to, is empty.
 func flagsOf(t testing.TB, labels, annotations map[string]string, c corev1.Container) []string {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels, Annotations: annotations}}
@@ -34,7 +34,7 @@ func flagsOf(t testing.TB, labels, annotations map[string]string, c corev1.Conta
 	}
 	var args []string
 	for _, arg := range result.Pod.Spec.Containers[0].Args {
-		// As the kubelet does, in this order: "$$(EMPTY)" isn't expanded.
+		// The kubelet expands args in this order: "$$(EMPTY)" isn't expanded.
 		args = append(args, strings.NewReplacer("$$", "$", "$(EMPTY)", "").Replace(arg))
 	}
 	return args
@@ -48,9 +48,8 @@ func asksToBeWrapped(pairs ...string) map[string]string {
 	return annotations
 }
 
-// FuzzTheSupervisorAcceptsAdmittedAnnotations has the injector, which refuses a wrong
-// value while somebody is there to be told, refuse all that the entrypoint would
-// refuse, when the container starts.
+// FuzzTheSupervisorAcceptsAdmittedAnnotations checks that admission refuses all values
+// that the supervisor would refuse. At admission, a user still sees the error.
 func FuzzTheSupervisorAcceptsAdmittedAnnotations(f *testing.F) {
 	all := pod.Options()
 	for at, o := range all {
@@ -101,8 +100,8 @@ func FuzzTheSupervisorAcceptsAdmittedAnnotations(f *testing.F) {
 	})
 }
 
-// TestEveryOptionHasItsEffect: an example that parses, but to nothing, would
-// be of no use.
+// TestEveryOptionHasItsEffect, because an example that is parsed without an effect is
+// useless.
 func TestEveryOptionHasItsEffect(t *testing.T) {
 	nothing := defaults()
 	nothing.argv = []string{"x"}

@@ -19,8 +19,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// ordered are the options of container "web", which waits for "db", and of "db"; false
-// if the pod is refused.
+// ordered returns the options of container "web", which waits for "db", and those of
+// "db". It returns false if admission refuses the pod.
 func ordered(t *testing.T, probe *corev1.Probe, annotations ...string) (web, db *options, admitted bool) {
 	t.Helper()
 	p := &corev1.Pod{
@@ -89,8 +89,8 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 	}
 }
 
-// FuzzTheSupervisorAcceptsAdmittedOrders has the injector refuse what the entrypoint would
-// refuse, of dependencies and of probes.
+// FuzzTheSupervisorAcceptsAdmittedOrders checks that admission refuses all dependencies
+// and probes that the supervisor would refuse.
 func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"db:started", ""},

@@ -25,8 +25,9 @@ func targetOf(url string) order.Target {
 	return t
 }
 
-// FuzzTheSupervisorAcceptsAdmittedURLs has the injector refuse what the entrypoint would refuse, of what
-// is waited for and of sidecars, and the entrypoint get the URLs as they were meant.
+// FuzzTheSupervisorAcceptsAdmittedURLs checks that admission refuses all targets and
+// sidecars that the supervisor would refuse, and that the supervisor gets the URLs
+// unchanged.
 func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"tcp://:1", "istio, linkerd vault,cloud-sql-proxy"},

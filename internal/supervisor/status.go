@@ -19,7 +19,7 @@ type phase string
 
 const (
 	phaseWaiting  phase = "Waiting"     // for other containers or targets, or for files (-wait-file and the like)
-	phaseHooks    phase = "BeforeStart" // of a before-start hook
+	phaseHooks    phase = "BeforeStart" // a before-start hook runs
 	phasePaused   phase = "Paused"
 	phaseRunning  phase = "Running"
 	phaseStopping phase = "Stopping" // the stop signal has arrived, or the supervisor ends the command

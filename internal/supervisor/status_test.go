@@ -61,7 +61,7 @@ func TestATerminationMessageFits(t *testing.T) {
 	require.True(t, utf8.Valid(s.json()))
 }
 
-// FuzzStatusMessage has any message make an object that a JSON parser reads back.
+// FuzzStatusMessage checks that a JSON parser reads each message back.
 func FuzzStatusMessage(f *testing.F) {
 	for _, seed := range []string{"", `"`, "\x00\x1f\x7f", "\xff", "é", "\u2028"} {
 		f.Add(seed)
@@ -101,10 +101,10 @@ func TestSignalsByName(t *testing.T) {
 	}
 }
 
-// TestAStatusIsReadWholeWhileItChanges reads as "entrypoint status" does, what
-// changes between a short and a long one meanwhile.
+// TestAStatusIsReadWholeWhileItChanges reads like "entrypoint status", while the status
+// alternates between a short and a long one.
 func TestAStatusIsReadWholeWhileItChanges(t *testing.T) {
-	// The next file in memory may get a lower descriptor, and be found first.
+	// The next memfd may get a lower descriptor, and be found first.
 	lower, err := os.Open("/dev/null")
 	require.NoError(t, err)
 	p := openPublisher(&options{statusFile: "/dev/null"})

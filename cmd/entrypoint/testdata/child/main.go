@@ -3,19 +3,19 @@
 
 //go:build linux
 
-// Child plays the part of the user's process where a shell can't.
+// Child is the container's command in tests where a shell can't be.
 //
-//	child echo word   prints the word for each real-time signal that comes
-//	child orphans n   leaves n orphans, prints "made", and waits for its end
-//	child read        prints how many bytes came on stdin
-//	child deathsig    prints the signal that it gets at its parent's end
-//	child spin        waits for its end
+//	child echo word   prints the word for each real-time signal that arrives
+//	child orphans n   leaves n orphans, prints "made", and sleeps
+//	child read        prints the number of bytes on stdin
+//	child deathsig    prints its parent-death signal
+//	child spin        prints "ready", and sleeps
 //	child turn a b c  takes the turn b after a; see turn
-//	child poll d f    says that it started, and looks for the file f each duration d
-//	child await d f   looks for it without a word before, and then says its process ID, too
-//	child raise       becomes root by its file's mode, and waits for its end
+//	child poll d f    prints that it has started, and polls for the file f at the interval d
+//	child await d f   polls without that output, and then prints its process ID, too
+//	child raise       becomes root by its file's mode, and sleeps
 //	child trace       stops its parent by ptrace(2), and ends
-//	child refuse a,b c...  executes c, which these system calls are refused
+//	child refuse a,b c...  executes c with these system calls refused
 package main
 
 import (
@@ -87,8 +87,8 @@ func main() {
 	}
 }
 
-// refuse has these system calls fail with EPERM, for this thread and whatever it
-// executes (seccomp(2)).
+// refuse makes these system calls fail with EPERM, for this thread and all programs
+// that it executes (seccomp(2)).
 func refuse(names []string) {
 	runtime.LockOSThread()
 	numbers := map[string]uint32{"memfd_create": unix.SYS_MEMFD_CREATE, "eventfd2": unix.SYS_EVENTFD2}
@@ -110,10 +110,9 @@ func number(i int) int {
 	return n
 }
 
-// realTimeSignals returns a descriptor from which all real-time signals can be
-// read that the Go runtime leaves alone, each as often as it came, and says that
-// it is ready. That takes each thread to block them, which only an exec can see
-// to.
+// realTimeSignals returns a descriptor from which to read all real-time signals that
+// the Go runtime doesn't use, as many times as they arrive, and prints that it is
+// ready. Each thread must block these signals, which takes another exec.
 func realTimeSignals() (fd int) {
 	set := unix.Sigset_t{Val: [16]uint64{^uint64(1<<34 - 1)}}
 	if _, ok := os.LookupEnv("CHILD_BLOCKED"); !ok {
@@ -138,8 +137,8 @@ func count(fd int) int {
 	return n / int(unsafe.Sizeof(unix.SignalfdSiginfo{}))
 }
 
-// orphans has processes that end before they wait for their children. It waits
-// for these processes, but for no other.
+// orphans starts processes that end before they wait for their children. It waits for
+// these processes only.
 func orphans(n int) {
 	const parents = 10
 	var list []int
@@ -159,8 +158,8 @@ func orphans(n int) {
 	}
 }
 
-// forkAndForget makes n children that end at once, which is all that a Go
-// program can do after a mere fork.
+// forkAndForget creates n children that end at once. A Go program can't do more after a
+// plain fork.
 func forkAndForget(n int) {
 	for range n {
 		pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
@@ -175,11 +174,11 @@ func forkAndForget(n int) {
 	}
 }
 
-// turn makes own.begun, works for a moment, and makes own.done, the last before
-// the file that others wait for, own.out: that is there, but empty, from the
-// beginning if they wait for a content. It fails if before.done isn't there,
-// unless before is none, or if own.begun is there already. If there is an interval,
-// it waits for its turn itself.
+// turn creates own.begun, works for a moment, and creates own.done. Then it creates
+// own.out, for which other processes wait; if they wait for content, own.out exists
+// from the beginning and is empty. turn fails if before.done doesn't exist, unless
+// before is none, or if own.begun exists already. With an interval, it waits for its
+// turn itself.
 func turn(before, own string, content bool, interval ...string) {
 	if before != "none" {
 		if len(interval) > 0 {
@@ -199,8 +198,7 @@ func turn(before, own string, content bool, interval ...string) {
 	create(own+".out", "over to you\n")
 }
 
-// poll looks for a file, which may have to have a content, as Tekton's entrypoint
-// does.
+// poll polls for a file, which may need content, as Tekton's entrypoint does.
 func poll(path string, content bool, interval string) {
 	every, err := time.ParseDuration(interval)
 	check(err)
