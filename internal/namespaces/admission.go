@@ -109,7 +109,7 @@ func unknownDelivery(ns *corev1.Namespace) error {
 
 // withoutEffect warns of what a namespace says in vain.
 func (l *labelAdmission) withoutEffect(namespace *corev1.Namespace, optedIn bool, options pod.Defaults) []string {
-	warnings := pod.IgnoredOnNamespace(namespace.Annotations)
+	warnings := pod.Messages(pod.IgnoredOnNamespace(namespace.Annotations))
 	if optedIn {
 		warnings = append(warnings, l.lackingTools(options, namespace.Name)...)
 		warnings = append(warnings, l.lackingPart(namespace)...)
@@ -140,7 +140,7 @@ func checkOptions(namespace *corev1.Namespace, options pod.Defaults) error {
 // operator may offer them later.
 func (l *labelAdmission) lackingTools(options pod.Defaults, namespace string) []string {
 	current := l.config.Load()
-	return (&pod.Injector{Tools: current.Tools, ToolRegistries: current.Lookup.Allowed}).LackingTools(namespace, options)
+	return pod.Messages((&pod.Injector{Tools: current.Tools, ToolRegistries: current.Lookup.Allowed}).LackingTools(namespace, options))
 }
 
 // changed reports whether a write changes an annotation.

@@ -69,7 +69,7 @@ func NewAdmissionController(images Images, settings *config.Store, auto *deliver
 			logger.Fatalw("Failed to register metrics", zap.Error(err))
 		}
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")})
+		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")}})
 		w := &wrapper{
 			images:  images,
 			config:  settings,
@@ -137,14 +137,11 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	w.metrics.decided(ctx, outcome, result.Owner, result.Delivery, took)
 	logDecision(ctx, request, &before, result, outcome, err, took)
 	if err != nil {
-		w.events.warn(request, &before, outcome, err.Error())
 		return admission.Deny(err)
 	}
-	for _, warning := range result.Warnings {
-		w.events.warn(request, &before, outcome, warning)
-	}
+	w.events.warn(request, &before, result)
 	response := admission.Allow(pod.Patch(&before, result.Pod))
-	response.Warnings = result.Warnings
+	response.Warnings = pod.Messages(result.Warnings)
 	return response
 }
 

@@ -211,29 +211,25 @@ func TestAllowedRegistriesHoldForTools(t *testing.T) {
 	require.NotContains(t, string(response.Patch), image)
 	require.Len(t, response.Warnings, 1)
 	require.Contains(t, response.Warnings[0], `namespace "tenant" can't have tool "ni"`)
-	require.Contains(t, <-recorder.Events, `can't have tool "ni"`)
+	require.Contains(t, <-recorder.Events, `Warning ToolNotAllowed reading annotation entrypointer.dev/tools as the operator has it by default: namespace "tenant" can't have tool "ni"`)
 }
 
 func TestARefusalNamesThePodByWhatItsAuthorKnows(t *testing.T) {
 	w, recorder := newWrapper(t, nil, missing)
-	recorder.IncludeObject = true
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.False(t, response.Allowed)
 	require.Equal(t, int32(http.StatusForbidden), response.Result.Code)
-	event := <-recorder.Events
-	require.Contains(t, event, "Warning LookupFailed")
-	require.Contains(t, event, "kind=ReplicaSet")
 	for _, says := range []string{`pod "app-7d4b9-*" of ReplicaSet "app-7d4b9"`, `container "app"`, `image "busybox"`, "set command:"} {
 		require.Contains(t, response.Result.Message, says)
-		require.Contains(t, event, says, "its owner hears of it too")
 	}
+	require.Empty(t, recorder.Events, "controllers tell of a refusal themselves")
 }
 
 func TestADryRunHasNoSideEffects(t *testing.T) {
-	w, recorder := newWrapper(t, nil, missing)
+	w, recorder := newWrapper(t, map[string]string{"failed-lookup": "admit"}, missing)
 	request, dry := review(t, "testdata/review.json"), true
 	request.DryRun = &dry
-	require.False(t, w.admit(logtesting.TestContextWithLogger(t), request).Allowed)
+	require.Len(t, w.admit(logtesting.TestContextWithLogger(t), request).Warnings, 1)
 	require.Empty(t, recorder.Events)
 }
 
@@ -262,11 +258,15 @@ func TestWhatTheAPIServerWouldNotAskHasNoEffect(t *testing.T) {
 
 func TestAWaivedLookupWarns(t *testing.T) {
 	w, recorder := newWrapper(t, map[string]string{"failed-lookup": "admit"}, missing)
+	recorder.IncludeObject = true
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.True(t, response.Allowed)
 	require.JSONEq(t, `[{"op": "add", "path": "/metadata/annotations/entrypointer.dev~1status", "value": "LookupWaived"}]`, string(response.Patch))
 	require.Len(t, response.Warnings, 1)
-	require.Contains(t, <-recorder.Events, "Warning LookupWaived", "controllers read no warnings")
+	require.True(t, strings.HasPrefix(response.Warnings[0], `entrypointer: container "app" runs without`), response.Warnings[0])
+	event := <-recorder.Events
+	require.True(t, strings.HasPrefix(event, `Warning LookupFailed container "app" runs without`), event)
+	require.Contains(t, event, "kind=ReplicaSet", "controllers read no warnings")
 }
 
 func TestAChangeOfTheConfigurationForgetsWhatWasLearned(t *testing.T) {

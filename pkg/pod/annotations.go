@@ -35,14 +35,14 @@ func annotate(pod *corev1.Pod, key, value string) bool {
 }
 
 // tooManyAnnotations warns of one of ours that there is no room for.
-func tooManyAnnotations(key string) string {
-	return warning("annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, maxAnnotations)
+func tooManyAnnotations(key string) Warning {
+	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, maxAnnotations)
 }
 
 // checkAnnotations finds annotations of ours that nobody would read. One for a
 // container that isn't there is an error; a key that we don't know may be
 // another release's, so it is worth a warning only.
-func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error) {
+func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
 	present := containerNames(pod)
 	for _, key := range ourKeys(pod.Annotations) {
@@ -56,12 +56,12 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []string, _ error)
 		}
 		switch {
 		case key == DeliveryAnnotation:
-			warnings = append(warnings, warning("annotation %s has no effect on a pod: it is for namespaces", key))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod: it is for namespaces", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
 		case container != "" && !present[container] && owner == Tekton:
 			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
-			warnings = append(warnings, warning("annotation %s has no effect: the pod has no container %q", key, container))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has no container %q", key, container))
 		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
 		case !o.suits(owner) && o.notOfTekton != "":
@@ -87,30 +87,30 @@ func (o Option) misplaced(key, container string) error {
 
 // ignoredByOwner warns of annotations that decide whether a pod is wrapped, or
 // which of its containers, but not for such a pod.
-func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []string) {
+func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
 	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
 		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
 	}
 	if pod.Annotations[InjectAnnotation] == "false" {
-		warnings = append(warnings, warning("annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
+		warnings = append(warnings, warning(ReasonOptOutForbidden, "annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
 	}
 	return warnings
 }
 
 // askedInVain warns if a pod asks to be wrapped that has no container to wrap.
-func askedInVain(pod *corev1.Pod, owner Owner) []string {
+func askedInVain(pod *corev1.Pod, owner Owner) []Warning {
 	if pod.Annotations[InjectAnnotation] != "true" {
 		return nil
 	}
-	return []string{warning("annotation %s: \"true\" has no effect: the pod counts as one %s, and none of its containers is wrapped there", InjectAnnotation, whose(owner))}
+	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as one %s, and none of its containers is wrapped there", InjectAnnotation, whose(owner))}
 }
 
 // ignoredUnasked warns of annotations of ours on a pod that is nobody's, and
 // doesn't ask.
-func ignoredUnasked(pod *corev1.Pod) (warnings []string) {
+func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Annotations) {
 		if key != InjectAnnotation && key != StatusAnnotation {
-			warnings = append(warnings, warning("annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
 		}
 	}
 	return warnings
@@ -123,19 +123,19 @@ func mentionsUs(pod *corev1.Pod) bool {
 
 // labelsWithoutEffect warns of labels in our domain: all that a pod says to us, it
 // says by annotations.
-func labelsWithoutEffect(pod *corev1.Pod) (warnings []string) {
+func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Labels) {
 		if _, annotated := pod.Annotations[key]; annotated {
 			continue
 		}
-		warnings = append(warnings, warning("label %s has no effect on a pod: set the annotation %s", key, key))
+		warnings = append(warnings, warning(ReasonLabelHasNoEffect, "label %s has no effect on a pod: set the annotation %s", key, key))
 	}
 	return warnings
 }
 
 // IgnoredOnNamespace warns of annotations of ours that do nothing on a
 // namespace.
-func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
+func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 	for _, key := range ourKeys(annotations) {
 		if key == InjectAnnotation || key == DeliveryAnnotation {
 			continue
@@ -143,7 +143,7 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []string) {
 		option, container, _ := parseKey(key)
 		switch o, found := optionNamed(option); {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
-			warnings = append(warnings, warning("annotation %s has no effect on a namespace: it is for pods", key))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key))
 		case !found:
 			warnings = append(warnings, unknownKey(key))
 		}
@@ -173,12 +173,12 @@ func parseKey(key string) (name, container string, ours bool) {
 	return option, name, ours
 }
 
-func unknownKey(key string) string {
-	return warning("annotation %s is unknown and has no effect", key)
+func unknownKey(key string) Warning {
+	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect", key)
 }
 
-func noEffect(key string, owner Owner) string {
-	return warning("annotation %s has no effect on a pod %s", key, whose(owner))
+func noEffect(key string, owner Owner) Warning {
+	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod %s", key, whose(owner))
 }
 
 func whose(owner Owner) string {

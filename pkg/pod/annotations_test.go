@@ -31,7 +31,7 @@ func TestANamespaceIsWarnedOfAnnotationsThatAreForPods(t *testing.T) {
 			require.Empty(t, warnings, annotation)
 			continue
 		}
-		require.Equal(t, []string{says}, warnings, annotation)
+		require.Equal(t, []string{says}, pod.Messages(warnings), annotation)
 	}
 }
 

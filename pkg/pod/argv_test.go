@@ -80,7 +80,8 @@ func TestAnImageThatIsNeverPulledIsNotPinned(t *testing.T) {
 	require.Equal(t, "loaded", result.Pod.Spec.Containers[0].Image, "the node needn't know the digest")
 	require.Equal(t, []string{"--", "app"}, result.Pod.Spec.Containers[0].Args)
 	require.Len(t, result.Warnings, 1)
-	require.Contains(t, result.Warnings[0], `container "a" runs what the registry says of image "loaded"`)
+	require.Equal(t, pod.ReasonImageNotPinned, result.Warnings[0].Reason)
+	require.Contains(t, result.Warnings[0].Message, `container "a" runs what the registry says of image "loaded"`)
 
 	configured := image(nil, []string{"app"})
 	require.Empty(t, inject(t, newInjector(images{"loaded": configured}), p).Warnings, "the operator says what is on the nodes")

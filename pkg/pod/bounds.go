@@ -61,16 +61,21 @@ func refuse(outcome Outcome, format string, args ...any) *Refusal {
 }
 
 // warning makes a warning, likewise.
-func warning(format string, args ...any) string {
-	return "entrypointer: " + fmt.Sprintf(format, shortenedAll(args)...)
+func warning(reason Reason, format string, args ...any) Warning {
+	return Warning{Reason: reason, Message: fmt.Sprintf(format, shortenedAll(args)...)}
 }
 
 // bounded returns the first of many warnings.
-func bounded(warnings []string) []string {
-	if more := len(warnings) - maxWarnings; more > 0 {
-		return append(warnings[:maxWarnings:maxWarnings], warning("%d more warnings are left out", more))
+func bounded(warnings []Warning) []Warning {
+	more := len(warnings) - maxWarnings
+	if more <= 0 {
+		return warnings
 	}
-	return warnings
+	omitted := warning(ReasonWarningsOmitted, "%d more warnings are omitted", more)
+	if more == 1 {
+		omitted = warning(ReasonWarningsOmitted, "1 more warning is omitted")
+	}
+	return append(warnings[:maxWarnings:maxWarnings], omitted)
 }
 
 func shortenedAll(args []any) []any {

@@ -127,13 +127,13 @@ func TestWhatIsQuotedOfAPodIsShort(t *testing.T) {
 				return
 			}
 			require.LessOrEqual(t, len(result.Warnings), 17)
-			require.Less(t, len(strings.Join(result.Warnings, "")), 20_000)
+			require.Less(t, len(strings.Join(pod.Messages(result.Warnings), "")), 20_000)
 			require.Less(t, len(result.Pod.Annotations[pod.StatusAnnotation]), 4096)
 		})
 	}
 }
 
-func TestWarningsThatAreLeftOutAreCounted(t *testing.T) {
+func TestOmittedWarningsAreCounted(t *testing.T) {
 	annotations := map[string]string{}
 	for i := range 20 {
 		annotations[fmt.Sprint("entrypointer.dev/k", i)] = "x"
@@ -142,9 +142,9 @@ func TestWarningsThatAreLeftOutAreCounted(t *testing.T) {
 	for key, value := range annotations {
 		annotated(p, key, value)
 	}
-	for _, warnings := range [][]string{inject(t, newInjector(nil), p).Warnings, pod.IgnoredOnNamespace(annotations)} {
+	for _, warnings := range [][]pod.Warning{inject(t, newInjector(nil), p).Warnings, pod.IgnoredOnNamespace(annotations)} {
 		require.Len(t, warnings, 17)
-		require.Equal(t, "entrypointer: 4 more warnings are left out", warnings[16])
+		require.Equal(t, pod.Warning{Reason: pod.ReasonWarningsOmitted, Message: "4 more warnings are omitted"}, warnings[16])
 	}
 }
 

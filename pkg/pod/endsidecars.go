@@ -169,7 +169,7 @@ func (w *wrapping) endsKnown(e *ending, source string, selected []int) (bool, er
 	case e.own && why != nil:
 		return false, refuse(InvalidAnnotation, "reading %s: %w", source, why)
 	case unending == nil && untold != nil:
-		w.warnings = append(w.warnings, warning("%s has no effect: %v", source, untold))
+		w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %v", source, untold))
 	}
 	return why == nil, nil
 }
@@ -228,11 +228,11 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 }
 
 // leftOut warns of containers that aren't known to be sidecars, and count as such.
-func (w *wrapping) leftOut(source string, selected []int) (warnings []string) {
+func (w *wrapping) leftOut(source string, selected []int) (warnings []Warning) {
 	next := w.nextUnwrapped(selected)
 	for at, c := range w.pod.Spec.Containers {
 		if next[at] == c.Name && !w.Policy.isProxy(c.Name) {
-			warnings = append(warnings, warning("%s: container %q isn't wrapped, so that it counts as a sidecar, and the others don't wait for its end; if it works, add it to annotation %s", source, c.Name, ContainersAnnotation))
+			warnings = append(warnings, warning(ReasonContainerCountsAsSidecar, "%s: container %q isn't wrapped, so that it counts as a sidecar, and the others don't wait for its end; if it works, add it to annotation %s", source, c.Name, ContainersAnnotation))
 		}
 	}
 	return warnings
@@ -251,7 +251,7 @@ func (w *wrapping) keepSidecars(ctx context.Context, pod *corev1.Pod, selected, 
 	if w.order == nil || w.order.ending == nil || !slices.ContainsFunc(unwrapped, works) {
 		return nil
 	}
-	w.warnings = append(w.warnings, warning("annotation %s/%s of the namespace has no effect: nobody would know when the work of the pod is done", domain, endSidecarsOption))
+	w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: nobody would know when the work of the pod is done", domain, endSidecarsOption))
 	said := w.warnings
 	w.keepsSidecars = true
 	if err = w.compile(selected); err != nil {

@@ -149,7 +149,7 @@ func TestWorkThatHasNoEndIsRefusedOfAPodOnly(t *testing.T) {
 			result := inject(t, ofNamespace("istio"), p)
 			require.NotContains(t, strings.Join(flagsBefore(result.Pod, 1), " "), "sidecar")
 			require.Empty(t, orderVolumes(result.Pod))
-			about := strings.Join(result.Warnings, "\n")
+			about := strings.Join(pod.Messages(result.Warnings), "\n")
 			require.Equal(t, test.warns, strings.Contains(about, `of namespace "tenant" has no effect: `+test.says), about)
 			require.Equal(t, flagsBefore(result.Pod, 1), flagsBefore(inject(t, ofNamespace("istio"), annotated(p, endSidecarsKey, "none")).Pod, 1), "the pod wins")
 		})
@@ -174,7 +174,8 @@ func TestWhatIsLeftOutCountsAsASidecarWithAWarning(t *testing.T) {
 		result := inject(t, injector, p)
 		require.Equal(t, []string{istioFlag, "-end-sidecars-on=exited"}, flagsBefore(result.Pod, 1))
 		require.Len(t, result.Warnings, 1)
-		require.Contains(t, result.Warnings[0], `container "b" isn't wrapped, so that it counts as a sidecar`)
+		require.Equal(t, pod.ReasonContainerCountsAsSidecar, result.Warnings[0].Reason)
+		require.Contains(t, result.Warnings[0].Message, `container "b" isn't wrapped, so that it counts as a sidecar`)
 	}
 }
 
@@ -188,7 +189,7 @@ func TestAFailedLookupKeepsTheSidecars(t *testing.T) {
 	require.Equal(t, pod.PartlyInjected, result.Outcome)
 	require.Empty(t, flagsBefore(result.Pod, 1))
 	require.Empty(t, orderVolumes(result.Pod))
-	require.Contains(t, strings.Join(result.Warnings, "\n"), "nobody would know when the work of the pod is done")
+	require.Contains(t, strings.Join(pod.Messages(result.Warnings), "\n"), "nobody would know when the work of the pod is done")
 	requireSamePod(t, result.Pod, patched(t, p, result.Pod), "the patch leads elsewhere")
 	injector.Defaults = nil
 	requireRefused(t, refusal(t, injector, annotated(p, endSidecarsKey, "istio")), pod.LookupFailed, `wrapping container "b"`)

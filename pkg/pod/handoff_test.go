@@ -117,7 +117,7 @@ func TestOnlyTektonsStepsAreHandedOver(t *testing.T) {
 	require.Empty(t, flagsOf(inject(t, newInjector(nil), p)))
 	result := inject(t, newInjector(nil), annotated(p, "entrypointer.dev/hand-off", "true"))
 	require.Len(t, result.Warnings, 1)
-	require.Contains(t, result.Warnings[0], "annotation entrypointer.dev/hand-off has no effect on a pod that asks by annotation")
+	require.Contains(t, result.Warnings[0].Message, "annotation entrypointer.dev/hand-off has no effect on a pod that asks by annotation")
 }
 
 // FuzzStep has any args of a step kept to the byte, and no flag of ours name a

@@ -184,8 +184,8 @@ func TestAForgedLabelDoesNotKeepAPodThatAsksFromBeingWrapped(t *testing.T) {
 			require.Equal(t, test.owner, result.Owner)
 			require.Equal(t, test.outcome, result.Outcome)
 			if test.outcome == pod.NothingToWrap {
-				require.Equal(t, []string{`entrypointer: annotation entrypointer.dev/inject: "true" has no effect: the pod counts as one of ` +
-					string(test.owner) + `'s, and none of its containers is wrapped there`}, result.Warnings)
+				require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/inject: "true" has no effect: the pod counts as one of ` +
+					string(test.owner) + `'s, and none of its containers is wrapped there`}}, result.Warnings)
 			}
 		})
 	}
@@ -364,7 +364,8 @@ func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {
 	require.Equal(t, pod.LookupWaived, result.Outcome)
 	require.Equal(t, p.Spec, result.Pod.Spec)
 	require.Len(t, result.Warnings, 1)
-	require.Contains(t, result.Warnings[0], `container "c" runs without its supervisor`)
+	require.Equal(t, pod.ReasonLookupFailed, result.Warnings[0].Reason)
+	require.Contains(t, result.Warnings[0].Message, `container "c" runs without its supervisor`)
 
 	p.Spec.Containers = append(p.Spec.Containers, running("explicit", "x"))
 	result = inject(t, waiving, p)
@@ -403,7 +404,7 @@ func TestALookupThatSucceedsOnReinvocationIsTold(t *testing.T) {
 		require.Equal(t, pod.Injected, result.Outcome)
 		require.Equal(t, "Injected by init-container", result.Pod.Annotations[pod.StatusAnnotation])
 		require.Equal(t, []string{"--", "/app"}, result.Pod.Spec.Containers[0].Args)
-		require.Equal(t, []string{`entrypointer: container "a" runs under its supervisor after all: now its image could be looked up`}, result.Warnings)
+		require.Equal(t, []pod.Warning{{Reason: pod.ReasonLookupRecovered, Message: `container "a" runs under its supervisor after all: now its image could be looked up`}}, result.Warnings)
 	}
 }
 

@@ -145,7 +145,7 @@ func flush(pod *corev1.Pod) time.Duration {
 
 // unsent warns of a container that asks for its output to be sent if it isn't, or
 // refuses its pod, as the operator has it.
-func (w *wrapping) unsent(c corev1.Container) (warnings []string, err error) {
+func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 	if sends(c) {
 		return nil, nil
 	}
@@ -157,7 +157,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []string, err error) {
 	if w.Policy.RefuseUnsentLogs {
 		return nil, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator lets no pod run whose output isn't sent; set annotation entrypointer.dev/logs: off, if it may be unsent", c.Name, w.whyNotSent(c))
 	}
-	return []string{warning("the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
+	return []Warning{warning(ReasonLogsNotSent, "the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
 }
 
 // sends says whether a wrapped container sends its output.

@@ -104,7 +104,8 @@ func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
 			result := inject(t, test.injector, annotated(test.pod, "entrypointer.dev/logs", "tee"))
 			require.Equal(t, plain, result.Pod.Spec)
 			require.Len(t, result.Warnings, 1)
-			require.Contains(t, result.Warnings[0], test.says)
+			require.Equal(t, pod.ReasonLogsNotSent, result.Warnings[0].Reason)
+			require.Contains(t, result.Warnings[0].Message, test.says)
 		})
 	}
 }

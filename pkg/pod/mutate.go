@@ -70,8 +70,8 @@ type Result struct {
 	// Order is the graph of its containers that wait for each other, in short, empty if
 	// none do.
 	Order string
-	// Warnings are for whoever created the pod.
-	Warnings []string
+	// Warnings are for whoever created the pod. [Messages] makes an API server's of them.
+	Warnings []Warning
 }
 
 // Inject decides on a pod that is about to be created in namespace, and wraps
@@ -118,7 +118,7 @@ type wrapping struct {
 	restarter     *string // what restartsAll has found, nil before it has looked
 	// signalsTook is how long stop signals have been looked up.
 	signalsTook time.Duration
-	warnings    []string
+	warnings    []Warning
 	toolboxes   map[string]*toolbox // of the containers, by their names
 	asked       map[string]*toolbox // by the sources of the settings
 }
@@ -137,7 +137,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 		c := &result.Pod.Spec.Containers[index]
 		now, err := w.wrap(ctx, c)
 		if failed := w.waived(c.Name, err); failed != nil {
-			w.warnings = append(w.warnings, warning("container %q runs without its supervisor: %v", c.Name, failed))
+			w.warnings = append(w.warnings, warning(ReasonLookupFailed, "container %q runs without its supervisor: %v", c.Name, failed))
 			result.Unwrapped = append(result.Unwrapped, c.Name)
 			continue
 		}
@@ -191,7 +191,7 @@ func (w *wrapping) waived(container string, err error) *lookup.Error {
 // afterAll warns if the pod's status says that this container, which is wrapped
 // now, was left unwrapped. That is so if an API server asks again and the registry
 // has answered in the meantime. The status could be forged, so it decides nothing.
-func afterAll(pod *corev1.Pod, container string) []string {
+func afterAll(pod *corev1.Pod, container string) []Warning {
 	status := pod.Annotations[StatusAnnotation]
 	decided, _, _ := strings.Cut(status, orderInStatus)
 	_, names, _ := strings.Cut(decided, ": ")
@@ -200,7 +200,7 @@ func afterAll(pod *corev1.Pod, container string) []string {
 	if !unwrapped {
 		return nil
 	}
-	return []string{warning("container %q runs under its supervisor after all: now its image could be looked up", container)}
+	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: now its image could be looked up", container)}
 }
 
 // wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
@@ -259,7 +259,7 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 	if c.ImagePullPolicy != corev1.PullNever {
 		c.Image = image.Pinned
 	} else if image.Digest != "" {
-		w.warnings = append(w.warnings, warning("container %q runs what the registry says of image %q (%s), but the node's own may be another, because imagePullPolicy is Never; set command: in the container to be sure",
+		w.warnings = append(w.warnings, warning(ReasonImageNotPinned, "container %q runs what the registry says of image %q (%s), but the node's own may be another, because imagePullPolicy is Never; set command: in the container to be sure",
 			c.Name, c.Image, image.Digest))
 	}
 	return argv, image, err

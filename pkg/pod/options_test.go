@@ -267,7 +267,7 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 			result := inject(t, injector, test.pod)
 			require.Equal(t, pod.Injected, result.Outcome)
 			require.Len(t, result.Warnings, 1)
-			require.Contains(t, result.Warnings[0], test.says)
+			require.Contains(t, result.Warnings[0].Message, test.says)
 		})
 	}
 	require.Empty(t, inject(t, newInjector(nil), annotated(asking(running("a", "x")), "notentrypointer.dev/mode", "x")).Warnings)
@@ -276,5 +276,5 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 	delete(typo.Annotations, pod.InjectAnnotation)
 	result := inject(t, newInjector(nil), typo)
 	require.Equal(t, pod.NotOurs, result.Outcome)
-	require.Equal(t, []string{`entrypointer: annotation entrypointer.dev/injekt has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}, result.Warnings)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/injekt has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}}, result.Warnings)
 }

@@ -265,12 +265,12 @@ func (among orderable) whyUnwrapped(name string) error {
 }
 
 // unusedProbes warns of a ready-when that nobody asks for.
-func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []string) {
+func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []Warning) {
 	for _, c := range pod.Spec.Containers {
 		key := containerKey(readyWhenOption, c.Name)
 		_, asked := o.probes[c.Name]
 		if _, set := pod.Annotations[key]; set && !asked {
-			warnings = append(warnings, warning("annotation %s has no effect: no container depends on %q being ready", key, c.Name))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: no container depends on %q being ready", key, c.Name))
 		}
 	}
 	return warnings

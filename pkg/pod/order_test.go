@@ -250,7 +250,7 @@ func TestAnOrderIsOfOnePodOnly(t *testing.T) {
 		"entrypointer: annotation entrypointer.dev/depends-on has no effect on a namespace: it is for pods",
 		"entrypointer: annotation entrypointer.dev/ready-when has no effect on a namespace: it is for pods",
 		"entrypointer: annotation entrypointer.dev/stop-when has no effect on a namespace: it is for pods",
-	}, pod.IgnoredOnNamespace(annotations))
+	}, pod.Messages(pod.IgnoredOnNamespace(annotations)))
 	for _, option := range []string{"depends-on", "stop-when", "ready-when"} {
 		err := pod.Defaults{Values: map[string]string{option: "x"}}.Check()
 		require.ErrorContains(t, err, "option entrypointer.dev/"+option+": it is for a container by its name; set annotation "+option+".entrypointer.dev/CONTAINER on pods")
@@ -271,7 +271,7 @@ func TestATaskRunIsWarnedOfOptionsOfTheOrder(t *testing.T) {
 		p.Labels = map[string]string{"tekton.dev/taskRun": "t"}
 		result := inject(t, newInjector(nil), p)
 		require.Len(t, result.Warnings, 1, key)
-		require.Contains(t, result.Warnings[0], says)
+		require.Contains(t, result.Warnings[0].Message, says)
 		require.Empty(t, result.Order)
 	}
 }
@@ -292,5 +292,5 @@ func TestAFailedLookupIsNotWaivedForWhoHasAPlaceInTheOrder(t *testing.T) {
 	require.Equal(t, "PartlyInjected by init-container: c; order: b -> a", result.Pod.Annotations[pod.StatusAnnotation])
 	// The registry answers when the API server asks again.
 	injector.Lookup = images{"busybox": image([]string{"sh"}, nil)}
-	require.Contains(t, inject(t, injector, result.Pod).Warnings[0], `container "c" runs under its supervisor after all`)
+	require.Contains(t, inject(t, injector, result.Pod).Warnings[0].Message, `container "c" runs under its supervisor after all`)
 }

@@ -46,7 +46,7 @@ func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, imag
 	case w.Lookup != nil:
 		image, err := w.lookUpSignal(ctx, c.Image)
 		if err != nil {
-			w.warnings = append(w.warnings, warning("container %q: the stop signal of image %q can't be looked up (%s), so SIGTERM is taken for it; if it is another one, the pod doesn't stop in order",
+			w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: the stop signal of image %q can't be looked up (%s), so SIGTERM is taken for it; if it is another one, the pod doesn't stop in order",
 				c.Name, c.Image, reasonOf(err)))
 			return
 		}
@@ -82,7 +82,7 @@ func reasonOf(err error) string {
 func (w *wrapping) signalOf(c *corev1.Container, image *lookup.Image) string {
 	signal := image.Configs[0].StopSignal
 	if slices.ContainsFunc(image.Configs, func(other lookup.Config) bool { return other.StopSignal != signal }) {
-		w.warnings = append(w.warnings, warning("container %q: image %q has another stop signal on each platform, so SIGTERM is taken for it; on the others, the pod doesn't stop in order",
+		w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: image %q has another stop signal on each platform, so SIGTERM is taken for it; on the others, the pod doesn't stop in order",
 			c.Name, c.Image))
 		return ""
 	}

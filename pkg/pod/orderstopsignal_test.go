@@ -57,8 +57,9 @@ func TestAContainerWaitsForTheStopSignalOfItsImage(t *testing.T) {
 				require.Empty(t, result.Warnings)
 			} else {
 				require.Len(t, result.Warnings, 1)
-				require.Contains(t, result.Warnings[0], test.warns)
-				require.NotContains(t, result.Warnings[0], "set command:", "it is set")
+				require.Equal(t, pod.ReasonStopSignalUnknown, result.Warnings[0].Reason)
+				require.Contains(t, result.Warnings[0].Message, test.warns)
+				require.NotContains(t, result.Warnings[0].Message, "set command:", "it is set")
 			}
 			if len(p.Spec.Containers[2].Command) > 0 {
 				require.Equal(t, stated, result.Pod.Spec.Containers[2].Image, "what runs is known, so nothing is pinned")
@@ -114,6 +115,6 @@ func TestStopSignalsCostLittle(t *testing.T) {
 	}
 	result := inject(t, injector, p)
 	require.Equal(t, []string{"one"}, asked, "time is up for the others")
-	about := slices.DeleteFunc(result.Warnings, func(w string) bool { return !strings.Contains(w, "can't be looked up (Timeout)") })
+	about := slices.DeleteFunc(result.Warnings, func(w pod.Warning) bool { return !strings.Contains(w.Message, "can't be looked up (Timeout)") })
 	require.Len(t, about, 3)
 }

@@ -250,7 +250,7 @@ func TestTheOrderKeepsNoNodeFromBeingDrained(t *testing.T) {
 
 	p.Annotations["theirs"] = strings.Repeat("x", annotationsLimit)
 	result := inject(t, newInjector(nil), p)
-	about := slices.DeleteFunc(result.Warnings, func(w string) bool { return !strings.Contains(w, safeToEvict) })
+	about := slices.DeleteFunc(result.Warnings, func(w pod.Warning) bool { return !strings.Contains(w.Message, safeToEvict) })
 	require.NotEmpty(t, about)
 	require.Len(t, slices.Compact(about), 1)
 }

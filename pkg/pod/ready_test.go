@@ -81,6 +81,6 @@ func TestAReadinessProbeIsTheEntrypoints(t *testing.T) {
 func TestWhatNobodyWaitsForIsWarnedOf(t *testing.T) {
 	p := annotated(dependsOn(abc(), "a", "b:started"), "ready-when.entrypointer.dev/b", "tcp://:1")
 	result := inject(t, newInjector(nil), p)
-	require.Equal(t, []string{`entrypointer: annotation ready-when.entrypointer.dev/b has no effect: no container depends on "b" being ready`}, result.Warnings)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation ready-when.entrypointer.dev/b has no effect: no container depends on "b" being ready`}}, result.Warnings)
 	require.Equal(t, []string{"-order-dir=/entrypointer/order/b"}, flagsBefore(result.Pod, 1))
 }

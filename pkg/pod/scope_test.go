@@ -111,7 +111,7 @@ func TestAPodThatMentionsUsAndIsNotOursSaysSo(t *testing.T) {
 				return
 			}
 			require.Len(t, result.Warnings, 1)
-			require.Contains(t, result.Warnings[0], test.warns)
+			require.Contains(t, result.Warnings[0].Message, test.warns)
 		})
 	}
 }

@@ -94,7 +94,7 @@ func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 	}
 	for _, name := range all {
 		if sharers := s.sharers(name); len(sharers) == 1 {
-			w.warnings = append(w.warnings, warning("annotation %s.%s/%s: no other container of the pod shares directory %q", sharedDirectoryOption, domain, sharers[0], name))
+			w.warnings = append(w.warnings, warning(ReasonDirectoryNotShared, "annotation %s.%s/%s: no other container of the pod shares directory %q", sharedDirectoryOption, domain, sharers[0], name))
 		}
 	}
 	return s, nil

@@ -87,7 +87,7 @@ func TestStepsShareDirectoriesAsWell(t *testing.T) {
 
 func TestWhatAContainerSharesWithNobodyIsWarnedOf(t *testing.T) {
 	result := inject(t, newInjector(nil), shares(shares(abc(), "a", "x, y"), "b", "x"))
-	require.Equal(t, []string{`entrypointer: annotation shared-directory.entrypointer.dev/a: no other container of the pod shares directory "y"`}, result.Warnings)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonDirectoryNotShared, Message: `annotation shared-directory.entrypointer.dev/a: no other container of the pod shares directory "y"`}}, result.Warnings)
 	require.Len(t, sharedVolumes(result.Pod), 2, "it gets it all the same")
 }
 
@@ -241,5 +241,5 @@ func TestWhatIsNoLongerSharedGoes(t *testing.T) {
 func TestASharedDirectoryIsOfOnePodOnly(t *testing.T) {
 	annotations := map[string]string{"entrypointer.dev/shared-directory": "x"}
 	require.Empty(t, pod.NamespaceDefaults("tenant", annotations).Values)
-	require.Equal(t, []string{"entrypointer: annotation entrypointer.dev/shared-directory has no effect on a namespace: it is for pods"}, pod.IgnoredOnNamespace(annotations))
+	require.Equal(t, []string{"entrypointer: annotation entrypointer.dev/shared-directory has no effect on a namespace: it is for pods"}, pod.Messages(pod.IgnoredOnNamespace(annotations)))
 }

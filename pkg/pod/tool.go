@@ -120,7 +120,7 @@ func toolsInPathFlags(value string, c target) ([]string, error) {
 // A toolbox is what a container gets of the tools that are asked for.
 type toolbox struct {
 	tools    []Tool
-	warnings []string // of those that it doesn't get
+	warnings []Warning // of those that it doesn't get
 	warned   bool
 }
 
@@ -140,14 +140,14 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 	box = &toolbox{}
 	names, _ := toolNames(asked.value) // an error is for toolsFlags to say
 	for _, name := range names {
-		tool, why := w.toolNamed(w.namespace, name)
+		tool, missing, why := w.toolNamed(w.namespace, name)
 		switch {
 		case why == nil:
 			box.tools = append(box.tools, tool)
 		case asked.distance == 0:
 			return box, refuse(InvalidAnnotation, "reading %s: %w", asked.source, why)
 		default:
-			box.warnings = append(box.warnings, warning("reading %s: %v; its containers run without it", asked.source, why))
+			box.warnings = append(box.warnings, warning(missing, "reading %s: %v; its containers run without it", asked.source, why))
 		}
 	}
 	w.asked[asked.source] = box
@@ -164,35 +164,35 @@ func (w *wrapping) warnOfTools(container string) {
 }
 
 // LackingTools warns of the tools that a namespace asks for without effect.
-func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []string) {
+func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []Warning) {
 	names, _ := ToolNames(d) // an error is Check's to say
 	for _, name := range names {
-		if _, why := i.toolNamed(namespace, name); why != nil {
-			warnings = append(warnings, warning("reading annotation %s/%s %s: %v; until then, its pods run without it", domain, toolsOption, d.Of, why))
+		if _, missing, why := i.toolNamed(namespace, name); why != nil {
+			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", domain, toolsOption, d.Of, why))
 		}
 	}
 	return bounded(warnings)
 }
 
 // toolNamed returns a tool, or why the pods of a namespace can't have it.
-func (i *Injector) toolNamed(namespace, name string) (Tool, error) {
+func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 	var offered []string
 	for _, tool := range i.Tools {
 		switch {
 		case tool.Name != name:
 			offered = append(offered, tool.Name)
 		case !i.ToolRegistries.Allows(namespace, tool.Image):
-			return tool, fmt.Errorf("namespace %q can't have tool %q, because images of the registry or the repository of %q aren't allowed there; have the operator of entrypointer allow them",
+			return tool, ReasonToolNotAllowed, fmt.Errorf("namespace %q can't have tool %q, because images of the registry or the repository of %q aren't allowed there; have the operator of entrypointer allow them",
 				namespace, name, tool.Image)
 		default:
-			return tool, nil
+			return tool, "", nil
 		}
 	}
 	if offered == nil {
-		return Tool{}, fmt.Errorf("there is no tool %q, nor any other; the operator of entrypointer offers tools", name)
+		return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q, nor any other; the operator of entrypointer offers tools", name)
 	}
 	slices.Sort(offered)
-	return Tool{}, fmt.Errorf("there is no tool %q; there are %w", name, errors.New(listed(offered, ", ")))
+	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; there are %w", name, errors.New(listed(offered, ", ")))
 }
 
 // tools are those that these containers of the pod ask for, each once, by name.

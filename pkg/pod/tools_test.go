@@ -151,11 +151,12 @@ func TestAToolThatCanNotBeHad(t *testing.T) {
 	for name, test := range map[string]struct {
 		injector *pod.Injector
 		asks     string
+		reason   pod.Reason // of a warning
 		says     []string
 	}{
-		"unknown":               {offering(pod.InitContainer, ni, yq), "nii", []string{`there is no tool "nii"; there are ni, yq`}},
-		"unknown, and no other": {offering(pod.InitContainer), "ni", []string{`there is no tool "ni", nor any other`}},
-		"of a registry that isn't allowed here": {restricted, "ni, yq", []string{
+		"unknown":               {offering(pod.InitContainer, ni, yq), "nii", pod.ReasonToolNotOffered, []string{`there is no tool "nii"; there are ni, yq`}},
+		"unknown, and no other": {offering(pod.InitContainer), "ni", pod.ReasonToolNotOffered, []string{`there is no tool "ni", nor any other`}},
+		"of a registry that isn't allowed here": {restricted, "ni, yq", pod.ReasonToolNotAllowed, []string{
 			`namespace "tenant" can't have tool "ni"`, ni.Image, "have the operator of entrypointer allow them",
 		}},
 	} {
@@ -167,8 +168,9 @@ func TestAToolThatCanNotBeHad(t *testing.T) {
 			result := inject(t, test.injector, asking(running("a", "x"), running("b", "y")))
 			require.Equal(t, pod.Injected, result.Outcome)
 			require.Len(t, result.Warnings, 1, "once for all of its containers")
+			require.Equal(t, test.reason, result.Warnings[0].Reason)
 			for _, says := range append(test.says, `annotation entrypointer.dev/tools of namespace "tenant"`, "run without it") {
-				require.Contains(t, result.Warnings[0], says)
+				require.Contains(t, result.Warnings[0].Message, says)
 			}
 			require.NotContains(t, toolContainers(result.Pod), "entrypointer-tool-ni")
 			require.Equal(t, strings.Contains(test.asks, "yq"), slices.Contains(toolContainers(result.Pod), "entrypointer-tool-yq"), "the others are there")

@@ -26,7 +26,7 @@ func TestADeliveryIsForNamespacesAndForTheOperator(t *testing.T) {
 	p := annotated(asking(running("a", "x")), "entrypointer.dev/delivery", "image-volume")
 	result := inject(t, newInjector(nil), p)
 	require.Equal(t, pod.InitContainer, result.Delivery)
-	require.Equal(t, []string{"entrypointer: annotation entrypointer.dev/delivery has no effect on a pod: it is for namespaces"}, result.Warnings)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: "annotation entrypointer.dev/delivery has no effect on a pod: it is for namespaces"}}, result.Warnings)
 	require.Equal(t, pod.ImageVolume, inject(t, mounting(), p).Delivery)
 
 	_, err := pod.NamespaceDelivery(map[string]string{"entrypointer.dev/delivery": ""})

@@ -91,7 +91,7 @@ func (w *wrapping) compileWaitFor(selected []int) error {
 			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: w.pod}.whyUnwrapped(c.Name))
 		}
 		if later := unwrapped[at+1]; later != "" && hasBlockingHook(c) {
-			w.warnings = append(w.warnings, warning("annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if %q is what it waits for, the hook must not need the command",
+			w.warnings = append(w.warnings, warning(ReasonHookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if %q is what it waits for, the hook must not need the command",
 				key, c.Name, later, later))
 		}
 		o := w.beside()

@@ -92,5 +92,6 @@ func TestAHookThatMayKeepAwayWhatIsWaitedForIsWarnedOf(t *testing.T) {
 	p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 	warnings := inject(t, newInjector(nil), p).Warnings
 	require.Len(t, warnings, 1)
-	require.Contains(t, warnings[0], `Kubernetes doesn't start "istio-proxy"`)
+	require.Equal(t, pod.ReasonHookBeforeProxy, warnings[0].Reason)
+	require.Contains(t, warnings[0].Message, `Kubernetes doesn't start "istio-proxy"`)
 }

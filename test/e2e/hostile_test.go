@@ -240,7 +240,7 @@ func TestWhatAForeignPodPostsHasNoEffectOnWhoDidNotOptIn(t *testing.T) {
 	review := func(image string) string {
 		return fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","namespace":%q,"operation":"CREATE",`+
 			`"kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},`+
-			`"object":{"metadata":{"name":"p","annotations":{"entrypointer.dev/inject":"true"},"ownerReferences":[%s]},`+
+			`"object":{"metadata":{"name":"p","annotations":{"entrypointer.dev/inject":"true","entrypointer.dev/colour":"red"},"ownerReferences":[%s]},`+
 			`"spec":{"imagePullSecrets":[{"name":"login"}],"containers":[{"name":"main","image":%q}]}}}}`, victim, owner, image)
 	}
 	script := fmt.Sprintf(`

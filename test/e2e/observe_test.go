@@ -14,35 +14,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/kit"
 )
-
-func TestARefusalIsAnEventOfTheOneThatWantedThePod(t *testing.T) {
-	t.Parallel()
-	namespace := optedInNamespace(t)
-	d := clockDeployment(t, "refused", 1)
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: image(t, "no-such-image-of-entrypointer:1")}}
-	createDeployment(t, namespace, d)
-	eventually(t, time.Minute, "an event of the ReplicaSet", func() error {
-		events, err := cluster.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + string(pod.LookupFailed)})
-		if err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.InvolvedObject.Kind == "ReplicaSet" && strings.HasPrefix(e.InvolvedObject.Name, "refused-") {
-				require.Contains(t, e.Message, "set command:")
-				return nil
-			}
-		}
-		return fmt.Errorf("there are %d others", len(events.Items))
-	})
-}
 
 func TestTheInjectorCountsWhatItDecides(t *testing.T) {
 	t.Parallel()
@@ -117,7 +94,7 @@ func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.NoError(t, err)
-	require.Contains(t, heard, "entrypointer: annotation entrypointer.dev/mod is unknown and has no effect")
+	require.Contains(t, heard, `entrypointer: annotation entrypointer.dev/mod is unknown and has no effect; did you mean "entrypointer.dev/mode"?`)
 }
 
 type warnings []string
