@@ -5,6 +5,7 @@ go 1.26.4
 require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.21.1
 	github.com/Azure/azure-sdk-for-go/sdk/storage/azblob v1.6.4
+	github.com/agnivade/levenshtein v1.2.2
 	github.com/aws/smithy-go v1.27.1
 	github.com/distribution/reference v0.6.0
 	github.com/getkin/kin-openapi v0.152.0

@@ -21,6 +21,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // Name is the name of the ConfigMap, in the namespace of the injector.
@@ -74,8 +75,19 @@ func keyNamed(name string) (key, error) {
 	if known, ok := keys[name]; ok {
 		return known, nil
 	}
-	return key{}, fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE",
-		strings.Join(slices.Sorted(maps.Keys(keys)), ", "), allowedRegistriesKey)
+	names := slices.Sorted(maps.Keys(keys))
+	if meant := spelling.DidYouMean(name, withNamespace(name, names)); meant != "" {
+		return key{}, fmt.Errorf("it is unknown%s", meant)
+	}
+	return key{}, fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE", strings.Join(names, ", "), allowedRegistriesKey)
+}
+
+// withNamespace adds the key of the namespace that a mistaken key ends with.
+func withNamespace(name string, names []string) []string {
+	if _, namespace, found := strings.Cut(name, "."); found {
+		return append(names, allowedRegistriesKey+"."+namespace)
+	}
+	return names
 }
 
 // allowedRegistriesKey is also the beginning of keys that end with a namespace.
@@ -176,14 +188,14 @@ func setLookupTimeout(c *Config, value string) error {
 func choice(first, second string, flag func(*Config) *bool) func(*Config, string) error {
 	return func(c *Config, value string) error {
 		if value != first && value != second {
-			return fmt.Errorf("%q is neither %q nor %q", value, first, second)
+			return fmt.Errorf("%q is neither %q nor %q%s", value, first, second, spelling.DidYouMean(value, []string{first, second}))
 		}
 		*flag(c) = value == second
 		return nil
 	}
 }
 
-var owners = []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}
+var owners = []string{string(pod.Tekton), string(pod.Knative), string(pod.Annotation)}
 
 func setDelivery(c *Config, value string) (err error) {
 	c.Policy.Delivery, err = pod.ParseDelivery(value)
@@ -193,8 +205,8 @@ func setDelivery(c *Config, value string) (err error) {
 func setOwners(c *Config, value string) error {
 	c.Policy.Owners = []pod.Owner{}
 	for _, word := range words(value) {
-		if !slices.Contains(owners, pod.Owner(word)) {
-			return fmt.Errorf("%q is none of %v", word, owners)
+		if !slices.Contains(owners, word) {
+			return fmt.Errorf("%q is none of %q%s", word, owners, spelling.DidYouMean(word, owners))
 		}
 		c.Policy.Owners = append(c.Policy.Owners, pod.Owner(word))
 	}
@@ -213,6 +225,9 @@ func setPodOptions(c *Config, value string) error {
 	c.Policy.PodOptions = []string{}
 	for _, word := range words(value) {
 		if !slices.Contains(names, word) {
+			if meant := spelling.DidYouMean(word, names); meant != "" {
+				return fmt.Errorf("%q is no option%s", word, meant)
+			}
 			return fmt.Errorf("%q is no option; use \"all\", or a list, which may be empty, of %s", word, strings.Join(names, ", "))
 		}
 		c.Policy.PodOptions = append(c.Policy.PodOptions, word)

@@ -253,7 +253,7 @@ func TestAToolThatIsNotOfferedIsWarnedOfWhenANamespaceAsks(t *testing.T) {
 	}
 	response := admit(t, asking("ni, nii"), asking(""))
 	require.True(t, response.Allowed)
-	require.Equal(t, []string{`entrypointer: reading annotation entrypointer.dev/tools of namespace "tenant": there is no tool "nii"; there are ni; until then, its pods run without it`}, response.Warnings)
+	require.Equal(t, []string{`entrypointer: reading annotation entrypointer.dev/tools of namespace "tenant": there is no tool "nii"; the operator of entrypointer offers ni; until then, its pods run without it`}, response.Warnings)
 	require.Empty(t, admit(t, asking("ni"), asking("")).Warnings)
 	response = admit(t, asking("/ni"), asking(""))
 	require.False(t, response.Allowed, "what can't be a name is a mistake")

@@ -4,11 +4,16 @@
 package pod
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // maxAnnotations is what an API server takes of an object's annotations, in
@@ -58,7 +63,7 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 		case key == DeliveryAnnotation:
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod: it is for namespaces", key))
 		case !found:
-			warnings = append(warnings, unknownKey(key))
+			warnings = append(warnings, unknownKey(key, len(warnings), false))
 		case container != "" && !present[container] && owner == Tekton:
 			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has no container %q", key, container))
@@ -109,7 +114,13 @@ func askedInVain(pod *corev1.Pod, owner Owner) []Warning {
 // doesn't ask.
 func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Annotations) {
-		if key != InjectAnnotation && key != StatusAnnotation {
+		option, _, _ := parseKey(key)
+		_, found := optionNamed(option)
+		switch {
+		case slices.Contains([]string{InjectAnnotation, StatusAnnotation}, key):
+		case !found && key != ContainersAnnotation && key != DeliveryAnnotation:
+			warnings = append(warnings, unknownKey(key, len(warnings), false))
+		default:
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
 		}
 	}
@@ -145,7 +156,7 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key))
 		case !found:
-			warnings = append(warnings, unknownKey(key))
+			warnings = append(warnings, unknownKey(key, len(warnings), true))
 		}
 	}
 	return bounded(warnings)
@@ -173,8 +184,37 @@ func parseKey(key string) (name, container string, ours bool) {
 	return option, name, ours
 }
 
-func unknownKey(key string) Warning {
-	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect", key)
+// unknownKey warns of a key. Only of a warning that is shown, the key that may be meant is
+// looked for: the request may have a hundred thousand.
+func unknownKey(key string, before int, onNamespace bool) Warning {
+	meant := ""
+	if before < maxWarnings {
+		meant = meantKey(key, onNamespace)
+	}
+	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect%s", key, meant)
+}
+
+// meantKey suggests a key for one that is unknown.
+func meantKey(key string, onNamespace bool) string {
+	mistake, container, _ := parseKey(key)
+	keys := map[string]string{"inject": InjectAnnotation}
+	if onNamespace {
+		keys["delivery"] = DeliveryAnnotation
+	} else {
+		keys["containers"] = ContainersAnnotation
+	}
+	for _, o := range options {
+		switch {
+		case onNamespace && !o.perContainer, container == "" && !o.perContainer, o.wholePod:
+			keys[o.Name] = o.key()
+		case !onNamespace:
+			keys[o.Name] = o.forContainer() + cmp.Or(container, "CONTAINER")
+		}
+	}
+	if nearest := spelling.Nearest(mistake, slices.Sorted(maps.Keys(keys))); nearest != "" {
+		return fmt.Sprintf("; did you mean %q?", shortened(keys[nearest]))
+	}
+	return ""
 }
 
 func noEffect(key string, owner Owner) Warning {
@@ -203,6 +243,6 @@ func noContainer(pod *corev1.Pod, key, name string) error {
 	for _, c := range pod.Spec.Containers {
 		names = append(names, c.Name)
 	}
-	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %w",
-		key, name, errors.New(`"`+listed(names, `", "`)+`"`))
+	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %w%s",
+		key, name, errors.New(`"`+listed(names, `", "`)+`"`), spelling.DidYouMean(name, names[:min(len(names), maxListed)]))
 }

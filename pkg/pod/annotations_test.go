@@ -23,6 +23,9 @@ func TestANamespaceIsWarnedOfAnnotationsThatAreForPods(t *testing.T) {
 		"timeout.entrypointer.dev/app": "entrypointer: annotation timeout.entrypointer.dev/app" + forPods,
 		"entrypointer.dev/containers":  "entrypointer: annotation entrypointer.dev/containers" + forPods,
 		"entrypointer.dev/status":      "entrypointer: annotation entrypointer.dev/status" + forPods,
+		"entrypointer.dev/timeuot":     "entrypointer: annotation entrypointer.dev/timeuot is unknown and has no effect; did you mean \"entrypointer.dev/timeout\"?",
+		"entrypointer.dev/delivry":     "entrypointer: annotation entrypointer.dev/delivry is unknown and has no effect; did you mean \"entrypointer.dev/delivery\"?",
+		"entrypointer.dev/container":   "entrypointer: annotation entrypointer.dev/container is unknown and has no effect",
 		"entrypointer.dev/colour":      "entrypointer: annotation entrypointer.dev/colour is unknown and has no effect",
 		"colour.entrypointer.dev/app":  "entrypointer: annotation colour.entrypointer.dev/app is unknown and has no effect",
 	} {

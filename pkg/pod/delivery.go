@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // Delivery is how the entrypoint gets into a pod.
@@ -48,7 +50,11 @@ var deliveries = []Delivery{InitContainer, ImageVolume, Auto, Claim}
 // ParseDelivery reads the name of a delivery.
 func ParseDelivery(name string) (Delivery, error) {
 	if !slices.Contains(deliveries, Delivery(name)) {
-		return "", fmt.Errorf("%q is none of %q", name, deliveries)
+		known := make([]string, len(deliveries))
+		for i, d := range deliveries {
+			known[i] = string(d)
+		}
+		return "", fmt.Errorf("%q is none of %q%s", shortened(name), known, spelling.DidYouMean(name, known))
 	}
 	return Delivery(name), nil
 }

@@ -8,10 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 const (
@@ -62,7 +65,7 @@ func parseSidecars(value string) (list []sidecar, _ error) {
 		if !known {
 			url, ok := parseURL(word)
 			if !ok || !strings.HasPrefix(url, "http://") {
-				return nil, wrong
+				return nil, fmt.Errorf("%w%s", wrong, spelling.DidYouMean(word, slices.Sorted(maps.Keys(sidecars))))
 			}
 			s.url = url
 		}

@@ -65,7 +65,7 @@ func logsFlags(value string, c target) ([]string, error) {
 	case value == "off":
 		return nil, nil
 	case value != "stream" && value != "tee":
-		return nil, canBe(`"off", "stream" or "tee"`)
+		return nil, oneOf(value, "off", "stream", "tee")
 	case c.logs == nil:
 		return nil, nil
 	}

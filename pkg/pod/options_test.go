@@ -255,7 +255,7 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 		pod  *corev1.Pod
 		says string
 	}{
-		"a spelling mistake":              {annotated(asking(running("a", "x")), "entrypointer.dev/mod", "exec"), "entrypointer.dev/mod is unknown"},
+		"a spelling mistake":              {annotated(asking(running("a", "x")), "entrypointer.dev/mod", "exec"), `entrypointer.dev/mod is unknown and has no effect; did you mean "entrypointer.dev/mode"?`},
 		"an option that there isn't":      {annotated(asking(running("a", "x")), "colour.entrypointer.dev/a", "red"), "colour.entrypointer.dev/a is unknown"},
 		"containers of a TaskRun":         {annotated(taskRun(), pod.ContainersAnnotation, "step-a"), "no effect on a pod of Tekton's"},
 		"a step of another TaskRun":       {annotated(taskRun(), "timeout.entrypointer.dev/step-b", "1h"), `timeout.entrypointer.dev/step-b has no effect: the pod has no container "step-b"`},
@@ -276,5 +276,42 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 	delete(typo.Annotations, pod.InjectAnnotation)
 	result := inject(t, newInjector(nil), typo)
 	require.Equal(t, pod.NotOurs, result.Outcome)
-	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/injekt has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}}, result.Warnings)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonUnknownAnnotation, Message: `annotation entrypointer.dev/injekt is unknown and has no effect; did you mean "entrypointer.dev/inject"?`}}, result.Warnings)
+
+	unasked := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec")
+	delete(unasked.Annotations, pod.InjectAnnotation)
+	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/mode has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}},
+		inject(t, newInjector(nil), unasked).Warnings)
+}
+
+func TestASpellingMistakeIsAnsweredByWhatMayBeMeant(t *testing.T) {
+	for key, meant := range map[string]string{
+		"entrypointer.dev/tiemout":           "entrypointer.dev/timeout",
+		"tiemout.entrypointer.dev/a":         "timeout.entrypointer.dev/a",
+		"tiemout.entrypointer.dev/elsewhere": "timeout.entrypointer.dev/elsewhere",
+		"entrypointer.dev/containres":        "entrypointer.dev/containers",
+		"entrypointer.dev/depend-on":         "depends-on.entrypointer.dev/CONTAINER",
+		"depend-on.entrypointer.dev/a":       "depends-on.entrypointer.dev/a",
+		"inject.entrypointer.dev/a":          "entrypointer.dev/inject",
+		"end-sidecar.entrypointer.dev/a":     "entrypointer.dev/end-sidecars",
+		"entrypointer.dev/colour":            "",
+	} {
+		want := "annotation " + key + " is unknown and has no effect"
+		if meant != "" {
+			want += `; did you mean "` + meant + `"?`
+		}
+		warnings := inject(t, newInjector(nil), annotated(asking(running("a", "x")), key, "1h")).Warnings
+		require.Equal(t, []pod.Warning{{Reason: pod.ReasonUnknownAnnotation, Message: want}}, warnings)
+	}
+	for key, value := range map[string]string{
+		"mode": "exce", "logs": "steam", "termination-message": "True", "pause": "after-failures", "end-sidecars": "isto",
+		"depends-on.entrypointer.dev/a": "b:complete", "containers": "mian",
+	} {
+		if !strings.Contains(key, "/") {
+			key = "entrypointer.dev/" + key
+		}
+		meant := map[string]string{"exce": "exec", "steam": "stream", "True": "true", "after-failures": "after-failure", "isto": "istio", "b:complete": "completed", "mian": "main"}[value]
+		_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(asking(running("a", "x"), running("b", "x"), running("main", "x")), key, value))
+		requireRefused(t, err, pod.InvalidAnnotation, key, `did you mean "`+meant+`"?`)
+	}
 }

@@ -6,6 +6,7 @@ package pod
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // Each function here makes flags of an annotation's value. An error says what
@@ -25,12 +27,19 @@ func modeFlags(value string, _ target) ([]string, error) {
 	case modeExec:
 		return []string{modeFlag + value}, nil
 	default:
-		return nil, canBe(`"supervise" or "exec"`)
+		return nil, oneOf(value, "supervise", modeExec)
 	}
 }
 
 // canBe is the error of a value that is wrong.
 func canBe(values string) error { return errors.New("it can be " + values) }
+
+// oneOf is the error of a value that is none of these words.
+func oneOf(value string, words ...string) error {
+	last := len(words) - 1
+	list := `"` + strings.Join(words[:last], `", "`) + `" or "` + words[last] + `"`
+	return canBe(list + spelling.DidYouMean(value, words))
+}
 
 func eachWord(flag string, check func(string) error) func(string, target) ([]string, error) {
 	return func(value string, _ target) (flags []string, _ error) {
@@ -169,14 +178,15 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 }
 
 func pauseFlags(value string, _ target) ([]string, error) {
-	list := splitList(value)
+	list, places := splitList(value), []string{"before-start", "after-failure"}
+	syntax := `"before-start", "after-failure", or both with a comma`
 	for _, place := range list {
-		if place != "before-start" && place != "after-failure" {
-			list = nil
+		if !slices.Contains(places, place) {
+			return nil, canBe(syntax + spelling.DidYouMean(place, places))
 		}
 	}
 	if len(list) == 0 {
-		return nil, canBe(`"before-start", "after-failure", or both with a comma`)
+		return nil, canBe(syntax)
 	}
 	return []string{pauseFlag + strings.Join(list, ",")}, nil
 }
@@ -188,6 +198,6 @@ func parseBool(value string) (on bool, _ error) {
 	case "false":
 		return false, nil
 	default:
-		return false, canBe(`"true" or "false"`)
+		return false, oneOf(value, "true", "false")
 	}
 }

@@ -5,11 +5,14 @@ package pod
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // The names of the options by which containers wait for each other.
@@ -57,11 +60,18 @@ func parseDependencies(value string) ([]dependency, error) {
 // container is named twice.
 func parseWords(value string, wrong error, conditions ...condition) ([]dependency, error) {
 	var list []dependency
+	var names []string
+	for _, c := range conditions {
+		names = append(names, string(c))
+	}
 	named := map[string]bool{}
 	for _, word := range splitList(value) {
 		name, what, found := strings.Cut(word, ":")
 		what, optional := strings.CutSuffix(what, "?")
 		known := slices.Contains(conditions, condition(what))
+		if meant := spelling.DidYouMean(what, names); found && !known && meant != "" {
+			return nil, fmt.Errorf("%w%s", wrong, meant)
+		}
 		if !found || !known || !isContainerName(name) || named[name] {
 			return nil, wrong
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // Defaults are options for pods that don't say otherwise.
@@ -40,6 +42,9 @@ func (d Defaults) Check() error {
 			names := make([]string, len(options))
 			for i, o := range options {
 				names[i] = o.Name
+			}
+			if meant := spelling.DidYouMean(name, names); meant != "" {
+				return fmt.Errorf("option %q is unknown%s", name, meant)
 			}
 			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
 		}

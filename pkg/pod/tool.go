@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -189,10 +188,10 @@ func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 		}
 	}
 	if offered == nil {
-		return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q, nor any other; the operator of entrypointer offers tools", name)
+		return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q: the operator of entrypointer offers none", name)
 	}
 	slices.Sort(offered)
-	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; there are %w", name, errors.New(listed(offered, ", ")))
+	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, listed(offered, ", "))
 }
 
 // tools are those that these containers of the pod ask for, each once, by name.

@@ -154,8 +154,8 @@ func TestAToolThatCanNotBeHad(t *testing.T) {
 		reason   pod.Reason // of a warning
 		says     []string
 	}{
-		"unknown":               {offering(pod.InitContainer, ni, yq), "nii", pod.ReasonToolNotOffered, []string{`there is no tool "nii"; there are ni, yq`}},
-		"unknown, and no other": {offering(pod.InitContainer), "ni", pod.ReasonToolNotOffered, []string{`there is no tool "ni", nor any other`}},
+		"unknown":               {offering(pod.InitContainer, ni, yq), "nii", pod.ReasonToolNotOffered, []string{`there is no tool "nii"; the operator of entrypointer offers ni, yq`}},
+		"unknown, and no other": {offering(pod.InitContainer), "ni", pod.ReasonToolNotOffered, []string{`there is no tool "ni": the operator of entrypointer offers none`}},
 		"of a registry that isn't allowed here": {restricted, "ni, yq", pod.ReasonToolNotAllowed, []string{
 			`namespace "tenant" can't have tool "ni"`, ni.Image, "have the operator of entrypointer allow them",
 		}},

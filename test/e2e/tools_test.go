@@ -216,7 +216,7 @@ func TestAToolThatIsNotOfferedIsRefusedWithThoseThatAre(t *testing.T) {
 	p := askingPod("asks", busybox(t, "main", "true"))
 	p.Annotations["entrypointer.dev/tools"] = "nii"
 	_, err := wouldBecome(t, namespace, p)
-	require.ErrorContains(t, err, `reading annotation entrypointer.dev/tools: there is no tool "nii"; there are ni`)
+	require.ErrorContains(t, err, `reading annotation entrypointer.dev/tools: there is no tool "nii"; the operator of entrypointer offers ni`)
 
 	// A namespace's pods run all the same.
 	_, err = annotateKey(t.Context(), namespace, "entrypointer.dev/tools", `"nii"`)

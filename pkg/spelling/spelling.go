@@ -1,0 +1,43 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spelling finds the word that an author may have meant. It is no toolkit, but
+// pkg/pod and internal/config use it, and packages in pkg/ import none of internal/.
+package spelling
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// maxDistance is how many letters of a mistake are added, removed or replaced.
+const maxDistance = 2
+
+// Nearest is the known word that differs least from a mistake, "" if all differ by more
+// than two letters, or by more than half of their own. Capitals don't count.
+func Nearest(mistake string, known []string) (nearest string) {
+	best := maxDistance + 1
+	for _, word := range known {
+		if abs(len(word)-len(mistake)) > maxDistance {
+			continue // a mistake can be as long as a request
+		}
+		distance := levenshtein.ComputeDistance(strings.ToLower(mistake), strings.ToLower(word))
+		if distance < best && 2*distance <= len(word) {
+			nearest, best = word, distance
+		}
+	}
+	return nearest
+}
+
+// DidYouMean ends an error about an unknown word: `; did you mean "timeout"?`. It is ""
+// if no known word is near.
+func DidYouMean(mistake string, known []string) string {
+	if nearest := Nearest(mistake, known); nearest != "" {
+		return fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return ""
+}
+
+func abs(n int) int { return max(n, -n) }
