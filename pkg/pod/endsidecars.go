@@ -125,7 +125,7 @@ func (w *wrapping) compileEnding(selected []int) error {
 	if err != nil {
 		return refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
 	}
-	own := s.distance == 0
+	own := s.isPods()
 	e := &ending{urls: w.urlsOf(all, selected, own), on: map[string]condition{}, own: own}
 	if len(all) == 0 || !own && len(e.urls) == 0 {
 		return nil

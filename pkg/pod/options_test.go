@@ -169,8 +169,6 @@ func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
 	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec")
 	require.Equal(t, []string{"-mode=exec", "-env=A=1", "-pause=before-start", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
 		"a default is for those whom it suits")
-	_, err := injector.Inject(t.Context(), "tenant", annotated(p, "timeout.entrypointer.dev/a", "1s"))
-	requireRefused(t, err, pod.InvalidAnnotation, "timeout.entrypointer.dev/a", "contradicts annotation entrypointer.dev/mode")
 
 	injector.Defaults = append(injector.Defaults, pod.Defaults{Values: map[string]string{"mode": "exec"}})
 	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=before-start", "--", "x"}, inject(t, injector, asking(running("a", "x"))).Pod.Spec.Containers[0].Args,
@@ -178,6 +176,62 @@ func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
 	p = annotated(asking(running("a", "x")), "entrypointer.dev/pause", "after-failure")
 	require.Equal(t, []string{"-env=A=1", "-timeout=1h", "-pause=after-failure", "--", "x"}, inject(t, injector, p).Pod.Spec.Containers[0].Args,
 		"the pod's word counts more than a default mode")
+}
+
+// Each option that needs a parent is set at each level together with mode: exec at each.
+func TestTheMoreSpecificOfConflictingValuesWins(t *testing.T) {
+	levels := []string{"container", "pod", "namespace", "operator"}
+	set := func(injector *pod.Injector, p *corev1.Pod, level int, option, value string) {
+		switch levels[level] {
+		case "container":
+			annotated(p, option+".entrypointer.dev/a", value)
+		case "pod":
+			annotated(p, "entrypointer.dev/"+option, value)
+		default:
+			injector.Defaults[level-2].Values[option] = value
+		}
+	}
+	for option, value := range map[string]string{
+		"timeout": "1h", "success-exit-codes": "3", "status-file": "/status", "termination-message": "true", "pause": "after-failure", "logs": "stream",
+	} {
+		for modeAt := range levels {
+			for optionAt := range levels {
+				injector := withLogs()
+				injector.Defaults = []pod.Defaults{{Values: map[string]string{}}, {Values: map[string]string{}}}
+				p := sending(running("a", "x"), running("b", "x"))
+				set(injector, p, modeAt, "mode", "exec")
+				set(injector, p, optionAt, option, value)
+				about := fmt.Sprintf("mode of the %s, %s of the %s", levels[modeAt], option, levels[optionAt])
+				result, err := injector.Inject(t.Context(), "tenant", p)
+				if modeAt == optionAt && modeAt < 2 {
+					requireRefused(t, err, pod.InvalidAnnotation, option, "it contradicts annotation ", "mode", "remove one of them")
+					continue
+				}
+				require.NoError(t, err, about)
+				flags := strings.Join(result.Pod.Spec.Containers[0].Args, " ")
+				require.Equal(t, optionAt < modeAt, strings.Contains(flags, "-"+option+"="), about)
+				require.Equal(t, optionAt >= modeAt, strings.Contains(flags, "-mode=exec"), about)
+				other := strings.Join(result.Pod.Spec.Containers[1].Args, " ")
+				if levels[modeAt] == "container" {
+					require.Contains(t, other, "-"+option+"=", about)
+					require.NotContains(t, other, "-mode", about)
+				}
+				if levels[optionAt] == "container" {
+					require.Contains(t, other, "-mode=exec", about)
+				}
+				require.Empty(t, result.Warnings, about)
+				require.Equal(t, pod.AlreadyInjected, inject(t, injector, result.Pod).Outcome, about)
+			}
+		}
+	}
+}
+
+func TestAModeThatIsOverriddenContradictsNothing(t *testing.T) {
+	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec", "entrypointer.dev/status-file", "/status", "timeout.entrypointer.dev/a", "1h")
+	require.Equal(t, []string{"-timeout=1h", "-status-file=/status", "--", "x"}, inject(t, newInjector(nil), p).Pod.Spec.Containers[0].Args)
+	p.Spec.Containers = append(p.Spec.Containers, running("b", "x"))
+	_, err := newInjector(nil).Inject(t.Context(), "tenant", p)
+	requireRefused(t, err, pod.InvalidAnnotation, "annotation entrypointer.dev/status-file: it contradicts annotation entrypointer.dev/mode: exec")
 }
 
 func TestWhatIsTurnedOffContradictsNothing(t *testing.T) {

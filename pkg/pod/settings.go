@@ -55,7 +55,7 @@ func (d Defaults) Check() error {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
-			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which leaves nobody to do that; remove one of them", o.key(), domain, modeExec)
+			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, with which the supervisor doesn't stay to do that; remove one of them", o.key(), domain, modeExec)
 		}
 	}
 	return nil
@@ -66,8 +66,19 @@ type setting struct {
 	Option
 	value    string
 	source   string // for errors
-	distance int    // of who says so: 0 is the pod itself, then come those of the Defaults
+	distance int    // ofContainer, ofPod, or ofDefaults and the index of the Defaults
 }
+
+// The distances of a setting's source. Of two settings that contradict each other, the
+// nearer counts.
+const (
+	ofContainer = iota // an annotation of the pod for one container
+	ofPod              // an annotation of the pod for all of its containers
+	ofDefaults
+)
+
+// isPods reports whether the pod itself says so.
+func (s setting) isPods() bool { return s.distance <= ofPod }
 
 // replaces reports whether the command will take the entrypoint's place.
 func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
@@ -81,20 +92,20 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 	o, key := options[index], keys[index]
 	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
 	if value, set := pod.Annotations[string(append(append(buffer[:0], key.container...), container...))]; set {
-		return setting{o, value, "annotation " + key.container + container, 0}, true
+		return setting{o, value, "annotation " + key.container + container, ofContainer}, true
 	}
 	if o.perContainer {
 		return setting{}, false
 	}
 	if value, set := pod.Annotations[key.pod]; set {
-		return setting{o, value, "annotation " + key.pod, 0}, true
+		return setting{o, value, "annotation " + key.pod, ofPod}, true
 	}
 	for at, d := range i.Defaults {
 		if value, set := d.Values[o.Name]; set {
-			return setting{o, value, "annotation " + key.pod + " " + d.Of, 1 + at}, true
+			return setting{o, value, "annotation " + key.pod + " " + d.Of, ofDefaults + at}, true
 		}
 	}
-	return setting{o, o.byDefault, "", 1 + len(i.Defaults)}, o.byDefault != ""
+	return setting{o, o.byDefault, "", ofDefaults + len(i.Defaults)}, o.byDefault != ""
 }
 
 // settings are all that holds for a container.
@@ -105,26 +116,36 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 		if !set || !s.suits(owner) {
 			continue
 		}
-		if s.distance == 0 && !i.Policy.letsPodsSet(s.Name) {
+		if s.isPods() && !i.Policy.letsPodsSet(s.Name) {
 			return nil, refuse(InvalidAnnotation, "reading %s: the operator doesn't let pods set this option; remove the annotation, or ask for %q in pod-options of the injector's configuration",
 				s.source, s.Name)
 		}
 		list = append(list, s)
 	}
-	mode := slices.IndexFunc(list, setting.replaces)
-	if mode < 0 {
+	return reconcile(list)
+}
+
+// reconcile has mode: exec and settings that need a parent exclude each other: the nearer
+// counts, and two of one level of the pod contradict each other. Defaults of one level
+// that do are refused where they are written ([Defaults.Check]).
+func reconcile(list []setting) ([]setting, error) {
+	at := slices.IndexFunc(list, setting.replaces)
+	if at < 0 {
 		return list, nil
+	}
+	mode := list[at]
+	overrides := func(s setting) bool { return s.needsParent(s.value) && s.distance < mode.distance }
+	if slices.ContainsFunc(list, overrides) {
+		return slices.Delete(list, at, at+1), nil
 	}
 	var kept []setting
 	for _, s := range list {
 		switch {
 		case !s.needsParent(s.value):
 			kept = append(kept, s)
-		case s.distance < list[mode].distance: // it counts more than the mode
-			return slices.Delete(list, mode, mode+1), nil
-		case s.distance == 0:
-			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which leaves nobody to do that; remove one of them",
-				s.source, list[mode].source, modeExec)
+		case s.isPods() && s.distance == mode.distance:
+			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, with which the supervisor doesn't stay to do that; remove one of them",
+				s.source, mode.source, modeExec)
 		}
 	}
 	return kept, nil
@@ -160,7 +181,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	for _, s := range settings {
 		if isStep {
 			why := step.unsuited(s.Name, isLastStep(w.pod, c.Name))
-			if why != "" && s.distance == 0 {
+			if why != "" && s.isPods() {
 				return nil, refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source, c.Name, why)
 			}
 			if why != "" {

@@ -143,7 +143,7 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 		switch {
 		case why == nil:
 			box.tools = append(box.tools, tool)
-		case asked.distance == 0:
+		case asked.isPods():
 			return box, refuse(InvalidAnnotation, "reading %s: %w", asked.source, why)
 		default:
 			box.warnings = append(box.warnings, warning(missing, "reading %s: %v; its containers run without it", asked.source, why))
