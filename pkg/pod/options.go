@@ -134,7 +134,7 @@ var options = []Option{
 	},
 	{
 		Name: "before-start", Value: "a shell script, or JSON: a command (`[\"program\", \"argument\"]`) or a list of commands", Default: "none", Example: `["/hooks/migrate", "--wait"]`,
-		About: "Hooks: commands to run in the container before its own command, with the same environment, user and output. `/bin/sh -ec` runs a script. The first hook that fails makes the container fail with the hook's exit code.",
+		About: "Hooks: commands to run in the container before its own command, with the same environment, user and output. `/bin/sh -ec` runs a script; a value that begins like JSON, with `[\"` or `{\"`, is no script. The first hook that fails makes the container fail with the hook's exit code.",
 		flags: hookFlags, beforeStart: true,
 	},
 	{

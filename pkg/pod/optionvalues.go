@@ -6,6 +6,7 @@ package pod
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -98,13 +99,13 @@ func envFlags(value string, _ target) (flags []string, _ error) {
 }
 
 func hookFlags(value string, _ target) (flags []string, _ error) {
-	hook := canBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of such`)
+	hook := canBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of commands, [["first"], ["second", "argument"]]`)
 	hooks, ok := parseHooks(value)
 	if !ok {
 		return nil, hook
 	}
 	for _, argv := range hooks {
-		if len(argv) == 0 || argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
+		if argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
 			return nil, hook
 		}
 		flags = append(flags, hookFlag+escape(argv[0]))
@@ -115,21 +116,49 @@ func hookFlags(value string, _ target) (flags []string, _ error) {
 	return flags, nil
 }
 
-// parseHooks returns the argv of each hook. A script may begin with a bracket,
-// too: [ "$A" ].
+// parseHooks returns the argv of each hook. What is JSON of an array or an object, or
+// begins like it, is no script, so that a mistake in it is refused, and not left to the
+// shell. Scripts can begin with a bracket or a brace, too: [ "$A" ], { a; }.
 func parseHooks(value string) (hooks [][]string, ok bool) {
-	var one []string
-	if json.Unmarshal([]byte(value), &one) == nil && one != nil {
-		return [][]string{one}, true
-	}
-	if json.Unmarshal([]byte(value), &hooks) == nil && len(hooks) > 0 {
-		return hooks, true
-	}
 	script := strings.TrimSpace(value)
-	if script == "" || strings.HasPrefix(script, `["`) || strings.HasPrefix(script, "[[\"") {
+	var list []any
+	switch {
+	case json.Unmarshal([]byte(script), &list) == nil && list != nil:
+		return argvsOf(list)
+	case script == "", beginsJSON.MatchString(script), strings.HasPrefix(script, "{") && json.Valid([]byte(script)):
 		return nil, false
 	}
 	return [][]string{{"/bin/sh", "-ec", value}}, true
+}
+
+// beginsJSON matches what no shell script begins with.
+var beginsJSON = regexp.MustCompile(`^(\{"|\["|\[\{|\[\["|\{\s*"[^"]*"\s*:)`)
+
+// argvsOf reads a command, or a list of commands.
+func argvsOf(list []any) (argvs [][]string, ok bool) {
+	if argv, isOne := argvOf(list); isOne {
+		return [][]string{argv}, true
+	}
+	for _, element := range list {
+		words, _ := element.([]any)
+		argv, ok := argvOf(words)
+		if !ok {
+			return nil, false
+		}
+		argvs = append(argvs, argv)
+	}
+	return argvs, len(argvs) > 0
+}
+
+func argvOf(list []any) (argv []string, ok bool) {
+	for _, element := range list {
+		word, isString := element.(string)
+		if !isString {
+			return nil, false
+		}
+		argv = append(argv, word)
+	}
+	return argv, len(argv) > 0
 }
 
 func durationFlags(flag string) func(string, target) ([]string, error) {
