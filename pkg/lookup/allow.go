@@ -127,6 +127,25 @@ func (l AllowList) has(namespace string, matches func(Pattern) bool) bool {
 	return slices.ContainsFunc(l.Everywhere, matches) || slices.ContainsFunc(l.Namespaces[namespace], matches)
 }
 
+// maxAllowedShown is how many patterns an error shows.
+const maxAllowedShown = 8
+
+// allowedIn says what a namespace may use.
+func (l AllowList) allowedIn(namespace string) string {
+	var shown []string
+	all := slices.Concat(l.Namespaces[namespace], l.Everywhere)
+	for _, pattern := range all[:min(len(all), maxAllowedShown)] {
+		shown = append(shown, shorten(pattern.String()))
+	}
+	switch more := len(all) - len(shown); {
+	case len(all) == 0:
+		return "no registry is allowed in this namespace"
+	case more > 0:
+		return fmt.Sprintf("allowed in this namespace: %s, and %d more", strings.Join(shown, ", "), more)
+	}
+	return "allowed in this namespace: " + strings.Join(shown, ", ")
+}
+
 // hosts are those that the list names, without ports.
 func (l AllowList) hosts() (hosts []string) {
 	for _, patterns := range append(slices.Collect(maps.Values(l.Namespaces)), l.Everywhere) {
@@ -155,7 +174,7 @@ func (r *restricted) Lookup(ctx context.Context, query Query) (*Image, error) {
 		return nil, &Error{Query: query, Reason: InvalidReference, Err: err}
 	}
 	if !r.list.allows(query.Namespace, ref.Repository) {
-		return nil, newError(query, &notAllowedError{what: fmt.Sprintf("repository %q", ref.Name())})
+		return nil, newError(query, &notAllowedError{what: fmt.Sprintf("repository %q", ref.Name()), instead: r.list.allowedIn(query.Namespace)})
 	}
 	return r.next.Lookup(ctx, query)
 }

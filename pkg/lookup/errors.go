@@ -74,7 +74,7 @@ func (e *Error) wayOut() string {
 	case Unauthorized, CredentialsError:
 		return "give the pod or its service account imagePullSecrets that may pull it, or " + setCommand
 	case NotAllowed:
-		return "use an image from elsewhere, have the operator of entrypointer allow it, or " + setCommand
+		return "use an image of a registry that is allowed, have the operator of entrypointer allow it, or " + setCommand
 	case Untrusted:
 		return "have the operator of entrypointer add the registry's CA, or " + setCommand
 	case Unreachable:
@@ -288,9 +288,17 @@ type strangeError struct{ what string }
 func (e *strangeError) Error() string { return e.what }
 
 // notAllowedError is for what the operator's configuration rules out.
-type notAllowedError struct{ what string }
+type notAllowedError struct {
+	what    string
+	instead string // what is allowed, "" if that isn't known
+}
 
-func (e *notAllowedError) Error() string { return e.what + " is not allowed" }
+func (e *notAllowedError) Error() string {
+	if e.instead != "" {
+		return e.what + " is not allowed (" + e.instead + ")"
+	}
+	return e.what + " is not allowed"
+}
 
 // notAnImageError is for what a registry has under the name, but can't be run.
 type notAnImageError struct{ what string }

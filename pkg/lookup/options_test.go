@@ -6,6 +6,7 @@ package lookup_test
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -75,7 +76,30 @@ func TestOnlyRegistriesThatAreAllowedAreAsked(t *testing.T) {
 		})
 	}
 	_, err := lookup.Restrict(nobody(t), list).Lookup(t.Context(), lookup.Query{Image: "ghcr.io/team-a/app", Namespace: "team-b"})
-	registrytest.RequireReason(t, err, lookup.NotAllowed, `"ghcr.io/team-a/app" is not allowed`, "have the operator")
+	registrytest.RequireReason(t, err, lookup.NotAllowed, `"ghcr.io/team-a/app" is not allowed (allowed in this namespace: `, "have the operator")
+}
+
+func TestARefusalSaysWhatIsAllowedInTheNamespace(t *testing.T) {
+	patterns := func(texts ...string) (list []lookup.Pattern) {
+		for _, text := range texts {
+			pattern, err := lookup.ParsePattern(text)
+			require.NoError(t, err)
+			list = append(list, pattern)
+		}
+		return list
+	}
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf("r%d.example", i))
+	}
+	for says, list := range map[string]lookup.AllowList{
+		"(allowed in this namespace: quay.io, *.example)": {Everywhere: patterns("*.example"), Namespaces: map[string][]lookup.Pattern{"team-a": patterns("quay.io"), "team-b": patterns("ghcr.io")}},
+		"(no registry is allowed in this namespace)":      {Namespaces: map[string][]lookup.Pattern{"team-b": patterns("ghcr.io")}},
+		"r6.example, r7.example, and 12 more)":            {Everywhere: patterns(many...)},
+	} {
+		_, err := lookup.Restrict(nobody(t), list).Lookup(t.Context(), lookup.Query{Image: "ghcr.io/app", Namespace: "team-a"})
+		registrytest.RequireReason(t, err, lookup.NotAllowed, `repository "ghcr.io/app" is not allowed`, says)
+	}
 }
 
 func TestAPatternThatMatchesNothingIsRefused(t *testing.T) {

@@ -89,7 +89,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case NothingToWrap:
 		result.Warnings = askedInVain(pod, owner)
 	case "":
-		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}}
+		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, lonely: map[string]companion{}}
 		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
@@ -119,8 +119,9 @@ type wrapping struct {
 	// signalsTook is how long stop signals have been looked up.
 	signalsTook time.Duration
 	warnings    []Warning
-	toolboxes   map[string]*toolbox // of the containers, by their names
-	asked       map[string]*toolbox // by the sources of the settings
+	toolboxes   map[string]*toolbox  // of the containers, by their names
+	asked       map[string]*toolbox  // by the sources of the settings
+	lonely      map[string]companion // by the sources of the settings
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
@@ -155,6 +156,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 			w.warnOfTools(c.Name)
 		}
 	}
+	w.warnOfLonely()
 	if len(wrapped) == 0 {
 		result.Outcome = LookupWaived
 		return result, nil

@@ -97,7 +97,8 @@ func TestOptionsBecomeFlags(t *testing.T) {
 			p := annotated(asking(running("a", "x")), "entrypointer.dev/"+test.option, test.value)
 			result := inject(t, newInjector(nil), p)
 			require.Equal(t, append(test.want, "--", "x"), result.Pod.Spec.Containers[0].Args)
-			require.Empty(t, result.Warnings)
+			lonely := slices.Contains([]string{"grace-period", "before-start-timeout"}, test.option)
+			require.Equal(t, lonely, len(result.Warnings) == 1, result.Warnings)
 			require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), result.Pod).Outcome)
 		})
 	}
@@ -354,6 +355,45 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 	delete(unasked.Annotations, pod.InjectAnnotation)
 	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/mode has no effect on a pod that doesn't ask by entrypointer.dev/inject: "true"`}},
 		inject(t, newInjector(nil), unasked).Warnings)
+}
+
+func TestAnAnnotationThatLacksWhatItNeedsIsWarnedOf(t *testing.T) {
+	const grace, hooks, codes = "entrypointer.dev/grace-period", "entrypointer.dev/before-start-timeout", "entrypointer.dev/success-exit-codes"
+	for name, test := range map[string]struct {
+		annotations []string
+		warns       string // "" if it has an effect
+	}{
+		"a grace period alone":                      {[]string{grace, "5s"}, "annotation entrypointer.dev/grace-period has no effect: it is the time between the two signals of timeout"},
+		"of one container":                          {[]string{"grace-period.entrypointer.dev/a", "5s", "timeout.entrypointer.dev/b", "1h"}, "annotation grace-period.entrypointer.dev/a has no effect"},
+		"of one that is replaced":                   {[]string{"grace-period.entrypointer.dev/a", "5s", "entrypointer.dev/timeout", "1h", "mode.entrypointer.dev/a", "exec"}, "annotation grace-period.entrypointer.dev/a has no effect"},
+		"a grace period and a timeout":              {[]string{grace, "5s", "entrypointer.dev/timeout", "1h"}, ""},
+		"a grace period and a timeout of one":       {[]string{grace, "5s", "timeout.entrypointer.dev/b", "1h"}, ""},
+		"a grace period and a hook":                 {[]string{grace, "5s", "entrypointer.dev/before-start", "x"}, ""},
+		"a grace period and a hook of the replaced": {[]string{grace, "5s", "entrypointer.dev/before-start", "x", "entrypointer.dev/mode", "exec"}, ""},
+		"a grace period and a helper":               {[]string{grace, "5s", "stop-when.entrypointer.dev/a", "b:exited"}, ""},
+		"a limit of hooks alone":                    {[]string{hooks, "5s"}, "annotation entrypointer.dev/before-start-timeout has no effect: it limits commands of before-start"},
+		"a limit of hooks and a hook":               {[]string{hooks, "5s", "entrypointer.dev/before-start", "x"}, ""},
+		"the code of a timeout":                     {[]string{codes, "3,124", "entrypointer.dev/timeout", "1h"}, "annotation entrypointer.dev/success-exit-codes: 124 has no effect: a timeout fails the container with 124"},
+		"the code of a command":                     {[]string{codes, "124"}, ""},
+		"codes of which that is one":                {[]string{codes, "1-255", "entrypointer.dev/timeout", "1h"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := annotated(asking(running("a", "x"), running("b", "x")), test.annotations...)
+			p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGTERM)} // which needs no lookup
+			result := inject(t, newInjector(nil), p)
+			if test.warns == "" {
+				require.Empty(t, result.Warnings)
+				return
+			}
+			require.Len(t, result.Warnings, 1)
+			require.Equal(t, pod.ReasonAnnotationHasNoEffect, result.Warnings[0].Reason)
+			require.Contains(t, result.Warnings[0].Message, test.warns)
+		})
+	}
+	injector := newInjector(nil)
+	injector.Defaults = []pod.Defaults{{Values: map[string]string{"grace-period": "5s"}}}
+	require.Empty(t, inject(t, injector, asking(running("a", "x"))).Warnings, "a default is for pods that have a timeout")
 }
 
 func TestASpellingMistakeIsAnsweredByWhatMayBeMeant(t *testing.T) {

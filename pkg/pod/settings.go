@@ -162,6 +162,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
+	w.noteCompanions(settings)
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
 		logs:        w.logs(c),

@@ -1,0 +1,71 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+)
+
+// companions are options that have an effect together with one of others only.
+var companions = map[string]struct {
+	others []string
+	advice string
+}{
+	gracePeriodOption:      {[]string{timeoutOption, hooksOption, stopWhenOption}, "it is the time between the two signals of timeout, stop-when, and the timeout of before-start; set one of them, or remove the annotation"},
+	"before-start-timeout": {[]string{hooksOption}, "it limits commands of before-start; set that, or remove the annotation"},
+}
+
+const (
+	timeoutOption     = "timeout"
+	gracePeriodOption = "grace-period"
+	hooksOption       = "before-start"
+	exitCodesOption   = "success-exit-codes"
+	// exitTimeout is the exit code of a container whose timeout has passed
+	// (internal/supervisor).
+	exitTimeout = 124
+)
+
+// noteCompanions notes which annotations of the pod have an effect on one of its containers.
+func (w *wrapping) noteCompanions(settings []setting) {
+	has := func(option string) bool {
+		return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
+	}
+	for _, s := range settings {
+		if !s.isPods() {
+			continue
+		}
+		if needed, known := companions[s.Name]; known {
+			noted := w.lonely[s.source]
+			noted.advice, noted.has = needed.advice, noted.has || slices.ContainsFunc(needed.others, has)
+			w.lonely[s.source] = noted
+		}
+		if s.Name == exitCodesOption && has(timeoutOption) && names(s.value, exitTimeout) {
+			w.lonely[s.source+": 124"] = companion{advice: "a timeout fails the container with 124, whatever codes of the command count as success; remove 124, or the timeout"}
+		}
+	}
+}
+
+// A companion says whether an annotation has what it needs on one of the containers.
+type companion struct {
+	has    bool
+	advice string
+}
+
+// names says whether a list of exit codes has this one by itself.
+func names(list string, code int) bool {
+	set, _ := exitcodes.Parse(list) // an error is for exitCodeFlags to say
+	return slices.Contains(set, exitcodes.Range{From: code, To: code})
+}
+
+// warnOfLonely warns of annotations that lack what they need on all containers.
+func (w *wrapping) warnOfLonely() {
+	for _, source := range slices.Sorted(maps.Keys(w.lonely)) {
+		if noted := w.lonely[source]; !noted.has {
+			w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %s", source, noted.advice))
+		}
+	}
+}
