@@ -15,15 +15,27 @@ import (
 )
 
 var (
-	namedTest   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z]+)`")
-	definedTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z]+)\(`)
+	testName    = regexp.MustCompile("(?:Test|Fuzz)[A-Z][A-Za-z0-9]+")
+	namedTest   = regexp.MustCompile("`(" + testName.String() + ")`")
+	definedTest = regexp.MustCompile("(?m)^func (" + testName.String() + `)\(`)
 )
 
 func TestEveryTestThatTheSecurityPageNamesIsThere(t *testing.T) {
-	page, err := os.ReadFile("../../docs/security.md")
+	page, err := os.ReadFile(top + "/docs/security.md")
 	require.NoError(t, err)
+	defined := definedTests(t)
+	named := namedTest.FindAllSubmatch(page, -1)
+	require.NotEmpty(t, named)
+	for _, match := range named {
+		require.True(t, defined[string(match[1])], "%s", match[1])
+	}
+}
+
+// definedTests are the tests of the repository, by name.
+func definedTests(t *testing.T) map[string]bool {
+	t.Helper()
 	defined := map[string]bool{}
-	require.NoError(t, filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -33,9 +45,5 @@ func TestEveryTestThatTheSecurityPageNamesIsThere(t *testing.T) {
 		}
 		return err
 	}))
-	named := namedTest.FindAllSubmatch(page, -1)
-	require.NotEmpty(t, named)
-	for _, match := range named {
-		require.True(t, defined[string(match[1])], "%s", match[1])
-	}
+	return defined
 }
