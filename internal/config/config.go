@@ -29,6 +29,8 @@ const Name = "config-entrypointer"
 
 // key says how one key of the ConfigMap is read.
 type key struct {
+	// kind says what a value is, in Markdown, for docs/configuration.md.
+	kind string
 	// read reads a value into a Config that has the key's default.
 	read func(*Config, string) error
 	// restrict stands in for a value that can't be read, where the default may
@@ -36,32 +38,50 @@ type key struct {
 	restrict func(*Config, string)
 }
 
+const (
+	certificates = "CA certificates in PEM"
+	yamlMap      = "YAML, a map from "
+)
+
 var keys = map[string]key{
-	"delivery":       {read: setDelivery},
-	"lookup-timeout": {read: setLookupTimeout},
-	"failed-lookup":  {read: choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups })},
-	"pod-opt-out": {
-		read:     choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }),
-		restrict: func(c *Config, _ string) { c.Policy.ForbidOptOut = true },
+	"delivery":       {kind: alternatives(pod.InitContainer, pod.ImageVolume, pod.Auto, pod.Claim), read: setDelivery},
+	"lookup-timeout": {kind: fmt.Sprintf("a duration from %v to %v", minLookupTimeout, MaxLookupTimeout), read: setLookupTimeout},
+	"failed-lookup":  choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups }),
+	"pod-opt-out": choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }).
+		restricted(func(c *Config, _ string) { c.Policy.ForbidOptOut = true }),
+	"unsent-logs": choice("admit", "refuse", func(c *Config) *bool { return &c.Policy.RefuseUnsentLogs }).
+		restricted(func(c *Config, _ string) { c.Policy.RefuseUnsentLogs = true }),
+	"pod-owners": {kind: "a list of " + alternatives(owners...), read: setOwners},
+	"pod-options": {
+		kind: "`all`, or a list of [options](options.md)", read: setPodOptions,
+		restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} },
 	},
-	"unsent-logs": {
-		read:     choice("admit", "refuse", func(c *Config) *bool { return &c.Policy.RefuseUnsentLogs }),
-		restrict: func(c *Config, _ string) { c.Policy.RefuseUnsentLogs = true },
-	},
-	"pod-owners":         {read: setOwners},
-	"pod-options":        {read: setPodOptions, restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} }},
-	"proxy-containers":   {read: setProxies},
-	allowedRegistriesKey: {read: setAllowed, restrict: restrictAllowed},
-	"private-addresses": {
-		read:     choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }),
-		restrict: func(c *Config, _ string) { c.Lookup.ForbidPrivateAddresses = true },
-	},
-	"registry-mirrors": {read: setMirrors},
-	"registry-ca":      {read: setCertificates},
-	"api-server-ca":    {read: setCallers},
-	"static-images":    {read: setStaticImages},
-	"defaults":         {read: setDefaults},
-	"tools":            {read: setTools},
+	"proxy-containers":   {kind: "a list of container names", read: setProxies},
+	allowedRegistriesKey: {kind: "a list of registry patterns", read: setAllowed, restrict: restrictAllowed},
+	"private-addresses": choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }).
+		restricted(func(c *Config, _ string) { c.Lookup.ForbidPrivateAddresses = true }),
+	"registry-mirrors": {kind: yamlMap + "registries to lists of mirrors", read: setMirrors},
+	"registry-ca":      {kind: certificates, read: setCertificates},
+	"api-server-ca":    {kind: certificates, read: setCallers},
+	"static-images":    {kind: yamlMap + "images to `entrypoint` and `cmd`", read: setStaticImages},
+	"defaults":         {kind: yamlMap + "[options](options.md) to values", read: setDefaults},
+	"tools":            {kind: yamlMap + "names to `image` and `path`", read: setTools},
+}
+
+// alternatives lists words of which a value is one.
+func alternatives[S ~string](words ...S) string {
+	var quoted []string
+	for _, word := range words {
+		quoted = append(quoted, "`"+string(word)+"`")
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+// restricted is the key with something else than its default for a value that can't be read.
+func (k key) restricted(restrict func(*Config, string)) key {
+	k.restrict = restrict
+	return k
 }
 
 // keyNamed finds a key by its name, which may end with that of a namespace.
@@ -185,14 +205,14 @@ func setLookupTimeout(c *Config, value string) error {
 }
 
 // choice reads one of two words; the flag is whether it is the second.
-func choice(first, second string, flag func(*Config) *bool) func(*Config, string) error {
-	return func(c *Config, value string) error {
+func choice(first, second string, flag func(*Config) *bool) key {
+	return key{kind: alternatives(first, second), read: func(c *Config, value string) error {
 		if value != first && value != second {
 			return fmt.Errorf("%q is neither %q nor %q%s", value, first, second, spelling.DidYouMean(value, []string{first, second}))
 		}
 		*flag(c) = value == second
 		return nil
-	}
+	}}
 }
 
 var owners = []string{string(pod.Tekton), string(pod.Knative), string(pod.Annotation)}
