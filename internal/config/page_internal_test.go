@@ -40,7 +40,7 @@ func TestThePageHasEachKeyOfTheConfigMap(t *testing.T) {
 		if keys[d.name].restrict != nil {
 			unreadable = "the strictest value"
 		}
-		fmt.Fprintf(&text, "| [`%s`](#%s) | %s | %s | %s | %s |\n", d.name, d.name, keys[d.name].kind, d.value, d.summary(), unreadable)
+		fmt.Fprintf(&text, "| [`%s`](#%s) | %s | %s | %s | %s |\n", d.name, d.name, keys[d.name].kind, d.value, page.FirstSentence(markdown(d.comment)), unreadable)
 	}
 	for _, d := range documented {
 		fmt.Fprintf(&text, "\n### %s\n\n%s", d.name, markdown(d.comment))
@@ -94,13 +94,6 @@ func asDefault(value string) string {
 		return "empty"
 	}
 	return "`" + value + "`"
-}
-
-// summary is the first sentence of the comment.
-func (d documentedKey) summary() string {
-	paragraph, _, _ := strings.Cut(markdown(d.comment), "\n")
-	sentence, _, _ := strings.Cut(paragraph, ". ")
-	return strings.TrimRight(sentence, ":.") + "."
 }
 
 // The lines of a comment.

@@ -20,7 +20,7 @@ type Option struct {
 	// Default is what happens without the annotation.
 	Default string
 	Example string
-	// About is for docs/reference.md.
+	// About is for docs/options.md. Its first sentence says what the option does.
 	About string
 
 	// flags returns the entrypoint's flags for a value. An error says what a
@@ -162,7 +162,7 @@ var options = []Option{
 	},
 	{
 		Name: "status-file", Value: "an absolute path", Default: "none", Example: "/status/main.json",
-		About: "The file to keep the [status](#status) in, on a volume that the container's user may write to.",
+		About: "The file to keep the [status](reference.md#status) in, on a volume that the container's user may write to.",
 		flags: pathFlags(statusFileFlag), afterStart: always,
 	},
 	{
@@ -211,6 +211,33 @@ var keys = func() (list []struct{ pod, container string }) {
 	}
 	return list
 }()
+
+// A Place is what an annotation sets an option for.
+type Place string
+
+// The places. The value of the most specific one counts.
+const (
+	OnContainer Place = "container" // OPTION.entrypointer.dev/CONTAINER, on a pod
+	OnPod       Place = "pod"       // entrypointer.dev/OPTION
+	OnNamespace Place = "namespace" // the same, on a namespace
+)
+
+// Places returns where the option can be set.
+func (o Option) Places() []Place {
+	switch {
+	case o.perContainer:
+		return []Place{OnContainer}
+	case o.wholePod:
+		return []Place{OnPod, OnNamespace}
+	default:
+		return []Place{OnContainer, OnPod, OnNamespace}
+	}
+}
+
+// Owners returns the owners of the pods in which the option has an effect.
+func (o Option) Owners() []Owner {
+	return slices.DeleteFunc([]Owner{Tekton, Knative, Annotation}, func(owner Owner) bool { return !o.suits(owner) })
+}
 
 func optionNamed(name string) (Option, bool) {
 	at := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })

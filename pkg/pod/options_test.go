@@ -287,13 +287,13 @@ func TestAStepsTerminationMessageIsTektons(t *testing.T) {
 	require.Len(t, result.Warnings, 1)
 }
 
-// TestTheReferenceListsEveryOption makes docs/reference.md.
-func TestTheReferenceListsEveryOption(t *testing.T) {
-	const file = "../../docs/reference.md"
+// TestTheReferenceOfOptionsHasEachOption makes docs/options.md.
+func TestTheReferenceOfOptionsHasEachOption(t *testing.T) {
+	const file = "../../docs/options.md"
 	var table strings.Builder
-	table.WriteString("| option | value | default | example |\n| --- | --- | --- | --- |\n")
+	table.WriteString("| option | can be set for | value | default | effect | example |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, o := range pod.Options() {
-		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | `%s` |\n", o.Name, o.Name, o.Value, o.Default, o.Example)
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s | %s | `%s` |\n", o.Name, o.Name, places(o), o.Value, o.Default, strings.ReplaceAll(page.FirstSentence(o.About), "|", `\|`), exampleOf(o))
 	}
 	for _, o := range pod.Options() {
 		fmt.Fprintf(&table, "\n### %s\n\n%s\n", o.Name, o.About)
@@ -304,7 +304,38 @@ func TestTheReferenceListsEveryOption(t *testing.T) {
 	written, err := page.Section(file, "options")
 	require.NoError(t, err)
 	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
+}
 
+// places says what an option is set for, and for whose pods.
+func places(o pod.Option) string {
+	var all []string
+	for _, place := range o.Places() {
+		all = append(all, string(place))
+	}
+	text := strings.Join(all, ", ")
+	switch owners := o.Owners(); {
+	case len(owners) == 1:
+		return text + "; " + string(owners[0]) + " only"
+	case !slices.Contains(owners, pod.Tekton):
+		return text + "; not Tekton"
+	default:
+		return text
+	}
+}
+
+// exampleOf is an annotation as YAML.
+func exampleOf(o pod.Option) string {
+	key, quote := "entrypointer.dev/"+o.Name, `"`
+	if !slices.Contains(o.Places(), pod.OnPod) {
+		key = o.Name + ".entrypointer.dev/web"
+	}
+	if strings.Contains(o.Example, quote) {
+		quote = "'"
+	}
+	return key + ": " + quote + o.Example + quote
+}
+
+func TestTheExampleOfEachOptionIsRight(t *testing.T) {
 	for _, o := range pod.Options() {
 		if slices.Contains([]string{"depends-on", "stop-when", "ready-when", "wait-for", "stdin", "shared-directory"}, o.Name) {
 			p := annotated(asking(running("a", "x"), running("migrate", "x"), running("db", "x"), running("test", "x")), o.Name+".entrypointer.dev/a", o.Example, "ready-when.entrypointer.dev/db", "tcp://:1")

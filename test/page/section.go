@@ -41,3 +41,11 @@ func cut(file, name string) (before, content, after string, _ error) {
 	}
 	return before + begin, content, end + after, nil
 }
+
+// FirstSentence returns the first sentence of a text, with a full stop at its end: what
+// a table says of something that a section tells in full.
+func FirstSentence(text string) string {
+	paragraph, _, _ := strings.Cut(text, "\n")
+	sentence, _, _ := strings.Cut(paragraph, ". ")
+	return strings.TrimRight(sentence, ":.") + "."
+}

@@ -23,3 +23,14 @@ func TestASectionIsReplacedAndNothingElse(t *testing.T) {
 	require.Equal(t, "before\n<!-- begin table -->\nnew\n<!-- end table -->\nafter\n", string(page))
 	require.ErrorContains(t, ReplaceSection(file, "other", "new\n"), "put them where it belongs")
 }
+
+func TestTheFirstSentenceOfATextEndsWithAFullStop(t *testing.T) {
+	for text, want := range map[string]string{
+		"One.":                "One.",
+		"One. Two.":           "One.",
+		"Version 1.35 does:":  "Version 1.35 does.",
+		"One, of two:\n\n- a": "One, of two.",
+	} {
+		require.Equal(t, want, FirstSentence(text))
+	}
+}
