@@ -69,3 +69,15 @@ func anchors(t *testing.T, file string) (all []string) {
 	}
 	return all
 }
+
+func TestTheListOfPagesHasEachPage(t *testing.T) {
+	list, err := os.ReadFile(top + "/docs/README.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob(top + "/docs/*.md")
+	require.NoError(t, err)
+	for _, file := range files {
+		if name := filepath.Base(file); name != "README.md" {
+			require.Contains(t, string(list), "]("+name+")")
+		}
+	}
+}
