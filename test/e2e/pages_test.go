@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,9 +32,10 @@ var namespacesOfPages = []string{"demo", "team-a"}
 const perPage = 3 * time.Minute
 
 func TestThePagesThatInstallShowWhatTheirCommandsPrint(t *testing.T) {
-	for file, blocks := range blocksOfPages(t) {
-		if installs(blocks) {
-			t.Run(file, func(t *testing.T) { requireTrue(t, blocks) })
+	all := blocksOfPages(t)
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		if installs(all[file]) {
+			t.Run(file, func(t *testing.T) { requireTrue(t, all[file]) })
 		}
 	}
 }
