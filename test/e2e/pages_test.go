@@ -87,10 +87,7 @@ func requireTrue(t *testing.T, blocks []page.Block) {
 	t.Helper()
 	top, err := kit.Top()
 	require.NoError(t, err)
-	plugins := t.TempDir()
-	_, err = kit.BuildPlugin(t.Context(), plugins)
-	require.NoError(t, err)
-	shell := page.Shell{Directory: top, Environment: append(os.Environ(), "PATH="+plugins+":"+os.Getenv("PATH")), Names: map[string]string{}}
+	shell := page.Shell{Directory: top, Environment: os.Environ(), Names: map[string]string{}}
 	for _, name := range namespacesOfPages {
 		shell.Names[name] = "e2e-page-" + rand.String(5)
 		t.Cleanup(func() { deletePagesNamespace(t, shell.Names[name]) })
