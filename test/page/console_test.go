@@ -82,9 +82,9 @@ func TestABlockThatNobodyCouldRunIsWrong(t *testing.T) {
 var notRun = map[string]int{
 	"CONTRIBUTING.md":        1,
 	"DEVELOPMENT.md":         1,
-	"README.md":              2,
+	"README.md":              1,
 	"docs/claims.md":         1,
-	"docs/logs.md":           3,
+	"docs/logs.md":           4,
 	"docs/network-policy.md": 1,
 	"docs/supervisor.md":     1,
 	"docs/upgrading.md":      1,
