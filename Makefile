@@ -73,7 +73,7 @@ unit:
 	CGO_ENABLED=1 go test -race -vet=off -timeout 40m ./...
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
-	cd test/validation && go test -vet=off -timeout 40m .
+	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 var update = flag.Bool("update", false, "write the comparison into docs/supervisor.md")
@@ -106,7 +106,7 @@ func TestComparison(t *testing.T) {
 	if *tags != "" {
 		t.Skip("the table describes the released supervisor")
 	}
-	written, err := page.Section(comparisonPage, "comparison")
+	written, err := markdown.Section(comparisonPage, "comparison")
 	require.NoError(t, err)
 	doc := readTable(written)
 	if *update {
@@ -148,7 +148,7 @@ func TestComparison(t *testing.T) {
 		return
 	}
 	if *update {
-		require.NoError(t, page.ReplaceSection(comparisonPage, "comparison", table.markdown()))
+		require.NoError(t, markdown.ReplaceSection(comparisonPage, "comparison", table.markdown()))
 		return
 	}
 	require.Equal(t, written, table.markdown(),
@@ -230,7 +230,7 @@ func (t table) markdown() string {
 
 // TestTableIsReadAsItWasWritten protects a run that can't observe every column.
 func TestTableIsReadAsItWasWritten(t *testing.T) {
-	written, err := page.Section(comparisonPage, "comparison")
+	written, err := markdown.Section(comparisonPage, "comparison")
 	require.NoError(t, err)
 	doc := readTable(written)
 	require.Equal(t, written, newTable(nil, doc).markdown())

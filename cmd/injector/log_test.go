@@ -35,7 +35,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/delivery"
-	"github.com/entrypointer/entrypointer/internal/pods"
+	"github.com/entrypointer/entrypointer/internal/podwebhook"
 )
 
 // newPodWebhook returns the server of run, with the webhook for pods alone, in a
@@ -54,7 +54,7 @@ func newPodWebhook(t *testing.T, core zapcore.Core) http.Handler {
 	watcher, settings := &configmap.ManualWatcher{}, &config.Store{}
 	settings.Watch(logging.FromContext(ctx), watcher)
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}})
-	controller := pods.NewAdmissionController(pods.Images{Copier: "copier"}, settings, delivery.New(delivery.Images{}), func(string) string { return "" })(ctx, watcher)
+	controller := podwebhook.NewAdmissionController(podwebhook.Images{Copier: "copier"}, settings, delivery.New(delivery.Images{}), func(string) string { return "" })(ctx, watcher)
 	server, err := webhook.New(ctx, []any{controller.Reconciler})
 	require.NoError(t, err)
 	return server
@@ -63,7 +63,7 @@ func newPodWebhook(t *testing.T, core zapcore.Core) http.Handler {
 // admit posts a saved review of a pod.
 func admit(t *testing.T, server http.Handler) {
 	t.Helper()
-	review, err := os.ReadFile("../../internal/pods/testdata/review.json")
+	review, err := os.ReadFile("../../internal/podwebhook/testdata/review.json")
 	require.NoError(t, err)
 	// With a command, no registry is asked.
 	review = bytes.Replace(review, []byte(`"image": "busybox"`), []byte(`"image": "busybox", "command": ["sh"]`), 1)

@@ -29,7 +29,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
-	"github.com/entrypointer/entrypointer/internal/pods"
+	"github.com/entrypointer/entrypointer/internal/podwebhook"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -39,7 +39,7 @@ const configWebhook = "config.entrypointer.dev"
 
 // webhooks are the configurations that have API servers call the injector.
 var webhooks = admission.Webhooks{
-	Mutating:   []string{pods.WebhookName, namespaces.WebhookName},
+	Mutating:   []string{podwebhook.WebhookName, namespaces.WebhookName},
 	Validating: []string{configWebhook},
 }
 
@@ -60,7 +60,7 @@ const (
 )
 
 func main() {
-	var images pods.Images
+	var images podwebhook.Images
 	flag.StringVar(&images.Copier, "copier-image", "", "image of the init container, with its digest (required)")
 	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
 	flag.StringVar(&images.CopierWithLogs, "copier-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
@@ -89,13 +89,13 @@ func main() {
 	err := run(ctx, kubeconfig, settings,
 		certificates.NewController,
 		knativecertificates.NewController,
-		pods.NewAdmissionController(images, settings, auto, volumes.Ready),
+		podwebhook.NewAdmissionController(images, settings, auto, volumes.Ready),
 		auto.NewController,
 		namespaces.NewAdmissionController(settings, map[pod.Delivery]namespaces.Part{
 			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
 			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
 		}),
-		namespaces.NewReconciler(pods.WebhookName),
+		namespaces.NewReconciler(podwebhook.WebhookName),
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,
 		uninstall.NewController(webhooks),

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// test/validation shows this file to the policy of config/claims.
+// test/apiserver shows this file to the policy of config/claims.
 func TestAJobIsAsTheGoldenFileHasIt(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "entrypointer-0123456789ab", Namespace: "tenant", UID: "uid-of-claim"}}
 	text, err := json.MarshalIndent(thisRelease.wantedJob(claim), "", "  ")

@@ -18,7 +18,7 @@ import (
 	"knative.dev/pkg/configmap"
 	"sigs.k8s.io/yaml"
 
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
@@ -40,17 +40,17 @@ func TestThePageHasEachKeyOfTheConfigMap(t *testing.T) {
 		if keys[d.name].restrict != nil {
 			unreadable = "the strictest value"
 		}
-		fmt.Fprintf(&text, "| [`%s`](#%s) | %s | %s | %s | %s |\n", d.name, d.name, keys[d.name].kind, d.value, page.FirstSentence(markdown(d.comment)), unreadable)
+		fmt.Fprintf(&text, "| [`%s`](#%s) | %s | %s | %s | %s |\n", d.name, d.name, keys[d.name].kind, d.value, markdown.FirstSentence(asMarkdown(d.comment)), unreadable)
 	}
 	for _, d := range documented {
-		fmt.Fprintf(&text, "\n### %s\n\n%s", d.name, markdown(d.comment))
+		fmt.Fprintf(&text, "\n### %s\n\n%s", d.name, asMarkdown(d.comment))
 	}
 
 	const target = "../../docs/configuration.md"
 	if *update {
-		require.NoError(t, page.ReplaceSection(target, "keys", text.String()))
+		require.NoError(t, markdown.ReplaceSection(target, "keys", text.String()))
 	}
-	written, err := page.Section(target, "keys")
+	written, err := markdown.Section(target, "keys")
 	require.NoError(t, err)
 	require.Equal(t, text.String(), written, "go test ./internal/config -run Page -update writes it")
 }
@@ -127,8 +127,8 @@ var (
 	forProse  = strings.NewReplacer("*", `\*`)
 )
 
-// markdown makes paragraphs, lists and examples of a comment.
-func markdown(comment []string) string {
+// asMarkdown makes paragraphs, lists and examples of a comment.
+func asMarkdown(comment []string) string {
 	var text strings.Builder
 	last := prose
 	for i, line := range comment {

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// test/validation shows this file to PodSecurity and to the policy of config/auto.
+// test/apiserver shows this file to PodSecurity and to the policy of config/auto.
 func TestACanaryIsAsTheGoldenFileHasIt(t *testing.T) {
 	of := func(name, digit string) string {
 		return "registry.example.test:5000/" + name + "@sha256:" + strings.Repeat(digit, 64)

@@ -6,8 +6,8 @@
 // It asks five questions, in this order, and each has its file:
 //
 //   - Whose pod is it? Tekton's, Knative's, one that asks by annotation, or
-//     none of ours (owner.go).
-//   - Which of its containers are wrapped? (owner.go)
+//     none of ours (select.go).
+//   - Which of its containers are wrapped? (select.go)
 //   - What is the argv that each of them would have run? (argv.go)
 //   - What has to change for the entrypoint to run it? (mutate.go)
 //   - How does the entrypoint get into the pod? (volume.go, init.go) And what if

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 func annotated(p *corev1.Pod, pairs ...string) *corev1.Pod {
@@ -293,15 +293,15 @@ func TestTheReferenceOfOptionsHasEachOption(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| option | can be set for | value | default | effect | example |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, o := range pod.Options() {
-		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s | %s | `%s` |\n", o.Name, o.Name, places(o), o.Value, o.Default, strings.ReplaceAll(page.FirstSentence(o.About), "|", `\|`), exampleOf(o))
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s | %s | `%s` |\n", o.Name, o.Name, places(o), o.Value, o.Default, strings.ReplaceAll(markdown.FirstSentence(o.About), "|", `\|`), exampleOf(o))
 	}
 	for _, o := range pod.Options() {
 		fmt.Fprintf(&table, "\n### %s\n\n%s\n", o.Name, o.About)
 	}
 	if *update {
-		require.NoError(t, page.ReplaceSection(file, "options", table.String()))
+		require.NoError(t, markdown.ReplaceSection(file, "options", table.String()))
 	}
-	written, err := page.Section(file, "options")
+	written, err := markdown.Section(file, "options")
 	require.NoError(t, err)
 	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -29,7 +29,7 @@ type creations struct{ plain, optedIn []time.Duration }
 
 // compareCreations asks the API server to create the same pod in a namespace
 // that opted in and in one that didn't, taking turns.
-func compareCreations(ctx context.Context, cluster *kit.Cluster) (c creations, err error) {
+func compareCreations(ctx context.Context, cluster *framework.Cluster) (c creations, err error) {
 	for name, annotations := range map[string]map[string]string{plainNamespace: nil, benchNamespace: {pod.InjectAnnotation: "true"}} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
 		if _, err := cluster.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -43,7 +43,7 @@ func compareCreations(ctx context.Context, cluster *kit.Cluster) (c creations, e
 	}
 	// The service account of a new namespace appears a moment later.
 	for _, namespace := range []string{plainNamespace, benchNamespace} {
-		err := kit.Eventually(ctx, time.Minute, "a pod to be admitted in "+namespace, func(context.Context) error {
+		err := framework.Eventually(ctx, time.Minute, "a pod to be admitted in "+namespace, func(context.Context) error {
 			_, err := create(namespace)
 			return err
 		})

@@ -12,12 +12,12 @@ import (
 
 	"golang.org/x/tools/benchmark/parse"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // benchmarks runs the Go benchmarks that the table shows.
 func benchmarks(ctx context.Context) (parse.Set, error) {
-	top, err := kit.Top()
+	top, err := framework.Top()
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -48,7 +48,7 @@ type load struct {
 
 // loadOneReplica sends reviews to the only replica of the injector, at a rate,
 // while its memory is watched. Afterwards there are two again.
-func loadOneReplica(ctx context.Context, cluster *kit.Cluster, rate int, duration time.Duration) (result load, err error) {
+func loadOneReplica(ctx context.Context, cluster *framework.Cluster, rate int, duration time.Duration) (result load, err error) {
 	reviews, err := mixedReviews()
 	if err != nil {
 		return load{}, err
@@ -159,20 +159,20 @@ func mixedReviews() ([][]byte, error) {
 }
 
 // poster returns a function that has the injector decide on a review, as the API server would.
-func poster(ctx context.Context, cluster *kit.Cluster) (func(context.Context, []byte) error, error) {
-	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, kit.PodWebhook, metav1.GetOptions{})
+func poster(ctx context.Context, cluster *framework.Cluster) (func(context.Context, []byte) error, error) {
+	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, framework.PodWebhook, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the webhook's CA: %w", err)
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(webhook.Webhooks[0].ClientConfig.CABundle)
-	svc, err := cluster.Kube.CoreV1().Services(kit.SystemNamespace).Get(ctx, service, metav1.GetOptions{})
+	svc, err := cluster.Kube.CoreV1().Services(framework.SystemNamespace).Get(ctx, service, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the webhook's address: %w", err)
 	}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		MaxIdleConnsPerHost: atOnce,
-		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: service + "." + kit.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
+		TLSClientConfig:     &tls.Config{RootCAs: pool, ServerName: service + "." + framework.SystemNamespace + ".svc", MinVersion: tls.VersionTLS13},
 	}}
 	url := fmt.Sprintf("https://%s/pods?timeout=10s", net.JoinHostPort(svc.Spec.ClusterIP, "443"))
 	return func(ctx context.Context, review []byte) error {
@@ -198,14 +198,14 @@ func poster(ctx context.Context, cluster *kit.Cluster) (func(context.Context, []
 }
 
 // leaveOne starts the injector afresh with one replica, and says where it runs.
-func leaveOne(ctx context.Context, cluster *kit.Cluster) (node, name string, err error) {
+func leaveOne(ctx context.Context, cluster *framework.Cluster) (node, name string, err error) {
 	if err := cluster.ScaleInjector(ctx, 1); err != nil {
 		return "", "", err
 	}
 	if err := cluster.KillInjector(ctx, 1); err != nil {
 		return "", "", err
 	}
-	err = kit.Eventually(ctx, 2*time.Minute, "a single new replica of the injector", func(ctx context.Context) error {
+	err = framework.Eventually(ctx, 2*time.Minute, "a single new replica of the injector", func(ctx context.Context) error {
 		pods, err := cluster.InjectorPods(ctx)
 		if err != nil {
 			return err
@@ -222,7 +222,7 @@ func leaveOne(ctx context.Context, cluster *kit.Cluster) (node, name string, err
 	return node, name, cluster.InjectorServes(ctx)
 }
 
-func restore(ctx context.Context, cluster *kit.Cluster) error {
+func restore(ctx context.Context, cluster *framework.Cluster) error {
 	if err := cluster.ScaleInjector(ctx, 2); err != nil {
 		return err
 	}

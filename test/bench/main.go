@@ -18,7 +18,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func main() {
@@ -44,11 +44,11 @@ func run(rate int, duration time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "bench", table)
+	return framework.ReplaceIn(framework.Benchmarks, "bench", table)
 }
 
 func measure(ctx context.Context, rate int, duration time.Duration) (string, error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return "", err
 	}

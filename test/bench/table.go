@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/benchmark/parse"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // shown are the benchmarks in the table, and how it calls them.
@@ -37,9 +37,9 @@ func render(functions parse.Set, c creations, l load) string {
 		}
 	}
 	fmt.Fprintf(&b, "| creating this pod (dry run), opted in : not opted in | median %s : %s = %.2f, p99 %s : %s |\n",
-		ms(kit.Percentile(c.optedIn, 50)), ms(kit.Percentile(c.plain, 50)), float64(kit.Percentile(c.optedIn, 50))/float64(kit.Percentile(c.plain, 50)), ms(kit.Percentile(c.optedIn, 99)), ms(kit.Percentile(c.plain, 99)))
+		ms(framework.Percentile(c.optedIn, 50)), ms(framework.Percentile(c.plain, 50)), float64(framework.Percentile(c.optedIn, 50))/float64(framework.Percentile(c.plain, 50)), ms(framework.Percentile(c.optedIn, 99)), ms(framework.Percentile(c.plain, 99)))
 	fmt.Fprintf(&b, "| one replica at %d admissions a second for %v | %d answered, %d failed; median %s, p99 %s |\n",
-		l.rate, l.duration, len(l.times), l.failed, ms(kit.Percentile(l.times, 50)), ms(kit.Percentile(l.times, 99)))
+		l.rate, l.duration, len(l.times), l.failed, ms(framework.Percentile(l.times, 50)), ms(framework.Percentile(l.times, 99)))
 	fmt.Fprintf(&b, "| memory of this replica meanwhile (working set) | at most %s |\n", mib(l.peak))
 	return b.String()
 }

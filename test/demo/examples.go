@@ -13,17 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // example is one of the files in examples/.
 type example struct {
 	title, file string
 	// finish waits until it has done what it does, and looks at it.
-	finish func(ctx context.Context, cluster *kit.Cluster, namespace string) (run, error)
+	finish func(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error)
 }
 
-// ps shows processes, in the way that kit reads.
+// ps shows processes, in the way that package framework reads.
 var ps = []string{"ps", "-o", "pid,args"}
 
 // byWays is what runs by each delivery.
@@ -36,7 +36,7 @@ var examples = []example{
 	{"Deployment clock", "deployment.yaml", finishDeployment},
 }
 
-func finishTaskRun(ctx context.Context, cluster *kit.Cluster, namespace string) (run, error) {
+func finishTaskRun(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
 	taskRun, err := cluster.TaskRunDone(ctx, namespace, "steps")
 	if err != nil {
 		return run{}, err
@@ -49,7 +49,7 @@ func finishTaskRun(ctx context.Context, cluster *kit.Cluster, namespace string) 
 	return r, err
 }
 
-func finishPipelineRun(ctx context.Context, cluster *kit.Cluster, namespace string) (run, error) {
+func finishPipelineRun(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
 	pipelineRun, err := cluster.PipelineRunDone(ctx, namespace, "relay")
 	if err != nil {
 		return run{}, err
@@ -73,13 +73,13 @@ func finishPipelineRun(ctx context.Context, cluster *kit.Cluster, namespace stri
 	return r, nil
 }
 
-func finishService(ctx context.Context, cluster *kit.Cluster, namespace string) (run, error) {
+func finishService(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
 	service, err := cluster.ServiceReady(ctx, namespace, "hello")
 	if err != nil {
 		return run{}, err
 	}
 	var answer string
-	err = kit.Eventually(ctx, time.Minute, "an answer from "+service.Status.URL.String(), func(ctx context.Context) (err error) {
+	err = framework.Eventually(ctx, time.Minute, "an answer from "+service.Status.URL.String(), func(ctx context.Context) (err error) {
 		answer, err = cluster.Ask(ctx, service, "/")
 		return err
 	})
@@ -91,7 +91,7 @@ func finishService(ctx context.Context, cluster *kit.Cluster, namespace string) 
 		return run{}, err
 	}
 	user, err := observe(p, "user-container", answer)
-	said, _ := kit.SplitProcesses(answer)
+	said, _ := framework.SplitProcesses(answer)
 	return run{
 		verdict:    verdict(service.Status.GetCondition(apis.ConditionReady)),
 		containers: []container{user},
@@ -99,7 +99,7 @@ func finishService(ctx context.Context, cluster *kit.Cluster, namespace string) 
 	}, err
 }
 
-func finishDeployment(ctx context.Context, cluster *kit.Cluster, namespace string) (run, error) {
+func finishDeployment(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
 	if err := cluster.DeploymentReady(ctx, namespace, "clock"); err != nil {
 		return run{}, err
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -56,13 +56,13 @@ func newReadings(name string) []*reading {
 }
 
 // readLogs runs the example, deletes its objects, and reads when their pods are gone.
-func readLogs(ctx context.Context, cluster *kit.Cluster) ([]*reading, error) {
+func readLogs(ctx context.Context, cluster *framework.Cluster) ([]*reading, error) {
 	directory, err := os.MkdirTemp("", "demo-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
-	plugin, err := kit.BuildPlugin(ctx, directory)
+	plugin, err := framework.BuildPlugin(ctx, directory)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func readLogs(ctx context.Context, cluster *kit.Cluster) ([]*reading, error) {
 
 // logsObjects are those of the example, under a name that no other demo has.
 func logsObjects(ctx context.Context, name string) ([]*unstructured.Unstructured, error) {
-	objects, err := kit.Example(ctx, logsExample)
+	objects, err := framework.Example(ctx, logsExample)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func logsObjects(ctx context.Context, name string) ([]*unstructured.Unstructured
 			object.SetName(name)
 		}
 	}
-	return objects, kit.KeepRunning(objects)
+	return objects, framework.KeepRunning(objects)
 }
 
 // clusterLogs are those of the pods' wrapped containers, as the cluster itself has them.
-func clusterLogs(ctx context.Context, cluster *kit.Cluster, selector string) (text string, _ error) {
+func clusterLogs(ctx context.Context, cluster *framework.Cluster, selector string) (text string, _ error) {
 	p, err := cluster.PodOf(ctx, optedIn, selector)
 	if err != nil {
 		return "", err
@@ -132,8 +132,8 @@ func clusterLogs(ctx context.Context, cluster *kit.Cluster, selector string) (te
 	return text, nil
 }
 
-func (r *reading) read(ctx context.Context, cluster *kit.Cluster, plugin kit.Plugin) error {
-	err := kit.Eventually(ctx, patience, "the pods with "+r.pods+" to be gone", func(ctx context.Context) error {
+func (r *reading) read(ctx context.Context, cluster *framework.Cluster, plugin framework.Plugin) error {
+	err := framework.Eventually(ctx, patience, "the pods with "+r.pods+" to be gone", func(ctx context.Context) error {
 		pods, err := cluster.Kube.CoreV1().Pods(optedIn).List(ctx, metav1.ListOptions{LabelSelector: r.pods})
 		if err != nil {
 			return err

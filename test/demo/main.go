@@ -10,7 +10,7 @@
 //
 // It needs a cluster with the product installed ("make demo" sees to both),
 // leaves everything up to look around in, and fails if anything is not as it
-// claims. Package kit describes the environment that it reads.
+// claims. Package framework describes the environment that it reads.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -47,7 +47,7 @@ func main() {
 }
 
 func demo(ctx context.Context, out *terminal, update bool) error {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Logs, "demo-logs", console(shown.readings))
+	return framework.ReplaceIn(framework.Logs, "demo-logs", console(shown.readings))
 }
 
-func makeNamespaces(ctx context.Context, cluster *kit.Cluster, ways []way) error {
+func makeNamespaces(ctx context.Context, cluster *framework.Cluster, ways []way) error {
 	all := map[string]string{
 		optedIn: fmt.Sprintf(`{%q:"true"}`, pod.InjectAnnotation),
 		plain:   fmt.Sprintf(`{%q:null}`, pod.InjectAnnotation),
@@ -110,7 +110,7 @@ func makeNamespaces(ctx context.Context, cluster *kit.Cluster, ways []way) error
 }
 
 // makeNamespace sees to a namespace with these annotations, which are JSON.
-func makeNamespace(ctx context.Context, cluster *kit.Cluster, name, annotations string) error {
+func makeNamespace(ctx context.Context, cluster *framework.Cluster, name, annotations string) error {
 	namespaces := cluster.Kube.CoreV1().Namespaces()
 	_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -128,7 +128,7 @@ func makeNamespace(ctx context.Context, cluster *kit.Cluster, name, annotations 
 }
 
 // prepare removes the examples that an earlier demo left, so that it all happens anew.
-func prepare(ctx context.Context, cluster *kit.Cluster, ways []way) error {
+func prepare(ctx context.Context, cluster *framework.Cluster, ways []way) error {
 	places := map[string][]string{logsExample: {optedIn}}
 	for _, e := range examples {
 		places[e.file] = []string{optedIn, plain}
@@ -137,7 +137,7 @@ func prepare(ctx context.Context, cluster *kit.Cluster, ways []way) error {
 		places[byWays.file] = append(places[byWays.file], w.namespace)
 	}
 	for file, namespaces := range places {
-		objects, err := kit.Example(ctx, file)
+		objects, err := framework.Example(ctx, file)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // run is what became of an example in one namespace.
@@ -36,7 +36,7 @@ type container struct {
 	// command and args are as in the pod.
 	command, args []string
 	said          string
-	processes     []kit.Process
+	processes     []framework.Process
 	// exit is the exit code, or "running".
 	exit string
 }
@@ -56,7 +56,7 @@ type everything struct {
 
 // runAll runs all the examples in both namespaces at once, and meanwhile one of them in
 // the other ways, and reads logs.
-func runAll(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal) (all everything, err error) {
+func runAll(ctx context.Context, cluster *framework.Cluster, ways []way, out *terminal) (all everything, err error) {
 	results := make([]result, len(examples))
 	pending := newPending(out)
 	defer pending.stop()
@@ -66,11 +66,11 @@ func runAll(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal
 		for namespace, to := range map[string]*run{plain: &results[i].plain, optedIn: &results[i].wrapped} {
 			group.Go(func() (err error) {
 				defer pending.add(e.title + " in " + namespace)(&err)
-				objects, err := kit.Example(ctx, e.file)
+				objects, err := framework.Example(ctx, e.file)
 				if err != nil {
 					return err
 				}
-				if err := kit.KeepRunning(objects); err != nil {
+				if err := framework.KeepRunning(objects); err != nil {
 					return err
 				}
 				if err := cluster.Create(ctx, namespace, objects...); err != nil {
@@ -152,7 +152,7 @@ func observe(p *corev1.Pod, name, output string) (container, error) {
 		if c.Name != name {
 			continue
 		}
-		said, processes := kit.SplitProcesses(output)
+		said, processes := framework.SplitProcesses(output)
 		return container{
 			name: name, command: c.Command, args: c.Args,
 			said: said, processes: processes, exit: exitOf(p, name),
@@ -175,7 +175,7 @@ func exitOf(p *corev1.Pod, name string) string {
 }
 
 // observeSteps describes the steps of a TaskRun.
-func observeSteps(ctx context.Context, cluster *kit.Cluster, taskRun *pipelinev1.TaskRun) ([]container, error) {
+func observeSteps(ctx context.Context, cluster *framework.Cluster, taskRun *pipelinev1.TaskRun) ([]container, error) {
 	p, err := cluster.Kube.CoreV1().Pods(taskRun.Namespace).Get(ctx, taskRun.Status.PodName, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("looking at the pod of TaskRun %q: %w", taskRun.Name, err)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // show prints the results, and returns how many claims there were and how many don't hold.
@@ -101,7 +101,7 @@ func claimsOfRun(r result) []claim {
 }
 
 func claimsOfContainer(plain, wrapped container) []claim {
-	first, before := kit.First(wrapped.processes), kit.First(plain.processes)
+	first, before := framework.First(wrapped.processes), framework.First(plain.processes)
 	return []claim{{
 		holds: strings.HasPrefix(first, pod.EntrypointPath+" ") && before != "" && !strings.Contains(before, pod.EntrypointPath),
 		text:  "PID 1 is our entrypoint, was " + firstWord(before),
@@ -128,7 +128,7 @@ func followsTheRule(plain, wrapped container) bool {
 	if len(plain.command) > 0 {
 		return slices.Equal(withoutChance(argv), withoutChance(slices.Concat(plain.command, plain.args)))
 	}
-	return strings.Join(argv, " ") == kit.First(plain.processes)
+	return strings.Join(argv, " ") == framework.First(plain.processes)
 }
 
 // scriptName is what Tekton calls a step's script; its end is random.
@@ -147,7 +147,7 @@ func firstWord(command string) string {
 	return word
 }
 
-func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, ways []way, out *terminal) {
+func showHowToLookAround(ctx context.Context, cluster *framework.Cluster, ways []way, out *terminal) {
 	out.heading("Look around", "")
 	out.command("kubectl -n " + optedIn + " get pods")
 	out.command("kubectl -n " + optedIn + " get pod steps-pod -o yaml")
@@ -161,7 +161,7 @@ func showHowToLookAround(ctx context.Context, cluster *kit.Cluster, ways []way, 
 			out.command(fmt.Sprintf("curl --connect-to ::%s %s", ingress, service.Status.URL))
 		}
 	}
-	out.command("kubectl -n " + kit.SystemNamespace + " logs deploy/" + kit.Injector)
+	out.command("kubectl -n " + framework.SystemNamespace + " logs deploy/" + framework.Injector)
 	out.heading("Remove it", "")
 	namespaces := optedIn + " " + plain
 	for _, w := range ways {

@@ -11,19 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // asClaimed is an example about which all claims hold.
 func asClaimed() result {
 	plain := container{
 		name: "main", command: []string{"/tekton/scripts/script-0-abcde"}, args: []string{"--"}, said: "hello\n", exit: "0",
-		processes: []kit.Process{{PID: 1, Command: "/tekton/scripts/script-0-abcde --"}},
+		processes: []framework.Process{{PID: 1, Command: "/tekton/scripts/script-0-abcde --"}},
 	}
 	wrapped := plain
 	wrapped.command = []string{pod.EntrypointPath}
 	wrapped.args = []string{"--", "/tekton/scripts/script-0-vwxyz", "--"}
-	wrapped.processes = []kit.Process{{PID: 1, Command: pod.EntrypointPath + " -- /tekton/scripts/script-0-vwxyz --"}}
+	wrapped.processes = []framework.Process{{PID: 1, Command: pod.EntrypointPath + " -- /tekton/scripts/script-0-vwxyz --"}}
 	return result{
 		example: example{title: "Example", file: "example.yaml"},
 		plain:   run{verdict: "Succeeded", containers: []container{plain}, facts: []fact{{"result", "42"}}},
@@ -64,7 +64,7 @@ func TestAnotherDeliveryIsShownWithWhatDiffers(t *testing.T) {
 		"main is wrapped and the same": func(r *wayResult) { r.wrapped.containers[0].said = "bye" },
 		"1 container of the user's":    func(r *wayResult) { r.plain.containers = nil },
 	} {
-		r := wayResult{way: way{kit.Claim, "demo-claim"}, result: asClaimed(), status: "Injected by claim", initContainers: []string{"prepare"}}
+		r := wayResult{way: way{framework.Claim, "demo-claim"}, result: asClaimed(), status: "Injected by claim", initContainers: []string{"prepare"}}
 		spoil(&r)
 		var shown strings.Builder
 		claimed, failed := showWays(&terminal{to: &shown, width: 80}, []wayResult{r})

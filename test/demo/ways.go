@@ -17,7 +17,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // claimExample says what the claim is like that is mounted.
@@ -27,16 +27,16 @@ const claimExample = "delivery/claim.yaml"
 type way struct{ delivery, namespace string }
 
 // otherWays are those that the cluster has.
-func otherWays(cluster *kit.Cluster) (ways []way, _ error) {
+func otherWays(cluster *framework.Cluster) (ways []way, _ error) {
 	images, err := cluster.HasImageVolumes()
 	if err != nil {
 		return nil, err
 	}
 	if images {
-		ways = append(ways, way{kit.ImageVolume, optedIn + "-image-volume"})
+		ways = append(ways, way{framework.ImageVolume, optedIn + "-image-volume"})
 	}
-	if os.Getenv(kit.SharedClassVariable) != "" {
-		ways = append(ways, way{kit.Claim, optedIn + "-claim"})
+	if os.Getenv(framework.SharedClassVariable) != "" {
+		ways = append(ways, way{framework.Claim, optedIn + "-claim"})
 	}
 	return ways, nil
 }
@@ -49,8 +49,8 @@ type wayResult struct {
 	initContainers []string
 }
 
-func (w way) run(ctx context.Context, cluster *kit.Cluster) (wayResult, error) {
-	if w.delivery == kit.Claim {
+func (w way) run(ctx context.Context, cluster *framework.Cluster) (wayResult, error) {
+	if w.delivery == framework.Claim {
 		if err := w.describeClaim(ctx, cluster); err != nil {
 			return wayResult{}, err
 		}
@@ -58,7 +58,7 @@ func (w way) run(ctx context.Context, cluster *kit.Cluster) (wayResult, error) {
 	if _, err := cluster.Delivered(ctx, w.namespace, w.delivery); err != nil {
 		return wayResult{}, err
 	}
-	objects, err := kit.Example(ctx, byWays.file)
+	objects, err := framework.Example(ctx, byWays.file)
 	if err != nil {
 		return wayResult{}, err
 	}
@@ -81,13 +81,13 @@ func (w way) run(ctx context.Context, cluster *kit.Cluster) (wayResult, error) {
 }
 
 // describeClaim says that the claim is to be of the class that all nodes can mount.
-func (w way) describeClaim(ctx context.Context, cluster *kit.Cluster) error {
-	objects, err := kit.Example(ctx, claimExample)
+func (w way) describeClaim(ctx context.Context, cluster *framework.Cluster) error {
+	objects, err := framework.Example(ctx, claimExample)
 	if err != nil {
 		return err
 	}
 	volume := objects[0]
-	err = unstructured.SetNestedField(volume.Object, os.Getenv(kit.SharedClassVariable), "spec", "volumeClaimTemplate", "spec", "storageClassName")
+	err = unstructured.SetNestedField(volume.Object, os.Getenv(framework.SharedClassVariable), "spec", "volumeClaimTemplate", "spec", "storageClassName")
 	if err != nil {
 		return fmt.Errorf("naming a storage class in %s: %w", claimExample, err)
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // aKind is one of nodes that can mount images, by its versions.
@@ -57,7 +57,7 @@ func joins(t *testing.T, info corev1.NodeSystemInfo) (name string, leave func())
 // forgetProofs has every kind of node to be proven anew.
 func forgetProofs(t *testing.T) {
 	t.Helper()
-	_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.MergePatchType,
+	_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.MergePatchType,
 		[]byte(`{"data":null}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
@@ -69,7 +69,7 @@ func countCanaries(t *testing.T) func() int {
 	t.Cleanup(cancel)
 	var mu sync.Mutex
 	seen := map[types.UID]string{}
-	watch, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).Watch(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
+	watch, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).Watch(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
 	require.NoError(t, err)
 	go func() {
 		for event := range watch.ResultChan() {
@@ -100,7 +100,7 @@ func waitForDelivery(t *testing.T, namespace, want string) {
 func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says ...string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "an event "+string(reason), func() error {
-		events, err := cluster.Kube.CoreV1().Events(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{
+		events, err := cluster.Kube.CoreV1().Events(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=ConfigMap,involvedObject.name=" + config.Name + ",reason=" + string(reason),
 		})
 		if err != nil {
@@ -123,7 +123,7 @@ func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says .
 			return err
 		}
 		for _, replica := range replicas {
-			page, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
+			page, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func ranBy(t *testing.T, namespace, name, want string) {
 	createPod(t, namespace, askingPod(name, busybox(t, "main", "readlink", "/proc/1/exe")))
 	done := waitUntilDone(t, namespace, name)
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
-	require.Equal(t, want, kit.Delivery(done))
+	require.Equal(t, want, framework.Delivery(done))
 	require.Equal(t, "Injected by "+want, done.Annotations[pod.StatusAnnotation])
 	require.Equal(t, "/entrypointer/bin/entrypoint\n", logs(t, namespace, name, "main"))
 }
@@ -170,10 +170,10 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	forgetProofs(t)
 	start, made := time.Now(), countCanaries(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	waitForSaying(t, start, delivery.Proven)
-	ranBy(t, namespace, "proven", kit.ImageVolume)
+	ranBy(t, namespace, "proven", framework.ImageVolume)
 	require.Equal(t, 1, made())
 	for what, change := range map[string]func(*corev1.PodSpec){
 		"a virtual kubelet": func(s *corev1.PodSpec) {
@@ -185,7 +185,7 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 		change(&p.Spec)
 		seen, err := wouldBecome(t, namespace, p)
 		require.NoError(t, err)
-		require.Equal(t, kit.InitContainer, kit.Delivery(seen), what)
+		require.Equal(t, framework.InitContainer, framework.Delivery(seen), what)
 	}
 
 	// A node that is too old.
@@ -193,20 +193,20 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	old.KubeletVersion, old.ContainerRuntimeVersion = "v1.33.1", "containerd://1.7.27"
 	start = time.Now()
 	name, leave := joins(t, old)
-	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
 	waitForSaying(t, start, delivery.NodeUnfit, name, "kubelet v1.33.1 is older than 1.35.0")
-	ranBy(t, namespace, "too-old", kit.InitContainer)
+	ranBy(t, namespace, "too-old", framework.InitContainer)
 	start = time.Now()
 	leave()
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	waitForSaying(t, start, delivery.Proven)
-	ranBy(t, namespace, "gone", kit.ImageVolume)
+	ranBy(t, namespace, "gone", framework.ImageVolume)
 	require.Equal(t, 1, made(), "what was proven holds")
 
 	// A node of which only its versions are known: no canary ever runs there.
 	start = time.Now()
 	name, leave = joins(t, aKind)
-	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
 	waitForSaying(t, start, delivery.Unproven, name)
 	eventually(t, time.Minute, "a canary on node "+name, func() error {
 		if made() < 2 {
@@ -214,9 +214,9 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 		}
 		return nil
 	})
-	ranBy(t, namespace, "unproven", kit.InitContainer)
+	ranBy(t, namespace, "unproven", framework.InitContainer)
 	leave()
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	require.Equal(t, 2, made())
 	waitForNoCanary(t)
 }
@@ -224,12 +224,12 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 func TestANamespaceMayAskForAutoItself(t *testing.T) {
 	needsImageVolumes(t)
 	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.Auto)})
-	waitForDelivery(t, ns.Name, kit.ImageVolume)
-	ranBy(t, ns.Name, "asked", kit.ImageVolume)
+	waitForDelivery(t, ns.Name, framework.ImageVolume)
+	ranBy(t, ns.Name, "asked", framework.ImageVolume)
 	other := optedInNamespace(t)
 	seen, err := wouldBecome(t, other, askingPod("silent", busybox(t, "main", "true")))
 	require.NoError(t, err)
-	require.Equal(t, kit.InitContainer, kit.Delivery(seen), "the operator's delivery counts elsewhere")
+	require.Equal(t, framework.InitContainer, framework.Delivery(seen), "the operator's delivery counts elsewhere")
 	_, err = annotate(t.Context(), ns.Name, "null")
 	require.NoError(t, err)
 	waitForNoCanary(t)
@@ -238,7 +238,7 @@ func TestANamespaceMayAskForAutoItself(t *testing.T) {
 func waitForNoCanary(t *testing.T) {
 	t.Helper()
 	eventually(t, time.Minute, "canaries to be removed", func() error {
-		list, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
+		list, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
 		if err == nil && len(list.Items) > 0 {
 			return fmt.Errorf("%q is there", list.Items[0].Name)
 		}
@@ -249,8 +249,8 @@ func waitForNoCanary(t *testing.T) {
 // withFlag rolls the injector out with another value of a flag, and returns the one of before.
 func withFlag(ctx context.Context, t *testing.T, flag, value string) (before string) {
 	t.Helper()
-	deployments := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace)
-	d, err := deployments.Get(ctx, kit.Injector, metav1.GetOptions{})
+	deployments := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace)
+	d, err := deployments.Get(ctx, framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
 	args := d.Spec.Template.Spec.Containers[0].Args
 	at := slices.Index(args, flag) + 1
@@ -258,9 +258,9 @@ func withFlag(ctx context.Context, t *testing.T, flag, value string) (before str
 	before, args[at] = args[at], value
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
 	require.NoError(t, err)
-	_, err = deployments.Patch(ctx, kit.Injector, types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err = deployments.Patch(ctx, framework.Injector, types.JSONPatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(ctx, kit.SystemNamespace, kit.Injector))
+	require.NoError(t, cluster.DeploymentReady(ctx, framework.SystemNamespace, framework.Injector))
 	return before
 }
 
@@ -283,8 +283,8 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 	forgetProofs(t)
 	namespace := optedInNamespace(t)
 	start := time.Now()
-	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, framework.ImageVolume)
 
 	before := withFlag(t.Context(), t, "-entrypoint-image", copierImage(t))
 	restore := sync.OnceFunc(func() {
@@ -294,14 +294,14 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 	})
 	t.Cleanup(restore)
 	waitForSaying(t, start, delivery.CanaryFailed, "container entrypoint ended with 128")
-	waitForDelivery(t, namespace, kit.InitContainer)
-	ranBy(t, namespace, "failed", kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
+	ranBy(t, namespace, "failed", framework.InitContainer)
 
 	// Replicas that have never proven anything know what others have.
 	made := countCanaries(t)
 	restore()
-	waitForDelivery(t, namespace, kit.ImageVolume)
-	ranBy(t, namespace, "proven", kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
+	ranBy(t, namespace, "proven", framework.ImageVolume)
 	require.LessOrEqual(t, made(), 2, "those that replicas on their way out tried again")
 	waitForNoCanary(t)
 }
@@ -309,18 +309,18 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 	needsImageVolumes(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_, err := kit.Run(ctx, "ko", "apply", "-f", "config/auto")
+		_, err := framework.Run(ctx, "ko", "apply", "-f", "config/auto")
 		require.NoError(t, err)
 	})
 	start := time.Now()
-	_, err := kit.Run(t.Context(), "ko", "delete", "-f", "config/auto")
+	_, err := framework.Run(t.Context(), "ko", "delete", "-f", "config/auto")
 	require.NoError(t, err)
-	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
 	waitForSaying(t, start, delivery.NotPermitted, "ko apply -f config/auto")
 	eventually(t, time.Minute, "a namespace that asks for auto to be warned", func() error {
 		heard := heardAsking(t, pod.Auto)
@@ -329,17 +329,17 @@ func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 		}
 		return nil
 	})
-	ranBy(t, namespace, "without", kit.InitContainer)
+	ranBy(t, namespace, "without", framework.InitContainer)
 
 	// Replicas that never had the rights serve as well, and use them when they come.
 	require.NoError(t, cluster.KillInjector(t.Context(), 1))
 	require.NoError(t, cluster.InjectorServes(t.Context()))
-	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
 	made := countCanaries(t)
-	_, err = kit.Run(t.Context(), "ko", "apply", "-f", "config/auto")
+	_, err = framework.Run(t.Context(), "ko", "apply", "-f", "config/auto")
 	require.NoError(t, err)
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	require.Equal(t, 1, made())
-	ranBy(t, namespace, "with", kit.ImageVolume)
+	ranBy(t, namespace, "with", framework.ImageVolume)
 	waitForNoCanary(t)
 }

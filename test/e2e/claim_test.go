@@ -25,16 +25,16 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // claimNamespace is a namespace whose pods, as far as the scope goes, mount a claim of
 // this class.
 func claimNamespace(t *testing.T, class string, scope pod.Scope) string {
 	t.Helper()
-	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: string(scope), pod.DeliveryAnnotation: kit.Claim},
+	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: string(scope), pod.DeliveryAnnotation: framework.Claim},
 		"pod-security.kubernetes.io/enforce", "restricted")
-	objects, err := kit.Example(t.Context(), "delivery/claim.yaml")
+	objects, err := framework.Example(t.Context(), "delivery/claim.yaml")
 	require.NoError(t, err)
 	require.NoError(t, unstructured.SetNestedField(objects[0].Object, class, "spec", "volumeClaimTemplate", "spec", "storageClassName"))
 	require.NoError(t, unstructured.SetNestedField(objects[0].Object, "1m", "spec", "retireAfter"))
@@ -49,7 +49,7 @@ func claimNamespace(t *testing.T, class string, scope pod.Scope) string {
 func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "the ToolVolume to be "+ready+" "+reason, func() error {
-		out, err := kit.Run(t.Context(), "kubectl", "get", "tvol", claims.Name, "-n", namespace, "-o",
+		out, err := framework.Run(t.Context(), "kubectl", "get", "tvol", claims.Name, "-n", namespace, "-o",
 			`jsonpath={.status.conditions[?(@.type=="Ready")]['status','reason','message']}{"\n"}{.status.claimName}`)
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string
 func waitForClaim(t *testing.T, namespace, claim string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "pods to mount claim "+claim, func() error {
-		p, err := cluster.Delivered(t.Context(), namespace, kit.Claim)
+		p, err := cluster.Delivered(t.Context(), namespace, framework.Claim)
 		if err != nil {
 			return err
 		}
@@ -97,12 +97,12 @@ func TestWithoutConfigClaimsPodsGetAnInitContainer(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		_, err := kit.Run(ctx, "ko", "apply", "-f", "config/claims")
+		_, err := framework.Run(ctx, "ko", "apply", "-f", "config/claims")
 		require.NoError(t, err)
 	})
-	_, err := kit.Run(t.Context(), "ko", "delete", "--ignore-not-found", "-f", "config/claims")
+	_, err := framework.Run(t.Context(), "ko", "delete", "--ignore-not-found", "-f", "config/claims")
 	require.NoError(t, err)
-	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: kit.Claim})
+	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: framework.Claim})
 	p, err := wouldBecome(t, ns.Name, askingPod("a", busybox(t, "main", "true")))
 	require.NoError(t, err)
 	require.Equal(t, "Injected by init-container", p.Annotations[pod.StatusAnnotation])
@@ -130,16 +130,16 @@ func TestAClaimIsFilledMountedAndReplacedByAnUpgrade(t *testing.T) {
 	file, next := nextRelease(t)
 	require.NotEqual(t, copierImage(t), next)
 	nameImages(t, file)
-	_, err = kit.Run(t.Context(), "kubectl", "apply", "-f", file)
+	_, err = framework.Run(t.Context(), "kubectl", "apply", "-f", file)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
+		_, err := framework.Run(ctx, "ko", "apply", "-f", "config/webhook")
 		require.NoError(t, err)
-		require.NoError(t, cluster.DeploymentReady(ctx, kit.SystemNamespace, kit.Injector))
+		require.NoError(t, cluster.DeploymentReady(ctx, framework.SystemNamespace, framework.Injector))
 	})
-	require.NoError(t, cluster.DeploymentReady(t.Context(), kit.SystemNamespace, kit.Injector))
+	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
 	var second string
 	eventually(t, 2*time.Minute, "the next release's claim", func() error {
 		if second = waitForColumns(t, namespace, "True", ""); second == first {
@@ -173,7 +173,7 @@ func nameImages(t *testing.T, file string) {
 	for _, name := range []string{"copier-image", "copier-with-logs-image"} {
 		image := regexp.MustCompile(`- -` + name + `\n +- (\S+)`).FindSubmatch(manifest)
 		require.NotNil(t, image, name)
-		_, err = kit.Run(t.Context(), "kubectl", "annotate", "--overwrite", "namespace", kit.SystemNamespace, "entrypointer-"+name+"="+string(image[1]))
+		_, err = framework.Run(t.Context(), "kubectl", "annotate", "--overwrite", "namespace", framework.SystemNamespace, "entrypointer-"+name+"="+string(image[1]))
 		require.NoError(t, err)
 	}
 }
@@ -195,7 +195,7 @@ func tryToWrite(t *testing.T, namespace string) error {
 func requireTektonAndKnativeMount(t *testing.T, class string) {
 	t.Helper()
 	namespace := claimNamespace(t, class, pod.AllPods)
-	_, err := kit.Run(t.Context(), "kubectl", "label", "--overwrite", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
+	_, err := framework.Run(t.Context(), "kubectl", "label", "--overwrite", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")
 	require.NoError(t, err)
 	claim := waitForColumns(t, namespace, "True", "")
 	waitForClaim(t, namespace, claim)
@@ -203,11 +203,11 @@ func requireTektonAndKnativeMount(t *testing.T, class string) {
 		Name: "first", Image: image(t, "busybox:1.37"), Script: "readlink /proc/1/exe",
 	}}}))
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
-	require.NoError(t, kit.StepsWrapped(its))
-	require.Equal(t, kit.Claim, kit.Delivery(its))
+	require.NoError(t, framework.StepsWrapped(its))
+	require.Equal(t, framework.Claim, framework.Delivery(its))
 	service := helloService(t, namespace, func(*servingv1.RevisionTemplateSpec) {})
 	requireWrappedAnswer(t, waitForAnswer(t, service))
-	require.Equal(t, kit.Claim, kit.Delivery(servingPod(t, service)))
+	require.Equal(t, framework.Claim, framework.Delivery(servingPod(t, service)))
 }
 
 func TestATemplateThatCanNotBeSatisfiedIsTold(t *testing.T) {
@@ -234,14 +234,14 @@ func TestATemplateThatCanNotBeSatisfiedIsTold(t *testing.T) {
 		require.True(t, apierrors.IsInvalid(err), "%v: %v", wait, err)
 	}
 
-	_, err := kit.Run(t.Context(), "kubectl", "patch", "tvol", claims.Name, "-n", namespace, "--type=merge",
+	_, err := framework.Run(t.Context(), "kubectl", "patch", "tvol", claims.Name, "-n", namespace, "--type=merge",
 		"-p", fmt.Sprintf(`{"spec":{"volumeClaimTemplate":{"spec":{"storageClassName":%q}}}}`, class))
 	require.NoError(t, err)
 	waitForClaim(t, namespace, waitForColumns(t, namespace, "True", ""))
 
 	// Opting for another delivery ends it.
-	_, err = annotateKey(t.Context(), namespace, pod.DeliveryAnnotation, `"`+kit.InitContainer+`"`)
+	_, err = annotateKey(t.Context(), namespace, pod.DeliveryAnnotation, `"`+framework.InitContainer+`"`)
 	require.NoError(t, err)
-	waitForDelivery(t, namespace, kit.InitContainer)
+	waitForDelivery(t, namespace, framework.InitContainer)
 	waitForColumns(t, namespace, "Unknown", "NotAskedFor")
 }

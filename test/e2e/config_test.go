@@ -20,19 +20,19 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // configure writes a key of our ConfigMap, and returns what undoes it.
 func configure(t *testing.T, key, value string, options metav1.UpdateOptions) (undo []byte, _ error) {
 	t.Helper()
-	return setKey(t, kit.SystemNamespace, config.Name, key, value, options)
+	return setKey(t, framework.SystemNamespace, config.Name, key, value, options)
 }
 
 // configureForNow writes a key of our ConfigMap, until the end of the test.
 func configureForNow(t *testing.T, key, value string) {
 	t.Helper()
-	setKeyForNow(t, kit.SystemNamespace, config.Name, key, value)
+	setKeyForNow(t, framework.SystemNamespace, config.Name, key, value)
 }
 
 func setKey(t *testing.T, namespace, name, key, value string, options metav1.UpdateOptions) (undo []byte, _ error) {
@@ -72,7 +72,7 @@ func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) 
 		if err != nil {
 			return err
 		}
-		return kit.Untouched(seen)
+		return framework.Untouched(seen)
 	})
 	p.Spec.Containers = append(p.Spec.Containers, busybox(t, "other", "true"))
 	seen, err := wouldBecome(t, namespace, p)
@@ -88,11 +88,11 @@ func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
 	p.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	seen, err := wouldBecome(t, namespace, p)
 	require.NoError(t, err)
-	require.NoError(t, kit.Untouched(seen), "by default")
+	require.NoError(t, framework.Untouched(seen), "by default")
 	configureForNow(t, "pod-opt-out", "forbidden")
 	eventually(t, time.Minute, "the injector to wrap it all the same", func() error {
 		seen, err := wouldBecome(t, namespace, p)
-		if err == nil && kit.Untouched(seen) == nil {
+		if err == nil && framework.Untouched(seen) == nil {
 			return errors.New("it would run as it is")
 		}
 		return err
@@ -183,7 +183,7 @@ func TestAConfigurationThatCanNotBeReadIsRefused(t *testing.T) {
 		}
 	}
 	// What applies the ConfigMap for an operator may not know of its labels.
-	_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType,
+	_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":null},"data":{"pod-opt-out":"no"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	require.ErrorContains(t, err, `key "pod-opt-out"`, "without labels")
 	_, err = configure(t, "lookup-timeout", "1s", dryRun)

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // whileTheyWait is a TaskRun whose first step doesn't end.
@@ -171,16 +171,16 @@ func requireHangs(t *testing.T, namespace, name string) {
 		case err != nil:
 			return err
 		case !run.Status.GetCondition(apis.ConditionSucceeded).IsUnknown():
-			return kit.GiveUp(errors.New("it is done"))
+			return framework.GiveUp(errors.New("it is done"))
 		case run.Status.Steps[0].Terminated == nil:
 			return errors.New("its first step runs")
 		case run.Status.Steps[1].Running == nil || run.Status.Steps[2].Running == nil:
-			return kit.GiveUp(errors.New("its other steps don't wait"))
+			return framework.GiveUp(errors.New("its other steps don't wait"))
 		}
 		return nil
 	}
 	what := fmt.Sprintf("TaskRun %q in namespace %q to hang", name, namespace)
-	require.NoError(t, kit.Eventually(t.Context(), patience, what, hangs))
+	require.NoError(t, framework.Eventually(t.Context(), patience, what, hangs))
 	for range 5 {
 		time.Sleep(time.Second)
 		require.NoError(t, hangs(t.Context()), what)

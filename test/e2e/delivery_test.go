@@ -16,14 +16,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // With an init container, this result would be cut: Kubernetes shares 12 KiB of
 // termination messages among a pod's containers, and Tekton's results travel in them.
 func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
 	needsImageVolumes(t)
-	configureForNow(t, kit.DeliveryKey, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, framework.ImageVolume)
 	namespace := optedInNamespace(t, "pod-security.kubernetes.io/enforce", "baseline")
 	p := askingPod("mounted", busybox(t, "main", "readlink", "/proc/1/exe"))
 	eventually(t, time.Minute, "the injector to mount its image", func() error {
@@ -31,7 +31,7 @@ func TestAnImageVolumeLeavesResultsTheirFullLength(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if kit.Delivery(seen) != kit.ImageVolume {
+		if framework.Delivery(seen) != framework.ImageVolume {
 			return errors.New("it would add an init container")
 		}
 		return nil

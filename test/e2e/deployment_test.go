@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // clockDeployment is a Deployment of pods that ask, and run until they are told to stop.
@@ -50,7 +50,7 @@ func TestARolloutOfAnAnnotatedDeploymentWrapsItsPods(t *testing.T) {
 	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "clock"))
 	before, err := cluster.PodOf(t.Context(), namespace, "app=clock")
 	require.NoError(t, err)
-	require.NoError(t, kit.Untouched(before))
+	require.NoError(t, framework.Untouched(before))
 
 	patch := `{"spec":{"template":{"metadata":{"annotations":{"` + pod.InjectAnnotation + `":"true"}}}}}`
 	_, err = cluster.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "clock", types.MergePatchType, []byte(patch), metav1.PatchOptions{})

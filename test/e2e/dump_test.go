@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // dump logs what somebody needs who wants to know why a test failed.
@@ -78,7 +78,7 @@ func dumpInjector(ctx context.Context, text *bytes.Buffer, ns *corev1.Namespace)
 	for _, p := range pods {
 		fmt.Fprintf(text, "--- log of %s, as far as it is about %s, and warnings\n", p.Name, ns.Name)
 		log, err := cluster.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name,
-			&corev1.PodLogOptions{Container: kit.Injector, SinceTime: &ns.CreationTimestamp}).DoRaw(ctx)
+			&corev1.PodLogOptions{Container: framework.Injector, SinceTime: &ns.CreationTimestamp}).DoRaw(ctx)
 		if err != nil {
 			fmt.Fprintf(text, "%v\n", err)
 			continue

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // seen is what an example shows: what it said, and who was PID 1 when it did.
@@ -25,8 +25,8 @@ type seen struct{ said, first string }
 
 // see splits an output into what was said and who was PID 1.
 func see(output string) seen {
-	said, processes := kit.SplitProcesses(output)
-	return seen{said: said, first: kit.First(processes)}
+	said, processes := framework.SplitProcesses(output)
+	return seen{said: said, first: framework.First(processes)}
 }
 
 // examples has for each file in examples/ how to see what it shows.
@@ -39,7 +39,7 @@ var examples = map[string]func(t *testing.T, namespace string) map[string]seen{
 
 func TestEveryExampleSaysTheSameUnderTheEntrypoint(t *testing.T) {
 	t.Parallel()
-	files, err := kit.Examples()
+	files, err := framework.Examples()
 	require.NoError(t, err)
 	require.ElementsMatch(t, slices.Collect(maps.Keys(examples)), files)
 	for _, file := range files {
@@ -66,14 +66,14 @@ func TestEveryExampleRunsAsItIs(t *testing.T) {
 	takeMirror(t)
 	configureForNow(t, "tools", "") // of which the script offers the one that an example asks for
 	namespace := plainNamespace(t)
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(top, "examples", "*.yaml"))
 	require.NoError(t, err)
 	more, err := filepath.Glob(filepath.Join(top, "examples", "*", "*.yaml")) // deeper are overlays of operators
 	require.NoError(t, err)
 	for range 2 { // it can be run again
-		out, err := kit.Run(t.Context(), "hack/examples.sh", "ko", namespace)
+		out, err := framework.Run(t.Context(), "hack/examples.sh", "ko", namespace)
 		require.NoError(t, err)
 		for _, file := range append(files, more...) {
 			name, err := filepath.Rel(top, file)
@@ -86,7 +86,7 @@ func TestEveryExampleRunsAsItIs(t *testing.T) {
 
 func createExample(t *testing.T, namespace, file string) {
 	t.Helper()
-	objects, err := kit.Example(t.Context(), file)
+	objects, err := framework.Example(t.Context(), file)
 	require.NoError(t, err)
 	require.NoError(t, cluster.Create(t.Context(), namespace, objects...))
 }

@@ -25,7 +25,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // managed labels what the claims' reconciler makes.
@@ -86,7 +86,7 @@ func askForClaims(t *testing.T, namespace, class string, template map[string]any
 	if err != nil {
 		return err
 	}
-	_, err = annotateKey(t.Context(), namespace, pod.DeliveryAnnotation, `"`+kit.Claim+`"`)
+	_, err = annotateKey(t.Context(), namespace, pod.DeliveryAnnotation, `"`+framework.Claim+`"`)
 	return err
 }
 
@@ -228,12 +228,12 @@ func TestTheWorstThatOwnersOfNamespacesDoToClaimsIsBorne(t *testing.T) {
 	}))
 
 	modest := claimNamespace(t, shared, pod.OwnedPods)
-	_, err := kit.Run(t.Context(), "kubectl", "annotate", "tvol", claims.Name, "-n", modest, "example.test/of-its-owner=kept")
+	_, err := framework.Run(t.Context(), "kubectl", "annotate", "tvol", claims.Name, "-n", modest, "example.test/of-its-owner=kept")
 	require.NoError(t, err)
 	for i, owner := range hostileOwners {
 		seen, err := wouldBecome(t, namespaces[i], askingPod("asks", busybox(t, "main", "true")))
 		require.NoError(t, err, owner.name)
-		require.Equal(t, kit.InitContainer, kit.Delivery(seen), owner.name)
+		require.Equal(t, framework.InitContainer, framework.Delivery(seen), owner.name)
 		waitForColumns(t, namespaces[i], owner.ready, owner.reason)
 	}
 	for i := 1; i < len(many); i += 2 {

@@ -24,7 +24,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // hostileNodes is how many nodes join at a time. Clusters have address ranges for 256.
@@ -58,7 +58,7 @@ func join(t *testing.T, n int, info func(i int) corev1.NodeSystemInfo) (leave fu
 // proofs are what the ConfigMap holds.
 func proofs(t *testing.T) map[string]string {
 	t.Helper()
-	held, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Get(t.Context(), delivery.ProofsName, metav1.GetOptions{})
+	held, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), delivery.ProofsName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return held.Data
 }
@@ -68,7 +68,7 @@ func setProofs(t *testing.T, data map[string]string) {
 	t.Helper()
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/data", "value": data}})
 	require.NoError(t, err)
-	_, err = cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err = cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.JSONPatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -79,8 +79,8 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 	peak := watchMemory(watching, t)
 	forgetProofs(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	good := proofs(t)
 
 	ordinary, err := cluster.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "!" + ours})
@@ -97,7 +97,7 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 		garbage[question] = string(changed)
 	}
 	setProofs(t, garbage)
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	require.NotContains(t, proofs(t), "no-json")
 	leave()
 
@@ -118,14 +118,14 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 		}
 		return info
 	})
-	waitForDelivery(t, namespace, kit.InitContainer)
-	ranBy(t, namespace, "meanwhile", kit.InitContainer)
-	list, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
+	waitForDelivery(t, namespace, framework.InitContainer)
+	ranBy(t, namespace, "meanwhile", framework.InitContainer)
+	list, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(list.Items), len(delivery.Canaries))
 	leave()
-	waitForDelivery(t, namespace, kit.ImageVolume)
-	ranBy(t, namespace, "afterwards", kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
+	ranBy(t, namespace, "afterwards", framework.ImageVolume)
 	now := proofs(t)
 	for question, text := range good {
 		require.Equal(t, text, now[question], "what was proven holds")
@@ -142,8 +142,8 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 func TestPodsThatPassForCanariesProveNothingAndAreRemoved(t *testing.T) {
 	needsImageVolumes(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, kit.DeliveryKey, string(pod.Auto))
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	var question string
 	for question = range proofs(t) {
 		break
@@ -151,11 +151,11 @@ func TestPodsThatPassForCanariesProveNothingAndAreRemoved(t *testing.T) {
 	for _, name := range delivery.Canaries {
 		forged := restrictedPod(name, busybox(t, "main", "sleep", "3600"))
 		forged.Annotations = map[string]string{"entrypointer.dev/question": question}
-		createPod(t, kit.SystemNamespace, forged)
+		createPod(t, framework.SystemNamespace, forged)
 	}
 	forgetProofs(t)
 	eventually(t, time.Minute, "pods to be those of a canary", func() error {
-		list, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).List(t.Context(), metav1.ListOptions{})
+		list, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{})
 		for _, p := range list.Items {
 			if slices.Contains(delivery.Canaries, p.Name) && p.Spec.Containers[0].Name == "main" {
 				err = errors.Join(err, fmt.Errorf("pod %q is there", p.Name))
@@ -163,6 +163,6 @@ func TestPodsThatPassForCanariesProveNothingAndAreRemoved(t *testing.T) {
 		}
 		return err
 	})
-	waitForDelivery(t, namespace, kit.ImageVolume)
+	waitForDelivery(t, namespace, framework.ImageVolume)
 	waitForNoCanary(t)
 }

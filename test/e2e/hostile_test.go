@@ -25,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -249,7 +249,7 @@ context = ssl._create_unverified_context()
 for body in (%q, %q):
     request = urllib.request.Request("https://entrypointer-webhook.%s.svc/pods?timeout=10s", body.encode(), {"Content-Type": "application/json"})
     print(urllib.request.urlopen(request, context=context, timeout=30).read().decode())
-`, review(private), review("registry.invalid/missing"), kit.SystemNamespace)
+`, review(private), review("registry.invalid/missing"), framework.SystemNamespace)
 	p := plainPod("foreign", corev1.Container{Name: "main", Image: image(t, "python"), Command: []string{"python3", "-c", script}})
 	createPod(t, foreign, p)
 	got := ranMain(t, foreign, p.Name)
@@ -268,7 +268,7 @@ for body in (%q, %q):
 func TestWithACAForAPIServersNobodyElseIsAnswered(t *testing.T) {
 	namespace := optedInNamespace(t)
 	p := askingPod("asked", corev1.Container{Name: "main", Image: "busybox", Command: []string{"true"}})
-	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), kit.PodWebhook, metav1.GetOptions{})
+	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), framework.PodWebhook, metav1.GetOptions{})
 	require.NoError(t, err)
 	answers := func() error {
 		_, err := wouldBecome(t, namespace, p)
@@ -278,7 +278,7 @@ func TestWithACAForAPIServersNobodyElseIsAnswered(t *testing.T) {
 	undo, err := configure(t, "api-server-ca", string(webhook.Webhooks[0].ClientConfig.CABundle), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	defer func() {
-		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType, undo, metav1.PatchOptions{})
+		_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), config.Name, types.MergePatchType, undo, metav1.PatchOptions{})
 		require.NoError(t, err)
 		eventually(t, patience, "the injector to answer again", answers)
 	}()

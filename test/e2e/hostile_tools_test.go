@@ -24,7 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // imageOf is an image of such entries, and of what they are in.
@@ -92,7 +92,7 @@ func TestWhateverAnImageHasAtAToolsPathThePodEndsAndSaysWhy(t *testing.T) {
 	for i, c := range cases {
 		tools[i] = pod.Tool{Name: c.name, Image: imageOf(t, c.name, c.program, c.entries...), Path: "/t/it"}
 	}
-	offerTools(t, kit.InitContainer, tools...)
+	offerTools(t, framework.InitContainer, tools...)
 	namespace := optedInNamespace(t)
 	for _, c := range cases {
 		p := askingPod(c.name, busybox(t, "main", "/entrypointer/tools/"+c.name, "said"))
@@ -120,7 +120,7 @@ func TestWhateverAnImageHasAtAToolsPathThePodEndsAndSaysWhy(t *testing.T) {
 // All that a tenant can write about tools, in bulk, while another creates pods.
 func TestTheWorstThatTenantsWriteOfToolsIsBorne(t *testing.T) {
 	ni := pod.Tool{Name: "ni", Image: toolImage(t, "ni", "tools/ni"), Path: "/tools/ni"}
-	offerTools(t, kit.InitContainer, ni)
+	offerTools(t, framework.InitContainer, ni)
 	before := restarts(t)
 	watching, stop := context.WithCancel(t.Context())
 	peak := watchMemory(watching, t)

@@ -23,16 +23,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // install does what a user does, and returns what kubectl said.
 func install(t *testing.T) string {
 	t.Helper()
-	out, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
+	out, err := framework.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
 	require.NoError(t, err)
 	// In its namespace, which may have been gone.
-	more, err := kit.Run(t.Context(), "ko", "apply", "-f", "config/auto", "-f", "config/claims")
+	more, err := framework.Run(t.Context(), "ko", "apply", "-f", "config/auto", "-f", "config/claims")
 	require.NoError(t, err)
 	return string(out) + string(more)
 }
@@ -53,14 +53,14 @@ func installed(t *testing.T) map[string]string {
 	versions := map[string]string{}
 	for _, resource := range []struct{ group, version, resource, namespace string }{
 		{"", "v1", "namespaces", ""},
-		{"", "v1", "serviceaccounts", kit.SystemNamespace},
-		{"", "v1", "configmaps", kit.SystemNamespace},
-		{"", "v1", "secrets", kit.SystemNamespace},
-		{"", "v1", "services", kit.SystemNamespace},
-		{"apps", "v1", "deployments", kit.SystemNamespace},
-		{"policy", "v1", "poddisruptionbudgets", kit.SystemNamespace},
-		{"rbac.authorization.k8s.io", "v1", "roles", kit.SystemNamespace},
-		{"rbac.authorization.k8s.io", "v1", "rolebindings", kit.SystemNamespace},
+		{"", "v1", "serviceaccounts", framework.SystemNamespace},
+		{"", "v1", "configmaps", framework.SystemNamespace},
+		{"", "v1", "secrets", framework.SystemNamespace},
+		{"", "v1", "services", framework.SystemNamespace},
+		{"apps", "v1", "deployments", framework.SystemNamespace},
+		{"policy", "v1", "poddisruptionbudgets", framework.SystemNamespace},
+		{"rbac.authorization.k8s.io", "v1", "roles", framework.SystemNamespace},
+		{"rbac.authorization.k8s.io", "v1", "rolebindings", framework.SystemNamespace},
 		{"rbac.authorization.k8s.io", "v1", "clusterroles", ""},
 		{"rbac.authorization.k8s.io", "v1", "clusterrolebindings", ""},
 		{"apiextensions.k8s.io", "v1", "customresourcedefinitions", ""},
@@ -99,7 +99,7 @@ func TestDeletingTheConfigurationLeavesNoWebhookThatBlocksPods(t *testing.T) {
 // Somebody who doesn't know better deletes the namespace, and nothing else. It
 // isn't gone as long as an object in it has a finalizer.
 func TestANamespaceThatIsStuckLeavesNoWebhookThatBlocksPods(t *testing.T) {
-	maps := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace)
+	maps := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace)
 	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: stuck, Finalizers: []string{ours},
 	}}, metav1.CreateOptions{})
@@ -115,13 +115,13 @@ func TestANamespaceThatIsStuckLeavesNoWebhookThatBlocksPods(t *testing.T) {
 		require.NoError(t, waitUntilGone(ctx))
 	}
 	t.Cleanup(release) // or a failure leaves a namespace that no later run can use
-	requireUninstalledBy(t, release, "kubectl", "delete", "namespace", kit.SystemNamespace, "--wait=false")
+	requireUninstalledBy(t, release, "kubectl", "delete", "namespace", framework.SystemNamespace, "--wait=false")
 }
 
 // waitUntilGone waits until the injector's namespace isn't there any more.
 func waitUntilGone(ctx context.Context) error {
-	return kit.Eventually(ctx, 2*time.Minute, "the namespace to be gone", func(ctx context.Context) error {
-		_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, kit.SystemNamespace, metav1.GetOptions{})
+	return framework.Eventually(ctx, 2*time.Minute, "the namespace to be gone", func(ctx context.Context) error {
+		_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, framework.SystemNamespace, metav1.GetOptions{})
 		if err == nil {
 			return errors.New("it is there")
 		}
@@ -149,12 +149,12 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			t.Logf("waiting for what is left: %v", waitUntilGone(ctx))
-			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook", "-f", "config/auto", "-f", "config/claims")
+			_, err := framework.Run(ctx, "ko", "apply", "-f", "config/webhook", "-f", "config/auto", "-f", "config/claims")
 			t.Logf("installing again after a failure: %v", err)
 		}
 	})
 	start := time.Now()
-	_, err := kit.Run(t.Context(), command[0], command[1:]...)
+	_, err := framework.Run(t.Context(), command[0], command[1:]...)
 	require.NoError(t, err)
 	t.Logf("%q took %v", command, time.Since(start).Round(time.Second))
 	eventually(t, 30*time.Second, "the webhooks to be gone", func() error {
@@ -202,11 +202,11 @@ func requireWrapsOnceRolledOut(t *testing.T, namespace string) {
 	require.NoError(t, os.WriteFile(file, manifest, 0o600))
 	for _, command := range [][]string{
 		{"ko", "apply", "-f", "config/webhook"},
-		{"kubectl", "-n", kit.SystemNamespace, "rollout", "status", "deployment/" + kit.Injector, "--timeout=3m"},
+		{"kubectl", "-n", framework.SystemNamespace, "rollout", "status", "deployment/" + framework.Injector, "--timeout=3m"},
 		{"kubectl", "annotate", "namespace", namespace, "entrypointer.dev/inject=true"},
 		{"kubectl", "-n", namespace, "create", "-f", file},
 	} {
-		_, err := kit.Run(t.Context(), command[0], command[1:]...)
+		_, err := framework.Run(t.Context(), command[0], command[1:]...)
 		require.NoError(t, err)
 	}
 	created, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})

@@ -16,15 +16,15 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // helloService creates the example's Knative Service, changed, and waits until it is ready.
 func helloService(t *testing.T, namespace string, change func(*servingv1.RevisionTemplateSpec)) *servingv1.Service {
 	t.Helper()
-	objects, err := kit.Example(t.Context(), "service.yaml")
+	objects, err := framework.Example(t.Context(), "service.yaml")
 	require.NoError(t, err)
-	service, err := kit.Typed[servingv1.Service](objects[0])
+	service, err := framework.Typed[servingv1.Service](objects[0])
 	require.NoError(t, err)
 	change(&service.Spec.Template)
 	_, err = cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
@@ -55,10 +55,10 @@ func servingPod(t *testing.T, service *servingv1.Service) *corev1.Pod {
 
 func requireWrappedAnswer(t *testing.T, answer string) {
 	t.Helper()
-	said, processes := kit.SplitProcesses(answer)
+	said, processes := framework.SplitProcesses(answer)
 	require.Equal(t, "hello, Knative\n", said)
 	require.Len(t, processes, 2, "the entrypoint and the server")
-	require.Equal(t, kit.Process{PID: 1, Command: pod.EntrypointPath + " -- /ko-app/hello"}, processes[0])
+	require.Equal(t, framework.Process{PID: 1, Command: pod.EntrypointPath + " -- /ko-app/hello"}, processes[0])
 	require.Equal(t, "/ko-app/hello", processes[1].Command)
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A Deployment's pods are read by name, those of before a rollout too.
@@ -65,7 +65,7 @@ func readsADeployment(t *testing.T, kubectl plugin) {
 // It is what make demo shows.
 func readsTheExample(t *testing.T, kubectl plugin) {
 	namespace := optionExample(t, "logs")
-	objects, err := kit.Example(t.Context(), "options/logs.yaml")
+	objects, err := framework.Example(t.Context(), "options/logs.yaml")
 	require.NoError(t, err)
 	ran := ranTask(t, namespace, "logs")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)

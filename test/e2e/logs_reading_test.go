@@ -28,15 +28,15 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A plugin is kubectl with that of this checkout.
-type plugin struct{ kit.Plugin }
+type plugin struct{ framework.Plugin }
 
 func newPlugin(t *testing.T) plugin {
 	t.Helper()
-	p, err := kit.BuildPlugin(t.Context(), t.TempDir())
+	p, err := framework.BuildPlugin(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	return plugin{p}
 }

@@ -24,14 +24,14 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // s3Bucket starts a server of S3 in a namespace of its own, and returns its bucket's URL.
 func s3Bucket(t *testing.T) string {
 	t.Helper()
 	namespace := plainNamespace(t)
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
 	build := exec.CommandContext(t.Context(), "ko", "build", ".")
 	build.Dir = filepath.Join(top, "test", "stores", "versitygw")
@@ -66,7 +66,7 @@ func s3Bucket(t *testing.T) string {
 func changeLogService(ctx context.Context, change func(*appsv1.DeploymentSpec)) error {
 	deployments := cluster.Kube.AppsV1().Deployments(endpoint.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		deployment, err := deployments.Get(ctx, kit.LogService, metav1.GetOptions{})
+		deployment, err := deployments.Get(ctx, framework.LogService, metav1.GetOptions{})
 		if err == nil {
 			change(&deployment.Spec)
 			_, err = deployments.Update(ctx, deployment, metav1.UpdateOptions{})
@@ -76,13 +76,13 @@ func changeLogService(ctx context.Context, change func(*appsv1.DeploymentSpec)) 
 	if err != nil {
 		return err
 	}
-	return cluster.DeploymentReady(ctx, endpoint.Namespace, kit.LogService)
+	return cluster.DeploymentReady(ctx, endpoint.Namespace, framework.LogService)
 }
 
 // logServiceOn has the log service be replicas on a bucket until the end of the test.
 func logServiceOn(t *testing.T, bucket string, replicas int32) {
 	t.Helper()
-	deployment, err := cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Get(t.Context(), kit.LogService, metav1.GetOptions{})
+	deployment, err := cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Get(t.Context(), framework.LogService, metav1.GetOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

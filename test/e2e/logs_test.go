@@ -22,7 +22,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // logsNamespace is a namespace whose pods send their output, and a token of
@@ -155,10 +155,10 @@ func TestAMinuteWithoutTheLogServiceLosesNothingThatTheRingsHold(t *testing.T) {
 	for i := range pods {
 		waitUntilRunning(t, namespace, fmt.Sprint("prints-", i))
 	}
-	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 0))
-	t.Cleanup(func() { _ = cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 1) })
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 0))
+	t.Cleanup(func() { _ = cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1) })
 	time.Sleep(away)
-	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, kit.LogService, 1))
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
 	service := logService(t)
 	for i := range pods {
 		name := fmt.Sprint("prints-", i)

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A logClient talks to the log service, which it knows by the pinned CA alone.
@@ -35,7 +35,7 @@ type logClient struct {
 
 func logService(t *testing.T) *logClient {
 	t.Helper()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, kit.LogService))
+	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, framework.LogService))
 	e, err := cluster.LogEndpoint(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "https://logs.entrypointer-logs.svc", e.Address)
@@ -196,7 +196,7 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 	// What says where it is comes back with the next replica.
 	require.NoError(t, cluster.Kube.CoreV1().ConfigMaps(endpoint.Namespace).Delete(t.Context(), endpoint.ConfigMap, metav1.DeleteOptions{}))
 	restart := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"e2e.entrypointer.dev/restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
-	_, err = cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Patch(t.Context(), kit.LogService, types.StrategicMergePatchType, restart, metav1.PatchOptions{})
+	_, err = cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Patch(t.Context(), framework.LogService, types.StrategicMergePatchType, restart, metav1.PatchOptions{})
 	require.NoError(t, err)
 	eventually(t, patience, "another replica", func() error {
 		pod, err := cluster.LogServicePod(t.Context())
@@ -208,7 +208,7 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 	eventually(t, time.Minute, "the ConfigMap", func() error {
 		after, err := cluster.LogEndpoint(t.Context())
 		if err == nil && after != before {
-			err = kit.GiveUp(fmt.Errorf("the endpoint was %v, and is %v", before, after))
+			err = framework.GiveUp(fmt.Errorf("the endpoint was %v, and is %v", before, after))
 		}
 		return err
 	})

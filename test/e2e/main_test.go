@@ -9,7 +9,7 @@
 //
 // Tests that take the injector down or reinstall it run first, one at a time;
 // after them, all others run in parallel. Each makes its own namespaces, and
-// deletes them. The environment that it reads is described in package kit.
+// deletes them. The environment that it reads is described in package framework.
 package e2e
 
 import (
@@ -20,14 +20,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // atOnce is how many tests run in parallel, unless -parallel says otherwise.
 // They mostly wait, so it has little to do with the number of CPUs.
 const atOnce = "5"
 
-var cluster *kit.Cluster
+var cluster *framework.Cluster
 
 func TestMain(m *testing.M) {
 	if err := prepare(); err != nil {
@@ -43,7 +43,7 @@ func prepare() (err error) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		return err
 	}
-	if cluster, err = kit.Connect(); err != nil {
+	if cluster, err = framework.Connect(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -57,7 +57,7 @@ func prepare() (err error) {
 // eventually tries until it succeeds, and ends the test if it doesn't in time.
 func eventually(t *testing.T, within time.Duration, what string, try func() error) {
 	t.Helper()
-	if err := kit.Eventually(t.Context(), within, what, func(context.Context) error { return try() }); err != nil {
+	if err := framework.Eventually(t.Context(), within, what, func(context.Context) error { return try() }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,7 +65,7 @@ func eventually(t *testing.T, within time.Duration, what string, try func() erro
 // image is what to write into a pod for a reference as a user writes it.
 func image(t *testing.T, reference string) string {
 	t.Helper()
-	resolved, err := kit.Image(t.Context(), reference)
+	resolved, err := framework.Image(t.Context(), reference)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // marks are annotations and labels of an object, and of its pod template.
@@ -124,7 +124,7 @@ func requireWarning(t *testing.T, what, namespace, manifest, want string) {
 	var heard warnings
 	client, err := dynamic.NewForConfig(heardBy(&heard))
 	require.NoError(t, err)
-	objects, err := kit.Decode([]byte(manifest))
+	objects, err := framework.Decode([]byte(manifest))
 	require.NoError(t, err, manifest)
 	for _, object := range objects {
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())

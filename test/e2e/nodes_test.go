@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // workers are the nodes that the scheduler places any pod on: no control plane that is
@@ -99,15 +99,15 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_, err := kit.Run(ctx, "kubectl", "uncordon", node)
+		_, err := framework.Run(ctx, "kubectl", "uncordon", node)
 		require.NoError(t, err)
 	})
-	for _, selector := range []string{"app=drained", "app.kubernetes.io/name=" + kit.Injector} {
-		_, err = kit.Run(t.Context(), "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector="+selector, "--timeout=3m")
+	for _, selector := range []string{"app=drained", "app.kubernetes.io/name=" + framework.Injector} {
+		_, err = framework.Run(t.Context(), "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector="+selector, "--timeout=3m")
 		require.NoError(t, err)
 	}
 	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "drained"))
-	require.NoError(t, cluster.DeploymentReady(t.Context(), kit.SystemNamespace, kit.Injector))
+	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
 	admitted, refusals := steady.stop()
 	t.Logf("%d pods were admitted meanwhile", admitted)
 	require.Empty(t, refusals)
@@ -115,7 +115,7 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 	require.Greater(t, ends.stop(), 4, "those that came, and those that came instead")
 
 	require.Empty(t, podsOn(t, namespace, node))
-	require.Empty(t, podsOn(t, kit.SystemNamespace, node))
+	require.Empty(t, podsOn(t, framework.SystemNamespace, node))
 	after, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=drained"})
 	require.NoError(t, err)
 	require.Len(t, after.Items, 4)

@@ -18,7 +18,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestTheInjectorCountsWhatItDecides(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTheInjectorCountsWhatItDecides(t *testing.T) {
 		}
 		var all strings.Builder
 		for _, replica := range replicas {
-			page, err := cluster.Kube.CoreV1().Pods(kit.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
+			page, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).ProxyGet("http", replica.Name, "9090", "/metrics", nil).DoRaw(t.Context())
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func TestADecisionIsOneLineOfTheInjectorsLog(t *testing.T) {
 	waitUntilDone(t, namespace, name)
 	var about []string
 	eventually(t, time.Minute, "a line about the pod", func() error {
-		text, err := kit.Run(t.Context(), "kubectl", "-n", kit.SystemNamespace, "logs", "-l", kit.InjectorSelector, "--tail=-1")
+		text, err := framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "logs", "-l", framework.InjectorSelector, "--tail=-1")
 		if err != nil {
 			return err
 		}

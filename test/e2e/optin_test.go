@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestANamespaceThatDidNotOptInIsUntouched(t *testing.T) {
@@ -96,7 +96,7 @@ func waitUntilSelected(t *testing.T, namespace string, want bool) {
 		if err != nil {
 			return err // a policy's, perhaps: the label isn't seen yet
 		}
-		if (kit.Untouched(seen) != nil) != want {
+		if (framework.Untouched(seen) != nil) != want {
 			return errors.New("a pod would still be treated as before")
 		}
 		return nil
@@ -155,7 +155,7 @@ func waitForLabel(t *testing.T, namespace string, want bool) {
 
 func TestNamespacesThatTheClusterDependsOnCanNotOptIn(t *testing.T) {
 	t.Parallel()
-	for _, namespace := range []string{metav1.NamespaceSystem, kit.SystemNamespace} {
+	for _, namespace := range []string{metav1.NamespaceSystem, framework.SystemNamespace} {
 		_, err := annotate(t.Context(), namespace, `"true"`)
 		if err == nil {
 			_, err := annotate(t.Context(), namespace, "null")

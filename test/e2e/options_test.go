@@ -21,7 +21,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // Each file in examples/options has a TaskRun and a Service, or a Job, of its own
@@ -32,9 +32,9 @@ import (
 func optionExample(t *testing.T, name string) (namespace string) {
 	t.Helper()
 	namespace = optedInNamespace(t)
-	objects, err := kit.Example(t.Context(), "options/"+name+".yaml")
+	objects, err := framework.Example(t.Context(), "options/"+name+".yaml")
 	require.NoError(t, err)
-	require.NoError(t, kit.KeepRunning(objects))
+	require.NoError(t, framework.KeepRunning(objects))
 	require.NoError(t, cluster.Create(t.Context(), namespace, objects...))
 	return namespace
 }
@@ -118,7 +118,7 @@ func TestTheEnvironmentIsWhatTheAnnotationsSay(t *testing.T) {
 	ran := ranTask(t, namespace, "environment")
 	require.Equal(t, "hello, step\n", ran.Steps[0].Log)
 	require.Equal(t, "hello, step; unwanted: no; from a file: yes\n", ran.Steps[1].Log)
-	said, _ := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "environment")))
+	said, _ := framework.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "environment")))
 	require.Equal(t, "hello, annotations\n", said)
 }
 
@@ -244,7 +244,7 @@ func TestAPauseIsReleasedFromKubectlExec(t *testing.T) {
 	require.Equal(t, int32(5), ranTask(t, namespace, "debugging").Steps[0].ExitCode)
 
 	release("serving.knative.dev/service=debugging", "user-container", "before-start")
-	said, _ := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "debugging")))
+	said, _ := framework.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "debugging")))
 	require.Equal(t, "hello, world\n", said)
 }
 
@@ -253,7 +253,7 @@ func TestModeExecOfAStepAndOfAService(t *testing.T) {
 	namespace := optionExample(t, "mode")
 	// PID 1 is Tekton's entrypoint, as it is without us.
 	require.Equal(t, "entrypoint\n", ranTask(t, namespace, "mode").Steps[0].Log)
-	_, processes := kit.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "mode")))
+	_, processes := framework.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "mode")))
 	require.Len(t, processes, 1)
 	require.Equal(t, "/ko-app/hello", processes[0].Command)
 }
@@ -293,7 +293,7 @@ func TestOptionsOfANamespaceAreThoseOfItsPods(t *testing.T) {
 		eventually(t, patience, "the namespace's options in a pod", func() error {
 			got, err := wouldBecome(t, namespace, p)
 			if err != nil {
-				return kit.GiveUp(err)
+				return framework.GiveUp(err)
 			}
 			if args = got.Spec.Containers[0].Args; args[0] == "--" {
 				return fmt.Errorf("the args are %q", args)

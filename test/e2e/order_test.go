@@ -21,7 +21,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // orderedPod is a pod that asks, and whose annotations order its containers.
@@ -82,7 +82,7 @@ func waitForJob(t *testing.T, namespace, name string) {
 		}
 		for _, c := range job.Status.Conditions {
 			if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-				return kit.GiveUp(errors.New(c.Message))
+				return framework.GiveUp(errors.New(c.Message))
 			}
 			if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
 				return nil
@@ -109,9 +109,9 @@ func endpoints(t *testing.T, namespace, service string) map[string]bool {
 func TestAServerIsNeitherKilledNorReadyUntilItsMigrationIsDone(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	objects, err := kit.Example(t.Context(), "order/migrate-then-serve.yaml")
+	objects, err := framework.Example(t.Context(), "order/migrate-then-serve.yaml")
 	require.NoError(t, err)
-	deployment, err := kit.Typed[appsv1.Deployment](objects[0])
+	deployment, err := framework.Typed[appsv1.Deployment](objects[0])
 	require.NoError(t, err)
 	migrate := &deployment.Spec.Template.Spec.Containers[1]
 	require.Contains(t, migrate.Args[0], "sleep 3\n")

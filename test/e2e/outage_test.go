@@ -21,7 +21,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/serve"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // The tests in this file take the injector away from the whole cluster, so none
@@ -31,7 +31,7 @@ import (
 // happens at the end of the test in any case.
 func takeDown(t *testing.T) (bringBack func()) {
 	t.Helper()
-	deployment, err := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace).Get(t.Context(), kit.Injector, metav1.GetOptions{})
+	deployment, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
 	replicas := *deployment.Spec.Replicas
 	bringBack = sync.OnceFunc(func() {
@@ -66,7 +66,7 @@ func TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown(t *tes
 	namespace := optedInNamespace(t)
 	bringBack := takeDown(t)
 	_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), askingPod("alone", busybox(t, "main", "true")), metav1.CreateOptions{})
-	require.ErrorContains(t, err, kit.PodWebhook, "the error says whose webhook fails")
+	require.ErrorContains(t, err, framework.PodWebhook, "the error says whose webhook fails")
 	createDeployment(t, namespace, clockDeployment(t, "patient", 2))
 	eventually(t, time.Minute, "the ReplicaSet to have tried in vain", func() error {
 		events, err := cluster.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
@@ -98,7 +98,7 @@ func TestAPodThatWouldNotBeWrappedStartsWhileTheInjectorIsDown(t *testing.T) {
 	warned := plainPod("warned", busybox(t, "main", "true"))
 	warned.Annotations = map[string]string{"mode.entrypointer.dev/main": "exec"}
 	_, err := wouldBecome(t, namespace, warned)
-	require.ErrorContains(t, err, kit.PodWebhook)
+	require.ErrorContains(t, err, framework.PodWebhook)
 }
 
 func TestAPodOfANamespaceThatWasAnnotatedWhileTheInjectorIsDownIsRefused(t *testing.T) {
@@ -149,7 +149,7 @@ func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T
 	bringBack := takeDown(t)
 	// All at once, since none can be written, or taken back, beside another that is wrong.
 	patchConfig := func(ctx context.Context, patch string) {
-		_, err := cluster.Kube.CoreV1().ConfigMaps(kit.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(ctx, config.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	patchConfig(t.Context(), `{"data":{"key-of-a-later-release":"any","delivery":"sidecar","allowed-registries":"https://registry.example"}}`)
@@ -163,7 +163,7 @@ func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "wrapped").Status.Phase)
 	_, err := wouldBecome(t, namespace, askingPod("looked-up", busybox(t, "main")))
 	require.ErrorContains(t, err, "NotAllowed", "the strictest list of registries is in force")
-	text, err := kit.Run(t.Context(), "kubectl", "-n", kit.SystemNamespace, "logs", "-l", kit.InjectorSelector, "--tail=-1")
+	text, err := framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "logs", "-l", framework.InjectorSelector, "--tail=-1")
 	require.NoError(t, err)
 	for _, says := range []string{
 		`key \"key-of-a-later-release\": it is unknown`, `key \"delivery\": \"sidecar\"`, `its strictest value is in force`,
@@ -174,7 +174,7 @@ func TestAnInjectorThatCanNotReadItsConfigurationStartsAndWrapsPods(t *testing.T
 
 func TestNobodyIsRefusedWhileCertificatesAreReplaced(t *testing.T) {
 	steady := admitSteadily(t, optedInNamespace(t))
-	secrets := cluster.Kube.CoreV1().Secrets(kit.SystemNamespace)
+	secrets := cluster.Kube.CoreV1().Secrets(framework.SystemNamespace)
 	before, err := secrets.Get(t.Context(), certificates, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NoError(t, secrets.Delete(t.Context(), certificates, metav1.DeleteOptions{}))
@@ -211,10 +211,10 @@ func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 		if p.Status.Phase == corev1.PodFailed {
 			return fmt.Errorf("pod %q failed: %s", p.Name, containerStates(p))
 		}
-		return kit.Untouched(p)
+		return framework.Untouched(p)
 	})
 	inOptedIn := watchPods(t, optedInNS, func(p *corev1.Pod) error {
-		if kit.Untouched(p) == nil {
+		if framework.Untouched(p) == nil {
 			return fmt.Errorf("pod %q is not wrapped", p.Name)
 		}
 		return nil

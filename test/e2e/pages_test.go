@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 
-	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // namespacesOfPages are the names that the pages give to namespaces. A test replaces
@@ -53,17 +53,17 @@ func TestThePagesShowWhatTheirCommandsPrint(t *testing.T) {
 }
 
 // blocksOfPages returns the console blocks of each page that has some to run.
-func blocksOfPages(t *testing.T) map[string][]page.Block {
+func blocksOfPages(t *testing.T) map[string][]markdown.Block {
 	t.Helper()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
-	files, err := page.Pages(top)
+	files, err := markdown.Pages(top)
 	require.NoError(t, err)
-	all := map[string][]page.Block{}
+	all := map[string][]markdown.Block{}
 	for _, file := range files {
-		blocks, err := page.Blocks(filepath.Join(top, file))
+		blocks, err := markdown.Blocks(filepath.Join(top, file))
 		require.NoError(t, err)
-		left := slices.DeleteFunc(slices.Clone(blocks), func(b page.Block) bool { return b.NotRun != "" })
+		left := slices.DeleteFunc(slices.Clone(blocks), func(b markdown.Block) bool { return b.NotRun != "" })
 		if len(blocks) > 0 {
 			t.Logf("%s: %d of %d blocks are run", file, len(left), len(blocks))
 		}
@@ -77,17 +77,17 @@ func blocksOfPages(t *testing.T) map[string][]page.Block {
 
 // installs says whether the commands apply a part of the installation. Other tests
 // don't run beside them, since some change the same objects.
-func installs(blocks []page.Block) bool {
-	return slices.ContainsFunc(blocks, func(b page.Block) bool {
-		return slices.ContainsFunc(b.Commands, func(c page.Command) bool { return strings.Contains(c.Text, "-f config/") })
+func installs(blocks []markdown.Block) bool {
+	return slices.ContainsFunc(blocks, func(b markdown.Block) bool {
+		return slices.ContainsFunc(b.Commands, func(c markdown.Command) bool { return strings.Contains(c.Text, "-f config/") })
 	})
 }
 
-func requireTrue(t *testing.T, blocks []page.Block) {
+func requireTrue(t *testing.T, blocks []markdown.Block) {
 	t.Helper()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
-	shell := page.Shell{Directory: top, Environment: os.Environ(), Names: map[string]string{}}
+	shell := markdown.Shell{Directory: top, Environment: os.Environ(), Names: map[string]string{}}
 	for _, name := range namespacesOfPages {
 		shell.Names[name] = "e2e-page-" + rand.String(5)
 		t.Cleanup(func() { deletePagesNamespace(t, shell.Names[name]) })

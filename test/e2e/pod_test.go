@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestAnAskingPodRunsUnderTheEntrypoint(t *testing.T) {
@@ -52,7 +52,7 @@ func TestOnlyTheContainersThatAPodNamesAreWrapped(t *testing.T) {
 func TestAPodThatDoesNotAskIsUntouchedInAnOptedInNamespace(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	require.NoError(t, kit.Untouched(createPod(t, namespace, plainPod("silent", busybox(t, "main", "true")))))
+	require.NoError(t, framework.Untouched(createPod(t, namespace, plainPod("silent", busybox(t, "main", "true")))))
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "silent").Status.Phase)
 }
 

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // patience is what a pod may take on a small machine that runs other tests.
@@ -80,7 +80,7 @@ func waitForPhase(t *testing.T, namespace, name string, phases ...corev1.PodPhas
 		}
 		err = fmt.Errorf("it is %q: %s", got.Status.Phase, containerStates(got))
 		if got.Status.Phase == corev1.PodFailed || got.Status.Phase == corev1.PodSucceeded {
-			return kit.GiveUp(err)
+			return framework.GiveUp(err)
 		}
 		return err
 	})

@@ -28,11 +28,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // injectorUser is whom the API server takes the injector for.
-const injectorUser = "system:serviceaccount:" + kit.SystemNamespace + ":" + kit.Injector
+const injectorUser = "system:serviceaccount:" + framework.SystemNamespace + ":" + framework.Injector
 
 // can asks whether the injector may do something.
 func can(t *testing.T, what ...string) bool {
@@ -55,7 +55,7 @@ func can(t *testing.T, what ...string) bool {
 // allowed are the lines of kubectl auth can-i --list, for what a user may do in a namespace.
 func allowed(t *testing.T, user, namespace string) []string {
 	t.Helper()
-	out, err := kit.Run(t.Context(), "kubectl", "auth", "can-i", "--list", "--no-headers", "--as", user, "-n", namespace)
+	out, err := framework.Run(t.Context(), "kubectl", "auth", "can-i", "--list", "--no-headers", "--as", user, "-n", namespace)
 	require.NoError(t, err)
 	var lines []string
 	for line := range strings.Lines(string(out)) {
@@ -133,9 +133,9 @@ func TestTheInjectorMayDoWhatItNeedsAndNothingElse(t *testing.T) {
 	anybody := allowed(t, "system:serviceaccount:"+elsewhere+":default", elsewhere)
 	require.NotEmpty(t, anybody)
 	for where, more := range map[string][]string{
-		elsewhere:           nil,
-		namespace:           injectorWhereOptedIn,
-		kit.SystemNamespace: injectorAtHome,
+		elsewhere:                 nil,
+		namespace:                 injectorWhereOptedIn,
+		framework.SystemNamespace: injectorAtHome,
 	} {
 		require.ElementsMatch(t, slices.Concat(anybody, injectorEverywhere, more), allowed(t, injectorUser, where), "in namespace %s", where)
 	}
@@ -175,7 +175,7 @@ func binding(change func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{Name: namespaces.GrantName},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespaces.GrantName},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: kit.Injector, Namespace: kit.SystemNamespace}},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: framework.Injector, Namespace: framework.SystemNamespace}},
 	}
 	if change != nil {
 		change(b)
@@ -205,7 +205,7 @@ func TestWhoeverTakesTheInjectorOverCanGrantItNothingElse(t *testing.T) {
 	}{
 		"a namespace that didn't opt in": {elsewhere, "isn't annotated", nil},
 		"the cluster's own":              {metav1.NamespaceSystem, "isn't annotated", nil},
-		"its own":                        {kit.SystemNamespace, "isn't annotated", nil},
+		"its own":                        {framework.SystemNamespace, "isn't annotated", nil},
 		"somebody else": {namespace, "nothing to anybody but itself", func(b *rbacv1.RoleBinding) {
 			b.Subjects[0] = rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"}
 		}},
@@ -254,9 +254,9 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 	t.Parallel()
 	injector := asInjector(t).AdmissionregistrationV1()
 	dryRun := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
-	mutating, err := injector.MutatingWebhookConfigurations().Get(t.Context(), kit.PodWebhook, metav1.GetOptions{})
+	mutating, err := injector.MutatingWebhookConfigurations().Get(t.Context(), framework.PodWebhook, metav1.GetOptions{})
 	require.NoError(t, err)
-	validating, err := injector.ValidatingWebhookConfigurations().Get(t.Context(), kit.ConfigWebhook, metav1.GetOptions{})
+	validating, err := injector.ValidatingWebhookConfigurations().Get(t.Context(), framework.ConfigWebhook, metav1.GetOptions{})
 	require.NoError(t, err)
 
 	renewed := mutating.DeepCopy()
@@ -287,15 +287,15 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 // As it does when it starts.
 func TestTheInjectorFindsItselfConfined(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, namespaces.CheckConfinement(t.Context(), asInjector(t), kit.SystemNamespace))
-	require.ErrorContains(t, namespaces.CheckConfinement(t.Context(), cluster.Kube, kit.SystemNamespace), "it could grant itself",
+	require.NoError(t, namespaces.CheckConfinement(t.Context(), asInjector(t), framework.SystemNamespace))
+	require.ErrorContains(t, namespaces.CheckConfinement(t.Context(), cluster.Kube, framework.SystemNamespace), "it could grant itself",
 		"an administrator is somebody whom the policies don't name")
 }
 
 func TestWhoeverTakesTheInjectorOverCanNotHaveItsWebhooksDeleted(t *testing.T) {
 	t.Parallel()
 	injector := asInjector(t).AdmissionregistrationV1()
-	before, err := injector.MutatingWebhookConfigurations().Get(t.Context(), kit.PodWebhook, metav1.GetOptions{})
+	before, err := injector.MutatingWebhookConfigurations().Get(t.Context(), framework.PodWebhook, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Len(t, before.OwnerReferences, 1, "the namespace owns it")
 	for what, change := range map[string]func(*metav1.OwnerReference){
@@ -308,10 +308,10 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveItsWebhooksDeleted(t *testing.T) {
 		require.ErrorContains(t, err, "makes nothing but its namespace the owner", what)
 	}
 	dryRun := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-	for _, name := range []string{kit.PodWebhook, kit.NamespaceWebhook} {
+	for _, name := range []string{framework.PodWebhook, framework.NamespaceWebhook} {
 		require.ErrorContains(t, injector.MutatingWebhookConfigurations().Delete(t.Context(), name, dryRun), "only while its namespace is being deleted")
 	}
-	require.ErrorContains(t, injector.ValidatingWebhookConfigurations().Delete(t.Context(), kit.ConfigWebhook, dryRun), "only while its namespace is being deleted")
+	require.ErrorContains(t, injector.ValidatingWebhookConfigurations().Delete(t.Context(), framework.ConfigWebhook, dryRun), "only while its namespace is being deleted")
 }
 
 func TestWhoeverTakesTheInjectorOverCanNotWriteEventsInTheNameOfOthers(t *testing.T) {
@@ -385,7 +385,7 @@ func TestARoleBindingThatIsInTheWayIsLeftAloneAndReported(t *testing.T) {
 			return errors.New("there is none")
 		}
 		if err == nil && !strings.Contains(events.Items[0].Message, `binds ClusterRole "view"; delete it`) {
-			return kit.GiveUp(fmt.Errorf("it says %q", events.Items[0].Message))
+			return framework.GiveUp(fmt.Errorf("it says %q", events.Items[0].Message))
 		}
 		return err
 	})
@@ -402,7 +402,7 @@ func TestARoleBindingThatIsInTheWayIsLeftAloneAndReported(t *testing.T) {
 func TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries(t *testing.T) {
 	t.Parallel()
 	injector := asInjector(t).CoreV1()
-	d, err := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace).Get(t.Context(), kit.Injector, metav1.GetOptions{})
+	d, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
 	args := d.Spec.Template.Spec.Containers[0].Args
 	ours := delivery.Images{Entrypoint: args[slices.Index(args, "-entrypoint-image")+1], WithLogs: args[slices.Index(args, "-entrypoint-with-logs-image")+1]}
@@ -416,25 +416,25 @@ func TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries(t *testing.T) {
 			metav1.PatchOptions{FieldManager: "e2e", Force: new(true), DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	require.NoError(t, apply(kit.SystemNamespace, nil), "what it does itself")
+	require.NoError(t, apply(framework.SystemNamespace, nil), "what it does itself")
 	for what, change := range map[string]func(*corev1.Pod){
 		"another name":        func(p *corev1.Pod) { p.Name = "another" },
 		"another image":       func(p *corev1.Pod) { p.Spec.Containers[0].Image = busybox(t, "main").Image },
 		"another command":     func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"--", "sh"} },
 		"a token":             func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = new(true) },
-		"the injector's":      func(p *corev1.Pod) { p.Spec.ServiceAccountName = kit.Injector },
+		"the injector's":      func(p *corev1.Pod) { p.Spec.ServiceAccountName = framework.Injector },
 		"the webhook's label": func(p *corev1.Pod) { p.Labels["app.kubernetes.io/name"] = "injector" },
 		"a secret": func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "entrypointer-webhook-certs"}}
 		},
 		"no end": func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = nil },
 	} {
-		err := apply(kit.SystemNamespace, change)
+		err := apply(framework.SystemNamespace, change)
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
 	}
 	for _, elsewhere := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
 		require.True(t, apierrors.IsForbidden(apply(elsewhere, nil)), elsewhere)
 	}
-	_, err = injector.Pods(kit.SystemNamespace).Create(t.Context(), delivery.Canary(delivery.Canaries[0], ours), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = injector.Pods(framework.SystemNamespace).Create(t.Context(), delivery.Canary(delivery.Canaries[0], ours), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.True(t, apierrors.IsForbidden(err), "creating without a name in the URL: %v", err)
 }

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // admissions asks, over and over, what would become of a pod.
@@ -56,7 +56,7 @@ func (a *admissions) count(created *corev1.Pod, err error) {
 	switch {
 	case err != nil:
 		a.refusals = append(a.refusals, err.Error())
-	case kit.Untouched(created) == nil:
+	case framework.Untouched(created) == nil:
 		a.refusals = append(a.refusals, "a pod would run unwrapped")
 	default:
 		a.admitted++
@@ -78,7 +78,7 @@ func TestARolloutUnderSteadyAdmissionsRefusesNobody(t *testing.T) {
 	for i := range before {
 		replaced[before[i].Name] = true
 	}
-	ends := watchPods(t, kit.SystemNamespace, func(p *corev1.Pod) error {
+	ends := watchPods(t, framework.SystemNamespace, func(p *corev1.Pod) error {
 		for _, s := range p.Status.ContainerStatuses {
 			if ended := s.State.Terminated; ended != nil && ended.ExitCode != 0 && replaced[p.Name] {
 				return fmt.Errorf("pod %q ended with code %d", p.Name, ended.ExitCode)
@@ -87,9 +87,9 @@ func TestARolloutUnderSteadyAdmissionsRefusesNobody(t *testing.T) {
 		return nil
 	})
 	steady := admitSteadily(t, namespace)
-	_, err = kit.Run(t.Context(), "kubectl", "-n", kit.SystemNamespace, "rollout", "restart", "deployment/"+kit.Injector)
+	_, err = framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "rollout", "restart", "deployment/"+framework.Injector)
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), kit.SystemNamespace, kit.Injector))
+	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
 	eventually(t, 3*time.Minute, "the former replicas to be gone", func() error {
 		now, err := cluster.InjectorPods(t.Context())
 		for i := range now {

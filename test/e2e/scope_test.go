@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // forAllPods is a namespace that opts in for all of its pods.
@@ -64,7 +64,7 @@ func TestANamespaceThatNoLongerOptsInForAllPodsWrapsThoseThatAsk(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return kit.Untouched(seen)
+		return framework.Untouched(seen)
 	})
 	requireWrapped(t, createPod(t, namespace, askingPod("asks", busybox(t, "main", "true"))), "main")
 }
@@ -74,7 +74,7 @@ func waitUntilAllAreSelected(t *testing.T, namespace string) {
 	t.Helper()
 	eventually(t, time.Minute, fmt.Sprintf("all pods of namespace %q to be wrapped", namespace), func() error {
 		seen, err := wouldBecome(t, namespace, plainPod("probe", busybox(t, "main", "true")))
-		if err == nil && kit.Untouched(seen) == nil {
+		if err == nil && framework.Untouched(seen) == nil {
 			err = fmt.Errorf("namespace %q: a pod would run as it was written", namespace)
 		}
 		return err

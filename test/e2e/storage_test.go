@@ -14,15 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // sharedClass is a storage class whose volumes all nodes can mount at once.
 func sharedClass(t *testing.T) string {
 	t.Helper()
-	class := os.Getenv(kit.SharedClassVariable)
+	class := os.Getenv(framework.SharedClassVariable)
 	if class == "" {
-		t.Skip(kit.SharedClassVariable + " names no storage class of volumes that many nodes can mount")
+		t.Skip(framework.SharedClassVariable + " names no storage class of volumes that many nodes can mount")
 	}
 	return class
 }

@@ -16,7 +16,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // taskRan is what became of a TaskRun, without what differs from run to run.
@@ -75,7 +75,7 @@ func describe(t *testing.T, run *pipelinev1.TaskRun) taskRan {
 func taskInBoth(t *testing.T, run *pipelinev1.TaskRun) (plain, wrapped taskRan) {
 	t.Helper()
 	plain, p := runTask(t, plainNamespace(t), run)
-	require.NoError(t, kit.Untouched(p))
+	require.NoError(t, framework.Untouched(p))
 	wrapped, p = runTask(t, optedInNamespace(t), run)
 	requireWrapped(t, p, stepContainers(p)...)
 	for i := range plain.Steps {
@@ -182,6 +182,6 @@ func TestATaskRunOptsItsPodOut(t *testing.T) {
 	})
 	run.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	ran, p := runTask(t, optedInNamespace(t), run)
-	require.NoError(t, kit.Untouched(p))
+	require.NoError(t, framework.Untouched(p))
 	require.Equal(t, "/tekton/bin/entrypoint\n", ran.Steps[0].Log)
 }

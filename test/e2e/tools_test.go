@@ -27,7 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // toolImage is an image of one file, examples/ni, that names root as its user.
@@ -87,10 +87,10 @@ func fileOf(t *testing.T, image v1.Image, file string) []byte {
 // offerTools has the operator offer tools, until the end of the test.
 func offerTools(t *testing.T, delivery string, tools ...pod.Tool) {
 	t.Helper()
-	if delivery == kit.ImageVolume {
+	if delivery == framework.ImageVolume {
 		needsImageVolumes(t)
 	}
-	configureForNow(t, kit.DeliveryKey, delivery)
+	configureForNow(t, framework.DeliveryKey, delivery)
 	var offer strings.Builder
 	for _, tool := range tools {
 		fmt.Fprintf(&offer, "%s: {image: %q, path: %q}\n", tool.Name, tool.Image, tool.Path)
@@ -101,7 +101,7 @@ func offerTools(t *testing.T, delivery string, tools ...pod.Tool) {
 	asks.Annotations["entrypointer.dev/tools"] = tools[0].Name
 	eventually(t, time.Minute, "the injector to know the tools", func() error {
 		seen, err := wouldBecome(t, namespace, asks)
-		if err == nil && kit.Delivery(seen) != delivery {
+		if err == nil && framework.Delivery(seen) != delivery {
 			err = errors.New("the delivery is the other")
 		}
 		return err
@@ -121,7 +121,7 @@ func restrictedPod(name string, c corev1.Container) *corev1.Pod {
 func TestToolsAreThereForWhoeverAsks(t *testing.T) {
 	ni := pod.Tool{Name: "ni", Image: toolImage(t, "ni", "tools/ni"), Path: "/tools/ni"}
 	other := pod.Tool{Name: "other", Image: toolImage(t, "other", "usr/bin/renamed"), Path: "/usr/bin/renamed"}
-	for _, delivery := range []string{kit.InitContainer, kit.ImageVolume} {
+	for _, delivery := range []string{framework.InitContainer, framework.ImageVolume} {
 		t.Run(delivery, func(t *testing.T) {
 			offerTools(t, delivery, ni, other)
 			namespace := newNamespace(t, map[string]string{
@@ -134,7 +134,7 @@ func TestToolsAreThereForWhoeverAsks(t *testing.T) {
 			createPod(t, namespace, several)
 			done := waitUntilDone(t, namespace, "one")
 			require.Equal(t, corev1.PodSucceeded, done.Status.Phase, containerStates(done))
-			require.Equal(t, delivery == kit.ImageVolume, len(done.Spec.InitContainers) == 0)
+			require.Equal(t, delivery == framework.ImageVolume, len(done.Spec.InitContainers) == 0)
 			require.Equal(t, sorted("/entrypointer/tools/ni: by path\n/entrypointer/tools/ni: by name\nni\n"+
 				"touch: /entrypointer/tools/x: Read-only file system\n1234\n"), sorted(logs(t, namespace, "one", "main")))
 			done = waitUntilDone(t, namespace, "several")
@@ -159,8 +159,8 @@ func TestAPathThatIsNotInAToolsImageIsSaidToThePodsOwner(t *testing.T) {
 	lost := pod.Tool{Name: "lost", Image: toolImage(t, "ni", "tools/ni"), Path: "/tools/lost"}
 	nowhere := pod.Tool{Name: "nowhere", Image: lost.Image, Path: "/nowhere/nowhere"}
 	why := `entrypointer: tool lost: path "/tools/lost" isn't in image "` + lost.Image + `": have the operator correct it in the key "tools" of ConfigMap config-entrypointer`
-	t.Run(kit.InitContainer, func(t *testing.T) {
-		offerTools(t, kit.InitContainer, lost)
+	t.Run(framework.InitContainer, func(t *testing.T) {
+		offerTools(t, framework.InitContainer, lost)
 		namespace := optedInNamespace(t)
 		p := askingPod("lost", busybox(t, "main", "true"))
 		p.Annotations["entrypointer.dev/tools"] = "lost"
@@ -181,8 +181,8 @@ func TestAPathThatIsNotInAToolsImageIsSaidToThePodsOwner(t *testing.T) {
 		require.Contains(t, failed.Status.GetCondition("Succeeded").GetMessage(), "entrypointer-tool-lost")
 		t.Log(failed.Status.GetCondition("Succeeded").GetMessage())
 	})
-	t.Run(kit.ImageVolume, func(t *testing.T) {
-		offerTools(t, kit.ImageVolume, lost, nowhere)
+	t.Run(framework.ImageVolume, func(t *testing.T) {
+		offerTools(t, framework.ImageVolume, lost, nowhere)
 		namespace := optedInNamespace(t)
 		p := askingPod("lost", busybox(t, "main", "/entrypointer/tools/lost"))
 		p.Annotations["entrypointer.dev/tools"] = "lost"
@@ -211,7 +211,7 @@ func TestAPathThatIsNotInAToolsImageIsSaidToThePodsOwner(t *testing.T) {
 
 func TestAToolThatIsNotOfferedIsRefusedWithThoseThatAre(t *testing.T) {
 	ni := pod.Tool{Name: "ni", Image: toolImage(t, "ni", "tools/ni"), Path: "/tools/ni"}
-	offerTools(t, kit.InitContainer, ni)
+	offerTools(t, framework.InitContainer, ni)
 	namespace := optedInNamespace(t)
 	p := askingPod("asks", busybox(t, "main", "true"))
 	p.Annotations["entrypointer.dev/tools"] = "nii"

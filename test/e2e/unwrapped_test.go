@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // ran is what a container did, as far as anybody could tell who didn't know of us.
@@ -38,8 +38,8 @@ func newPair(t *testing.T, labels ...string) pair {
 func (both pair) create(t *testing.T, p *corev1.Pod) (plain, wrapped *corev1.Pod) {
 	t.Helper()
 	plain, wrapped = createPod(t, both.plain, p), createPod(t, both.optedIn, p)
-	require.NoError(t, kit.Untouched(plain))
-	require.Error(t, kit.Untouched(wrapped))
+	require.NoError(t, framework.Untouched(plain))
+	require.Error(t, framework.Untouched(wrapped))
 	return plain, wrapped
 }
 

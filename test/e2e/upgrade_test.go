@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A renamedFlag is what the next release spells differently, in each place that
@@ -43,7 +43,7 @@ var renamedFlags = []renamedFlag{
 // of its Deployment, and the image of the init containers that it adds.
 func nextRelease(t *testing.T) (file, copier string) {
 	t.Helper()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
 	dir, replace := t.TempDir(), map[string]string{}
 	for i, flag := range renamedFlags {
@@ -58,7 +58,7 @@ func nextRelease(t *testing.T) (file, copier string) {
 	require.NoError(t, err)
 	overlayFile := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
-	manifest, err := kit.Run(t.Context(), "env", "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile, "ko", "resolve", "-f", "config/webhook/500-injector.yaml")
+	manifest, err := framework.Run(t.Context(), "env", "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile, "ko", "resolve", "-f", "config/webhook/500-injector.yaml")
 	require.NoError(t, err)
 	image := regexp.MustCompile(`-copier-image\n +- (\S+)`).FindSubmatch(manifest)
 	require.NotNil(t, image, "%s", manifest)
@@ -73,7 +73,7 @@ func nextRelease(t *testing.T) (file, copier string) {
 // copierImage is the image of the init containers that the installed release adds.
 func copierImage(t *testing.T) string {
 	t.Helper()
-	deployment, err := cluster.Kube.AppsV1().Deployments(kit.SystemNamespace).Get(t.Context(), kit.Injector, metav1.GetOptions{})
+	deployment, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
 	args := deployment.Spec.Template.Spec.Containers[0].Args
 	return args[slices.Index(args, "-copier-image")+1]
@@ -206,17 +206,17 @@ func TestAnUpgradeAndADowngradeUnderLoadLoseNoPod(t *testing.T) {
 		if t.Failed() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			_, err := kit.Run(ctx, "ko", "apply", "-f", "config/webhook")
+			_, err := framework.Run(ctx, "ko", "apply", "-f", "config/webhook")
 			t.Logf("installing this release again after a failure: %v", err)
 		}
 	})
 	rolledOut := func() {
-		require.NoError(t, cluster.DeploymentReady(t.Context(), kit.SystemNamespace, kit.Injector))
+		require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
 	}
 	// It is chance whether both releases answer for one pod, in the moment in which both serve.
 	for round := 0; round < 5 && load.changed == 0; round++ {
 		load.during("upgrade", releases, func() {
-			_, err := kit.Run(t.Context(), "kubectl", "apply", "-f", file)
+			_, err := framework.Run(t.Context(), "kubectl", "apply", "-f", file)
 			require.NoError(t, err)
 			rolledOut()
 		})

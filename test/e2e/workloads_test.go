@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // template is a pod template whose pods are found by the label app.
@@ -211,5 +211,5 @@ func TestTheMirrorOfAStaticPodIsUntouched(t *testing.T) {
 	p.Spec.NodeName = "any"
 	seen, err := wouldBecome(t, optedInNamespace(t), p)
 	require.NoError(t, err)
-	require.NoError(t, kit.Untouched(seen))
+	require.NoError(t, framework.Untouched(seen))
 }

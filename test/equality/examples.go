@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // Example is what is in a file of examples: one run, or several, and what they need.
@@ -60,7 +60,7 @@ func Load(dir string, here Here) ([]Example, error) {
 }
 
 func parse(name string, content []byte, here Here) (Example, error) {
-	objects, err := kit.Decode(content)
+	objects, err := framework.Decode(content)
 	if err != nil {
 		return Example{}, fmt.Errorf("decoding example %q: %w", name, err)
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // atOnce is how many examples run at once, each of them in all ways, unless
@@ -37,7 +37,7 @@ var (
 	resume = flag.String("resume", "", "a file that keeps what is found, so that a run that was ended can go on")
 )
 
-var cluster *kit.Cluster
+var cluster *framework.Cluster
 
 func TestMain(m *testing.M) {
 	if err := prepare(); err != nil {
@@ -53,7 +53,7 @@ func prepare() (err error) {
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		return err
 	}
-	if cluster, err = kit.Connect(); err != nil {
+	if cluster, err = framework.Connect(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -133,7 +133,7 @@ func choose(t *testing.T) share {
 	s := share{parts: *parts, part: *part, each: *each, ways: ways(t)}
 	shares, by := s.shares(), "-part"
 	if s.part < 0 {
-		commit, err := kit.Run(t.Context(), "git", "rev-parse", "HEAD")
+		commit, err := framework.Run(t.Context(), "git", "rev-parse", "HEAD")
 		if err != nil {
 			t.Logf("no commit chooses a part: %v", err)
 		}
@@ -164,7 +164,7 @@ func comparePage(t *testing.T, report Report) {
 	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
 		return
 	}
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
 	written, err := os.ReadFile(filepath.Join(top, "docs", "equality.md"))
 	require.NoError(t, err)
@@ -212,19 +212,19 @@ const section = "equality"
 // other features and other images.
 func publish(t *testing.T, report Report) {
 	t.Helper()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
 	readme := filepath.Join(top, "README.md")
 	details := filepath.Join(top, "docs", "equality.md")
 	if *update {
-		require.NoError(t, page.ReplaceSection(readme, section, report.Headline()))
+		require.NoError(t, markdown.ReplaceSection(readme, section, report.Headline()))
 		require.NoError(t, os.WriteFile(details, []byte(report.Details()), 0o644))
 		return
 	}
 	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
 		return
 	}
-	written, err := page.Section(readme, section)
+	written, err := markdown.Section(readme, section)
 	require.NoError(t, err)
 	require.Equal(t, report.Headline(), written, "README.md says otherwise; \"make equality ARGS=-update\" writes what was found")
 	writtenDetails, err := os.ReadFile(details)
@@ -235,7 +235,7 @@ func publish(t *testing.T, report Report) {
 // tekton is the version of Tekton's module that this one requires, and where it is.
 func tekton(t *testing.T) (version, dir string) {
 	t.Helper()
-	out, err := kit.Run(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/tektoncd/pipeline")
+	out, err := framework.Run(t.Context(), "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/tektoncd/pipeline")
 	require.NoError(t, err)
 	version, dir, found := strings.Cut(strings.TrimSpace(string(out)), " ")
 	require.True(t, found && dir != "", "Tekton's module is downloaded: %s", out)

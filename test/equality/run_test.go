@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"knative.dev/pkg/apis"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -115,7 +115,7 @@ func (o *result) cutMoreThan(other *result) bool {
 }
 
 func unwrapped(ctx context.Context, example Example) (*result, error) {
-	return in(ctx, nil, kit.Untouched, example)
+	return in(ctx, nil, framework.Untouched, example)
 }
 
 // in runs an example in a namespace of its own, and tells what became of it. Each of
@@ -168,7 +168,7 @@ func newNamespace(ctx context.Context, annotations map[string]string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("creating a namespace: %w", err)
 	}
-	return ns.Name, kit.Eventually(ctx, time.Minute, "the service account of namespace "+ns.Name, func(ctx context.Context) error {
+	return ns.Name, framework.Eventually(ctx, time.Minute, "the service account of namespace "+ns.Name, func(ctx context.Context) error {
 		_, err := cluster.Kube.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})

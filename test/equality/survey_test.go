@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // kinds are those of the images that examples may use; Docker Hub has them, or
@@ -54,7 +54,7 @@ func images(ctx context.Context) (map[string]string, error) {
 		if kind == "nop" {
 			continue
 		}
-		reference, err := kit.Image(ctx, kind)
+		reference, err := framework.Image(ctx, kind)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // Way is how an example runs in a namespace that opted in, beside the one that
@@ -44,17 +44,17 @@ func (w Way) annotations() map[string]string {
 
 func (w Way) delivery() string {
 	if w == Mounted {
-		return kit.ImageVolume
+		return framework.ImageVolume
 	}
-	return kit.InitContainer
+	return framework.InitContainer
 }
 
 // right says what is missing in a TaskRun's pod, or too much.
 func (w Way) right(p *corev1.Pod) error {
-	if err := kit.StepsWrapped(p); err != nil {
+	if err := framework.StepsWrapped(p); err != nil {
 		return err
 	}
-	if got := kit.Delivery(p); got != w.delivery() {
+	if got := framework.Delivery(p); got != w.delivery() {
 		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, w.delivery())
 	}
 	for _, c := range p.Spec.Containers {

@@ -25,7 +25,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A shape is what a TaskRun consists of: so many steps, which take 50 to 240 ms,
@@ -78,13 +78,13 @@ func run(rounds int, idle time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	top, err := kit.Top()
+	top, err := framework.Top()
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(
-		kit.ReplaceIn(kit.Benchmarks, "handoff", table),
-		kit.ReplaceIn(kit.README, "handoff", telling(table)),
+		framework.ReplaceIn(framework.Benchmarks, "handoff", table),
+		framework.ReplaceIn(framework.README, "handoff", telling(table)),
 	); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ type side struct {
 	namespace string
 	delivery  string // of the entrypoint, empty where there is none
 	runs      map[shape][]taskRun
-	waiting   []kit.Usage // of each step that waited, while it did
+	waiting   []framework.Usage // of each step that waited, while it did
 }
 
 func (f figures) plain() *side   { return f.sides[0] }

@@ -10,11 +10,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // A ratio is how many times as long as wrapped TaskRuns those take that aren't, and
-// the interval in which that is, see [kit.Interval].
+// the interval in which that is, see [framework.Interval].
 type ratio struct{ mean, from, to float64 }
 
 // ratioOf compares TaskRuns that took turns, pair by pair: what the machine did
@@ -28,7 +28,7 @@ func ratioOf(plain, wrapped []time.Duration) ratio {
 			logs = append(logs, math.Log(alone.Seconds()/took.Seconds()))
 		}
 	}
-	mean, half := kit.Interval(logs)
+	mean, half := framework.Interval(logs)
 	return ratio{math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestAnIntervalHasTheTrueRatioAsOftenAsItSays(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAnIntervalHasTheTrueRatioAsOftenAsItSays(t *testing.T) {
 			in++
 		}
 	}
-	require.InDelta(t, kit.Confidence, float64(in)/tries, 0.015)
+	require.InDelta(t, framework.Confidence, float64(in)/tries, 0.015)
 }
 
 func TestARatioIsWideWhileItLeavesOpenWhichSideIsFaster(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/kit"
-	"github.com/entrypointer/entrypointer/test/page"
+	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // ran is a TaskRun whose first step begins after start, and whose others so
@@ -49,16 +49,16 @@ func TestTheREADMETellsTheDirectionOfEachRatio(t *testing.T) {
 
 // The README tells what the table of the benchmarks' page says.
 func TestTheREADMETellsTheTableOfTheBenchmarks(t *testing.T) {
-	top, err := kit.Top()
+	top, err := framework.Top()
 	require.NoError(t, err)
-	table, err := page.Section(filepath.Join(top, kit.Benchmarks), "handoff")
+	table, err := markdown.Section(filepath.Join(top, framework.Benchmarks), "handoff")
 	require.NoError(t, err)
-	told, err := page.Section(filepath.Join(top, kit.README), "handoff")
+	told, err := markdown.Section(filepath.Join(top, framework.README), "handoff")
 	require.NoError(t, err)
 	require.Equal(t, telling(table), told)
 }
 
-func sideOf(name string, start, handOff time.Duration, waiting ...kit.Usage) *side {
+func sideOf(name string, start, handOff time.Duration, waiting ...framework.Usage) *side {
 	s := &side{name: name, runs: map[shape][]taskRun{}, waiting: waiting}
 	for _, shape := range shapes {
 		s.runs[shape] = []taskRun{ran(start, handOff, shape.steps), ran(3*start, handOff, shape.steps), ran(2*start, handOff, shape.steps)}
@@ -67,7 +67,7 @@ func sideOf(name string, start, handOff time.Duration, waiting ...kit.Usage) *si
 }
 
 func TestTheTableComparesTheSides(t *testing.T) {
-	plain, wrapped := kit.Usage{CPU: 20 * time.Millisecond, RSS: 30e6}, kit.Usage{CPU: time.Millisecond, RSS: 2e6}
+	plain, wrapped := framework.Usage{CPU: 20 * time.Millisecond, RSS: 30e6}, framework.Usage{CPU: time.Millisecond, RSS: 2e6}
 	table, about, _ := strings.Cut(render(figures{idle: 30 * time.Second, sides: []*side{
 		sideOf("alone", time.Second, time.Second, plain, plain),
 		sideOf("wrapped", 1500*time.Millisecond, 40*time.Millisecond, wrapped, wrapped),

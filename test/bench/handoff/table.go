@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // render makes the table.
@@ -36,8 +36,8 @@ func render(f figures) string {
 		b.WriteString("\n")
 	}
 	row("from the end of a step to the start of the next, on average", func(s *side) time.Duration { return mean(s.handOffs()) }, ms)
-	row("median", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 50) }, ms)
-	row("p99", func(s *side) time.Duration { return kit.Percentile(s.handOffs(), 99) }, ms)
+	row("median", func(s *side) time.Duration { return framework.Percentile(s.handOffs(), 50) }, ms)
+	row("p99", func(s *side) time.Duration { return framework.Percentile(s.handOffs(), 99) }, ms)
 	row("time of a TaskRun without its steps: to start its pod and to complete, on average", func(s *side) time.Duration { return mean(s.around()) }, seconds)
 	for _, shape := range shapes {
 		if shape.steps > 1 {
@@ -55,7 +55,7 @@ func render(f figures) string {
 	fmt.Fprintf(&b, "\nAverages of %d to %d TaskRuns of each kind, and of %d hand-offs, on each side, run alternately on a node with %d cores. "+
 		"The ratios of whole TaskRuns come from adjacent runs, with their %.0f %% confidence interval; "+
 		"TaskRuns whose interval included 1 ran more often.\n",
-		fewest, most, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*kit.Confidence)
+		fewest, most, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*framework.Confidence)
 	return b.String()
 }
 
@@ -139,7 +139,7 @@ func mean(times []time.Duration) (sum time.Duration) {
 }
 
 // usage is that of a step that waits, on average.
-func (s *side) usage() (mean kit.Usage) {
+func (s *side) usage() (mean framework.Usage) {
 	for _, u := range s.waiting {
 		mean.CPU += u.CPU / time.Duration(len(s.waiting))
 		mean.RSS += u.RSS / int64(len(s.waiting))

@@ -18,7 +18,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -40,13 +40,13 @@ func (s shape) takes(i int) time.Duration {
 
 // A bench is the sides to run the same TaskRuns in.
 type bench struct {
-	cluster *kit.Cluster
+	cluster *framework.Cluster
 	image   string
 	sides   []*side
 }
 
 func prepare(ctx context.Context) (*bench, error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -54,16 +54,16 @@ func prepare(ctx context.Context) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{cluster: cluster}
-	if b.image, err = kit.Image(ctx, stepImage); err != nil {
+	if b.image, err = framework.Image(ctx, stepImage); err != nil {
 		return nil, err
 	}
-	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: kit.InitContainer}}
+	b.sides = []*side{{name: "Tekton alone"}, {name: "with entrypointer", delivery: framework.InitContainer}}
 	mounts, err := cluster.HasImageVolumes()
 	if err != nil {
 		return nil, err
 	}
 	if mounts {
-		b.sides = append(b.sides, &side{name: "with `delivery: image-volume`", delivery: kit.ImageVolume})
+		b.sides = append(b.sides, &side{name: "with `delivery: image-volume`", delivery: framework.ImageVolume})
 	}
 	for _, s := range b.sides {
 		s.runs = map[shape][]taskRun{}
@@ -80,7 +80,7 @@ func prepare(ctx context.Context) (*bench, error) {
 
 // delivered wants a pod to have got the entrypoint in the side's way.
 func (s *side) delivered(p *corev1.Pod) error {
-	if got := kit.Delivery(p); got != s.delivery {
+	if got := framework.Delivery(p); got != s.delivery {
 		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, s.delivery)
 	}
 	return nil

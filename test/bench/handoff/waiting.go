@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // watchWaiting has a TaskRun on each side whose first step keeps the others
 // waiting, and looks at the processes of these before and after a while.
 func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*side) error {
-	before := map[int]kit.Usage{}
+	before := map[int]framework.Usage{}
 	for _, s := range sides {
 		run := b.taskRun(s.namespace, shape{steps: 1 + waiters})
 		run.Spec.TaskSpec.Steps[0].Args[0] = "1h"
@@ -42,7 +42,7 @@ func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*
 			return fmt.Errorf("creating a TaskRun: %w", err)
 		}
 		what := fmt.Sprintf("%d steps of TaskRun %q to wait; does this run on the node?", waiters, run.Name)
-		if err := kit.Eventually(ctx, patience, what, func(context.Context) error { return waitersThere(s.namespace) }); err != nil {
+		if err := framework.Eventually(ctx, patience, what, func(context.Context) error { return waitersThere(s.namespace) }); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*
 	for _, s := range sides {
 		for _, pids := range waitingIn(s.namespace) {
 			for _, pid := range pids {
-				usage, err := kit.UsageOf(pid)
+				usage, err := framework.UsageOf(pid)
 				if err != nil {
 					return fmt.Errorf("looking at a step that waits: %w", err)
 				}
@@ -61,9 +61,9 @@ func (b *bench) watchWaiting(ctx context.Context, idle time.Duration, sides ...*
 	pause(ctx, idle)
 	for _, s := range sides {
 		for _, pids := range waitingIn(s.namespace) {
-			var step kit.Usage
+			var step framework.Usage
 			for _, pid := range pids {
-				usage, err := kit.UsageOf(pid)
+				usage, err := framework.UsageOf(pid)
 				if err != nil {
 					return fmt.Errorf("looking at a step that waits: %w", err)
 				}

@@ -22,7 +22,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // enough is when the measuring is given up.
@@ -66,5 +66,5 @@ func run(update bool) (err error) {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "logs", table)
+	return framework.ReplaceIn(framework.Benchmarks, "logs", table)
 }

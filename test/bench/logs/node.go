@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -94,18 +94,18 @@ func statusOf(pid int, name string) ([]string, error) {
 }
 
 // serviceUsage is what the log service takes.
-func serviceUsage() (kit.Usage, error) {
+func serviceUsage() (framework.Usage, error) {
 	pids := processes(func(argv []string) bool { return argv[0] == serviceProgram })
 	if len(pids) != 1 {
-		return kit.Usage{}, fmt.Errorf("looking for the log service's process: there are %d; does this run on the node?", len(pids))
+		return framework.Usage{}, fmt.Errorf("looking for the log service's process: there are %d; does this run on the node?", len(pids))
 	}
-	return kit.UsageOf(pids[0])
+	return framework.UsageOf(pids[0])
 }
 
 // usage adds up what processes take.
-func usage(pids []int) (sum kit.Usage, err error) {
+func usage(pids []int) (sum framework.Usage, err error) {
 	for _, pid := range pids {
-		u, err := kit.UsageOf(pid)
+		u, err := framework.UsageOf(pid)
 		if err != nil {
 			return sum, fmt.Errorf("looking at process %d: %w", pid, err)
 		}

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // What is printed.
@@ -44,10 +44,10 @@ type figures struct {
 	plain, own, away    []report // of writes, with the service there and away
 	plainSeen, ownSeen  []time.Duration
 	plainEnds, ownEnds  []time.Duration
-	plainFlood, flood   float64     // MB/s
-	shipped             []shipped   // at rising rates
-	supervisor, shipper kit.Usage   // each, when it prints; CPU is that of a second
-	streams             []streaming // the service alone
+	plainFlood, flood   float64         // MB/s
+	shipped             []shipped       // at rising rates
+	supervisor, shipper framework.Usage // each, when it prints; CPU is that of a second
+	streams             []streaming     // the service alone
 }
 
 func (b *bench) measure(ctx context.Context) (f figures, err error) {
@@ -106,7 +106,7 @@ func (b *bench) visibility(ctx context.Context, f *figures) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
-	plugin, err := kit.BuildPlugin(ctx, directory)
+	plugin, err := framework.BuildPlugin(ctx, directory)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func watch(supervisors []int, f *figures) error {
 	if len(shippers) != len(supervisors) {
 		return fmt.Errorf("looking for the processes that send: there are %d for %d containers", len(shippers), len(supervisors))
 	}
-	for of, pids := range map[*kit.Usage][]int{&f.supervisor: supervisors, &f.shipper: shippers} {
+	for of, pids := range map[*framework.Usage][]int{&f.supervisor: supervisors, &f.shipper: shippers} {
 		before, err := usage(pids)
 		if err != nil {
 			return err
@@ -237,13 +237,13 @@ func watch(supervisors []int, f *figures) error {
 		*of = before
 	}
 	time.Sleep(lasts)
-	for of, pids := range map[*kit.Usage][]int{&f.supervisor: supervisors, &f.shipper: shippers} {
+	for of, pids := range map[*framework.Usage][]int{&f.supervisor: supervisors, &f.shipper: shippers} {
 		after, err := usage(pids)
 		if err != nil {
 			return err
 		}
 		n := int64(len(pids))
-		*of = kit.Usage{
+		*of = framework.Usage{
 			RSSAnon: after.RSSAnon / n, RSS: after.RSS / n,
 			CPU: time.Duration(float64(after.CPU-of.CPU) / float64(n) / lasts.Seconds()),
 		}
@@ -255,7 +255,7 @@ func watch(supervisors []int, f *figures) error {
 type shipped struct {
 	printed        float64 // MB/s
 	bytes, dropped int64
-	service        kit.Usage
+	service        framework.Usage
 }
 
 // throughput is what goes through the whole chain.

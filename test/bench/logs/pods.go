@@ -19,7 +19,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -31,19 +31,19 @@ const (
 // A bench is two namespaces, one whose pods send their logs and one whose pods are
 // unwrapped.
 type bench struct {
-	cluster    *kit.Cluster
+	cluster    *framework.Cluster
 	image      string
 	plain, own string
 	pods       int // made so far
 }
 
 func prepare(ctx context.Context) (*bench, error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return nil, err
 	}
 	b := &bench{cluster: cluster}
-	if b.image, err = kit.Image(ctx, printerImage); err != nil {
+	if b.image, err = framework.Image(ctx, printerImage); err != nil {
 		return nil, err
 	}
 	if b.plain, err = b.cluster.NewNamespace(ctx, "bench-", nil); err != nil {
@@ -101,7 +101,7 @@ func (b *bench) start(ctx context.Context, namespace string, all ...printing) (n
 }
 
 func (b *bench) wait(ctx context.Context, namespace, name string, phases ...corev1.PodPhase) (p *corev1.Pod, err error) {
-	err = kit.Eventually(ctx, patience, fmt.Sprintf("pod %q to be one of %v", name, phases), func(ctx context.Context) (err error) {
+	err = framework.Eventually(ctx, patience, fmt.Sprintf("pod %q to be one of %v", name, phases), func(ctx context.Context) (err error) {
 		if p, err = b.cluster.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (b *bench) wait(ctx context.Context, namespace, name string, phases ...core
 			return nil
 		}
 		if p.Status.Phase == corev1.PodFailed {
-			return kit.GiveUp(fmt.Errorf("it failed: %s", said(p)))
+			return framework.GiveUp(fmt.Errorf("it failed: %s", said(p)))
 		}
 		return fmt.Errorf("it is %s", p.Status.Phase)
 	})
@@ -156,7 +156,7 @@ func (b *bench) print(ctx context.Context, namespace string, what printing) (nam
 // that is complete.
 func (b *bench) dropped(ctx context.Context, name string) (lost int64, err error) {
 	root := "/apis/" + endpoint.Group + "/" + endpoint.Version + "/namespaces/" + b.own + "/logs"
-	err = kit.Eventually(ctx, time.Minute, "the log of pod "+name+" to be complete", func(ctx context.Context) error {
+	err = framework.Eventually(ctx, time.Minute, "the log of pod "+name+" to be complete", func(ctx context.Context) error {
 		var list struct{ Logs []struct{ ID, Name string } }
 		raw, err := b.cluster.Kube.Discovery().RESTClient().Get().AbsPath(root).Param("pod", name).DoRaw(ctx)
 		if err != nil {
@@ -206,17 +206,17 @@ func length(ranges []string) (bytes int64, _ error) {
 // serviceThere has the log service run, or not.
 func (b *bench) serviceThere(ctx context.Context, there bool) error {
 	if there {
-		if err := b.cluster.Scale(ctx, endpoint.Namespace, kit.LogService, 1); err != nil {
+		if err := b.cluster.Scale(ctx, endpoint.Namespace, framework.LogService, 1); err != nil {
 			return err
 		}
 		_, err := b.cluster.LogServicePod(ctx)
 		return err
 	}
-	if err := b.cluster.Scale(ctx, endpoint.Namespace, kit.LogService, 0); err != nil {
+	if err := b.cluster.Scale(ctx, endpoint.Namespace, framework.LogService, 0); err != nil {
 		return err
 	}
-	return kit.Eventually(ctx, patience, "the log service to be gone", func(ctx context.Context) error {
-		list, err := b.cluster.Kube.CoreV1().Pods(endpoint.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + kit.LogService})
+	return framework.Eventually(ctx, patience, "the log service to be gone", func(ctx context.Context) error {
+		list, err := b.cluster.Kube.CoreV1().Pods(endpoint.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + framework.LogService})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("there are %d pods", len(list.Items))
 		}

@@ -25,14 +25,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // streaming is what so many streams took of the service, each of which got a KiB every
 // second.
 type streaming struct {
 	streams int
-	usage   kit.Usage // CPU is that of a second
+	usage   framework.Usage // CPU is that of a second
 	times   []time.Duration
 	failed  int
 }
@@ -75,14 +75,14 @@ func stream(ctx context.Context, n int) (s streaming, err error) {
 			return s, err
 		}
 	}
-	before, err := kit.UsageOf(process.pid())
+	before, err := framework.UsageOf(process.pid())
 	if err != nil {
 		return s, err
 	}
 	start := time.Now()
 	s.times, s.failed = patches(ctx, client, url, ids)
 	took := time.Since(start)
-	if s.usage, err = kit.UsageOf(process.pid()); err != nil {
+	if s.usage, err = framework.UsageOf(process.pid()); err != nil {
 		return s, err
 	}
 	s.streams, s.usage.CPU = n, time.Duration(float64(s.usage.CPU-before.CPU)/took.Seconds())

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // render makes the tables: what a container notices, and what streams cost the service.
@@ -27,10 +27,10 @@ func render(f figures) string {
 	row("printed at full speed, on one core", mbs(f.plainFlood), mbs(f.flood), mbs(500))
 	row("sent on one core, nothing dropped", "", sent(f.shipped), mbs(40))
 	row("maximum sent on one core, while the rest is dropped", "", most(f.shipped), "")
-	row("from the write to a following reader, median", ms(kit.Percentile(f.plainSeen, 50)), ms(kit.Percentile(f.ownSeen, 50)), "600 ms")
-	row("p99", ms(kit.Percentile(f.plainSeen, 99)), ms(kit.Percentile(f.ownSeen, 99)), "2000 ms")
-	row("from the command's last write to the container's end, median", ms(kit.Percentile(f.plainEnds, 50)), ms(kit.Percentile(f.ownEnds, 50)), "unwrapped + 60 ms")
-	row("p99", ms(kit.Percentile(f.plainEnds, 99)), ms(kit.Percentile(f.ownEnds, 99)), "")
+	row("from the write to a following reader, median", ms(framework.Percentile(f.plainSeen, 50)), ms(framework.Percentile(f.ownSeen, 50)), "600 ms")
+	row("p99", ms(framework.Percentile(f.plainSeen, 99)), ms(framework.Percentile(f.ownSeen, 99)), "2000 ms")
+	row("from the command's last write to the container's end, median", ms(framework.Percentile(f.plainEnds, 50)), ms(framework.Percentile(f.ownEnds, 50)), "unwrapped + 60 ms")
+	row("p99", ms(framework.Percentile(f.plainEnds, 99)), ms(framework.Percentile(f.ownEnds, 99)), "")
 	row("memory of the supervisor (RssAnon), without the ring", "", mb(f.supervisor.RSSAnon), "1.0 MB")
 	row("memory of the sending process (RSS, including the ring's pages that it reads)", "", mb(f.shipper.RSS), "10 MB")
 	row("CPU time of both processes for 100 lines in a second", "", ms(f.supervisor.CPU+f.shipper.CPU), "")
@@ -42,7 +42,7 @@ func render(f figures) string {
 	row("streams of 1 KiB a second each", "requests that failed", "median", "p99", "CPU time in a second", "memory (RSS)")
 	row(strings.Split("---"+strings.Repeat(" ---:", 5), " ")...)
 	for _, s := range f.streams {
-		row(fmt.Sprint(s.streams), fmt.Sprintf("%d of %d", s.failed, s.failed+len(s.times)), ms(kit.Percentile(s.times, 50)), ms(kit.Percentile(s.times, 99)), ms(s.usage.CPU), mb(s.usage.RSS))
+		row(fmt.Sprint(s.streams), fmt.Sprintf("%d of %d", s.failed, s.failed+len(s.times)), ms(framework.Percentile(s.times, 50)), ms(framework.Percentile(s.times, 99)), ms(s.usage.CPU), mb(s.usage.RSS))
 	}
 	return b.String()
 }

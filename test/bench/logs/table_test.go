@@ -13,19 +13,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) {
 	table := render(figures{
 		plain: []report{{Median: 2e3, P99: 9e3}, {Median: 3e3, P99: 8e3}}, own: []report{{Median: 4e3, P99: 12500}}, away: []report{{Median: 4e3, P99: 13e3}},
 		plainSeen: []time.Duration{4e6}, ownSeen: []time.Duration{310e6}, plainEnds: []time.Duration{1e6}, ownEnds: []time.Duration{40e6},
-		plainFlood: 120, flood: 300, supervisor: kit.Usage{RSSAnon: 8e5, CPU: 1e6}, shipper: kit.Usage{RSS: 9e6, CPU: 3e6},
+		plainFlood: 120, flood: 300, supervisor: framework.Usage{RSSAnon: 8e5, CPU: 1e6}, shipper: framework.Usage{RSS: 9e6, CPU: 3e6},
 		shipped: []shipped{
-			{printed: 10, bytes: 50e6, service: kit.Usage{CPU: time.Second, RSS: 40e6}},
-			{printed: 38, bytes: 60e6, dropped: 10e6, service: kit.Usage{CPU: time.Second, RSS: 50e6}},
+			{printed: 10, bytes: 50e6, service: framework.Usage{CPU: time.Second, RSS: 40e6}},
+			{printed: 38, bytes: 60e6, dropped: 10e6, service: framework.Usage{CPU: time.Second, RSS: 50e6}},
 		},
-		streams: []streaming{{streams: 10, times: []time.Duration{2e6}, failed: 1, usage: kit.Usage{CPU: 5e6, RSS: 20e6}}},
+		streams: []streaming{{streams: 10, times: []time.Duration{2e6}, failed: 1, usage: framework.Usage{CPU: 5e6, RSS: 20e6}}},
 	})
 	for _, row := range []string{
 		"| write(2) of a line, 1,000 a second, median | 2.0 µs | 4.0 µs |  |",

@@ -26,7 +26,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func main() {
@@ -47,7 +47,7 @@ func run(turns int, kubexit string, update bool) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func run(turns int, kubexit string, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "order", text)
+	return framework.ReplaceIn(framework.Benchmarks, "order", text)
 }
 
 func isRoot() bool { return os.Getuid() == 0 }

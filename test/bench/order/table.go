@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // render makes a table of each group of systems: of those that start a container, and
@@ -71,7 +71,7 @@ func (f *findings) renderGroup(b *strings.Builder, event string, group []*system
 
 // time is a percentile of a system's times, and how many of ours that is.
 func (f *findings) time(s, ours *system, percent int) string {
-	of := func(s *system) time.Duration { return kit.Percentile(f.times[s], percent) }
+	of := func(s *system) time.Duration { return framework.Percentile(f.times[s], percent) }
 	text := ms(of(s))
 	if s.asks && percent == 50 {
 		text += " from the API server's event"

@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -55,11 +55,11 @@ func main() {
 func run(lasts time.Duration, update bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return err
 	}
-	image, err := kit.Image(ctx, peerImage)
+	image, err := framework.Image(ctx, peerImage)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func run(lasts time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(page, "pipes", table)
+	return framework.ReplaceIn(page, "pipes", table)
 }
 
 // peers is a pod whose containers talk to each other.
@@ -103,12 +103,12 @@ func peers(image string, lasts time.Duration) *corev1.Pod {
 }
 
 // measure runs the pod, and returns what it found.
-func measure(ctx context.Context, cluster *kit.Cluster, namespace string, p *corev1.Pod, lasts time.Duration) (results []result, err error) {
+func measure(ctx context.Context, cluster *framework.Cluster, namespace string, p *corev1.Pod, lasts time.Duration) (results []result, err error) {
 	pods := cluster.Kube.CoreV1().Pods(namespace)
 	if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("creating pod %q: %w", p.Name, err)
 	}
-	err = kit.Eventually(ctx, patience+measurements*lasts, fmt.Sprintf("pod %q to have measured", p.Name), func(ctx context.Context) error {
+	err = framework.Eventually(ctx, patience+measurements*lasts, fmt.Sprintf("pod %q to have measured", p.Name), func(ctx context.Context) error {
 		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
 		switch {
 		case err != nil:
@@ -119,7 +119,7 @@ func measure(ctx context.Context, cluster *kit.Cluster, namespace string, p *cor
 		for _, status := range now.Status.ContainerStatuses {
 			if end := status.State.Terminated; end != nil && end.ExitCode != 0 {
 				said, _ := cluster.Logs(ctx, namespace, p.Name, status.Name)
-				return kit.GiveUp(fmt.Errorf("container %q has failed with %d: %s", status.Name, end.ExitCode, said))
+				return framework.GiveUp(fmt.Errorf("container %q has failed with %d: %s", status.Name, end.ExitCode, said))
 			}
 		}
 		return fmt.Errorf("it is %s", now.Status.Phase)

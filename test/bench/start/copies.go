@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // copies are what the init container's own program took, each time.
@@ -28,7 +28,7 @@ func timeCopies(ctx context.Context, rounds int) (c copies, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	copier := filepath.Join(dir, "copier")
-	if _, err := kit.Run(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", copier, "github.com/entrypointer/entrypointer/cmd/copier"); err != nil {
+	if _, err := framework.Run(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", copier, "github.com/entrypointer/entrypointer/cmd/copier"); err != nil {
 		return c, err
 	}
 	for i := range rounds {
@@ -37,7 +37,7 @@ func timeCopies(ctx context.Context, rounds int) (c copies, err error) {
 			return c, err
 		}
 		started := time.Now()
-		if _, err := kit.Run(ctx, copier, filepath.Join(target, "entrypoint")); err != nil {
+		if _, err := framework.Run(ctx, copier, filepath.Join(target, "entrypoint")); err != nil {
 			return c, err
 		}
 		c.times = append(c.times, time.Since(started))

@@ -18,7 +18,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func main() {
@@ -52,5 +52,5 @@ func run(rounds int, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "start", table)
+	return framework.ReplaceIn(framework.Benchmarks, "start", table)
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 const (
@@ -37,13 +37,13 @@ type kind struct {
 }
 
 type bench struct {
-	cluster *kit.Cluster
+	cluster *framework.Cluster
 	image   string
 	kinds   []*kind // the pod that is unwrapped first
 }
 
 func prepare(ctx context.Context) (*bench, error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -53,16 +53,16 @@ func prepare(ctx context.Context) (*bench, error) {
 	b := &bench{cluster: cluster, kinds: []*kind{
 		{name: "unwrapped"},
 		{name: "with an init container that does nothing", idle: true},
-		{name: "with `delivery: init-container`", delivery: kit.InitContainer},
+		{name: "with `delivery: init-container`", delivery: framework.InitContainer},
 	}}
 	mounts, err := cluster.HasImageVolumes()
 	if err != nil {
 		return nil, err
 	}
 	if mounts {
-		b.kinds = append(b.kinds, &kind{name: "with `delivery: image-volume`", delivery: kit.ImageVolume})
+		b.kinds = append(b.kinds, &kind{name: "with `delivery: image-volume`", delivery: framework.ImageVolume})
 	}
-	if b.image, err = kit.Image(ctx, programImage); err != nil {
+	if b.image, err = framework.Image(ctx, programImage); err != nil {
 		return nil, err
 	}
 	for _, k := range b.kinds {
@@ -112,7 +112,7 @@ func (b *bench) start(ctx context.Context, k *kind) (time.Duration, error) {
 		return 0, fmt.Errorf("creating a pod %s: %w", k.name, err)
 	}
 	defer func() { _ = pods.Delete(context.WithoutCancel(ctx), p.Name, metav1.DeleteOptions{}) }()
-	if got := kit.Delivery(p); got != k.delivery {
+	if got := framework.Delivery(p); got != k.delivery {
 		return 0, fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, k.delivery)
 	}
 	if err := b.done(ctx, p); err != nil {

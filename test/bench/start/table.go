@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // render makes the table.
@@ -20,15 +20,15 @@ func render(kinds []*kind, c copies) string {
 	for i, k := range kinds {
 		more := ""
 		if i > 0 {
-			mean, half := kit.Interval(differences(k.starts, kinds[0].starts))
+			mean, half := framework.Interval(differences(k.starts, kinds[0].starts))
 			more = fmt.Sprintf("%.2f s ± %.2f", mean, half)
 		}
-		mean, _ := kit.Interval(secondsOf(k.starts))
+		mean, _ := framework.Interval(secondsOf(k.starts))
 		fmt.Fprintf(&b, "| %s | %.2f s | %s |\n", k.name, mean, more)
 	}
-	fmt.Fprintf(&b, "| the copier alone, copying %.1f MB | | %.1f ms |\n", float64(c.size)/1e6, 1000*kit.Percentile(slices.Sorted(slices.Values(c.times)), 50).Seconds())
+	fmt.Fprintf(&b, "| the copier alone, copying %.1f MB | | %.1f ms |\n", float64(c.size)/1e6, 1000*framework.Percentile(slices.Sorted(slices.Values(c.times)), 50).Seconds())
 	fmt.Fprintf(&b, "\n%d pods of each kind, run alternately on a node with %d cores that had all images; the intervals have %.0f %% confidence. The copier's time is the median of %d runs.\n",
-		len(kinds[0].starts), runtime.NumCPU(), 100*kit.Confidence, len(c.times))
+		len(kinds[0].starts), runtime.NumCPU(), 100*framework.Confidence, len(c.times))
 	return b.String()
 }
 

@@ -19,7 +19,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 func run(turns int, idle time.Duration, update bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	top, err := kit.Top()
+	top, err := framework.Top()
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func run(turns int, idle time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "supervisor", table)
+	return framework.ReplaceIn(framework.Benchmarks, "supervisor", table)
 }
 
 func measure(ctx context.Context, top, dir string, turns int, idle time.Duration) (string, error) {

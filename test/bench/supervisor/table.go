@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // costs are what was measured, per peer; times are sorted.
@@ -19,7 +19,7 @@ type costs struct {
 	turns                  int
 	idle                   time.Duration
 	starts, exits, signals map[*peer][]time.Duration
-	waits                  map[*peer]kit.Usage
+	waits                  map[*peer]framework.Usage
 }
 
 // render makes the table. Peers that are replaced by the command have no
@@ -36,7 +36,7 @@ func render(peers []*peer, absent []absence, c costs) string {
 	bare, tini := named(peers, bareName), named(peers, tiniName)
 	for _, p := range peers {
 		median := c.above(bare, p, 50)
-		cells := []string{p.name, "", ms(kit.Percentile(c.starts[p], 50)), "", ms(c.above(bare, p, 99)), ""}
+		cells := []string{p.name, "", ms(framework.Percentile(c.starts[p], 50)), "", ms(c.above(bare, p, 99)), ""}
 		if p != bare {
 			cells[1], cells[3] = mb(p.size), ms(median)
 			if tini != nil {
@@ -46,7 +46,7 @@ func render(peers []*peer, absent []absence, c costs) string {
 		w := c.waits[p]
 		last := make([]string, 7)
 		if !p.startOnly {
-			last[3], last[4] = ms(kit.Percentile(c.exits[p], 50)), ms(kit.Percentile(c.signals[p], 50))
+			last[3], last[4] = ms(framework.Percentile(c.exits[p], 50)), ms(framework.Percentile(c.signals[p], 50))
 		}
 		if !p.replaced && !p.startOnly {
 			last[0], last[1], last[2], last[5], last[6] = mb(w.RSSAnon), mb(w.RSS), fmt.Sprint(w.Threads), fmt.Sprint(w.Wakeups), ms(w.CPU)
@@ -63,7 +63,7 @@ func render(peers []*peer, absent []absence, c costs) string {
 // above is by how much a percentile of p's start-up exceeds the median of
 // bare's. Bare's own is what else the machine did.
 func (c costs) above(bare, p *peer, percent int) time.Duration {
-	return kit.Percentile(c.starts[p], percent) - kit.Percentile(c.starts[bare], 50)
+	return framework.Percentile(c.starts[p], percent) - framework.Percentile(c.starts[bare], 50)
 }
 
 // named is the peer whose name, without a version, this is; nil if it is absent.

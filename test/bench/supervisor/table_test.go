@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 func TestRender(t *testing.T) {
@@ -29,7 +29,7 @@ func TestRender(t *testing.T) {
 			bare: {1e6, 1e6, 2e6}, tini: {1e6, 2e6, 4e6}, ours: {2e6, 3e6, 9e6}, exec: {1e6, 1.5e6, 2e6}, least: {2e6, 2e6, 2e6},
 		},
 		exits: same(250e3), signals: same(100e3),
-		waits: map[*peer]kit.Usage{tini: {RSSAnon: 1e5, RSS: 1e6, Threads: 1, Wakeups: 60, CPU: 1e6}, ours: {RSSAnon: 7e5, RSS: 2e6, Threads: 4}, bare: {}, exec: {RSS: 1}},
+		waits: map[*peer]framework.Usage{tini: {RSSAnon: 1e5, RSS: 1e6, Threads: 1, Wakeups: 60, CPU: 1e6}, ours: {RSSAnon: 7e5, RSS: 2e6, Threads: 4}, bare: {}, exec: {RSS: 1}},
 	}
 	table, _, _ := strings.Cut(render([]*peer{bare, ours, exec, least, tini}, []absence{{"other", "a | b"}}, c), "\n\n")
 	rows := strings.Split(table, "\n")

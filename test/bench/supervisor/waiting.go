@@ -11,13 +11,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // waiting has all peers wait at the same time. It watches them idle, and then
 // sends them signals.
 func waiting(ctx context.Context, peers []*peer, child string, turns int, idle time.Duration) (
-	signals map[*peer][]time.Duration, waits map[*peer]kit.Usage, err error,
+	signals map[*peer][]time.Duration, waits map[*peer]framework.Usage, err error,
 ) {
 	all := make(map[*peer]*running)
 	defer func() {
@@ -40,11 +40,11 @@ func waiting(ctx context.Context, peers []*peer, child string, turns int, idle t
 }
 
 // watch looks at each process before and after a while in which nothing happens.
-func watch(ctx context.Context, all map[*peer]*running, idle time.Duration) (map[*peer]kit.Usage, error) {
-	look := func() (map[*peer]kit.Usage, error) {
-		seen := make(map[*peer]kit.Usage)
+func watch(ctx context.Context, all map[*peer]*running, idle time.Duration) (map[*peer]framework.Usage, error) {
+	look := func() (map[*peer]framework.Usage, error) {
+		seen := make(map[*peer]framework.Usage)
 		for p, r := range all {
-			w, err := kit.UsageOf(r.pid)
+			w, err := framework.UsageOf(r.pid)
 			if err != nil {
 				return nil, fmt.Errorf("looking at %s: %w", p.name, err)
 			}

@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 //go:embed pod.yaml
@@ -61,7 +61,7 @@ func run(update bool) error {
 	if !update {
 		return nil
 	}
-	top, err := kit.Top()
+	top, err := framework.Top()
 	if err != nil {
 		return err
 	}
@@ -122,17 +122,17 @@ func (l timeline) String() string {
 
 // readPod is the pod to run.
 func readPod(ctx context.Context) (*corev1.Pod, error) {
-	objects, err := kit.Decode(podText)
+	objects, err := framework.Decode(podText)
 	if err != nil {
 		return nil, err
 	}
-	p, err := kit.Typed[corev1.Pod](objects[0])
+	p, err := framework.Typed[corev1.Pod](objects[0])
 	if err != nil {
 		return nil, err
 	}
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		if c.Image, err = kit.Image(ctx, c.Image); err != nil {
+		if c.Image, err = framework.Image(ctx, c.Image); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func readPod(ctx context.Context) (*corev1.Pod, error) {
 
 // observe runs the pod.
 func observe(ctx context.Context) (l timeline, err error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return l, err
 	}
@@ -194,7 +194,7 @@ func observe(ctx context.Context) (l timeline, err error) {
 
 // An observation is of one pod.
 type observation struct {
-	cluster *kit.Cluster
+	cluster *framework.Cluster
 	pod     *corev1.Pod
 }
 
@@ -203,7 +203,7 @@ func (o observation) awaitWaiting(ctx context.Context, l *life) error {
 	if o.pod.Annotations["depends-on.entrypointer.dev/"+l.container] == "" {
 		return nil
 	}
-	return kit.Eventually(ctx, patience, "container "+l.container+" to wait", func(ctx context.Context) error {
+	return framework.Eventually(ctx, patience, "container "+l.container+" to wait", func(ctx context.Context) error {
 		said, err := o.cluster.Exec(ctx, o.pod.Namespace, o.pod.Name, l.container, pod.EntrypointPath, "status")
 		if err != nil {
 			return err
@@ -225,7 +225,7 @@ func (o observation) awaitWaiting(ctx context.Context, l *life) error {
 
 // awaitReady waits for the word of the last container of the order.
 func (o observation) awaitReady(ctx context.Context) error {
-	return kit.Eventually(ctx, patience, "container web to be ready", func(ctx context.Context) error {
+	return framework.Eventually(ctx, patience, "container web to be ready", func(ctx context.Context) error {
 		said, err := o.cluster.Logs(ctx, o.pod.Namespace, o.pod.Name, "web")
 		if err == nil && !strings.Contains(said, "ready\n") {
 			err = fmt.Errorf("it says %q", said)

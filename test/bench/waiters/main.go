@@ -27,7 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/kit"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // patience is what the start of a pod may take.
@@ -66,7 +66,7 @@ func run(containers, rounds int, long time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	return kit.ReplaceIn(kit.Benchmarks, "waiters", table)
+	return framework.ReplaceIn(framework.Benchmarks, "waiters", table)
 }
 
 // A kind is a pod, and the share of one core that the node was busy while it ran.
@@ -78,7 +78,7 @@ type kind struct {
 }
 
 type bench struct {
-	cluster    *kit.Cluster
+	cluster    *framework.Cluster
 	namespace  string
 	image      string
 	containers int
@@ -87,7 +87,7 @@ type bench struct {
 }
 
 func prepare(ctx context.Context, containers int, long time.Duration) (*bench, error) {
-	cluster, err := kit.Connect()
+	cluster, err := framework.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func prepare(ctx context.Context, containers int, long time.Duration) (*bench, e
 		{name: "wait, in a Deployment's pod", waits: true, policy: corev1.RestartPolicyAlways},
 		{name: "wait, in a Job's pod", waits: true, policy: corev1.RestartPolicyNever},
 	}}
-	if b.image, err = kit.Image(ctx, "busybox:1.37"); err != nil {
+	if b.image, err = framework.Image(ctx, "busybox:1.37"); err != nil {
 		return nil, err
 	}
 	b.namespace, err = cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true"})
@@ -138,7 +138,7 @@ func (b *bench) measure(ctx context.Context, k *kind) error {
 		}
 		return nil
 	}
-	if err := kit.Eventually(ctx, patience, "all containers of pod "+p.Name+" to run", running); err != nil {
+	if err := framework.Eventually(ctx, patience, "all containers of pod "+p.Name+" to run", running); err != nil {
 		return err
 	}
 	time.Sleep(5 * time.Second) // what its start has caused is over

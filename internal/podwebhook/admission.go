@@ -1,0 +1,270 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podwebhook is the webhook that wraps pods: pkg/pod, served to an API server.
+package podwebhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.uber.org/zap"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"knative.dev/pkg/apis"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/logging"
+
+	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/delivery"
+	"github.com/entrypointer/entrypointer/pkg/credentials"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// WebhookName is the name of the MutatingWebhookConfiguration.
+const WebhookName = "pods.entrypointer.dev"
+
+// answerMargin is what we leave of the API server's patience for our answer to
+// reach it: a webhook that times out says nothing, one that is early says why.
+const answerMargin = 500 * time.Millisecond
+
+// Images are those that bring the entrypoint into a pod, pinned by digest.
+type Images struct {
+	Copier, Entrypoint string
+	// For pods with containers whose output goes to the log service.
+	CopierWithLogs, EntrypointWithLogs string
+}
+
+// NewAdmissionController returns a constructor of the pod webhook, which auto tells
+// whether pods can mount images. claim is the name of the claim that pods of a
+// namespace can mount, "" if there is none.
+func NewAdmissionController(images Images, settings *config.Store, auto *delivery.Auto, claim func(namespace string) string) injection.ControllerConstructor {
+	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+		logger := logging.FromContext(ctx)
+		client, err := unlimitedClient(ctx)
+		if err != nil {
+			logger.Fatalw("Failed to make a client for lookups", zap.Error(err))
+		}
+		services, err := serviceAddresses(ctx, client)
+		if err != nil {
+			logger.Warnw("Lookups may connect to services of this cluster, but for its API server", zap.Error(err))
+		}
+		metrics, err := newMetrics(otel.GetMeterProvider())
+		if err != nil {
+			logger.Fatalw("Failed to register metrics", zap.Error(err))
+		}
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")}})
+		w := &wrapper{
+			images:  images,
+			config:  settings,
+			auto:    auto,
+			claim:   claim,
+			lookups: &lookups{credentials: credentials.OfPods(client), services: services, metrics: metrics},
+			metrics: metrics,
+			events:  &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})},
+			logs:    followLogService(ctx, client, logger),
+			namespaces: namespaces{
+				cached: namespaceinformer.Get(ctx).Lister(),
+				client: client,
+			},
+		}
+		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
+	}
+}
+
+// unlimitedClient reads the credentials of pods. Were it the one that the
+// reconcilers share, a burst of one tenant's pods would queue behind its rate
+// limiter, and everybody else's behind them. The API server knows how to be
+// fair; a limiter here doesn't.
+func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(injection.GetConfig(ctx))
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
+}
+
+// configuration is the one in force.
+type configuration interface{ Load() *config.Config }
+
+// verdict says whether pods can mount images.
+type verdict interface{ Verdict() delivery.Verdict }
+
+type wrapper struct {
+	images  Images
+	claim   func(namespace string) string
+	config  configuration
+	auto    verdict
+	lookups *lookups
+	metrics *metrics
+	events  *events
+	logs    *logService
+
+	namespaces namespaces
+}
+
+func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	start := time.Now()
+	var before corev1.Pod
+	if err := json.Unmarshal(request.Object.Raw, &before); err != nil {
+		return admission.Malformed(err)
+	}
+	namespace, refused := w.optedIn(ctx, request)
+	if namespace == nil {
+		return refused
+	}
+	result, err := w.decide(ctx, namespace, &before)
+	outcome := result.Outcome
+	if err != nil {
+		err = fmt.Errorf("%s: %w", describe(&before), err)
+		outcome = outcomeOf(err)
+	}
+	took := time.Since(start)
+	w.metrics.decided(ctx, outcome, result.Owner, result.Delivery, took)
+	logDecision(ctx, request, &before, result, outcome, err, took)
+	if err != nil {
+		return admission.Deny(err)
+	}
+	w.events.warn(request, &before, result)
+	response := admission.Allow(pod.Patch(&before, result.Pod))
+	response.Warnings = pod.Messages(result.Warnings)
+	return response
+}
+
+// logDecision writes one line.
+func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result, outcome pod.Outcome, err error, took time.Duration) {
+	fields := []any{zap.String("pod", nameOf(before))}
+	if controller := metav1.GetControllerOf(before); controller != nil {
+		fields = append(fields, zap.String("controller", controller.Kind+"/"+controller.Name))
+	}
+	if request.DryRun != nil && *request.DryRun {
+		fields = append(fields, zap.Bool("dry-run", true))
+	}
+	fields = append(fields, zap.String("outcome", string(outcome)))
+	logger := logging.FromContext(ctx)
+	switch {
+	case outcome == pod.InternalError:
+		logger.Errorw("Refused a pod", append(fields, zap.Duration("took", took), zap.Error(err))...)
+	case err != nil:
+		logger.Infow("Refused a pod", append(fields, zap.Duration("took", took), zap.Error(err))...)
+	default:
+		logger.Infow("Decided on a pod", append(fields, zap.String("owner", string(result.Owner)), zap.String("delivery", string(result.Delivery)),
+			zap.Strings("wrapped", result.Wrapped), zap.Duration("took", took))...)
+	}
+}
+
+// optedIn returns the namespace of a pod that is about to be created there, if
+// it opted in and the API server asks, or else the answer. The API server doesn't ask about others, but
+// it isn't the only one that can reach us: whoever else asks shall neither have
+// us use the credentials of a namespace that has nothing to do with us, nor
+// create events there.
+func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
+	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
+		w.metrics.decided(ctx, outcomeOf(err), "", "", 0)
+		logging.FromContext(ctx).Warnw("Refused to answer", zap.String("address", address(ctx)), zap.Error(err))
+		return nil, admission.Deny(err)
+	}
+	if request.Operation != admissionv1.Create || request.Resource.Resource != "pods" || request.SubResource != "" {
+		return nil, admission.Allow(nil)
+	}
+	namespace, err := w.namespaces.get(ctx, request.Namespace)
+	if err != nil {
+		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
+	}
+	if !optedIn(namespace) {
+		w.metrics.decided(ctx, pod.NotOptedIn, "", "", 0)
+		return nil, admission.Allow(nil)
+	}
+	return namespace, nil
+}
+
+func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {
+	current := w.config.Load()
+	lookuper, err := w.lookups.under(current)
+	if err != nil {
+		return pod.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
+	defer cancel()
+	policy := current.Policy
+	policy.Delivery = current.DeliveryIn(namespace)
+	var claim string
+	if policy.Delivery == pod.Claim {
+		claim = w.claim(namespace.Name)
+	}
+	injector := &pod.Injector{
+		AllPods:         asksForAll(namespace),
+		Copiers:         []string{w.images.Copier, w.images.CopierWithLogs},
+		Claim:           claim,
+		CopierImage:     w.images.Copier,
+		EntrypointImage: w.images.Entrypoint,
+		Lookup:          lookuper,
+		Logs:            w.logs.forPods(w.images),
+		Policy:          w.proven(policy),
+		Tools:           current.Tools,
+		ToolRegistries:  current.Lookup.Allowed,
+		Defaults:        []pod.Defaults{pod.NamespaceDefaults(namespace.Name, namespace.Annotations), current.Defaults},
+	}
+	return injector.Inject(ctx, namespace.Name, before)
+}
+
+// proven has pods mount images only where that is known to work.
+func (w *wrapper) proven(policy pod.Policy) pod.Policy {
+	if policy.Delivery == pod.Auto && !w.auto.Verdict().ImageVolumes() {
+		policy.Delivery = pod.InitContainer
+	}
+	return policy
+}
+
+// outcomeOf names the outcome of a pod that is refused.
+func outcomeOf(err error) pod.Outcome {
+	if refusal, ok := errors.AsType[*pod.Refusal](err); ok {
+		return refusal.Outcome
+	}
+	return pod.InternalError
+}
+
+// budget is the time that a lookup may take: what is configured, unless the
+// API server itself waits for less (it says so in the URL: ?timeout=10s).
+func budget(ctx context.Context, configured time.Duration) time.Duration {
+	request := apis.GetHTTPRequest(ctx)
+	if request == nil {
+		return configured
+	}
+	patience, err := time.ParseDuration(request.URL.Query().Get("timeout"))
+	if err != nil || patience <= answerMargin {
+		return configured
+	}
+	return min(configured, patience-answerMargin)
+}
+
+// nameOf returns a pod's name, or the beginning of it: a pod that a controller
+// creates has no name yet when it is admitted.
+func nameOf(p *corev1.Pod) string {
+	if p.Name == "" && p.GenerateName != "" {
+		return p.GenerateName + "*"
+	}
+	return p.Name
+}
+
+// describe names a pod by what its author knows.
+func describe(p *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return fmt.Sprintf("pod %q of %s %q", nameOf(p), owner.Kind, owner.Name)
+	}
+	return fmt.Sprintf("pod %q", nameOf(p))
+}

@@ -1,0 +1,80 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podwebhook
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// maxEventMessage bounds the message of an event, in bytes, as events.k8s.io does
+// (NoteLengthLimit in https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/events.go).
+const maxEventMessage = 1024
+
+// events tells the controller of an admitted pod, such as a ReplicaSet or a TaskRun, what
+// is wrong with it: controllers don't read an API server's warnings. Of a refusal they
+// write an event or a condition themselves: FailedCreate
+// (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/controller_utils.go),
+// and TaskRuns fail with the message
+// (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/reconciler/taskrun/taskrun.go).
+type events struct{ recorder record.EventRecorder }
+
+func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result) {
+	owner := metav1.GetControllerOf(before)
+	if owner == nil || request.DryRun != nil && *request.DryRun || isSecondLook(before, result) {
+		return
+	}
+	for _, warning := range result.Warnings {
+		message := warning.Message
+		if len(message) > maxEventMessage {
+			message = strings.ToValidUTF8(message[:maxEventMessage], "")
+		}
+		e.recorder.Event(&corev1.ObjectReference{
+			APIVersion: owner.APIVersion,
+			Kind:       owner.Kind,
+			Namespace:  request.Namespace,
+			Name:       owner.Name,
+			UID:        owner.UID,
+		}, corev1.EventTypeWarning, string(warning.Reason), message)
+	}
+}
+
+// isSecondLook says whether the API server asks about a pod again
+// (reinvocationPolicy: IfNeeded): the pod says already what was decided, and no container
+// is wrapped now. A template can have the annotation, too, but then its containers are
+// wrapped now.
+func isSecondLook(before *corev1.Pod, result pod.Result) bool {
+	status, said := before.Annotations[pod.StatusAnnotation]
+	return said && len(result.Wrapped) == 0 && status == result.Pod.Annotations[pod.StatusAnnotation]
+}
+
+// A namedSink names an event after its owner, its reason and its message, so that
+// replicas of the injector that warn of the same write one event.
+type namedSink struct{ record.EventSink }
+
+// Create implements record.EventSink.
+func (s namedSink) Create(event *corev1.Event) (*corev1.Event, error) {
+	named := event.DeepCopy()
+	named.Name = eventName(event)
+	created, err := s.EventSink.Create(named)
+	if apierrors.IsAlreadyExists(err) {
+		return named, nil
+	}
+	return created, err
+}
+
+func eventName(event *corev1.Event) string {
+	about := event.InvolvedObject
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{about.APIVersion, about.Kind, about.Name, string(about.UID), event.Reason, event.Message}))
+	return fmt.Sprintf("entrypointer.%x", sum[:16])
+}

@@ -1,0 +1,137 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podwebhook
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	logtesting "knative.dev/pkg/logging/testing"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// misspelt is the review of a pod of a ReplicaSet with an unknown annotation.
+func misspelt(t *testing.T) (*admissionv1.AdmissionRequest, *corev1.Pod) {
+	t.Helper()
+	request := review(t, "testdata/review.json")
+	var p corev1.Pod
+	require.NoError(t, json.Unmarshal(request.Object.Raw, &p))
+	p.Annotations["entrypointer.dev/colour"] = "red"
+	return asking(t, request, &p), &p
+}
+
+// asking is the request about a pod.
+func asking(t *testing.T, request *admissionv1.AdmissionRequest, p *corev1.Pod) *admissionv1.AdmissionRequest {
+	t.Helper()
+	raw, err := json.Marshal(p)
+	require.NoError(t, err)
+	request.Object = runtime.RawExtension{Raw: raw}
+	return request
+}
+
+func TestASecondLookAtAPodIsNoSecondEvent(t *testing.T) {
+	w, recorder := newWrapper(t, nil, found)
+	ctx := logtesting.TestContextWithLogger(t)
+	request, p := misspelt(t)
+	namespace, _ := w.optedIn(ctx, request)
+	decided, err := w.decide(ctx, namespace, p)
+	require.NoError(t, err)
+	require.Len(t, w.admit(ctx, request).Warnings, 1)
+	require.Contains(t, <-recorder.Events, "Warning UnknownAnnotation ")
+
+	again := w.admit(ctx, asking(t, request, decided.Pod))
+	require.Len(t, again.Warnings, 1)
+	require.Empty(t, recorder.Events)
+
+	p.Annotations[pod.StatusAnnotation] = decided.Pod.Annotations[pod.StatusAnnotation]
+	w.admit(ctx, asking(t, request, p))
+	require.Contains(t, <-recorder.Events, "Warning UnknownAnnotation ", "a template with our annotation is no second look")
+}
+
+func TestALongWarningIsCutToWhatAnEventHolds(t *testing.T) {
+	w, recorder := newWrapper(t, nil, found)
+	result := pod.Result{Pod: &corev1.Pod{}, Warnings: []pod.Warning{{Reason: pod.ReasonLookupFailed, Message: strings.Repeat("ü", 1000)}}}
+	request, p := misspelt(t)
+	w.events.warn(request, p, result)
+	require.Equal(t, "Warning LookupFailed "+strings.Repeat("ü", 512), <-recorder.Events)
+}
+
+// Each replica has a recorder of its own, and each pod of a ReplicaSet may reach another replica.
+func TestReplicasWriteOneEventOfAWarningAndItsOwner(t *testing.T) {
+	client := fake.NewClientset()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "app-7d4b9", UID: "1", Controller: new(true),
+	}}}}
+	request := &admissionv1.AdmissionRequest{Namespace: "tenant"}
+	result := pod.Result{Pod: &corev1.Pod{}, Warnings: []pod.Warning{
+		{Reason: pod.ReasonUnknownAnnotation, Message: "annotation a is unknown"},
+		{Reason: pod.ReasonUnknownAnnotation, Message: "annotation b is unknown"},
+	}}
+	written := 0
+	for range 2 {
+		broadcaster := record.NewBroadcaster(record.WithContext(t.Context()))
+		t.Cleanup(broadcaster.Shutdown)
+		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
+		replica := &events{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "entrypointer"})}
+		for range 3 {
+			replica.warn(request, p, result)
+			written += len(result.Warnings)
+			require.Eventually(t, func() bool { return len(client.Actions()) == written }, 10*time.Second, time.Millisecond)
+		}
+	}
+	list, err := client.CoreV1().Events("tenant").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var messages []string
+	for _, e := range list.Items {
+		require.Equal(t, "UnknownAnnotation", e.Reason)
+		require.Equal(t, "app-7d4b9", e.InvolvedObject.Name)
+		require.Equal(t, int32(3), e.Count, "of the replica that wrote last")
+		messages = append(messages, e.Message)
+	}
+	require.ElementsMatch(t, []string{"annotation a is unknown", "annotation b is unknown"}, messages)
+}
+
+func TestEventsOfDifferentOwnersHaveDifferentNames(t *testing.T) {
+	base := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "app", UID: "1"}, Reason: "Any", Message: "any"}
+	seen := map[string]bool{eventName(&base): true}
+	for _, change := range []func(*corev1.Event){
+		func(e *corev1.Event) { e.InvolvedObject.UID = "2" },
+		func(e *corev1.Event) { e.InvolvedObject.Kind = "Job" },
+		func(e *corev1.Event) { e.Reason = "Other" },
+		func(e *corev1.Event) { e.Message = "other" },
+	} {
+		changed := base
+		change(&changed)
+		require.False(t, seen[eventName(&changed)])
+		seen[eventName(&changed)] = true
+	}
+	require.Equal(t, eventName(&base), eventName(base.DeepCopy()))
+}
+
+func TestAnErrorOfTheAPIServerIsTheRecordersToHandle(t *testing.T) {
+	down := errors.New("down")
+	_, err := namedSink{failing{err: down}}.Create(&corev1.Event{})
+	require.ErrorIs(t, err, down)
+}
+
+type failing struct {
+	record.EventSink
+
+	err error
+}
+
+func (f failing) Create(*corev1.Event) (*corev1.Event, error) { return nil, f.err }
