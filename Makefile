@@ -33,7 +33,7 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
-	@echo 'make e2e-slow  the end-to-end tests that take a quarter of an hour'
+	@echo 'make e2e-slow  the end-to-end tests that take more than a quarter of an hour'
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
@@ -93,7 +93,7 @@ e2e: deploy fixtures
 # What waits for a kubelet's clock.
 .PHONY: e2e-slow
 e2e-slow: deploy fixtures
-	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 30m ./test/e2e -run 'TokenIsStored' $(ARGS)
+	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 30m ./test/e2e -run 'TokenIsStored|AsItIsAgain' $(ARGS)
 
 .PHONY: equality
 equality: deploy fixtures

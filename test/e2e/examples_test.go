@@ -60,9 +60,14 @@ func TestEveryExampleSaysTheSameUnderTheEntrypoint(t *testing.T) {
 	}
 }
 
-// What hack/examples.sh does, "make examples" does. Its last command asks a Knative
-// Service at the URL that Knative prints.
 func TestEveryExampleRunsAsItIs(t *testing.T) {
+	requireExamplesRun(t, 1)
+}
+
+// requireExamplesRun does what "make examples" does, as often as that. The last command
+// asks a Knative Service at the URL that Knative prints.
+func requireExamplesRun(t *testing.T, times int) {
+	t.Helper()
 	takeMirror(t)
 	configureForNow(t, "tools", "") // of which the script offers the one that an example asks for
 	namespace := plainNamespace(t)
@@ -72,7 +77,7 @@ func TestEveryExampleRunsAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	more, err := filepath.Glob(filepath.Join(top, "examples", "*", "*.yaml")) // deeper are overlays of operators
 	require.NoError(t, err)
-	for range 2 { // it can be run again
+	for range times {
 		out, err := framework.Run(t.Context(), "hack/examples.sh", "ko", namespace)
 		require.NoError(t, err)
 		for _, file := range append(files, more...) {
