@@ -50,6 +50,8 @@ func WriteAll(fd int, data []byte, write func(fd int, data []byte) (int, error))
 		case err == unix.EINTR:
 		case err != nil:
 			return err
+		case n == 0: // which POSIX allows, and a loop could repeat for ever
+			return unix.EIO
 		default:
 			data = data[n:]
 		}

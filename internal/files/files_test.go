@@ -60,3 +60,9 @@ func TestWriteAllRepeatsInterruptedAndPartialWrites(t *testing.T) {
 	err = WriteAll(7, []byte("content"), func(int, []byte) (int, error) { return -1, unix.ENOSPC })
 	require.ErrorIs(t, err, unix.ENOSPC)
 }
+
+func TestAWriteOfNothingIsAnErrorAndNoLoop(t *testing.T) {
+	t.Parallel()
+	err := WriteAll(3, []byte("x"), func(int, []byte) (int, error) { return 0, nil })
+	require.ErrorIs(t, err, unix.EIO)
+}

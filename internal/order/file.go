@@ -7,6 +7,7 @@ package order
 
 import (
 	"errors"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +23,10 @@ const (
 	newStateName = "/state.new"
 )
 
-var errNotRegular = errors.New("not a regular file")
+var (
+	errNotRegular = errors.New("not a regular file")
+	errTooLarge   = errors.New("larger than " + strconv.Itoa(maxFileSize) + " bytes")
+)
 
 // readRegular returns the content of a regular file and its open descriptor, which the
 // caller closes. It doesn't block on a FIFO and doesn't follow a symbolic link: another
@@ -52,7 +56,11 @@ func readOpened(fd int) ([]byte, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errNotRegular
 	}
-	return files.ReadAll(fd, maxFileSize)
+	data, err := files.ReadAll(fd, maxFileSize)
+	if errors.Is(err, files.ErrTooLarge) {
+		err = errTooLarge
+	}
+	return data, err
 }
 
 // isLocked reports whether a process holds the lock of a file.

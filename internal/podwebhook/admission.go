@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -21,6 +22,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"knative.dev/pkg/apis"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	namespaceinformer "knative.dev/pkg/client/injection/kube/informers/core/v1/namespace"
@@ -68,7 +70,8 @@ func NewAdmissionController(images Images, settings *config.Store, auto *deliver
 		if err != nil {
 			logger.Fatalw("Failed to register metrics", zap.Error(err))
 		}
-		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		// Draining replicas write events, too.
+		broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 		broadcaster.StartRecordingToSink(namedSink{&typedcorev1.EventSinkImpl{Interface: kubeclient.Get(ctx).CoreV1().Events("")}})
 		w := &wrapper{
 			images:  images,
@@ -82,6 +85,7 @@ func NewAdmissionController(images Images, settings *config.Store, auto *deliver
 			namespaces: namespaces{
 				cached: namespaceinformer.Get(ctx).Lister(),
 				client: client,
+				reads:  flowcontrol.NewTokenBucketPassiveRateLimiter(freshReadsPerSecond, freshReadsAtOnce),
 			},
 		}
 		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
@@ -127,7 +131,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if namespace == nil {
 		return refused
 	}
-	result, err := w.decide(ctx, namespace, &before)
+	result, err := w.decideFresh(ctx, namespace, &before)
 	outcome := result.Outcome
 	if err != nil {
 		err = fmt.Errorf("%s: %w", describe(&before), err)
@@ -149,7 +153,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result, outcome pod.Outcome, err error, took time.Duration) {
 	fields := []any{zap.String("pod", nameOf(before))}
 	if controller := metav1.GetControllerOf(before); controller != nil {
-		fields = append(fields, zap.String("controller", controller.Kind+"/"+controller.Name))
+		fields = append(fields, zap.String("controller", cut(controller.Kind+"/"+controller.Name)))
 	}
 	if request.DryRun != nil && *request.DryRun {
 		fields = append(fields, zap.Bool("dry-run", true))
@@ -186,10 +190,33 @@ func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionReq
 		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
 	}
 	if !optedIn(namespace) {
+		if namespace, err = w.namespaces.fresh(ctx, request.Namespace); err != nil {
+			return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
+		}
+	}
+	if !optedIn(namespace) {
 		w.metrics.decided(ctx, pod.NotOptedIn, "", "", 0)
 		return nil, admission.Allow(nil)
 	}
 	return namespace, nil
+}
+
+// decideFresh decides again with the namespace as it is now, if the decision is to
+// leave alone a pod that says nothing to us: API servers ask about such a pod only if
+// its namespace opts in for all pods, of which the cache may not have heard.
+func (w *wrapper) decideFresh(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {
+	result, err := w.decide(ctx, namespace, before)
+	if err != nil || result.Outcome != pod.NotOurs || result.Pod != before || asksForAll(namespace) {
+		return result, err
+	}
+	fresh, err := w.namespaces.fresh(ctx, namespace.Name)
+	if err != nil {
+		return pod.Result{}, err
+	}
+	if !asksForAll(fresh) {
+		return result, nil
+	}
+	return w.decide(ctx, fresh, before)
 }
 
 func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {
@@ -256,15 +283,27 @@ func budget(ctx context.Context, configured time.Duration) time.Duration {
 // creates has no name yet when it is admitted.
 func nameOf(p *corev1.Pod) string {
 	if p.Name == "" && p.GenerateName != "" {
-		return p.GenerateName + "*"
+		return cut(p.GenerateName) + "*"
 	}
-	return p.Name
+	return cut(p.Name)
+}
+
+// maxName bounds names in logs and errors, in bytes: API servers check names after they
+// have called webhooks. A name of Kubernetes has 253 bytes at most.
+const maxName = 512
+
+// cut returns the beginning of a text that is too long.
+func cut(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxName], "") + "..."
 }
 
 // describe names a pod by what its author knows.
 func describe(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
-		return fmt.Sprintf("pod %q of %s %q", nameOf(p), owner.Kind, owner.Name)
+		return fmt.Sprintf("pod %q of %s %q", nameOf(p), cut(owner.Kind), cut(owner.Name))
 	}
 	return fmt.Sprintf("pod %q", nameOf(p))
 }

@@ -22,6 +22,7 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/configmap"
 	logtesting "knative.dev/pkg/logging/testing"
@@ -62,6 +63,7 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{"entrypointer.dev/inject": "true"}}},
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
 			),
+			reads: flowcontrol.NewFakeAlwaysRateLimiter(),
 		},
 	}
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}, Data: data})
@@ -194,6 +196,54 @@ func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.False(t, response.Allowed)
 	require.Contains(t, response.Result.Message, `annotation entrypointer.dev/timeout of namespace "tenant": "1" is wrong`)
+}
+
+// An API server that has seen the label calls before the replica's cache has seen it.
+func TestAPodIsWrappedThoughTheCacheLagsBehindTheNamespace(t *testing.T) {
+	inScope := func(scope string) *corev1.Namespace {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{}}}
+		if scope != "" {
+			ns.Annotations[pod.InjectAnnotation] = scope
+		}
+		return ns
+	}
+	for name, test := range map[string]struct {
+		cached, current string
+		asks, wrapped   bool
+	}{
+		"opted in for all since":                   {"", "all", false, true},
+		"opted in since":                           {"", "true", true, true},
+		"opted in for all instead of some":         {"true", "all", false, true},
+		"not for all":                              {"true", "true", false, false},
+		"for all, as is known":                     {"all", "all", false, true},
+		"opted out since, which is known later":    {"all", "", false, true},
+		"opted out, as is known":                   {"", "", true, false},
+		"opted in, of a pod that would be in both": {"true", "all", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newWrapper(t, nil, found)
+			known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+			require.NoError(t, known.Add(inScope(test.cached)))
+			w.namespaces.cached, w.namespaces.client = listers.NewNamespaceLister(known), fake.NewClientset(inScope(test.current))
+			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app", Command: []string{"run"}}}}}
+			if test.asks {
+				p.Annotations = map[string]string{pod.InjectAnnotation: "true"}
+			}
+			response := w.admit(logtesting.TestContextWithLogger(t), asking(t, review(t, "testdata/review.json"), p))
+			require.True(t, response.Allowed)
+			require.Equal(t, test.wrapped, len(response.Patch) > 0)
+		})
+	}
+}
+
+func TestAPodIsRefusedIfItsNamespaceCanNotBeReadAgain(t *testing.T) {
+	w, _ := newWrapper(t, nil, found)
+	w.namespaces.reads = flowcontrol.NewFakeNeverRateLimiter()
+	request := review(t, "testdata/review.json")
+	request.Namespace = "other"
+	response := w.admit(logtesting.TestContextWithLogger(t), request)
+	require.False(t, response.Allowed)
+	require.Contains(t, response.Result.Message, `reading namespace "other": too many namespaces were read in the last second; try again`)
 }
 
 func TestAllowedRegistriesHoldForTools(t *testing.T) {

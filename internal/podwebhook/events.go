@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -31,7 +33,7 @@ type events struct{ recorder record.EventRecorder }
 
 func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result) {
 	owner := metav1.GetControllerOf(before)
-	if owner == nil || request.DryRun != nil && *request.DryRun || isSecondLook(before, result) {
+	if owner == nil || !isPlausible(*owner) || request.DryRun != nil && *request.DryRun || isSecondLook(before, result) {
 		return
 	}
 	for _, warning := range result.Warnings {
@@ -40,13 +42,20 @@ func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod,
 			message = strings.ToValidUTF8(message[:maxEventMessage], "")
 		}
 		e.recorder.Event(&corev1.ObjectReference{
-			APIVersion: owner.APIVersion,
-			Kind:       owner.Kind,
+			APIVersion: strings.Clone(owner.APIVersion),
+			Kind:       strings.Clone(owner.Kind),
 			Namespace:  request.Namespace,
-			Name:       owner.Name,
-			UID:        owner.UID,
+			Name:       strings.Clone(owner.Name),
+			UID:        types.UID(strings.Clone(string(owner.UID))),
 		}, corev1.EventTypeWarning, string(warning.Reason), message)
 	}
+}
+
+// isPlausible reports whether an owner can exist by the lengths of its names. API servers
+// check them after they have called webhooks, and client-go's recorder remembers owners.
+func isPlausible(owner metav1.OwnerReference) bool {
+	return len(owner.Name) <= validation.DNS1123SubdomainMaxLength && len(owner.UID) <= 128 &&
+		len(owner.Kind) <= validation.DNS1123LabelMaxLength && len(owner.APIVersion) <= validation.DNS1123SubdomainMaxLength+1+validation.DNS1123LabelMaxLength
 }
 
 // isSecondLook says whether the API server asks about a pod again

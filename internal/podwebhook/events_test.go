@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -41,6 +42,23 @@ func asking(t *testing.T, request *admissionv1.AdmissionRequest, p *corev1.Pod) 
 	require.NoError(t, err)
 	request.Object = runtime.RawExtension{Raw: raw}
 	return request
+}
+
+// API servers check names after they have called webhooks.
+func TestAnOwnerOfANameThatCanNotBeGetsNoEvent(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for field, change := range map[string]func(*metav1.OwnerReference){
+		"name":       func(o *metav1.OwnerReference) { o.Name = long },
+		"kind":       func(o *metav1.OwnerReference) { o.Kind = long },
+		"apiVersion": func(o *metav1.OwnerReference) { o.APIVersion = long },
+		"uid":        func(o *metav1.OwnerReference) { o.UID = types.UID(long) },
+	} {
+		w, recorder := newWrapper(t, nil, found)
+		request, p := misspelt(t)
+		change(&p.OwnerReferences[0])
+		require.Len(t, w.admit(logtesting.TestContextWithLogger(t), asking(t, request, p)).Warnings, 1, field)
+		require.Empty(t, recorder.Events, field)
+	}
 }
 
 func TestASecondLookAtAPodIsNoSecondEvent(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -20,7 +21,13 @@ import (
 type namespaces struct {
 	cached listers.NamespaceLister
 	client kubernetes.Interface
+	// reads limits fresh.
+	reads flowcontrol.PassiveRateLimiter
 }
+
+// A caller that isn't an API server can cause this many reads of namespaces a second,
+// and this many at once.
+const freshReadsPerSecond, freshReadsAtOnce = 50, 200
 
 // get returns a namespace. The first pod of a namespace may be there before the
 // cache has heard of that.
@@ -29,6 +36,19 @@ func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, er
 	if apierrors.IsNotFound(err) {
 		namespace, err = n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}
+	if err != nil {
+		return nil, fmt.Errorf("reading namespace %q: %w; try again", name, err)
+	}
+	return namespace, nil
+}
+
+// fresh returns a namespace as the API server has it. The API server calls for a pod as
+// soon as its namespace has the label; the cache may lag behind.
+func (n namespaces) fresh(ctx context.Context, name string) (*corev1.Namespace, error) {
+	if !n.reads.TryAccept() {
+		return nil, fmt.Errorf("reading namespace %q: too many namespaces were read in the last second; try again", name)
+	}
+	namespace, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %q: %w; try again", name, err)
 	}

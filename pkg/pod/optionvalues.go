@@ -118,7 +118,7 @@ func hookFlags(value string, _ target) (flags []string, _ error) {
 
 // parseHooks returns the argv of each hook. What is JSON of an array or an object, or
 // begins like it, is no script, so that a mistake in it is refused, and not left to the
-// shell. Scripts can begin with a bracket or a brace, too: [ "$A" ], { a; }.
+// shell. Scripts can begin with a bracket or a brace, too: [ -f "$A" ], { a; }.
 func parseHooks(value string) (hooks [][]string, ok bool) {
 	script := strings.TrimSpace(value)
 	var list []any

@@ -4,7 +4,6 @@
 package pod_test
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,8 +54,11 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 		"any pod":           {pod: made(nil, nil), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
 		"a pod that asks":   {pod: made(nil, map[string]string{pod.InjectAnnotation: "true"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
 		"some containers":   {pod: made(nil, map[string]string{pod.ContainersAnnotation: "app"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"app"}},
-		"a TaskRun's steps": {pod: made(map[string]string{"tekton.dev/taskRun": "run"}, nil), owner: pod.Tekton, outcome: pod.Injected, wrapped: []string{"step-build"}},
-		"a Revision's":      {pod: made(map[string]string{"serving.knative.dev/revision": "r"}, nil), owner: pod.Knative, outcome: pod.Injected, wrapped: []string{"step-build", "app"}},
+		"a TaskRun's steps": {pod: controlled(made(map[string]string{"tekton.dev/taskRun": "run"}, nil), "TaskRun"), owner: pod.Tekton, outcome: pod.Injected, wrapped: []string{"step-build"}},
+		"a Revision's":      {pod: controlled(made(map[string]string{"serving.knative.dev/revision": "r"}, nil), "ReplicaSet"), owner: pod.Knative, outcome: pod.Injected, wrapped: []string{"step-build", "app"}},
+		"a label of TaskRuns on any other pod": {
+			pod: made(map[string]string{"tekton.dev/taskRun": "run"}, nil), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
+		},
 		"a pod that opts out": {
 			pod: made(nil, map[string]string{pod.InjectAnnotation: "false"}), owner: pod.Annotation, outcome: pod.OptedOut,
 		},
@@ -67,9 +69,11 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 		"an operator who leaves such pods out": {
 			pod: made(nil, nil), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, owner: pod.Annotation, outcome: pod.NotSelected,
 		},
-		"a pod that fills a claim": {pod: filling(copierImage), outcome: pod.NotOurs},
-		"a copier beside others":   {pod: filling(copierImage, "app"), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"0", "1"}},
-		"a static pod's mirror":    {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Annotation, outcome: pod.MirrorPod},
+		"a pod that fills a claim": {pod: filling(copierImage, nil), outcome: pod.NotOurs},
+		"a copier's image that runs another command": {
+			pod: filling(copierImage, []string{"/volume/sh"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"copier"},
+		},
+		"a static pod's mirror": {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Annotation, outcome: pod.MirrorPod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			injector := newInjector(nil)
@@ -82,11 +86,12 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 	}
 }
 
-func filling(images ...string) *corev1.Pod {
-	p := &corev1.Pod{}
-	for index, image := range images {
-		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: strconv.Itoa(index), Image: image, Command: []string{"copy"}})
-	}
+func filling(image string, command []string) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "copier", Image: image, Command: command, Args: []string{"-durable", "/claim/plain/entrypoint"}}}}}
+}
+
+func controlled(p *corev1.Pod, kind string) *corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: new(true)}}
 	return p
 }
 

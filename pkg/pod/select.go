@@ -92,16 +92,20 @@ func (i *Injector) asks(pod *corev1.Pod) bool {
 	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods && !i.runsCopiers(pod)
 }
 
-// runsCopiers reports whether the pod runs nothing but copiers.
+// runsCopiers reports whether the pod runs nothing but copiers, without a command that
+// a volume may have brought.
 func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
-	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !slices.Contains(i.Copiers, c.Image) })
+	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return !slices.Contains(i.Copiers, c.Image) || len(c.Command) > 0 ||
+			c.Lifecycle != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil
+	})
 }
 
 func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	asks := i.asks(pod)
 	marked, controlled, ok := i.markedBy(pod)
 	switch {
-	case ok && (controlled || !asks || slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
+	case ok && (controlled || !asks || !i.AllPods && slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
 		return marked, true, nil
 	case !asks:
 		return owner{}, false, nil

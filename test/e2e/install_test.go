@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,6 +182,8 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 		return err
 	})
 
+	require.NoError(t, waitUntilGone(t.Context()))
+	requireNobodyIsConfined(t)
 	requireWrapsOnceRolledOut(t, first)
 	install(t)
 	require.NoError(t, cluster.InjectorServes(t.Context()))
@@ -188,6 +191,28 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))
 	requireWrapped(t, again, "main")
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "again").Status.Phase)
+}
+
+// requireNobodyIsConfined does, without effect, what the policies that confine the
+// injector look at. They may have stayed when its namespace went.
+func requireNobodyIsConfined(t *testing.T) {
+	t.Helper()
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	namespace := plainNamespace(t)
+	_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), plainPod("anybodys", busybox(t, "main", "true")), dry)
+	require.NoError(t, err)
+	p := plainPod("anybodys", busybox(t, "main", "true"))
+	_, err = cluster.Kube.BatchV1().Jobs(namespace).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "anybodys"}, Spec: batchv1.JobSpec{Template: template(p)},
+	}, dry)
+	require.NoError(t, err)
+	configurations := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	all, err := configurations.List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.NotEmpty(t, all.Items, "Tekton and Knative have some")
+	_, err = configurations.Patch(t.Context(), all.Items[0].Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+ours+`":"true"}}}`),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	require.NoError(t, err)
 }
 
 // requireWrapsOnceRolledOut installs the injector, and has it wrap a pod as soon as
