@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Injector is the webhook that puts the entrypoint into pods, and the
+// Injector is the webhook that puts the supervisor into pods, and the
 // reconciler that keeps the labels of namespaces in step with their annotations.
 package main
 

@@ -59,7 +59,7 @@ func NewConfigurations(ctx context.Context, names Webhooks) (*Configurations, er
 	return c, nil
 }
 
-// Gone says whether each of the configurations has been deleted, or has been being
+// Gone reports whether each of the configurations has been deleted, or has been being
 // deleted, for that time at least. When API servers have heard of it, none calls the
 // injector any more.
 func (c *Configurations) Gone(since time.Duration) bool {
@@ -124,7 +124,7 @@ func unlessNotFound(err error) error {
 	return fmt.Errorf("reading the webhook configurations: %w", err)
 }
 
-// Readiness says whether API servers can call a replica of the injector. A replica
+// Readiness reports whether API servers can call a replica of the injector. A replica
 // that was ready stays ready: API servers may hear of a renewed certificate before
 // the replica does, or after.
 type Readiness struct {
@@ -176,7 +176,7 @@ func (c *configuration) trusts(certificate *tls.Certificate) error {
 	return nil
 }
 
-// HasCABundle says whether API servers can call the webhooks of a configuration. No
+// HasCABundle reports whether API servers can call the webhooks of a configuration. No
 // API server calls those of a configuration that isn't there.
 func HasCABundle(configurations admissionlisters.MutatingWebhookConfigurationLister, name string) bool {
 	configuration, err := configurations.Get(name)

@@ -23,7 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 )
 
-// Claims are those that hold this version of the entrypoint.
+// Claims are those that hold this version of the supervisor.
 type Claims struct {
 	images Images
 	watch  watch

@@ -54,7 +54,7 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 	return claim, soon, nil
 }
 
-// waitsForPod says whether a claim without a volume gets one as soon as a pod mounts
+// waitsForPod reports whether a claim without a volume gets one as soon as a pod mounts
 // it. Otherwise the status tells what it waits for.
 func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	class := claim.Spec.StorageClassName
@@ -80,7 +80,7 @@ func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.P
 	return false, nil
 }
 
-// fill says whether the claim holds the binaries, and has a Job copy them if it doesn't.
+// fill reports whether the claim holds the binaries, and has a Job copy them if it doesn't.
 func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	if v.Status.filled(claim.Name, claim.UID) != nil {
 		v.manager().MarkTrue(Populated)
@@ -134,7 +134,7 @@ func populating(v *ToolVolume, claim *corev1.PersistentVolumeClaim) {
 		v.manager().MarkUnknown(Bound, Pending, "claim %q gets its volume for the pod of Job %q", claim.Name, claim.Name)
 		return
 	}
-	v.manager().MarkUnknown(Populated, Populating, "Job %q copies the entrypoint into claim %q", claim.Name, claim.Name)
+	v.manager().MarkUnknown(Populated, Populating, "Job %q copies the supervisor into claim %q", claim.Name, claim.Name)
 }
 
 func jobIs(job *batchv1.Job, what batchv1.JobConditionType) *batchv1.JobCondition {
@@ -164,7 +164,7 @@ func (f *filler) deleteJob(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// refuses says whether an API server, or a webhook that it asks, doesn't let an object
+// refuses reports whether an API server, or a webhook that it asks, doesn't let an object
 // be, rather than can't answer now. Webhooks choose the code: a denial that names none
 // has 400.
 func refuses(err error) bool {

@@ -45,7 +45,7 @@ func ours() map[string]string {
 // Images are those that fill a claim, pinned by digest.
 type Images struct{ Copier, CopierWithLogs string }
 
-// claimName is the name of the claim with this version of the entrypoint, made of
+// claimName is the name of the claim with this version of the supervisor, made of
 // this template: a claim's specification can't be changed, so another template makes
 // another claim.
 func (i Images) claimName(template Template) (string, error) {

@@ -36,7 +36,7 @@ func TestAClaimIsMadeBoundFilledAndThenMounted(t *testing.T) {
 	jobs := w.allJobs()
 	require.Len(t, jobs, 1)
 	require.Equal(t, claim.UID, jobs[0].OwnerReferences[0].UID)
-	w.requireCondition(corev1.ConditionUnknown, Populating, `copies the entrypoint into claim "`+claim.Name)
+	w.requireCondition(corev1.ConditionUnknown, Populating, `copies the supervisor into claim "`+claim.Name)
 	require.Equal(t, soon, w.again)
 	require.Empty(t, w.ready())
 

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claims fills a volume claim of a namespace with the entrypoint, once for
+// Package claims fills a volume claim of a namespace with the supervisor, once for
 // each version of it, and tells the pod webhook which claim pods can mount.
 //
 // What the namespace's owner wants of the claim is in a ToolVolume, a resource of
@@ -35,7 +35,7 @@ const Kind = "ToolVolume"
 // Resource is how the API server knows ToolVolumes.
 var Resource = schema.GroupVersionResource{Group: "entrypointer.dev", Version: "v1alpha1", Resource: "toolvolumes"}
 
-// ToolVolume says what claims with the entrypoint are like in its namespace.
+// ToolVolume says what claims with the supervisor are like in its namespace.
 type ToolVolume struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -79,7 +79,7 @@ type Status struct {
 	duckv1.Status `json:",inline"`
 	// ClaimName is the claim that new pods mount, empty while they get an init container.
 	ClaimName string `json:"claimName,omitempty"`
-	// Claims are those that hold a version of the entrypoint, whole.
+	// Claims are those that hold a version of the supervisor, whole.
 	Claims []Filled `json:"claims,omitempty"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// DeliveryIn is how the entrypoint gets into the pods of a namespace: as the namespace
+// DeliveryIn is how the supervisor gets into the pods of a namespace: as the namespace
 // says, or else the operator. A value that nobody knows was refused when it was
 // written, or is another release's.
 func (c *Config) DeliveryIn(ns *corev1.Namespace) pod.Delivery {
@@ -20,7 +20,7 @@ func (c *Config) DeliveryIn(ns *corev1.Namespace) pod.Delivery {
 	return c.Policy.Delivery
 }
 
-// OptsIn says whether pods of a namespace are wrapped. The cluster's own namespace and
+// OptsIn reports whether pods of a namespace are wrapped. The cluster's own namespace and
 // the injector's can't opt in.
 func OptsIn(ns *corev1.Namespace, injectors string) bool {
 	scope, err := pod.NamespaceScope(ns.Annotations)

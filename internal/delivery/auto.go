@@ -7,7 +7,7 @@
 // A node can if its versions say so, and if a node like it has done so: for each
 // system (kubelet, runtime, OS image, architecture) the leader of the injector's
 // replicas runs a short-lived pod of ours, a canary, which mounts the images of
-// the entrypoint and runs it from there. What that proved is remembered in a
+// the supervisor and runs it from there. What that proved is remembered in a
 // ConfigMap. Each replica watches the nodes and the ConfigMap by itself, and
 // judges anew with each change:
 //
@@ -111,7 +111,7 @@ func (a *Auto) update(change func(*evidence)) {
 	before, now := a.current.Load(), a.evidence.judge()
 	a.current.Store(&now)
 	if a.logger != nil && (before == nil || *before != now) {
-		a.logger.Infow("Decided how the entrypoint gets into pods", zap.String("reason", string(now.Reason)), zap.Stringer("verdict", now))
+		a.logger.Infow("Decided how the supervisor gets into pods", zap.String("reason", string(now.Reason)), zap.Stringer("verdict", now))
 	}
 	if a.wake != nil {
 		a.wake()

@@ -27,13 +27,13 @@ const (
 	Unproven        Reason = "Unproven"        // a canary is to run, or runs
 )
 
-// A Verdict says whether pods get image volumes under delivery "auto".
+// A Verdict reports whether pods get image volumes under delivery "auto".
 type Verdict struct {
 	Reason  Reason
 	Message string
 }
 
-// ImageVolumes says whether pods get image volumes.
+// ImageVolumes reports whether pods get image volumes.
 func (v Verdict) ImageVolumes() bool { return v.Reason == Proven }
 
 // String says what pods get and why.
@@ -140,7 +140,7 @@ func (e *evidence) judge() Verdict {
 		q := unanswered[0]
 		return Verdict{Unproven, fmt.Sprintf("no canary has run yet for node %q%s (%s)", q.nodes[0], andOthers(q.nodes), q.system)}
 	}
-	return Verdict{Proven, "every kind of node has run the entrypoint from one"}
+	return Verdict{Proven, "every kind of node has run the supervisor from one"}
 }
 
 func andOthers(names []string) string {

@@ -151,7 +151,7 @@ func isCurrent(current, wanted *rbacv1.RoleBinding) bool {
 
 func isPremature(err error) bool { return apierrors.IsForbidden(err) && !isGoing(err) }
 
-// isGoing says whether the namespace is being deleted, or already gone.
+// isGoing reports whether the namespace is being deleted, or already gone.
 func isGoing(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -66,7 +66,7 @@ const callableAgain = time.Second
 
 type follower struct {
 	rule rule
-	// callable says whether API servers can call the webhook for pods.
+	// callable reports whether API servers can call the webhook for pods.
 	callable func() bool
 	labels   labels
 	grants   grants

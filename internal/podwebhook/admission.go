@@ -45,7 +45,7 @@ const WebhookName = "pods.entrypointer.dev"
 // reach it: a webhook that times out says nothing, one that is early says why.
 const answerMargin = 500 * time.Millisecond
 
-// Images are those that bring the entrypoint into a pod, pinned by digest.
+// Images are those that bring the supervisor into a pod, pinned by digest.
 type Images struct {
 	Copier, Entrypoint string
 	// For pods with containers whose output goes to the log service.
@@ -105,7 +105,7 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 // configuration is the one in force.
 type configuration interface{ Load() *config.Config }
 
-// verdict says whether pods can mount images.
+// verdict reports whether pods can mount images.
 type verdict interface{ Verdict() delivery.Verdict }
 
 type wrapper struct {

@@ -58,7 +58,7 @@ func isPlausible(owner metav1.OwnerReference) bool {
 		len(owner.Kind) <= validation.DNS1123LabelMaxLength && len(owner.APIVersion) <= validation.DNS1123SubdomainMaxLength+1+validation.DNS1123LabelMaxLength
 }
 
-// isSecondLook says whether the API server asks about a pod again
+// isSecondLook reports whether the API server asks about a pod again
 // (reinvocationPolicy: IfNeeded): the pod says already what was decided, and no container
 // is wrapped now. A template can have the annotation, too, but then its containers are
 // wrapped now.

@@ -55,7 +55,7 @@ func (n namespaces) fresh(ctx context.Context, name string) (*corev1.Namespace, 
 	return namespace, nil
 }
 
-// optedIn says whether the API server may well ask about pods of a namespace: it
+// optedIn reports whether the API server may well ask about pods of a namespace: it
 // selects by the label, which follows the annotation.
 func optedIn(namespace *corev1.Namespace) bool {
 	label := pod.Scope(namespace.Labels[pod.InjectAnnotation])

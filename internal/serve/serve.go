@@ -53,7 +53,7 @@ type Server struct {
 	Quiet time.Duration
 	// Longest is the time after which draining ends in any case.
 	Longest time.Duration
-	// Uncalled says whether no API server sends requests any more, so that draining
+	// Uncalled reports whether no API server sends requests any more, so that draining
 	// ends. Without it, an API server always may.
 	Uncalled func() bool
 }

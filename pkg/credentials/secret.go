@@ -133,7 +133,7 @@ func canonical(key string) string {
 	return key
 }
 
-// mayMatch says whether an entry may be for a host, as far as that can be told
+// mayMatch reports whether an entry may be for a host, as far as that can be told
 // from the host and at little cost. What matches is the library's decision.
 func mayMatch(key, host string) bool {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exitcodes reads sets of exit codes: the injector, to refuse what is
-// none, and the entrypoint, to go by them. It is no toolkit, but pkg/pod uses it,
+// none, and the supervisor, to go by them. It is no toolkit, but pkg/pod uses it,
 // and packages there import none of internal/.
 package exitcodes
 

@@ -98,14 +98,14 @@ func (l AllowList) allows(namespace string, repository name.Repository) bool {
 	return l.has(namespace, matches)
 }
 
-// Allows says whether pods of a namespace may have an image. What is no reference
+// Allows reports whether pods of a namespace may have an image. What is no reference
 // of an image, none may have.
 func (l AllowList) Allows(namespace, image string) bool {
 	ref, err := parseReference(image)
 	return err == nil && l.allows(namespace, ref.Repository)
 }
 
-// AllowsSomewhere says whether there may be a namespace whose pods may have an image.
+// AllowsSomewhere reports whether there may be a namespace whose pods may have an image.
 func (l AllowList) AllowsSomewhere(image string) bool {
 	if l.Allows("", image) {
 		return true
@@ -118,7 +118,7 @@ func (l AllowList) AllowsSomewhere(image string) bool {
 	return false
 }
 
-// allowsHost says whether any part of a registry is allowed.
+// allowsHost reports whether any part of a registry is allowed.
 func (l AllowList) allowsHost(namespace, host string) bool {
 	return l.has(namespace, func(p Pattern) bool { return p.matchesHost(host) })
 }

@@ -57,7 +57,7 @@ func (r *Registry) connect(ctx context.Context, namespace string, to name.Reposi
 	}, nil
 }
 
-// isTransient says whether a request that failed in this way may well succeed
+// isTransient reports whether a request that failed in this way may well succeed
 // if it is sent again.
 func isTransient(err error) bool {
 	if temporary, ok := errors.AsType[interface {

@@ -43,7 +43,7 @@ const (
 	NotAnImage       Reason = "NotAnImage"       // there is something, but nothing that a container could run
 )
 
-// isOutage says whether the registry, or the way to it, may well be down.
+// isOutage reports whether the registry, or the way to it, may well be down.
 func (r Reason) isOutage() bool {
 	return slices.Contains([]Reason{TooManyRequests, RegistryError, Unreachable, Timeout, Busy}, r)
 }
@@ -176,7 +176,7 @@ func presentable(err error) error {
 	}
 }
 
-// isOurs says whether an error was worded here.
+// isOurs reports whether an error was worded here.
 func isOurs(err error) bool { return innermost(err) != nil }
 
 // innermost is the error of ours that is in err, without what libraries put around it.
@@ -359,7 +359,7 @@ func reasonOfOthers(err error) Reason {
 	}
 }
 
-// isNetwork says whether an http.Client failed below HTTP.
+// isNetwork reports whether an http.Client failed below HTTP.
 func isNetwork(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -157,7 +157,7 @@ func authority(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// neighbours says whether two hosts are in one domain that can be registered.
+// neighbours reports whether two hosts are in one domain that can be registered.
 func neighbours(a, b string) bool {
 	of := registrableDomain(a)
 	return of != "" && of == registrableDomain(b)

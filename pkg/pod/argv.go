@@ -13,11 +13,11 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// needsLookup says whether only the image knows what the container runs. The
+// needsLookup reports whether only the image knows what the container runs. The
 // kubelet takes an empty list for an unset one.
 func needsLookup(c corev1.Container) bool { return len(c.Command) == 0 }
 
-// argvArgs returns those of the entrypoint's args that say what to run: the
+// argvArgs returns those of the supervisor's args that say what to run: the
 // flags for platforms that disagree, "--", the original argv. The image may be
 // nil where needsLookup says no.
 func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
@@ -35,7 +35,7 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	if agree(inherited) {
 		return slices.Concat([]string{"--"}, escapeAll(inherited[0]), c.Args), nil
 	}
-	// The node decides which of them runs; the entrypoint there picks its own.
+	// The node decides which of them runs; the supervisor there picks its own.
 	var flags []string
 	for i, config := range image.Configs {
 		flags = append(flags, platformFlag+config.Platform)

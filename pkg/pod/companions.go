@@ -49,13 +49,13 @@ func (w *wrapping) noteCompanions(settings []setting) {
 	}
 }
 
-// A companion says whether an annotation has what it needs on one of the containers.
+// A companion reports whether an annotation has what it needs on one of the containers.
 type companion struct {
 	has    bool
 	advice string
 }
 
-// names says whether a list of exit codes has this one by itself.
+// names reports whether a list of exit codes has this one by itself.
 func names(list string, code int) bool {
 	set, _ := exitcodes.Parse(list) // an error is for exitCodeFlags to say
 	return slices.Contains(set, exitcodes.Range{From: code, To: code})

@@ -12,14 +12,14 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// Delivery is how the entrypoint gets into a pod.
+// Delivery is how the supervisor gets into a pod.
 type Delivery string
 
 // The deliveries. The zero value is InitContainer.
 const (
-	// InitContainer copies the entrypoint into an emptyDir, which works everywhere.
+	// InitContainer copies the supervisor into an emptyDir, which works everywhere.
 	InitContainer Delivery = "init-container"
-	// ImageVolume mounts the entrypoint's image. Kubernetes has such volumes from
+	// ImageVolume mounts the supervisor's image. Kubernetes has such volumes from
 	// 1.35 on (before, behind the feature gate ImageVolume), and containerd from 2.2,
 	// CRI-O from 1.33 on.
 	ImageVolume Delivery = "image-volume"
@@ -30,7 +30,7 @@ const (
 	// clusters all of whose schedulable Linux nodes can mount images, but for virtual
 	// kubelets with their taint.
 	Auto Delivery = "auto"
-	// Claim mounts a volume claim of the pod's namespace that holds the entrypoint.
+	// Claim mounts a volume claim of the pod's namespace that holds the supervisor.
 	// Where there is none ([Injector.Claim]), pods get an init container, and so do
 	// those in a user namespace: NFS has no id-mapped mounts.
 	Claim Delivery = "claim"
@@ -73,7 +73,7 @@ func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 	return delivery, nil
 }
 
-// deliveryFor is how the entrypoint gets into this pod.
+// deliveryFor is how the supervisor gets into this pod.
 func (i *Injector) deliveryFor(pod *corev1.Pod) Delivery {
 	switch p := i.Policy; {
 	case p.Delivery == "", p.Delivery == Auto && isExtraordinary(pod), p.Delivery == Claim && (i.Claim == "" || hasUserNamespace(pod)):
@@ -85,7 +85,7 @@ func (i *Injector) deliveryFor(pod *corev1.Pod) Delivery {
 	}
 }
 
-// isExtraordinary says whether a pod may run elsewhere than on an ordinary node,
+// isExtraordinary reports whether a pod may run elsewhere than on an ordinary node,
 // or otherwise than most pods do: see [Auto].
 func isExtraordinary(pod *corev1.Pod) bool {
 	spec := &pod.Spec
@@ -100,7 +100,7 @@ func hasUserNamespace(pod *corev1.Pod) bool {
 	return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
 
-// tolerates says whether a pod tolerates some taint of a key. Which value and
+// tolerates reports whether a pod tolerates some taint of a key. Which value and
 // effect the taint has on a node isn't known here.
 func tolerates(pod *corev1.Pod, key string) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
@@ -108,7 +108,7 @@ func tolerates(pod *corev1.Pod, key string) bool {
 	})
 }
 
-// selectsVirtualKubelets says whether a pod asks for nodes with the label of
+// selectsVirtualKubelets reports whether a pod asks for nodes with the label of
 // virtual kubelets, among others perhaps.
 func selectsVirtualKubelets(pod *corev1.Pod) bool {
 	if pod.Spec.NodeSelector[virtualKubeletLabel] == virtualKubelet {

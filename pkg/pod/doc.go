@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pod puts the entrypoint in front of the containers of a pod.
+// Package pod puts the supervisor in front of the containers of a pod.
 //
 // It asks five questions, in this order, and each has its file:
 //
@@ -9,8 +9,8 @@
 //     none of ours (select.go).
 //   - Which of its containers are wrapped? (select.go)
 //   - What is the argv that each of them would have run? (argv.go)
-//   - What has to change for the entrypoint to run it? (mutate.go)
-//   - How does the entrypoint get into the pod? (volume.go, init.go) And what if
+//   - What has to change for the supervisor to run it? (mutate.go)
+//   - How does the supervisor get into the pod? (volume.go, init.go) And what if
 //     it is there already, left by another release or forged? (repair.go)
 //
 // The tools that an operator offers come beside it: which a pod may have is in
@@ -18,10 +18,10 @@
 //
 // Which containers wait for others is a graph: order.go reads it, ordergraph.go has
 // what is true of any graph, ordercheck.go refuses what can't come true, ready.go makes
-// probes of the entrypoint's, and ordervolume.go gives the containers the directories
+// probes of the supervisor's, and ordervolume.go gives the containers the directories
 // in which they tell each other.
 //
-// What annotations ask of the entrypoint is in options.go and optionvalues.go, whose
+// What annotations ask of the supervisor is in options.go and optionvalues.go, whose
 // word counts in settings.go, and which annotations do nothing in annotations.go.
 // What is taken over from a pod has bounds (bounds.go).
 //
@@ -31,7 +31,7 @@
 //
 // # The one rule
 //
-// Whatever a container would have run becomes the arguments of the entrypoint:
+// Whatever a container would have run becomes the arguments of the supervisor:
 //
 //	command: [/entrypointer/bin/entrypoint]
 //	args: [<flags>, --, <the original argv>]
@@ -43,7 +43,7 @@
 //
 // # Names and paths
 //
-// The names of the volume and the init container, the path of the entrypoint and
+// The names of the volume and the init container, the path of the supervisor and
 // the prefix of the annotations are constants. An injector recognises what another
 // one has done by them, such as another release: two with names of their own
 // would wrap a pod twice.

@@ -106,7 +106,7 @@ func (e *ending) flags(name string) (flags []string) {
 	return flags
 }
 
-// isHelper says whether a container is there for others, and is ended when they have: it
+// isHelper reports whether a container is there for others, and is ended when they have: it
 // is no part of the work.
 func isHelper(pod *corev1.Pod, container string) bool {
 	_, is := pod.Annotations[containerKey(stopWhenOption, container)]
@@ -161,7 +161,7 @@ func (w *wrapping) working(selected []int) (names []string) {
 	return names
 }
 
-// endsKnown says whether the containers that work have an end, which each can know of. If
+// endsKnown reports whether the containers that work have an end, which each can know of. If
 // the pod itself counts on it, that they haven't is an error.
 func (w *wrapping) endsKnown(e *ending, source string, selected []int) (bool, error) {
 	unending, untold, err := w.readEnds(e, selected)
@@ -241,7 +241,7 @@ func (w *wrapping) leftOut(source string, selected []int) (warnings []Warning) {
 	return warnings
 }
 
-// mustBeWrapped says whether a container can't run unwrapped, because others or itself
+// mustBeWrapped reports whether a container can't run unwrapped, because others or itself
 // count on it by the pod's own word.
 func (o *ordering) mustBeWrapped(name string) bool {
 	return o != nil && (slices.Contains(o.names, name) || len(o.waitsFor[name]) > 0 || o.ending != nil && o.ending.own && slices.Contains(o.ending.members, name))

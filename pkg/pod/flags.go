@@ -3,7 +3,7 @@
 
 package pod
 
-// The entrypoint's flags that we set, up to their values.
+// The supervisor's flags that we set, up to their values.
 const (
 	// These carry words of the original argv.
 	platformFlag = "-platform="

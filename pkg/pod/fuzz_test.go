@@ -215,7 +215,7 @@ func requireWrapped(t *testing.T, before, after *corev1.Pod, wrapped []string) {
 	}
 }
 
-// asksWhetherStarted says whether a container has the startupProbe of one that waits.
+// asksWhetherStarted reports whether a container has the startupProbe of one that waits.
 func asksWhetherStarted(c corev1.Container) bool {
 	return c.StartupProbe != nil && c.StartupProbe.Exec != nil && slices.Equal(c.StartupProbe.Exec.Command, []string{pod.EntrypointPath, "started"})
 }
@@ -275,7 +275,7 @@ type object map[string]any
 func (o object) object(key string) object { found, _ := o[key].(map[string]any); return found }
 func (o object) list(key string) []any    { found, _ := o[key].([]any); return found }
 
-// isBetweenContainers says whether a volume is of the order, or shared.
+// isBetweenContainers reports whether a volume is of the order, or shared.
 func isBetweenContainers(volume string) bool {
 	return strings.HasPrefix(volume, pod.OrderVolumePrefix) || strings.HasPrefix(volume, pod.SharedVolumePrefix)
 }

@@ -24,7 +24,7 @@ func stepOf(flags ...string) *corev1.Pod {
 	return p
 }
 
-// flagsOf are the entrypoint's own in the first container.
+// flagsOf are the supervisor's own in the first container.
 func flagsOf(result pod.Result) []string {
 	args := result.Pod.Spec.Containers[0].Args
 	return args[:slices.Index(args, "--")]

@@ -43,7 +43,7 @@ func initContainerIndex(pod *corev1.Pod) int {
 	return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
 }
 
-// initContainer is the container that copies the entrypoint. It asks for no
+// initContainer is the container that copies the supervisor. It asks for no
 // right and no resource that the pod didn't have before.
 func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
 	return corev1.Container{
@@ -60,7 +60,7 @@ func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Contain
 	}
 }
 
-// fillsVolume says whether an init container is one of ours, or was meant to
+// fillsVolume reports whether an init container is one of ours, or was meant to
 // be taken for one.
 func fillsVolume(c corev1.Container) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -93,7 +93,7 @@ func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements 
 	return wanted
 }
 
-// isExtended says whether a resource is a device or the like, which is named
+// isExtended reports whether a resource is a device or the like, which is named
 // with its vendor's domain.
 func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 

@@ -160,7 +160,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 	return []Warning{warning(ReasonLogsNotSent, "the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
 }
 
-// sends says whether a wrapped container sends its output.
+// sends reports whether a wrapped container sends its output.
 func sends(c corev1.Container) bool {
 	for _, arg := range c.Args {
 		if arg == "--" {
@@ -173,7 +173,7 @@ func sends(c corev1.Container) bool {
 	return false
 }
 
-// anySends says whether one of a pod's containers does.
+// anySends reports whether one of a pod's containers does.
 func anySends(pod *corev1.Pod) bool { return slices.ContainsFunc(pod.Spec.Containers, sends) }
 
 // copierImage is that of the init container.
@@ -289,7 +289,7 @@ func secretEnvironments(c corev1.Container) (names []string) {
 	return names
 }
 
-// isObjectName says whether a name can be a Secret's. It becomes a part of a path.
+// isObjectName reports whether a name can be a Secret's. It becomes a part of a path.
 func isObjectName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // secretVariables are the variables of a container that have the values of Secrets.
@@ -349,7 +349,7 @@ func secretsOf(v corev1.Volume) (paths []string) {
 	return paths
 }
 
-// onlySecrets says whether nothing else is among these sources: beside a namespace's
+// onlySecrets reports whether nothing else is among these sources: beside a namespace's
 // name, the names of a Secret's keys aren't known.
 func onlySecrets(sources []corev1.VolumeProjection) bool {
 	return !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return s.Secret == nil && s.ServiceAccountToken == nil })

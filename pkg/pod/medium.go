@@ -14,7 +14,7 @@ import (
 // on disk, they would have the pod evicted.
 var littleDisk = resource.MustParse("128Mi")
 
-// entrypointMedium is where the emptyDir of the entrypoint is: on disk, or in memory
+// entrypointMedium is where the emptyDir of the supervisor is: on disk, or in memory
 // if the kubelet limits what the pod may use of the disk. An emptyDir on disk counts
 // against that limit, one in memory doesn't (IsLocalEphemeralVolume in
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/util.go).
@@ -76,7 +76,7 @@ func storageLimit(pod *corev1.Pod) *resource.Quantity {
 	return &together
 }
 
-// hasLittleMemory says whether the pod or one of its containers may use less memory
+// hasLittleMemory reports whether the pod or one of its containers may use less memory
 // than the volume may take.
 func hasLittleMemory(pod *corev1.Pod) bool {
 	var limits []corev1.ResourceList

@@ -38,7 +38,7 @@ func staying(c corev1.Container) corev1.Container {
 	return c
 }
 
-// media are where the volumes of the entrypoint and of the tools are.
+// media are where the volumes of the supervisor and of the tools are.
 func media(p *corev1.Pod) (entrypoint, tools corev1.StorageMedium) {
 	at := func(name string) corev1.StorageMedium {
 		return p.Spec.Volumes[slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })].EmptyDir.Medium
@@ -83,7 +83,7 @@ func TestTheEntrypointTakesNothingOfALimitedDisk(t *testing.T) {
 			injector, p := offering(pod.InitContainer, ni), withTools(test.pod, "ni")
 			wrapped := inject(t, injector, p).Pod
 			entrypoint, tools := media(wrapped)
-			require.Equal(t, test.entrypoint, entrypoint, "the entrypoint")
+			require.Equal(t, test.entrypoint, entrypoint, "the supervisor")
 			require.Equal(t, test.tools, tools, "tools")
 			require.Equal(t, pod.AlreadyInjected, inject(t, injector, wrapped).Outcome)
 			require.Nil(t, inject(t, offering(pod.ImageVolume, ni), p).Pod.Spec.Volumes[0].EmptyDir)

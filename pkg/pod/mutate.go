@@ -60,7 +60,7 @@ type Result struct {
 	// Pod is the pod as it shall be: a changed copy, or the pod itself if there
 	// is nothing to change.
 	Pod *corev1.Pod
-	// Delivery is how the entrypoint gets into the pod, empty if it doesn't.
+	// Delivery is how the supervisor gets into the pod, empty if it doesn't.
 	Delivery Delivery
 	// Wrapped names the containers that were wrapped now.
 	Wrapped []string

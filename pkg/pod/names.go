@@ -12,7 +12,7 @@ const (
 	// ContainersAnnotation narrows a pod that asks to the containers named,
 	// separated by commas.
 	ContainersAnnotation = "entrypointer.dev/containers"
-	// DeliveryAnnotation says on a namespace how the entrypoint gets into its pods,
+	// DeliveryAnnotation says on a namespace how the supervisor gets into its pods,
 	// in the place of the operator's [Policy].
 	DeliveryAnnotation = domain + "/delivery"
 	// StatusAnnotation holds the Outcome, on pods that are ours. Injected, which
@@ -69,7 +69,7 @@ const (
 	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
 	NotSelected     Outcome = "NotSelected"     // the operator leaves pods of this owner alone
 	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"
-	Windows         Outcome = "Windows"         // the entrypoint is a Linux program
+	Windows         Outcome = "Windows"         // the supervisor is a Linux program
 	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs it from a file, whatever we say
 	LookupWaived    Outcome = "LookupWaived"    // all lookups failed, and the operator lets such pods run unwrapped
 )

@@ -8,7 +8,7 @@ import "slices"
 // domain is where our annotations live.
 const domain = "entrypointer.dev"
 
-// An Option is something that an annotation tells the entrypoint of a
+// An Option is something that an annotation tells the supervisor of a
 // container: of one with OPTION.entrypointer.dev/CONTAINER, of all wrapped
 // containers of a pod with entrypointer.dev/OPTION, and by default of those of a
 // namespace with the same annotation on that. A container's name always fits
@@ -23,12 +23,12 @@ type Option struct {
 	// About is for docs/options.md. Its first sentence says what the option does.
 	About string
 
-	// flags returns the entrypoint's flags for a value. An error says what a
+	// flags returns the supervisor's flags for a value. An error says what a
 	// value can be.
 	flags func(value string, c target) ([]string, error)
 	// applied makes flags of byDefault where nobody says anything.
 	byDefault string
-	// afterStart says whether a value asks for something that comes after the
+	// afterStart reports whether a value asks for something that comes after the
 	// command's start; nil is no value.
 	afterStart func(value string) bool
 	// beforeStart says that something happens before the command that may fail.
@@ -48,7 +48,7 @@ type Option struct {
 type target struct {
 	terminationPath string
 	argv            []string        // the original one
-	exec            bool            // the command will take the entrypoint's place
+	exec            bool            // the command will take the supervisor's place
 	downward        bool            // Tekton's downward API volume is mounted
 	mayNotStart     bool            // something comes before the command that may fail
 	logs            func() []string // makes the flags of a container that sends; nil if it can't

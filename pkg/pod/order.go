@@ -84,7 +84,7 @@ func parseWords(value string, wrong error, conditions ...condition) ([]dependenc
 	return list, nil
 }
 
-// isContainerName says whether a container can have this name, which becomes a part
+// isContainerName reports whether a container can have this name, which becomes a part
 // of a path.
 func isContainerName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
@@ -209,7 +209,7 @@ type orderable struct {
 	pod        *corev1.Pod
 	containers map[string]*corev1.Container // by name
 	before     map[string]bool              // init containers
-	wrapped    map[string]bool              // those that get the entrypoint
+	wrapped    map[string]bool              // those that get the supervisor
 }
 
 // orderableOf is that of a pod of which these containers are wrapped.
@@ -262,15 +262,15 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 	return found, nil
 }
 
-// whyUnwrapped says why a container of the pod doesn't get the entrypoint.
+// whyUnwrapped says why a container of the pod doesn't get the supervisor.
 func (among orderable) whyUnwrapped(name string) error {
 	switch _, narrowed := among.pod.Annotations[ContainersAnnotation]; {
 	case name == "queue-proxy":
 		return errors.New("queue-proxy is Knative's own, and isn't wrapped")
 	case narrowed:
-		return errors.New("the entrypoint isn't put in front of it; add it to annotation " + ContainersAnnotation)
+		return errors.New("the supervisor isn't put in front of it; add it to annotation " + ContainersAnnotation)
 	default:
-		return errors.New("the entrypoint isn't put in front of it: proxies that other webhooks add are left alone")
+		return errors.New("the supervisor isn't put in front of it: proxies that other webhooks add are left alone")
 	}
 }
 

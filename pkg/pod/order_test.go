@@ -37,7 +37,7 @@ func atOnce(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// flagsBefore are the entrypoint's flags of a container.
+// flagsBefore are the supervisor's flags of a container.
 func flagsBefore(p *corev1.Pod, container int) []string {
 	args := p.Spec.Containers[container].Args
 	return args[:slices.Index(args, "--")]
@@ -200,7 +200,7 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 		"a hook before what has to be first, by way of another": {func(p *corev1.Pod) {
 			dependsOn(dependsOn(p, "b", "a:started"), "a", "c:started").Spec.Containers[1].Lifecycle = hook
 		}, []string{`"b" has a postStart hook`, `doesn't start "c"`}},
-		"a startupProbe that the entrypoint can't try": {func(p *corev1.Pod) {
+		"a startupProbe that the supervisor can't try": {func(p *corev1.Pod) {
 			dependsOn(p, "a", "b:started").Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
 		}, []string{`container "a" wait: it has a startupProbe`, "its startupProbe is neither exec, tcpSocket nor httpGet", "remove it"}},
 		"more rules than a container can have": {func(p *corev1.Pod) {

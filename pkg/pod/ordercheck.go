@@ -133,7 +133,7 @@ func (l *life) heed(rules []corev1.ContainerRestartRule) {
 	}
 }
 
-// failsForGood says whether the container isn't started again whatever code it fails with.
+// failsForGood reports whether the container isn't started again whatever code it fails with.
 func (l *life) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
 
 // prevents says why a condition can't be relied on, nil if it can. Where locks can't be

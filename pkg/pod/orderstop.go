@@ -150,10 +150,10 @@ func (o *ordering) stopLevels() (level map[string]int, highest int) {
 	return level, highest
 }
 
-// stopsWithPodOnly says whether the kubelet never stops this container while the others
+// stopsWithPodOnly reports whether the kubelet never stops this container while the others
 // run: no probe or hook of it can fail, and no change of its resources restarts it
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/). The startupProbe of a
-// container that waits is the entrypoint's, which stops the command without a signal to
+// container that waits is the supervisor's, which stops the command without a signal to
 // itself.
 func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
 	restarts := func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer }

@@ -22,7 +22,7 @@ const signalPatience = 3 * time.Second
 // usualSignals need no flag. The last two can't be held back.
 var usualSignals = []string{"", "SIGTERM", "SIGKILL", "SIGSTOP"}
 
-// mindsSignal says whether it matters by which signal a container is stopped: it is held
+// mindsSignal reports whether it matters by which signal a container is stopped: it is held
 // back, or tells those that are, or is sent to a helper.
 func (o *ordering) mindsSignal(name string) bool {
 	return o != nil && (o.turns[name] || len(o.until[name]) > 0)

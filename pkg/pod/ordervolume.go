@@ -39,7 +39,7 @@ func orderVolumeName(container string) string {
 	return OrderVolumePrefix + "-" + hex.EncodeToString(sum[:20])
 }
 
-// isOrderMount says whether a mount is one of ours.
+// isOrderMount reports whether a mount is one of ours.
 func isOrderMount(m corev1.VolumeMount) bool {
 	return strings.HasPrefix(m.Name, OrderVolumePrefix) && path.Dir(m.MountPath) == OrderMountPath && m.Name == orderVolumeName(path.Base(m.MountPath))
 }

@@ -112,7 +112,7 @@ func (p *patch) volumes(before, after *corev1.Pod) {
 	changeList(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) }, nil)
 }
 
-// isOurVolume says whether a volume of this name may have been added, changed or removed.
+// isOurVolume reports whether a volume of this name may have been added, changed or removed.
 func isOurVolume(name string) bool {
 	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName ||
 		strings.HasPrefix(name, secretPrefix) || strings.HasPrefix(name, OrderVolumePrefix) || strings.HasPrefix(name, SharedVolumePrefix)

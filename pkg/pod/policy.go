@@ -13,7 +13,7 @@ type Policy struct {
 	// are left alone unless the pod's author chooses them by annotation. Nil
 	// means [DefaultProxies].
 	Proxies []string
-	// Delivery is how the entrypoint gets into pods; "" means [InitContainer], and
+	// Delivery is how the supervisor gets into pods; "" means [InitContainer], and
 	// [Auto] depends on the pod.
 	Delivery Delivery
 	// PodOptions are the names of options that a pod's own annotations may set;

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A probeKind is one of a container's probes, with the entrypoint's flags for it.
+// A probeKind is one of a container's probes, with the supervisor's flags for it.
 type probeKind struct {
 	name                             string
 	exec, tcp, http, header, timeout string
@@ -28,7 +28,7 @@ var (
 	startupProbe   = probeKind{"startupProbe", startupExecFlag, startupTCPFlag, startupHTTPFlag, startupHTTPHeaderFlag, startupTimeoutFlag}
 )
 
-// probeFlags make a probe of a container one that the entrypoint does. Of its times, only
+// probeFlags make a probe of a container one that the supervisor does. Of its times, only
 // the longest that a try may take counts. As the kubelet does, it leaves $(NAME) in a
 // command to be replaced.
 func probeFlags(c *corev1.Container, p *corev1.Probe, kind probeKind) (flags []string, err error) {
@@ -60,7 +60,7 @@ func seconds(n int32) string { return (time.Duration(n) * time.Second).String() 
 
 func (kind probeKind) httpFlags(c *corev1.Container, get *corev1.HTTPGetAction) ([]string, error) {
 	if get.Scheme != "" && get.Scheme != corev1.URISchemeHTTP {
-		return nil, errors.New("its " + kind.name + " asks by HTTPS, whose certificate the entrypoint can't check")
+		return nil, errors.New("its " + kind.name + " asks by HTTPS, whose certificate the supervisor can't check")
 	}
 	at, err := kind.portOf(c, get.Host, get.Port)
 	if err != nil {

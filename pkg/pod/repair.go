@@ -48,7 +48,7 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 	return c
 }
 
-// sameImage says whether two references have the same digest, wherever the
+// sameImage reports whether two references have the same digest, wherever the
 // content comes from: the container runtime verifies it.
 func sameImage(a, b string) bool {
 	return a == b || digestOf(a) != "" && digestOf(a) == digestOf(b)
@@ -78,13 +78,13 @@ func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept 
 	return append(kept, missing...)
 }
 
-// sameMount says whether a mount does what the wanted one does.
+// sameMount reports whether a mount does what the wanted one does.
 func sameMount(m, wanted corev1.VolumeMount) bool {
 	return m.Name == wanted.Name && m.MountPath == wanted.MountPath && m.ReadOnly == wanted.ReadOnly && m.SubPath == wanted.SubPath && m.SubPathExpr == "" &&
 		(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone)
 }
 
-// endangers says whether something mounted at p is at, above or below a protected
+// endangers reports whether something mounted at p is at, above or below a protected
 // path. What ".." means depends on symbolic links.
 func endangers(protected []string, p string) bool {
 	p = "/" + p

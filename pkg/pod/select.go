@@ -21,7 +21,7 @@ type Kind struct {
 	// Anybody can add labels to a pod, so where those of several Kinds are present,
 	// the controller decides.
 	Controller string
-	// Wraps says whether a container is the user's.
+	// Wraps reports whether a container is the user's.
 	Wraps func(corev1.Container) bool
 }
 
@@ -157,7 +157,7 @@ func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
 	return chosen, nil
 }
 
-// isWindows says whether the pod can only run on Windows: by its own word, its
+// isWindows reports whether the pod can only run on Windows: by its own word, its
 // node selector, or each of the node affinities that it requires one of. (A
 // RuntimeClass's node selector is merged into the pod's before webhooks are asked.)
 // That it tolerates Windows, or has settings for it, doesn't count: neither keeps
@@ -182,7 +182,7 @@ func isWindows(pod *corev1.Pod) bool {
 	return len(terms) > 0 && !slices.ContainsFunc(terms, linux)
 }
 
-// requiresWindows says whether a requirement holds for no node but Windows', by
+// requiresWindows reports whether a requirement holds for no node but Windows', by
 // the labels that kubelets set.
 func requiresWindows(r corev1.NodeSelectorRequirement) bool {
 	another := func(value string) bool { return value != string(corev1.Windows) }

@@ -80,7 +80,7 @@ const (
 // isPods reports whether the pod itself says so.
 func (s setting) isPods() bool { return s.distance <= ofPod }
 
-// replaces reports whether the command will take the entrypoint's place.
+// replaces reports whether the command will take the supervisor's place.
 func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
 
 // asksForLogs reports whether the output is to be sent.

@@ -179,7 +179,7 @@ func sharedMount(name string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: SharedVolumePrefix + name, MountPath: SharedMountPath + "/" + name}
 }
 
-// isSharedMount says whether a mount is one of ours.
+// isSharedMount reports whether a mount is one of ours.
 func isSharedMount(m corev1.VolumeMount) bool {
 	name, ours := strings.CutPrefix(m.Name, SharedVolumePrefix)
 	return ours && name != "" && path.Clean(m.MountPath) == SharedMountPath+"/"+name

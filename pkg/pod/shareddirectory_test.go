@@ -116,7 +116,7 @@ func TestWhoCannotShareADirectoryIsRefused(t *testing.T) {
 		"who isn't there": {func(p *corev1.Pod) { shares(p, "nobody", "x") }, `the pod has no container "nobody"`},
 		"who is left out": {func(p *corev1.Pod) {
 			shares(annotated(p, "entrypointer.dev/containers", "b"), "c", "x")
-		}, `container "c" gets no shared directory, because the entrypoint isn't put in front of it`},
+		}, `container "c" gets no shared directory, because the supervisor isn't put in front of it`},
 		"a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			shares(p, "istio-proxy", "x")

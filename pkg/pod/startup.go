@@ -17,10 +17,10 @@ import (
 
 // A container that waits has a startupProbe of ours: until its command runs, the kubelet
 // neither kills it nor calls it ready. Kubernetes allows one. That of its author becomes
-// flags of the entrypoint, which tries it from the command's start on, and says by ours
+// flags of the supervisor, which tries it from the command's start on, and says by ours
 // how it stands.
 
-// startedCommand asks the entrypoint whether the command of its container has been
+// startedCommand asks the supervisor whether the command of its container has been
 // started, and whether its startupProbe has succeeded.
 var startedCommand = []string{EntrypointPath, "started"}
 
@@ -43,7 +43,7 @@ func (w *wrapping) compileStartupProbes(selected []int) error {
 			err = w.keepsParent(c)
 		}
 		if err != nil {
-			return refuse(InvalidAnnotation, "having container %q wait: it has a startupProbe that shall begin with its command, and the entrypoint can't try it: %w; change it, or remove it and let the failureThreshold of the livenessProbe allow for the start",
+			return refuse(InvalidAnnotation, "having container %q wait: it has a startupProbe that shall begin with its command, and the supervisor can't try it: %w; change it, or remove it and let the failureThreshold of the livenessProbe allow for the start",
 				c.Name, err)
 		}
 		w.order.startups[c.Name] = flags
@@ -61,7 +61,7 @@ func (w *wrapping) keepsParent(c *corev1.Container) error {
 }
 
 // startupFlagsOf has the times of a probe beside what it asks. What the API server would
-// default is left to the entrypoint, whose defaults are the same.
+// default is left to the supervisor, whose defaults are the same.
 func startupFlagsOf(c *corev1.Container, pod *corev1.Pod) ([]string, error) {
 	p := c.StartupProbe
 	flags, err := probeFlags(c, p, startupProbe)
@@ -129,7 +129,7 @@ func startupPeriod(pod *corev1.Pod) int32 {
 	return 1
 }
 
-// isOurProbe says whether a startupProbe asks what ours does.
+// isOurProbe reports whether a startupProbe asks what ours does.
 func isOurProbe(p *corev1.Probe) bool {
 	return p.Exec != nil && slices.Equal(p.Exec.Command, startedCommand)
 }

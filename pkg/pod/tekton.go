@@ -22,7 +22,7 @@ const (
 	tektonLooks      = time.Second // its cmd/entrypoint/waiter.go
 )
 
-// handOffFlags has the entrypoint wait for what Tekton's entrypoint waits for,
+// handOffFlags has the supervisor wait for what Tekton's entrypoint waits for,
 // which looks but once a second, and then have it look: it decides, as ever.
 // Where Tekton's args aren't what we know, it waits alone.
 func handOffFlags(value string, c target) (flags []string, _ error) {
@@ -48,7 +48,7 @@ func handOffFlags(value string, c target) (flags []string, _ error) {
 		flags = append(flags, holdFlag+tektonLooks.String())
 	}
 	if step.breakpoint || c.exec {
-		// At a breakpoint, whoever debugs says whether the step has failed. And
+		// At a breakpoint, whoever debugs reports whether the step has failed. And
 		// whoever is replaced can't say what becomes of it.
 		return append(flags, step.failureFlags(startFailureFlag)...), nil
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// toolSize is the size of the largest tool in bytes, which the entrypoint enforces as
+// toolSize is the size of the largest tool in bytes, which the supervisor enforces as
 // it copies (installer.MaxTool).
 const toolSize = 256 << 20
 
@@ -38,7 +38,7 @@ func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 	return w.installToolsVolume(pod, tools, directory)
 }
 
-// hasToolsVolume says whether the pod has a volume that may be ours.
+// hasToolsVolume reports whether the pod has a volume that may be ours.
 func hasToolsVolume(pod *corev1.Pod) bool {
 	at := toolsVolumeIndex(pod)
 	return at >= 0 && mayBeToolsVolume(pod.Spec.Volumes[at])
@@ -70,7 +70,7 @@ func (w *wrapping) toolsDirectory(tools []Tool) string {
 }
 
 // installToolContainers puts the init containers that copy tools behind the one that
-// copies the entrypoint, which they run.
+// copies the supervisor, which they run.
 func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools []Tool, mounted bool) error {
 	found := map[string]corev1.Container{}
 	for _, c := range pod.Spec.InitContainers {
@@ -104,7 +104,7 @@ func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools 
 	return nil
 }
 
-// copiesTool says whether an init container is one of ours that copies a tool, or
+// copiesTool reports whether an init container is one of ours that copies a tool, or
 // was meant to be taken for one.
 func copiesTool(c corev1.Container) bool {
 	return strings.HasPrefix(c.Name, toolContainerPrefix) && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -112,8 +112,8 @@ func copiesTool(c corev1.Container) bool {
 	})
 }
 
-// toolContainer runs the entrypoint in the tool's own image, which need have nothing
-// but the tool. Like the init container that copies the entrypoint, it asks for
+// toolContainer runs the supervisor in the tool's own image, which need have nothing
+// but the tool. Like the init container that copies the supervisor, it asks for
 // nothing that the pod didn't have before.
 func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) corev1.Container {
 	return corev1.Container{
@@ -200,7 +200,7 @@ func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, stays bool, direc
 	return nil
 }
 
-// isToolsMount says whether a mount gives a container the tools to execute, and
+// isToolsMount reports whether a mount gives a container the tools to execute, and
 // nothing to write.
 func isToolsMount(m corev1.VolumeMount) bool {
 	return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath && m.ReadOnly

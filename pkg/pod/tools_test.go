@@ -95,7 +95,7 @@ func TestToolsComeByAnImageVolumeWhereOneDirectoryHasThem(t *testing.T) {
 			} else {
 				require.NotNil(t, volume.EmptyDir)
 				require.Equal(t, pod.ToolsVolumeName, result.Pod.Annotations[safeToEvict])
-				require.Equal(t, "ko-app", result.Pod.Spec.InitContainers[0].VolumeMounts[0].SubPath, "where the entrypoint is")
+				require.Equal(t, "ko-app", result.Pod.Spec.InitContainers[0].VolumeMounts[0].SubPath, "where the supervisor is")
 			}
 			requireSamePod(t, result.Pod, patched(t, sent, result.Pod), "the patch leads elsewhere")
 			require.Equal(t, pod.AlreadyInjected, inject(t, injector, result.Pod).Outcome)
@@ -282,7 +282,7 @@ func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
 		"a working directory":          of(func(c *corev1.Container) { c.WorkingDir = "/evil" }),
 		"a volume over the tool":       of(mountedAt("/ko-app")),
 		"a file over the tool":         of(mountedAt("/ko-app/ni")),
-		"a volume over the entrypoint": of(mountedAt("/entrypointer")),
+		"a volume over the supervisor": of(mountedAt("/entrypointer")),
 		"a volume that can't be filled": of(func(c *corev1.Container) {
 			c.VolumeMounts[1].ReadOnly = true
 		}),
@@ -291,7 +291,7 @@ func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
 		"no security context":  of(func(c *corev1.Container) { c.SecurityContext = nil }),
 		"root":                 of(func(c *corev1.Container) { c.SecurityContext.RunAsUser = new(int64(0)) }),
 		"another order":        func(p *corev1.Pod) { slices.Reverse(p.Spec.InitContainers[1:]) },
-		"before the entrypoint is there": func(p *corev1.Pod) {
+		"before the supervisor is there": func(p *corev1.Pod) {
 			p.Spec.InitContainers[0], p.Spec.InitContainers[1] = p.Spec.InitContainers[1], p.Spec.InitContainers[0]
 		},
 		"one of them gone": func(p *corev1.Pod) { p.Spec.InitContainers = slices.Delete(p.Spec.InitContainers, 1, 2) },

@@ -26,13 +26,13 @@ const (
 	ClaimPathWithLogs = "with-logs/entrypoint"
 )
 
-// ClaimPrefix begins the name of every claim that holds the entrypoint.
+// ClaimPrefix begins the name of every claim that holds the supervisor.
 const ClaimPrefix = "entrypointer-"
 
 // claimName matches the names of such claims.
 var claimName = regexp.MustCompile(`^` + ClaimPrefix + `[0-9a-f]{12}$`)
 
-// install brings the entrypoint into the pod: as a volume that an init
+// install brings the supervisor into the pod: as a volume that an init
 // container fills, or as one that holds it already, an image or a claim. What another
 // release of ours left, or this one under another delivery, becomes that.
 func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
@@ -81,7 +81,7 @@ func (w *wrapping) installVolume(pod *corev1.Pod) error {
 	return nil
 }
 
-// isOurs says whether a volume of our name may be what a release of ours left.
+// isOurs reports whether a volume of our name may be what a release of ours left.
 func isOurs(v corev1.Volume) bool {
 	return v.EmptyDir != nil || v.Image != nil ||
 		v.PersistentVolumeClaim != nil && claimName.MatchString(v.PersistentVolumeClaim.ClaimName)
@@ -103,7 +103,7 @@ func (w *wrapping) volume(pod *corev1.Pod) corev1.Volume {
 	}}
 }
 
-// isVolume says whether a volume holds the program that the wanted one would.
+// isVolume reports whether a volume holds the program that the wanted one would.
 // An emptyDir holds whatever the init container puts there.
 func isVolume(found, wanted corev1.Volume) bool {
 	switch {
@@ -115,7 +115,7 @@ func isVolume(found, wanted corev1.Volume) bool {
 	return found.EmptyDir != nil
 }
 
-// mount is how a wrapped container gets at the entrypoint.
+// mount is how a wrapped container gets at the supervisor.
 func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	_, mount := EntrypointVolume("")
 	switch w.delivery {
@@ -128,7 +128,7 @@ func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	return mount
 }
 
-// EntrypointVolume is how the entrypoint's image gets into pods by [ImageVolume],
+// EntrypointVolume is how the supervisor's image gets into pods by [ImageVolume],
 // and into the containers that run [EntrypointPath].
 func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
@@ -137,7 +137,7 @@ func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
 }
 
-// isMount says whether a mount gives a container the entrypoint to execute, in
+// isMount reports whether a mount gives a container the supervisor to execute, in
 // whichever delivery, and nothing to write. It ignores what an API server or
 // another webhook may have defaulted.
 func isMount(m corev1.VolumeMount) bool {
@@ -225,7 +225,7 @@ func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.Vol
 	return nil
 }
 
-// collides says whether one of p and ours is within the other. The kubelet takes a
+// collides reports whether one of p and ours is within the other. The kubelet takes a
 // relative path for one from the root.
 func collides(p, ours string) bool {
 	if !path.IsAbs(p) {
@@ -235,7 +235,7 @@ func collides(p, ours string) bool {
 	return within(ours, p) || within(p, ours)
 }
 
-// within says whether p is dir or lies in it.
+// within reports whether p is dir or lies in it.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

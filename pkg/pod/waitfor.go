@@ -40,7 +40,7 @@ func parseWaitFor(value string) (flags []string, _ error) {
 	return flags, nil
 }
 
-// parseURL reads a URL as of the option ready-when, as the entrypoint takes it.
+// parseURL reads a URL as of the option ready-when, as the supervisor takes it.
 func parseURL(word string) (url string, ok bool) {
 	flags, err := parseReadyWhen(word)
 	if err != nil || len(flags) != 1 {
@@ -103,7 +103,7 @@ func (w *wrapping) compileWaitFor(selected []int) error {
 	return nil
 }
 
-// hasBlockingHook says whether Kubernetes runs something in the container before it
+// hasBlockingHook reports whether Kubernetes runs something in the container before it
 // starts the next.
 func hasBlockingHook(c corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
@@ -126,7 +126,7 @@ func (w *wrapping) nextUnwrapped(selected []int) []string {
 	return next
 }
 
-// waitsForURLs says whether a container waits for what isn't wrapped.
+// waitsForURLs reports whether a container waits for what isn't wrapped.
 func waitsForURLs(pod *corev1.Pod, name string) bool {
 	_, set := pod.Annotations[containerKey(waitForOption, name)]
 	return set
