@@ -64,7 +64,7 @@ func TestThePodsOfANamespaceSendTheirLogsOnceThereIsAService(t *testing.T) {
 	response := w.admit(logtesting.TestContextWithLogger(t), request)
 	require.True(t, response.Allowed)
 	require.Len(t, response.Warnings, 1)
-	require.Contains(t, response.Warnings[0], "no log service is there")
+	require.Contains(t, response.Warnings[0], "no log service is installed")
 
 	w.logs.current.Store(&endpoint.Endpoint{Address: "https://logs.entrypointer-logs.svc", CA: "sha256:" + strings.Repeat("a", 64)})
 	response = w.admit(logtesting.TestContextWithLogger(t), request)

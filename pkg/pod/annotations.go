@@ -16,13 +16,13 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// maxAnnotations is what an API server takes of an object's annotations, in
-// bytes of keys and values (TotalAnnotationSizeLimitB in
+// maxAnnotations is the limit that an API server sets for the annotations of an object,
+// in bytes of keys and values (TotalAnnotationSizeLimitB in
 // https://github.com/kubernetes/apimachinery/blob/v0.36.3/pkg/api/validation/objectmeta.go).
 const maxAnnotations = 256 << 10
 
-// annotate sets an annotation of the pod, if there is room. Otherwise it removes
-// the one that is there, which says something else.
+// annotate sets an annotation of the pod, if there is room. Otherwise it removes the
+// present annotation of that key, whose value is outdated.
 func annotate(pod *corev1.Pod, key, value string) bool {
 	delete(pod.Annotations, key)
 	size := len(key) + len(value)
@@ -39,14 +39,14 @@ func annotate(pod *corev1.Pod, key, value string) bool {
 	return true
 }
 
-// tooManyAnnotations warns of one of ours that there is no room for.
+// tooManyAnnotations warns of an annotation in our domain for which there is no room.
 func tooManyAnnotations(key string) Warning {
 	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, maxAnnotations)
 }
 
-// checkAnnotations finds annotations of ours that nobody would read. One for a
-// container that isn't there is an error; a key that we don't know may be
-// another release's, so it is worth a warning only.
+// checkAnnotations finds annotations in our domain that have no effect. An annotation for
+// a container that the pod doesn't have is an error. An unknown key causes only a
+// warning, because another release may know it.
 func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
 	present := containerNames(pod)
@@ -65,7 +65,8 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 		case !found:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 		case container != "" && !present[container] && owner == Tekton:
-			// A PipelineRun's annotations are those of all its TaskRuns, whose steps differ.
+			// A PipelineRun passes its annotations to all of its TaskRuns, whose steps
+			// differ.
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has no container %q", key, container))
 		case container != "" && !present[container]:
 			return nil, noContainer(pod, key, container)
@@ -78,20 +79,20 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 	return warnings, nil
 }
 
-// misplaced is why an annotation is none of a whole pod, or of a container, "" of which
-// is the whole pod.
+// misplaced returns an error if an annotation sets, for a whole pod, an option of single
+// containers, or the reverse. The container "" stands for the whole pod.
 func (o Option) misplaced(key, container string) error {
 	switch {
 	case container == "" && o.perContainer:
-		return refuse(InvalidAnnotation, "reading annotation %s: it is for a container by its name; write %sCONTAINER", key, o.forContainer())
+		return refuse(InvalidAnnotation, "reading annotation %s: the option is for single containers; write %sCONTAINER", key, o.forContainer())
 	case container != "" && o.wholePod:
-		return refuse(InvalidAnnotation, "reading annotation %s: it is for the whole pod; write %s", key, o.key())
+		return refuse(InvalidAnnotation, "reading annotation %s: the option is for whole pods; write %s", key, o.key())
 	}
 	return nil
 }
 
-// ignoredByOwner warns of annotations that decide whether a pod is wrapped, or
-// which of its containers, but not for such a pod.
+// ignoredByOwner warns of annotations that select pods or containers, but have no effect
+// on pods of this owner.
 func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
 	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
 		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
@@ -102,16 +103,16 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
 	return warnings
 }
 
-// askedInVain warns if a pod asks to be wrapped that has no container to wrap.
+// askedInVain warns if a pod that asks to be wrapped has no container to wrap.
 func askedInVain(pod *corev1.Pod, owner Owner) []Warning {
 	if pod.Annotations[InjectAnnotation] != "true" {
 		return nil
 	}
-	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as one %s, and none of its containers is wrapped there", InjectAnnotation, whose(owner))}
+	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as a pod %s, and has none of the containers that are wrapped in such pods", InjectAnnotation, whose(owner))}
 }
 
-// ignoredUnasked warns of annotations of ours on a pod that is nobody's, and
-// doesn't ask.
+// ignoredUnasked warns of annotations in our domain on a pod that has no owner and
+// doesn't ask to be wrapped.
 func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Annotations) {
 		option, _, _ := parseKey(key)
@@ -127,13 +128,13 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	return warnings
 }
 
-// mentionsUs reports whether annotations or labels of the pod are in our domain.
+// mentionsUs reports whether the pod has annotations or labels in our domain.
 func mentionsUs(pod *corev1.Pod) bool {
 	return len(ourKeys(pod.Annotations))+len(ourKeys(pod.Labels)) > 0
 }
 
-// labelsWithoutEffect warns of labels in our domain: all that a pod says to us, it
-// says by annotations.
+// labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations
+// only.
 func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Labels) {
 		if _, annotated := pod.Annotations[key]; annotated {
@@ -144,7 +145,7 @@ func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
 	return warnings
 }
 
-// IgnoredOnNamespace warns of annotations of ours that do nothing on a
+// IgnoredOnNamespace warns of annotations in our domain that have no effect on a
 // namespace.
 func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 	for _, key := range ourKeys(annotations) {
@@ -162,7 +163,7 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 	return bounded(warnings)
 }
 
-// ourKeys are the keys of annotations in our domain, sorted.
+// ourKeys returns the keys of annotations in our domain, sorted.
 func ourKeys(annotations map[string]string) (keys []string) {
 	for key := range annotations {
 		if _, _, ours := parseKey(key); ours {
@@ -173,8 +174,8 @@ func ourKeys(annotations map[string]string) (keys []string) {
 	return keys
 }
 
-// parseKey takes the key of an annotation apart, if it is in our domain: its
-// name, and the container that it is for.
+// parseKey splits the key of an annotation in our domain into its name and the container
+// that it is for.
 func parseKey(key string) (name, container string, ours bool) {
 	prefix, name, _ := strings.Cut(key, "/")
 	if prefix == domain {
@@ -184,8 +185,8 @@ func parseKey(key string) (name, container string, ours bool) {
 	return option, name, ours
 }
 
-// unknownKey warns of a key. Only of a warning that is shown, the key that may be meant is
-// looked for: the request may have a hundred thousand.
+// unknownKey warns of a key. It looks for a suggestion only if the warning will be shown,
+// because a request may have a hundred thousand keys.
 func unknownKey(key string, before int, onNamespace bool) Warning {
 	meant := ""
 	if before < maxWarnings {
@@ -194,7 +195,7 @@ func unknownKey(key string, before int, onNamespace bool) Warning {
 	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect%s", key, meant)
 }
 
-// meantKey suggests a key for one that is unknown.
+// meantKey suggests a known key for an unknown one.
 func meantKey(key string, onNamespace bool) string {
 	mistake, container, _ := parseKey(key)
 	keys := map[string]string{"inject": InjectAnnotation}
@@ -228,7 +229,7 @@ func whose(owner Owner) string {
 	return "of " + string(owner) + "'s"
 }
 
-// containerNames are the names of the pod's containers.
+// containerNames returns the names of the pod's containers.
 func containerNames(pod *corev1.Pod) map[string]bool {
 	names := make(map[string]bool, len(pod.Spec.Containers))
 	for _, c := range pod.Spec.Containers {
@@ -237,7 +238,7 @@ func containerNames(pod *corev1.Pod) map[string]bool {
 	return names
 }
 
-// noContainer refuses an annotation that names a container that isn't there.
+// noContainer refuses an annotation for a container that the pod doesn't have.
 func noContainer(pod *corev1.Pod, key, name string) error {
 	var names []string
 	for _, c := range pod.Spec.Containers {

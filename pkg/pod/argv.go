@@ -13,13 +13,13 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// needsLookup reports whether only the image knows what the container runs. The
-// kubelet takes an empty list for an unset one.
+// needsLookup reports whether only the image determines what the container runs. The
+// kubelet treats an empty list like an unset one.
 func needsLookup(c corev1.Container) bool { return len(c.Command) == 0 }
 
-// argvArgs returns those of the supervisor's args that say what to run: the
-// flags for platforms that disagree, "--", the original argv. The image may be
-// nil where needsLookup says no.
+// argvArgs returns the part of the supervisor's args that determines what to run: the
+// flags for platforms that disagree, "--", and the original argv. The image may be nil if
+// needsLookup returns false.
 func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	if !needsLookup(c) {
 		return slices.Concat([]string{"--"}, c.Command, c.Args), nil
@@ -35,7 +35,8 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	if agree(inherited) {
 		return slices.Concat([]string{"--"}, escapeAll(inherited[0]), c.Args), nil
 	}
-	// The node decides which of them runs; the supervisor there picks its own.
+	// The node decides which platform runs; the supervisor there chooses its platform's
+	// words.
 	var flags []string
 	for i, config := range image.Configs {
 		flags = append(flags, platformFlag+config.Platform)
@@ -46,12 +47,11 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	return slices.Concat(flags, []string{"--"}, c.Args), nil
 }
 
-// wrappedArgvArgs returns the argvArgs of a container that is wrapped, and
-// whether it is. That is read off its structure, which decides what will run,
-// and not off any annotation, which a tenant could forge. Of the flags, only
-// those that carry words of the original argv stay: the others may be another
-// release's, and are set anew. What no release of ours writes makes it
-// somebody else's.
+// wrappedArgvArgs returns the argvArgs of a container that is wrapped, and whether it is.
+// The structure of the container decides, because the structure determines what will run,
+// and because a tenant could forge an annotation. Of the flags, only those with words of
+// the original argv stay: the other flags may be another release's, and are set anew. A
+// structure that no release of ours writes counts as the author's command.
 func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isMount) {
 		return nil, false
@@ -70,21 +70,21 @@ func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 	return nil, false
 }
 
-// ourFlag matches a flag as all releases write it, in one word with its value, so
-// that the first "--" ends the flags.
+// ourFlag matches a flag as all releases write it, in one word with its value, so that
+// the first "--" ends the flags.
 var ourFlag = regexp.MustCompile(`^-[a-z][a-z0-9-]*=`)
 
-// originalArgv is what of argvArgs is the original argv, on a platform whose
-// words don't come from flags.
+// originalArgv returns the original argv in argvArgs, on a platform whose words don't
+// come from flags.
 func originalArgv(argvArgs []string) []string {
 	return argvArgs[slices.Index(argvArgs, "--")+1:]
 }
 
-// inherit is what the container takes from its image: args replace CMD, always.
-// An ENTRYPOINT of one empty string is none, as Docker and containerd have it
+// inherit returns the words that the container takes from its image: args always replace
+// CMD. An ENTRYPOINT of one empty string counts as none, as in Docker and containerd
 // (https://github.com/containerd/containerd/blob/v2.3.5/internal/cri/opts/spec_opts.go):
-// builders write that to undo the ENTRYPOINT of a base image. A CMD of one empty
-// string is an argument.
+// builders write it to undo the ENTRYPOINT of a base image. A CMD of one empty string is
+// an argument.
 func inherit(c corev1.Container, config lookup.Config) []string {
 	entrypoint := config.Entrypoint
 	if len(entrypoint) == 1 && entrypoint[0] == "" {
@@ -113,6 +113,6 @@ func escapeAll(tokens []string) []string {
 	return escaped
 }
 
-// escape makes the kubelet's expansion give token back
+// escape doubles each $, so that the kubelet's expansion restores the token
 // (k8s.io/kubernetes/third_party/forked/golang/expansion: "$$" stands for "$").
 func escape(token string) string { return strings.ReplaceAll(token, "$", "$$") }

@@ -81,7 +81,7 @@ func TestAnImageThatIsNeverPulledIsNotPinned(t *testing.T) {
 	require.Equal(t, []string{"--", "app"}, result.Pod.Spec.Containers[0].Args)
 	require.Len(t, result.Warnings, 1)
 	require.Equal(t, pod.ReasonImageNotPinned, result.Warnings[0].Reason)
-	require.Contains(t, result.Warnings[0].Message, `container "a" runs what the registry says of image "loaded"`)
+	require.Contains(t, result.Warnings[0].Message, `container "a" runs the command line that the registry has for image "loaded"`)
 
 	configured := image(nil, []string{"app"})
 	require.Empty(t, inject(t, newInjector(images{"loaded": configured}), p).Warnings, "the operator says what is on the nodes")

@@ -13,27 +13,28 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// An API server asks webhooks before it validates: names, references and lists
-// can be as long as a request, a few MiB. What is taken over from a pod, and what
-// is said of it, is bounded here.
+// An API server calls webhooks before it validates: names, references and lists can be as
+// long as a request, a few MiB. These constants bound the text that is copied or quoted
+// from a pod.
 const (
 	// maxObjectName is the longest name of an object (a DNS subdomain).
 	maxObjectName = 253
-	// maxAdded bounds, in bytes, what options and images make of one pod: more than
-	// an API server stores of an object (1.5 MiB, etcd's --max-request-bytes).
+	// maxAdded bounds, in bytes, the text that options and images add to one pod. The
+	// bound is larger than any object that an API server stores (1.5 MiB, etcd's
+	// --max-request-bytes).
 	maxAdded = 3 << 20
-	// maxQuoted is how many bytes are quoted of what a pod's author wrote.
+	// maxQuoted is the number of bytes that are quoted from the text of a pod's author.
 	maxQuoted = 320
-	// maxListed is how many names a text lists.
+	// maxListed is the number of names that a text lists.
 	maxListed = 16
-	// maxOrdered is how many containers of a pod can have a place in its order.
+	// maxOrdered is the number of containers of a pod that can have a place in its order.
 	maxOrdered = 128
-	// maxWarnings is how many warnings a pod gets.
+	// maxWarnings is the number of warnings that a pod gets.
 	maxWarnings = 16
 )
 
-// queryFor is the question what an image runs. It fails with a *lookup.Error if
-// no registry could answer it.
+// queryFor returns the query for the command line of an image. It fails with a
+// *lookup.Error if no registry could answer the query.
 func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, error) {
 	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
 	if len(image) > lookup.MaxReferenceBytes {
@@ -42,7 +43,7 @@ func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, er
 	}
 	if len(query.ServiceAccount) > maxObjectName {
 		query.ServiceAccount = shortened(query.ServiceAccount)
-		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("no service account has a name of that length")}
+		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("the name of the service account is longer than Kubernetes allows")}
 	}
 	for _, secret := range pod.Spec.ImagePullSecrets {
 		if len(query.PullSecrets) == lookup.MaxPullSecrets {
@@ -55,17 +56,18 @@ func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, er
 	return query, nil
 }
 
-// refuse makes a refusal, with what it quotes cut to a sane length.
+// refuse returns a refusal in which quoted text is shortened to maxQuoted.
 func refuse(outcome Outcome, format string, args ...any) *Refusal {
 	return &Refusal{Outcome: outcome, Err: fmt.Errorf(format, shortenedAll(args)...)}
 }
 
-// warning makes a warning, likewise.
+// warning returns a warning in which quoted text is shortened to maxQuoted.
 func warning(reason Reason, format string, args ...any) Warning {
 	return Warning{Reason: reason, Message: fmt.Sprintf(format, shortenedAll(args)...)}
 }
 
-// bounded returns the first of many warnings.
+// bounded returns the first maxWarnings warnings, and a warning with the number of those
+// omitted.
 func bounded(warnings []Warning) []Warning {
 	more := len(warnings) - maxWarnings
 	if more <= 0 {
@@ -87,7 +89,7 @@ func shortenedAll(args []any) []any {
 	return args
 }
 
-// shortened is a text of at most maxQuoted bytes, and how long it was.
+// shortened cuts a text to maxQuoted bytes, and then appends the original length.
 func shortened(text string) string {
 	if len(text) <= maxQuoted {
 		return text
@@ -95,7 +97,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxQuoted], "") + fmt.Sprintf("... (%d bytes)", len(text))
 }
 
-// listed joins names, the first maxListed of them.
+// listed joins the first maxListed names.
 func listed(names []string, separator string) string {
 	var b strings.Builder
 	for i, name := range names {

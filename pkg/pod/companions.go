@@ -10,13 +10,14 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
-// companions are options that have an effect together with one of others only.
+// companions are options that have an effect only together with at least one of other
+// options.
 var companions = map[string]struct {
 	others []string
 	advice string
 }{
 	gracePeriodOption:      {[]string{timeoutOption, hooksOption, stopWhenOption}, "it is the time between the two signals of timeout, stop-when, and the timeout of before-start; set one of them, or remove the annotation"},
-	"before-start-timeout": {[]string{hooksOption}, "it limits commands of before-start; set that, or remove the annotation"},
+	"before-start-timeout": {[]string{hooksOption}, "it limits commands of before-start; set before-start, or remove the annotation"},
 }
 
 const (
@@ -29,7 +30,8 @@ const (
 	exitTimeout = 124
 )
 
-// noteCompanions notes which annotations of the pod have an effect on one of its containers.
+// noteCompanions notes which annotations of the pod have an effect on at least one of its
+// containers.
 func (w *wrapping) noteCompanions(settings []setting) {
 	has := func(option string) bool {
 		return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
@@ -49,19 +51,22 @@ func (w *wrapping) noteCompanions(settings []setting) {
 	}
 }
 
-// A companion reports whether an annotation has what it needs on one of the containers.
+// A companion records whether an annotation has an effect on one of the containers, and
+// what to do if it has none.
 type companion struct {
 	has    bool
 	advice string
 }
 
-// names reports whether a list of exit codes has this one by itself.
+// names reports whether a list of exit codes contains exactly this code as an item of its
+// own.
 func names(list string, code int) bool {
-	set, _ := exitcodes.Parse(list) // an error is for exitCodeFlags to say
+	set, _ := exitcodes.Parse(list) // exitCodeFlags reports the error
 	return slices.Contains(set, exitcodes.Range{From: code, To: code})
 }
 
-// warnOfLonely warns of annotations that lack what they need on all containers.
+// warnOfLonely warns of annotations that have no effect on any container, for lack of
+// another option.
 func (w *wrapping) warnOfLonely() {
 	for _, source := range slices.Sorted(maps.Keys(w.lonely)) {
 		if noted := w.lonely[source]; !noted.has {

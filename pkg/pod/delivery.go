@@ -12,42 +12,40 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// Delivery is how the supervisor gets into a pod.
+// Delivery is the way in which the supervisor gets into a pod.
 type Delivery string
 
 // The deliveries. The zero value is InitContainer.
 const (
 	// InitContainer copies the supervisor into an emptyDir, which works everywhere.
 	InitContainer Delivery = "init-container"
-	// ImageVolume mounts the supervisor's image. Kubernetes has such volumes from
-	// 1.35 on (before, behind the feature gate ImageVolume), and containerd from 2.2,
-	// CRI-O from 1.33 on.
+	// ImageVolume mounts the supervisor's image. It requires Kubernetes 1.35 (earlier
+	// versions need the feature gate ImageVolume), and containerd 2.2 or CRI-O 1.33.
 	ImageVolume Delivery = "image-volume"
-	// Auto is ImageVolume for pods that ordinary nodes run, and InitContainer for
-	// those that may run elsewhere, or in another way: with a runtime class, or in a
-	// user namespace; on a node that the pod names, whatever its taints are; on
-	// cordoned nodes, as the pods of DaemonSets do; on virtual kubelets. It is for
-	// clusters all of whose schedulable Linux nodes can mount images, but for virtual
-	// kubelets with their taint.
+	// Auto is ImageVolume for pods that run on ordinary nodes in an ordinary way, and
+	// InitContainer for all other pods: with a runtime class, or in a user namespace; on
+	// a node that the pod names, whatever its taints are; on cordoned nodes, like the
+	// pods of DaemonSets; on virtual kubelets. Auto requires that all schedulable Linux
+	// nodes of the cluster can mount images, except virtual kubelets with their taint.
 	Auto Delivery = "auto"
-	// Claim mounts a volume claim of the pod's namespace that holds the supervisor.
-	// Where there is none ([Injector.Claim]), pods get an init container, and so do
-	// those in a user namespace: NFS has no id-mapped mounts.
+	// Claim mounts a volume claim of the pod's namespace that holds the supervisor. In a
+	// namespace without such a claim ([Injector.Claim]), pods get an init container. Pods
+	// in a user namespace get an init container as well, because NFS has no id-mapped
+	// mounts.
 	Claim Delivery = "claim"
 )
 
-// The label and the taint of nodes that no kubelet runs
-// (https://virtual-kubelet.io/docs/setup).
+// The label and the taint of virtual kubelets (https://virtual-kubelet.io/docs/setup).
 const (
 	virtualKubeletLabel = "type"
 	virtualKubelet      = "virtual-kubelet"
-	// VirtualKubeletTaint keeps pods that don't tolerate it away from virtual kubelets.
+	// VirtualKubeletTaint repels pods that don't tolerate it from virtual kubelets.
 	VirtualKubeletTaint = "virtual-kubelet.io/provider"
 )
 
 var deliveries = []Delivery{InitContainer, ImageVolume, Auto, Claim}
 
-// ParseDelivery reads the name of a delivery.
+// ParseDelivery parses the name of a delivery.
 func ParseDelivery(name string) (Delivery, error) {
 	if !slices.Contains(deliveries, Delivery(name)) {
 		known := make([]string, len(deliveries))
@@ -59,8 +57,8 @@ func ParseDelivery(name string) (Delivery, error) {
 	return Delivery(name), nil
 }
 
-// NamespaceDelivery is what the annotation of a namespace says of the delivery, ""
-// if it has none.
+// NamespaceDelivery returns the delivery that a namespace's annotation sets, "" without
+// the annotation.
 func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 	name, set := annotations[DeliveryAnnotation]
 	if !set {
@@ -73,7 +71,7 @@ func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 	return delivery, nil
 }
 
-// deliveryFor is how the supervisor gets into this pod.
+// deliveryFor returns the delivery for this pod.
 func (i *Injector) deliveryFor(pod *corev1.Pod) Delivery {
 	switch p := i.Policy; {
 	case p.Delivery == "", p.Delivery == Auto && isExtraordinary(pod), p.Delivery == Claim && (i.Claim == "" || hasUserNamespace(pod)):
@@ -85,8 +83,8 @@ func (i *Injector) deliveryFor(pod *corev1.Pod) Delivery {
 	}
 }
 
-// isExtraordinary reports whether a pod may run elsewhere than on an ordinary node,
-// or otherwise than most pods do: see [Auto].
+// isExtraordinary reports whether a pod may run on an extraordinary node, or in an
+// extraordinary way: see [Auto].
 func isExtraordinary(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" ||
@@ -100,16 +98,15 @@ func hasUserNamespace(pod *corev1.Pod) bool {
 	return pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
 }
 
-// tolerates reports whether a pod tolerates some taint of a key. Which value and
-// effect the taint has on a node isn't known here.
+// tolerates reports whether a pod tolerates some taint of a key. The taint's value and
+// effect on a node are unknown here.
 func tolerates(pod *corev1.Pod, key string) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		return t.Key == key || t.Key == "" && t.Operator == corev1.TolerationOpExists
 	})
 }
 
-// selectsVirtualKubelets reports whether a pod asks for nodes with the label of
-// virtual kubelets, among others perhaps.
+// selectsVirtualKubelets reports whether a pod requires the label of virtual kubelets.
 func selectsVirtualKubelets(pod *corev1.Pod) bool {
 	if pod.Spec.NodeSelector[virtualKubeletLabel] == virtualKubelet {
 		return true

@@ -18,21 +18,22 @@ import (
 )
 
 const (
-	// endSidecarsOption is the name of the option by which containers that aren't wrapped
-	// are asked to end with the pod's work.
+	// endSidecarsOption is the name of the option that ends unwrapped containers when the
+	// pod's work is done.
 	endSidecarsOption = "end-sidecars"
-	// noSidecars is the value that asks none.
+	// noSidecars is the value for no containers.
 	noSidecars = "none"
 )
 
-// A sidecar is a container that isn't wrapped, and that can be asked to end.
+// A sidecar is an unwrapped container that ends on request.
 type sidecar struct {
 	url string // to post to
-	// container is the name that such a container always has, "" if it can be any.
+	// container is the name that such a container always has, "" if the name varies.
 	container string
 }
 
-// sidecars are those that are known by a name. docs/order.md says what each needs for it.
+// sidecars are the sidecars that a value can name. docs/order.md lists the settings that
+// each of them needs.
 var sidecars = map[string]sidecar{
 	// https://github.com/istio/istio/blob/master/pilot/cmd/pilot-agent/status/server.go
 	"istio": {"http://127.0.0.1:15020/quitquitquit", "istio-proxy"},
@@ -44,13 +45,13 @@ var sidecars = map[string]sidecar{
 	"cloud-sql-proxy": {"http://127.0.0.1:9091/quitquitquit", ""},
 }
 
-// endSidecarsFlags has none: they are made by [wrapping.compileEnding].
+// endSidecarsFlags returns no flags: [wrapping.compileEnding] makes them.
 func endSidecarsFlags(value string, _ target) ([]string, error) {
 	_, err := parseSidecars(value)
 	return nil, err
 }
 
-// parseSidecars reads a value of the option end-sidecars.
+// parseSidecars parses a value of the option end-sidecars.
 func parseSidecars(value string) (list []sidecar, _ error) {
 	wrong := canBe(`"istio", "linkerd", "vault", "cloud-sql-proxy" and http://:PORT/PATH, up to 16 of them with commas, or "none"; an IP address may stand before the port`)
 	words := splitList(value)
@@ -76,23 +77,24 @@ func parseSidecars(value string) (list []sidecar, _ error) {
 	return list, nil
 }
 
-// An ending is what is done at the end of a pod's work. Nil is nothing.
+// An ending describes how sidecars are ended after the pod's work. Nil ends none.
 type ending struct {
 	urls []string
-	// members are the containers that work. Each of them may be the last.
+	// members are the containers that do the pod's work. Each of them may be the last to
+	// end.
 	members []string
-	// on is the end of each by which its part of the work is done: the last one, since it
-	// isn't started again.
+	// on is the condition by which each member's part of the work is done: the last end,
+	// after which the container isn't restarted.
 	on map[string]condition
-	// own says that the pod itself has asked for it.
+	// own reports whether the pod's own annotation sets the option.
 	own bool
 }
 
-// maxEnding is how many containers can know of each other's end: each mounts the
-// directories of all.
+// maxEnding is the largest number of members: each member mounts the directories of all
+// members.
 const maxEnding = 16
 
-// flags are those of a container that works.
+// flags returns the flags of a member.
 func (e *ending) flags(name string) (flags []string) {
 	if e == nil || !slices.Contains(e.members, name) {
 		return nil
@@ -106,16 +108,16 @@ func (e *ending) flags(name string) (flags []string) {
 	return flags
 }
 
-// isHelper reports whether a container is there for others, and is ended when they have: it
-// is no part of the work.
+// isHelper reports whether a container is a helper: it ends with other containers
+// (stop-when), and is no part of the work.
 func isHelper(pod *corev1.Pod, container string) bool {
 	_, is := pod.Annotations[containerKey(stopWhenOption, container)]
 	return is
 }
 
-// compileEnding notes which containers ask for the end of those that aren't wrapped. What
-// the pod itself asks for in vain is refused. A namespace asks it of all its pods, also of
-// those whose work has no end.
+// compileEnding determines which containers end the sidecars. It refuses a pod whose own
+// annotation can't have an effect. A namespace's annotation applies to all pods there,
+// also to those whose work has no end.
 func (w *wrapping) compileEnding(selected []int) error {
 	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == endSidecarsOption }), w.pod, "")
 	if !set || !s.suits(w.owner) || w.keepsSidecars {
@@ -132,7 +134,7 @@ func (w *wrapping) compileEnding(selected []int) error {
 	}
 	e.members = w.working(selected)
 	works, err := w.endsKnown(e, s.source, selected)
-	if err != nil || !works || len(e.urls) == 0 { // another webhook may still add a sidecar, and then we are asked again
+	if err != nil || !works || len(e.urls) == 0 { // another webhook may still add a sidecar, and then the API server asks again
 		return err
 	}
 	w.warnings = append(w.warnings, w.leftOut(s.source, selected)...)
@@ -148,7 +150,7 @@ func (w *wrapping) compileEnding(selected []int) error {
 	return nil
 }
 
-// working are the containers that aren't there for others, one more than can be at most.
+// working returns the containers that aren't helpers, at most maxEnding and one more.
 func (w *wrapping) working(selected []int) (names []string) {
 	for _, index := range selected {
 		if len(names) > maxEnding {
@@ -161,8 +163,8 @@ func (w *wrapping) working(selected []int) (names []string) {
 	return names
 }
 
-// endsKnown reports whether the containers that work have an end, which each can know of. If
-// the pod itself counts on it, that they haven't is an error.
+// endsKnown reports whether each member ends for good, and can report its end to the
+// others. If the pod's own annotation sets the option, false is an error.
 func (w *wrapping) endsKnown(e *ending, source string, selected []int) (bool, error) {
 	unending, untold, err := w.readEnds(e, selected)
 	why := cmp.Or(unending, untold)
@@ -177,8 +179,8 @@ func (w *wrapping) endsKnown(e *ending, source string, selected []int) (bool, er
 	return why == nil, nil
 }
 
-// urlsOf are where to post to in this pod, none if all of its containers are wrapped. What
-// a namespace names is left out where the pod has no such container.
+// urlsOf returns the URLs to post to in this pod, none if all of its containers are
+// wrapped. A sidecar that a namespace names is left out if the pod has no such container.
 func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []string) {
 	unwrapped := map[string]bool{}
 	for at, name := range w.nextUnwrapped(selected)[:len(w.pod.Spec.Containers)] {
@@ -194,11 +196,11 @@ func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []strin
 	return urls
 }
 
-// readEnds finds the last end of each container that works. It says why the work has no
-// end, or why nobody would know of it.
+// readEnds finds the last end of each member. It returns why the work has no end, or why
+// its end can't be reported.
 func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ error) {
 	if len(e.members) == 0 {
-		return errors.New("all containers of the pod are there for others (stop-when), so that it has no work that could end"), nil, nil
+		return errors.New("all containers of the pod are helpers (stop-when), so that the pod has no work that could end"), nil, nil
 	}
 	for _, index := range selected {
 		c := &w.pod.Spec.Containers[index]
@@ -212,12 +214,12 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 		case !isContainerName(c.Name):
 			return fmt.Errorf("no container has a name such as %q", c.Name), nil, nil
 		case l.withAll != "":
-			return fmt.Errorf("a rule of container %q restarts all containers of the pod, so that no end is known to be the last; use action Restart, or remove the annotation", l.withAll), nil, nil
+			return fmt.Errorf("a rule of container %q restarts all containers of the pod, so that no end of a container is known to be its last; use action Restart, or remove the annotation", l.withAll), nil, nil
 		case l.restarts[0]:
 			return fmt.Errorf("container %q is restarted after a success, so that the work of the pod is never done; set restartPolicy: OnFailure or Never, of the pod or of that container, or remove the annotation; a helper can have stop-when.%s/%s instead",
 				c.Name, domain, c.Name), nil, nil
 		case l.mode != "":
-			untold = fmt.Errorf("by %s: exec, nobody is left in container %q to tell that it has ended; remove one of them", l.mode, c.Name)
+			untold = fmt.Errorf("by %s: exec, container %q has no supervisor that reports its end; remove one of them", l.mode, c.Name)
 		}
 		e.on[c.Name] = completed
 		if l.failsForGood() {
@@ -225,43 +227,44 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 		}
 	}
 	if len(e.members) > maxEnding {
-		untold = fmt.Errorf("more than %d containers of the pod work, which can't know of each other's end; have helpers end by stop-when.%s/CONTAINER", maxEnding, domain)
+		untold = fmt.Errorf("more than %d containers of the pod work, and only so many can report their ends to each other; have helpers end by stop-when.%s/CONTAINER", maxEnding, domain)
 	}
 	return nil, untold, nil
 }
 
-// leftOut warns of containers that aren't known to be sidecars, and count as such.
+// leftOut warns of unwrapped containers that count as sidecars, without being known as
+// sidecars.
 func (w *wrapping) leftOut(source string, selected []int) (warnings []Warning) {
 	next := w.nextUnwrapped(selected)
 	for at, c := range w.pod.Spec.Containers {
 		if next[at] == c.Name && !w.Policy.isProxy(c.Name) {
-			warnings = append(warnings, warning(ReasonContainerCountsAsSidecar, "%s: container %q isn't wrapped, so that it counts as a sidecar, and the others don't wait for its end; if it works, add it to annotation %s", source, c.Name, ContainersAnnotation))
+			warnings = append(warnings, warning(ReasonContainerCountsAsSidecar, "%s: container %q isn't wrapped, so that it counts as a sidecar, whose end the others don't wait for; if it does a part of the pod's work, add it to annotation %s", source, c.Name, ContainersAnnotation))
 		}
 	}
 	return warnings
 }
 
-// mustBeWrapped reports whether a container can't run unwrapped, because others or itself
-// count on it by the pod's own word.
+// mustBeWrapped reports whether a container can't run unwrapped, because its pod's
+// annotations give it a place in the order.
 func (o *ordering) mustBeWrapped(name string) bool {
 	return o != nil && (slices.Contains(o.names, name) || len(o.waitsFor[name]) > 0 || o.ending != nil && o.ending.own && slices.Contains(o.ending.members, name))
 }
 
-// keepSidecars has sidecars not ended after all if one of the containers that work runs
-// unwrapped: nobody would know when the work is done.
+// keepSidecars cancels the end of sidecars if a member runs unwrapped, because an
+// unwrapped container doesn't report its end.
 func (w *wrapping) keepSidecars(ctx context.Context, pod *corev1.Pod, selected, wrapped []int, unwrapped []string) (err error) {
 	works := func(name string) bool { return slices.Contains(w.order.ending.members, name) }
 	if w.order == nil || w.order.ending == nil || !slices.ContainsFunc(unwrapped, works) {
 		return nil
 	}
-	w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: nobody would know when the work of the pod is done", domain, endSidecarsOption))
+	w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: a container that runs unwrapped doesn't report the end of its work", domain, endSidecarsOption))
 	said := w.warnings
 	w.keepsSidecars = true
 	if err = w.compile(selected); err != nil {
 		return err
 	}
 	w.warnings = said
-	for _, index := range wrapped { // the flags are made anew
+	for _, index := range wrapped { // make the flags anew
 		if _, err = w.wrap(ctx, &pod.Spec.Containers[index]); err != nil {
 			return err
 		}
@@ -269,8 +272,7 @@ func (w *wrapping) keepSidecars(ctx context.Context, pod *corev1.Pod, selected, 
 	return nil
 }
 
-// compile makes of the pod's annotations what its containers have to do with each other,
-// and with those that aren't wrapped.
+// compile reads the relations between containers from the pod's annotations.
 func (w *wrapping) compile(selected []int) (err error) {
 	if w.order, err = w.compileOrder(selected); err != nil {
 		return err

@@ -130,10 +130,10 @@ func TestWorkThatHasNoEndIsRefusedOfAPodOnly(t *testing.T) {
 		"a Knative Revision": {func(p *corev1.Pod) {
 			restarting(p, "").Labels = map[string]string{"serving.knative.dev/revision": "r"}
 		}, `container "a" is restarted after a success`, false},
-		"helpers only": {func(p *corev1.Pod) { annotated(p, "stop-when.entrypointer.dev/a", "x:exited?") }, "it has no work that could end", false},
+		"helpers only": {func(p *corev1.Pod) { annotated(p, "stop-when.entrypointer.dev/a", "x:exited?") }, "the pod has no work that could end", false},
 		"one that is replaced": {
 			func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") },
-			`by annotation mode.entrypointer.dev/a: exec, nobody is left in container "a" to tell that it has ended`, true,
+			`by annotation mode.entrypointer.dev/a: exec, container "a" has no supervisor that reports its end`, true,
 		},
 		"too many": {func(p *corev1.Pod) {
 			for n := range 16 {
@@ -189,7 +189,7 @@ func TestAFailedLookupKeepsTheSidecars(t *testing.T) {
 	require.Equal(t, pod.PartlyInjected, result.Outcome)
 	require.Empty(t, flagsBefore(result.Pod, 1))
 	require.Empty(t, orderVolumes(result.Pod))
-	require.Contains(t, strings.Join(pod.Messages(result.Warnings), "\n"), "nobody would know when the work of the pod is done")
+	require.Contains(t, strings.Join(pod.Messages(result.Warnings), "\n"), "a container that runs unwrapped doesn't report the end of its work")
 	requireSamePod(t, result.Pod, patched(t, p, result.Pod), "the patch leads elsewhere")
 	injector.Defaults = nil
 	requireRefused(t, refusal(t, injector, annotated(p, endSidecarsKey, "istio")), pod.LookupFailed, `wrapping container "b"`)
@@ -202,7 +202,7 @@ func TestAWrongSidecarIsRefusedWithWhatWouldBeRight(t *testing.T) {
 		require.Error(t, pod.Defaults{Values: map[string]string{"end-sidecars": value}}.Check())
 	}
 	requireRefused(t, refusal(t, newInjector(nil), annotated(meshed(), "end-sidecars.entrypointer.dev/a", "istio")), pod.InvalidAnnotation,
-		"it is for the whole pod; write entrypointer.dev/end-sidecars")
+		"the option is for whole pods; write entrypointer.dev/end-sidecars")
 	limited := newInjector(nil)
 	limited.Policy.PodOptions = []string{"mode"}
 	requireRefused(t, refusal(t, limited, annotated(meshed(), endSidecarsKey, "istio")), pod.InvalidAnnotation, "the operator doesn't let pods set this option")

@@ -3,9 +3,9 @@
 
 package pod
 
-// The supervisor's flags that we set, up to their values.
+// The supervisor's flags that the injector sets, up to their values.
 const (
-	// These carry words of the original argv.
+	// Flags that carry words of the original argv.
 	platformFlag = "-platform="
 	argFlag      = "-arg="
 
@@ -54,7 +54,7 @@ const (
 	endSidecarsOnFlag    = "-end-sidecars-on="
 	endSidecarsWhenFlag  = "-end-sidecars-when="
 
-	// These carry the author's startupProbe.
+	// Flags that carry the author's startupProbe.
 	startupFlags          = "-startup-"
 	startupExecFlag       = startupFlags + "exec="
 	startupTCPFlag        = startupFlags + "tcp="

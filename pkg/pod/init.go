@@ -30,21 +30,22 @@ func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 	return nil
 }
 
-// removeInitContainer removes the init container that fills an emptyDir: into
-// the volume that an image is, it couldn't write.
+// removeInitContainer removes the init container that fills an emptyDir: it couldn't
+// write into an image volume.
 func removeInitContainer(pod *corev1.Pod) {
 	if at := initContainerIndex(pod); at >= 0 && fillsVolume(pod.Spec.InitContainers[at]) {
 		pod.Spec.InitContainers = slices.Delete(pod.Spec.InitContainers, at, at+1)
 	}
 }
 
-// initContainerIndex is where the pod has an init container of our name, -1 if nowhere.
+// initContainerIndex returns the index of the init container with our name, -1 without
+// one.
 func initContainerIndex(pod *corev1.Pod) int {
 	return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
 }
 
-// initContainer is the container that copies the supervisor. It asks for no
-// right and no resource that the pod didn't have before.
+// initContainer returns the container that copies the supervisor. The container asks for
+// no right and no resource that the pod lacks without it.
 func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
 	return corev1.Container{
 		Name:            InitContainerName,
@@ -54,24 +55,23 @@ func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Contain
 		Resources:       initResources(pod, selected),
 		VolumeMounts:    []corev1.VolumeMount{{Name: VolumeName, MountPath: MountPath}},
 		SecurityContext: initSecurityContext(pod),
-		// What the API server would default, so that a second look finds nothing to change.
+		// The API server's defaults, so that a second call finds nothing to change.
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 
-// fillsVolume reports whether an init container is one of ours, or was meant to
-// be taken for one.
+// fillsVolume reports whether an init container is the injector's, or an imitation of it.
 func fillsVolume(c corev1.Container) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return m.Name == VolumeName && m.MountPath == MountPath
 	})
 }
 
-// initResources are those of the wrapped container with the most CPU, as far
-// as an init container needs them. A pod's effective request is
-// max(largest init container, sum of containers), so it stays what it was, and
-// so do its QoS class and what a quota or a LimitRange says of it.
+// initResources returns the resources of the wrapped container with the most CPU, as far
+// as an init container needs them. A pod's effective request is max(largest init
+// container, sum of containers), so that the request stays the same, and with it the QoS
+// class and the effect of a quota or a LimitRange.
 func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements {
 	most := pod.Spec.Containers[selected[0]].Resources
 	for _, index := range selected[1:] {
@@ -84,7 +84,8 @@ func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements 
 	for _, c := range pod.Spec.Containers {
 		for name := range c.Resources.Limits {
 			if isExtended(name) {
-				// Said, or a LimitRange's default would make it ask for devices.
+				// An explicit zero, because a LimitRange's default could make the
+				// container ask for devices.
 				setQuantity(&wanted.Requests, name, resource.Quantity{})
 				setQuantity(&wanted.Limits, name, resource.Quantity{})
 			}
@@ -93,8 +94,8 @@ func initResources(pod *corev1.Pod, selected []int) corev1.ResourceRequirements 
 	return wanted
 }
 
-// isExtended reports whether a resource is a device or the like, which is named
-// with its vendor's domain.
+// isExtended reports whether a resource is an extended resource, such as a device, whose
+// name begins with the domain of its vendor.
 func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 func cpu(r corev1.ResourceRequirements) resource.Quantity {
@@ -104,7 +105,8 @@ func cpu(r corev1.ResourceRequirements) resource.Quantity {
 	return r.Limits[corev1.ResourceCPU]
 }
 
-// onlyBasic leaves out devices and huge pages: an init container would hold, or wait for, a GPU.
+// onlyBasic leaves out devices and huge pages: an init container would hold a GPU, or
+// wait for one.
 func onlyBasic(all corev1.ResourceList) corev1.ResourceList {
 	var basic corev1.ResourceList
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
@@ -122,14 +124,14 @@ func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity r
 	(*list)[name] = quantity
 }
 
-// initSecurityContext is the PodSecurity "restricted" profile in full
-// (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
-// There is no runAsUser, so that an OpenShift SCC can pick one, unless the pod
-// says 0: with that, the kubelet would refuse runAsNonRoot.
+// initSecurityContext returns the PodSecurity "restricted" profile in full
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). runAsUser stays
+// unset, so that an OpenShift SCC can choose a user, unless the pod sets 0: the kubelet
+// would refuse runAsNonRoot with it.
 //
-// There are no SELinux options either. The pod's own apply anyway, and a
-// container's may name a type too narrow to write a file. Nor are they needed:
-// the kubelet has an emptyDir relabelled for each container that mounts it.
+// SELinux options stay unset as well. The pod's options apply anyway, and a container's
+// may name a type too narrow to write a file. The container needs none: the kubelet
+// relabels an emptyDir for each container that mounts it.
 func initSecurityContext(pod *corev1.Pod) *corev1.SecurityContext {
 	yes, no := true, false
 	context := &corev1.SecurityContext{

@@ -184,8 +184,8 @@ func TestAForgedLabelDoesNotKeepAPodThatAsksFromBeingWrapped(t *testing.T) {
 			require.Equal(t, test.owner, result.Owner)
 			require.Equal(t, test.outcome, result.Outcome)
 			if test.outcome == pod.NothingToWrap {
-				require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/inject: "true" has no effect: the pod counts as one of ` +
-					string(test.owner) + `'s, and none of its containers is wrapped there`}}, result.Warnings)
+				require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation entrypointer.dev/inject: "true" has no effect: the pod counts as a pod of ` +
+					string(test.owner) + `'s, and has none of the containers that are wrapped in such pods`}}, result.Warnings)
 			}
 		})
 	}
@@ -404,7 +404,7 @@ func TestALookupThatSucceedsOnReinvocationIsTold(t *testing.T) {
 		require.Equal(t, pod.Injected, result.Outcome)
 		require.Equal(t, "Injected by init-container", result.Pod.Annotations[pod.StatusAnnotation])
 		require.Equal(t, []string{"--", "/app"}, result.Pod.Spec.Containers[0].Args)
-		require.Equal(t, []pod.Warning{{Reason: pod.ReasonLookupRecovered, Message: `container "a" runs under its supervisor after all: now its image could be looked up`}}, result.Warnings)
+		require.Equal(t, []pod.Warning{{Reason: pod.ReasonLookupRecovered, Message: `container "a" runs under its supervisor after all: the second lookup of its image succeeded`}}, result.Warnings)
 	}
 }
 

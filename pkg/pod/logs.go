@@ -16,45 +16,48 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// LogService is where the output of containers goes that say so by the option logs.
+// LogService describes the service that stores the output of containers with the option
+// logs.
 type LogService struct {
-	// Address is its URL: https://logs.entrypointer-logs.svc.
+	// Address is the URL of the service: https://logs.entrypointer-logs.svc.
 	Address string
-	// IP is where it is reached as well, by a pod whose DNS doesn't know the name; ""
-	// if that isn't known.
+	// IP is an address of the service for pods whose DNS doesn't resolve the name; "" if
+	// it is unknown.
 	IP string
-	// CA is what its certificates are known by: sha256: and the hexadecimal SHA-256
-	// of the public key of the CA that signs them.
+	// CA identifies the CA of the service's certificates: sha256: and the hexadecimal
+	// SHA-256 of the CA's public key.
 	CA string
-	// Audience is that of the tokens by which it knows pods.
+	// Audience is the audience of the tokens by which the service identifies pods.
 	Audience string
-	// CopierImage and EntrypointImage take the place of the Injector's in pods
-	// with such containers: with them comes the program that sends.
+	// CopierImage and EntrypointImage replace the Injector's images in pods with such
+	// containers: they include the program that sends.
 	CopierImage, EntrypointImage string
 }
 
-// What is added to a pod whose output is sent.
+// Names and paths that are added to a pod whose output is sent.
 const (
-	// TokenVolumeName is the volume with the token by which the log service knows the pod.
+	// TokenVolumeName is the volume with the token by which the log service identifies
+	// the pod.
 	TokenVolumeName = "entrypointer-token"
-	// TokenMountPath is where it is mounted in the containers that send.
+	// TokenMountPath is the mount path of that volume in the containers that send.
 	TokenMountPath = "/entrypointer/token"
-	// secretPrefix begins the names of volumes with Secrets that a container has as
-	// its environment: the names of their keys are in no spec.
+	// secretPrefix begins the names of volumes with Secrets that a container has as its
+	// environment: a pod's spec doesn't name the keys of these Secrets.
 	secretPrefix = "entrypointer-secret-"
-	// secretsMountPath has one directory for each of them.
+	// secretsMountPath has one directory for each such volume.
 	secretsMountPath = "/entrypointer/secrets"
-	// tokenFile is the token's name there.
+	// tokenFile is the name of the token's file in TokenMountPath.
 	tokenFile = "token"
-	// tokenSeconds is how long a token is valid. The kubelet renews it before.
+	// tokenSeconds is the lifetime of a token. The kubelet renews the token earlier.
 	tokenSeconds int64 = 3600
 )
 
-// longestFlush is how long the end of a container waits for the log service.
+// longestFlush is the longest time for which the end of a container waits for the log
+// service.
 const longestFlush = 10 * time.Second
 
-// logLabels are those by which the log service finds what a pod has printed, when
-// the pod itself is gone.
+// logLabels are the labels by which the log service finds the output of a pod after the
+// pod is gone.
 var logLabels = []string{
 	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
 	"serving.knative.dev/service", "serving.knative.dev/revision",
@@ -72,7 +75,8 @@ func logsFlags(value string, c target) ([]string, error) {
 	return append([]string{logsFlag + value}, c.logs()...), nil
 }
 
-// maskFilesFlags are for containers that send: the others' entrypoint knows no such flag.
+// maskFilesFlags returns flags for containers that send: without support for logs, the
+// supervisor doesn't know the flag.
 func maskFilesFlags(value string, c target) ([]string, error) {
 	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
 	if !c.sends {
@@ -81,8 +85,8 @@ func maskFilesFlags(value string, c target) ([]string, error) {
 	return flags, err
 }
 
-// logs returns what makes the flags of a container whose output is to be sent, nil
-// if it can't be.
+// logs returns the function that makes the flags of a container whose output is to be
+// sent, nil if the output can't be sent.
 func (w *wrapping) logs(c corev1.Container) func() []string {
 	if w.whyNotSent(c) != "" {
 		return nil
@@ -114,20 +118,20 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 	}
 }
 
-// whyNotSent is why the output of a container can't be sent, "" if it can.
+// whyNotSent returns why the output of a container can't be sent, "" if it can.
 func (w *wrapping) whyNotSent(c corev1.Container) string {
 	switch {
 	case w.Logs == nil:
-		return "no log service is there: the operator installs it with ko apply -f config/logs"
+		return "no log service is installed: the operator installs it with ko apply -f config/logs"
 	case w.pod.Spec.ServiceAccountName == "":
-		return "its pod has no service account, whose token would say whose it is: API servers give it one (admission plugin ServiceAccount)"
+		return "its pod has no service account, whose token identifies the pod: the API server's admission plugin ServiceAccount gives pods a service account"
 	case c.TTY:
-		return "it has a terminal (tty: true), which takes what the command prints"
+		return "it has a terminal (tty: true), which takes the command's output"
 	}
 	return ""
 }
 
-// grace is the time from SIGTERM to SIGKILL.
+// grace returns the time from SIGTERM to SIGKILL.
 func grace(pod *corev1.Pod) time.Duration {
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if said := pod.Spec.TerminationGracePeriodSeconds; said != nil {
@@ -136,15 +140,15 @@ func grace(pod *corev1.Pod) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// flush is how long the end may wait: what is left of the pod's grace period has
-// to do for the kubelet as well.
+// flush returns how long the end of a container may wait for the log service. The rest of
+// the pod's grace period is left to the kubelet.
 func flush(pod *corev1.Pod) time.Duration {
 	whole := grace(pod)
 	return min(max(whole-2*time.Second, whole/2), longestFlush)
 }
 
-// unsent warns of a container that asks for its output to be sent if it isn't, or
-// refuses its pod, as the operator has it.
+// unsent warns if a container asks for its output to be sent and the output can't be
+// sent. If the operator's policy says so, unsent refuses the pod.
 func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 	if sends(c) {
 		return nil, nil
@@ -155,7 +159,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 		return nil, nil
 	}
 	if w.Policy.RefuseUnsentLogs {
-		return nil, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator lets no pod run whose output isn't sent; set annotation entrypointer.dev/logs: off, if it may be unsent", c.Name, w.whyNotSent(c))
+		return nil, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator refuses pods whose output isn't sent; to run the pod without the log service, set annotation entrypointer.dev/logs: off", c.Name, w.whyNotSent(c))
 	}
 	return []Warning{warning(ReasonLogsNotSent, "the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
 }
@@ -173,10 +177,10 @@ func sends(c corev1.Container) bool {
 	return false
 }
 
-// anySends reports whether one of a pod's containers does.
+// anySends reports whether a container of a pod sends its output.
 func anySends(pod *corev1.Pod) bool { return slices.ContainsFunc(pod.Spec.Containers, sends) }
 
-// copierImage is that of the init container.
+// copierImage returns the image of the init container.
 func (i *Injector) copierImage(pod *corev1.Pod) string {
 	if i.Logs != nil && anySends(pod) {
 		return i.Logs.CopierImage
@@ -184,7 +188,7 @@ func (i *Injector) copierImage(pod *corev1.Pod) string {
 	return i.CopierImage
 }
 
-// entrypointImage is the one that is mounted as a volume.
+// entrypointImage returns the image that is mounted as a volume.
 func (i *Injector) entrypointImage(pod *corev1.Pod) string {
 	if i.Logs != nil && anySends(pod) {
 		return i.Logs.EntrypointImage
@@ -192,7 +196,7 @@ func (i *Injector) entrypointImage(pod *corev1.Pod) string {
 	return i.EntrypointImage
 }
 
-// claimPath is where the claim has the binary for the pod.
+// claimPath returns the directory of the pod's binary in the claim.
 func (i *Injector) claimPath(pod *corev1.Pod) string {
 	if i.Logs != nil && anySends(pod) {
 		return ClaimPathWithLogs
@@ -200,7 +204,7 @@ func (i *Injector) claimPath(pod *corev1.Pod) string {
 	return ClaimPath
 }
 
-// installLogs gives each container that sends a token, and the values to be masked.
+// installLogs gives each container that sends a token, and the Secrets to be masked.
 func (i *Injector) installLogs(pod *corev1.Pod) error {
 	if i.Logs == nil {
 		return nil
@@ -229,7 +233,7 @@ func (i *Injector) installLogs(pod *corev1.Pod) error {
 	return nil
 }
 
-// addVolume adds a volume of ours, or puts it right.
+// addVolume adds a volume of ours, or restores it.
 func addVolume(pod *corev1.Pod, ours corev1.Volume) error {
 	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ours.Name })
 	switch {
@@ -243,7 +247,7 @@ func addVolume(pod *corev1.Pod, ours corev1.Volume) error {
 	return nil
 }
 
-// addMount adds a mount of ours, unless it is there.
+// addMount adds a mount of ours, unless it is present.
 func addMount(c *corev1.Container, ours corev1.VolumeMount) error {
 	for _, m := range c.VolumeMounts {
 		if m.Name == ours.Name && m.MountPath == ours.MountPath {
@@ -268,8 +272,8 @@ func (i *Injector) tokenVolume() corev1.Volume {
 	}}}
 }
 
-// secretVolume is of a Secret that a container has anyway. That it is missing is for
-// the environment to say.
+// secretVolume returns the volume of a Secret that a container has in its environment.
+// The volume is optional: the environment reports a missing Secret.
 func secretVolume(secret string) corev1.Volume {
 	mode, optional := corev1.SecretVolumeSourceDefaultMode, true
 	sum := sha256.Sum256([]byte(secret))
@@ -278,8 +282,8 @@ func secretVolume(secret string) corev1.Volume {
 	}}}
 }
 
-// secretEnvironments are the names of the Secrets that a container has as its
-// environment. Those that no Secret has are for the API server to refuse.
+// secretEnvironments returns the names of the Secrets that a container has as its
+// environment. It leaves out invalid names, which the API server refuses.
 func secretEnvironments(c corev1.Container) (names []string) {
 	for _, source := range c.EnvFrom {
 		if source.SecretRef != nil && isObjectName(source.SecretRef.Name) && !slices.Contains(names, source.SecretRef.Name) {
@@ -289,10 +293,11 @@ func secretEnvironments(c corev1.Container) (names []string) {
 	return names
 }
 
-// isObjectName reports whether a name can be a Secret's. It becomes a part of a path.
+// isObjectName reports whether a Secret can have this name. The name becomes a part of a
+// path.
 func isObjectName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
-// secretVariables are the variables of a container that have the values of Secrets.
+// secretVariables returns the variables of a container whose values come from Secrets.
 func secretVariables(c corev1.Container) (names []string) {
 	for _, variable := range c.Env {
 		if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
@@ -302,12 +307,13 @@ func secretVariables(c corev1.Container) (names []string) {
 	return names
 }
 
-// secretPaths are where a container has the content of Secrets, and tokens.
+// secretPaths returns the paths at which a container has the content of Secrets, and
+// tokens.
 func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
 	for _, mount := range c.VolumeMounts {
 		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
 		if at < 0 || mount.Name == TokenVolumeName || strings.HasPrefix(mount.Name, secretPrefix) {
-			continue // ours are masked already
+			continue // our mounts are masked already
 		}
 		for _, p := range secretsOf(pod.Spec.Volumes[at]) {
 			if mount.SubPath == "" && mount.SubPathExpr == "" {
@@ -323,10 +329,11 @@ func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
 	return paths
 }
 
-// secretsDriver is the Secrets Store's, https://secrets-store-csi-driver.sigs.k8s.io.
+// secretsDriver is the driver of the Secrets Store,
+// https://secrets-store-csi-driver.sigs.k8s.io.
 const secretsDriver = "secrets-store.csi.k8s.io"
 
-// secretsOf are the paths in a volume where secrets are, "" for all of it.
+// secretsOf returns the paths of secrets in a volume, "" for the whole volume.
 func secretsOf(v corev1.Volume) (paths []string) {
 	switch {
 	case v.Secret != nil, v.CSI != nil && v.CSI.Driver == secretsDriver:
@@ -349,8 +356,9 @@ func secretsOf(v corev1.Volume) (paths []string) {
 	return paths
 }
 
-// onlySecrets reports whether nothing else is among these sources: beside a namespace's
-// name, the names of a Secret's keys aren't known.
+// onlySecrets reports whether all of these sources are Secrets or tokens: the spec
+// doesn't name the keys of a Secret, so that files of other sources can't be told from a
+// Secret's.
 func onlySecrets(sources []corev1.VolumeProjection) bool {
 	return !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return s.Secret == nil && s.ServiceAccountToken == nil })
 }

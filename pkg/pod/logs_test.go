@@ -95,7 +95,7 @@ func TestLogsThatCannotBeSentKeepNoPodFromRunning(t *testing.T) {
 		pod      *corev1.Pod
 		says     string
 	}{
-		"there is no service":       {newInjector(nil), sending(running("main", "serve")), `the output of container "main" isn't sent to the log service: no log service is there`},
+		"there is no service":       {newInjector(nil), sending(running("main", "serve")), `the output of container "main" isn't sent to the log service: no log service is installed`},
 		"it has a terminal":         {withLogs(), sending(terminal), `the output of container "main" isn't sent to the log service: it has a terminal`},
 		"it has no service account": {withLogs(), asking(running("main", "serve")), `its pod has no service account`},
 	} {
@@ -121,7 +121,7 @@ func TestTheOperatorMayRefusePodsWhoseLogsCannotBeSent(t *testing.T) {
 		logs     string
 		says     string // "" admits it
 	}{
-		"there is no service":   {without, sending(running("main", "serve")), "stream", "no log service is there: the operator installs it"},
+		"there is no service":   {without, sending(running("main", "serve")), "stream", "no log service is installed: the operator installs it"},
 		"it has a terminal":     {withService, sending(terminal), "tee", "it has a terminal (tty: true)"},
 		"it is sent":            {withService, sending(running("main", "serve")), "stream", ""},
 		"it may stay unsent":    {without, sending(running("main", "serve")), "off", ""},

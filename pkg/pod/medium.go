@@ -11,18 +11,18 @@ import (
 )
 
 // littleDisk is the limit of ephemeral storage up to which all copies are in memory:
-// on disk, they would have the pod evicted.
+// copies on disk would make the kubelet evict the pod.
 var littleDisk = resource.MustParse("128Mi")
 
-// entrypointMedium is where the emptyDir of the supervisor is: on disk, or in memory
-// if the kubelet limits what the pod may use of the disk. An emptyDir on disk counts
-// against that limit, one in memory doesn't (IsLocalEphemeralVolume in
+// entrypointMedium returns the medium of the supervisor's emptyDir: disk, or memory if
+// the kubelet limits the pod's use of the disk. An emptyDir on disk counts against that
+// limit, and an emptyDir in memory doesn't (IsLocalEphemeralVolume in
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/volume/util/util.go).
 //
-// The kernel charges the memory, 2 MB or 7 with logs, to the init container that
-// writes the copy, and to the pod once that has ended: never to a container of the
-// author's. A limit of memory in which the volume wouldn't fit keeps the copy on disk,
-// unless the disk is little, too.
+// The kernel charges the memory, 2 MB or 7 with logs, to the init container that writes
+// the copy, and to the pod after the init container has ended: never to a container of
+// the author's. If the volume doesn't fit into a memory limit, the copy stays on disk,
+// unless the limit of the disk is little, too.
 func entrypointMedium(pod *corev1.Pod) corev1.StorageMedium {
 	disk := storageLimit(pod)
 	if disk == nil || disk.Cmp(littleDisk) > 0 && hasLittleMemory(pod) {
@@ -31,8 +31,8 @@ func entrypointMedium(pod *corev1.Pod) corev1.StorageMedium {
 	return corev1.StorageMediumMemory
 }
 
-// toolsMedium is where the emptyDir of tools is: a tool may have [toolSize], which
-// takes more of most pods' memory than of their disk.
+// toolsMedium returns the medium of the tools' emptyDir: a tool may have [toolSize], and
+// most pods have less memory than disk to spare for it.
 func toolsMedium(pod *corev1.Pod) corev1.StorageMedium {
 	if disk := storageLimit(pod); disk == nil || disk.Cmp(littleDisk) > 0 {
 		return corev1.StorageMediumDefault
@@ -40,14 +40,14 @@ func toolsMedium(pod *corev1.Pod) corev1.StorageMedium {
 	return corev1.StorageMediumMemory
 }
 
-// storageLimit is what the kubelet lets a pod use of the node's disk, nil if it lets
-// it use all: what containers have together, or what init containers have before them if
-// that is more (podEphemeralStorageLimitEviction in
+// storageLimit returns the limit of the pod's use of the node's disk, nil for none: the
+// limits of all containers together, or of the init containers before them if those are
+// larger (podEphemeralStorageLimitEviction in
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/eviction/eviction_manager.go).
 func storageLimit(pod *corev1.Pod) *resource.Quantity {
 	limitOf := func(c corev1.Container) (resource.Quantity, bool) {
 		limit, limited := c.Resources.Limits[corev1.ResourceEphemeralStorage]
-		return limit.DeepCopy(), limited // or large ones would share what is added to them
+		return limit.DeepCopy(), limited // DeepCopy, because large quantities share the memory to which limits are added
 	}
 	limited := false
 	var together, most resource.Quantity
@@ -76,8 +76,8 @@ func storageLimit(pod *corev1.Pod) *resource.Quantity {
 	return &together
 }
 
-// hasLittleMemory reports whether the pod or one of its containers may use less memory
-// than the volume may take.
+// hasLittleMemory reports whether the volume may be larger than a memory limit of the pod
+// or of one of its containers.
 func hasLittleMemory(pod *corev1.Pod) bool {
 	var limits []corev1.ResourceList
 	if pod.Spec.Resources != nil {

@@ -21,62 +21,65 @@ import (
 type Injector struct {
 	// CopierImage is the image of the init container, pinned by digest.
 	CopierImage string
-	// EntrypointImage is the image that is mounted if the Policy says so,
-	// pinned by digest. It has the binary at /ko-app/entrypoint.
+	// EntrypointImage is the image that is mounted if the Policy says so, pinned by
+	// digest. It contains the binary at /ko-app/entrypoint.
 	EntrypointImage string
-	// Claim is the name of the claim that is mounted if the Policy says so, in
-	// whichever namespace the pod is; "" if there is none. It has this release's
-	// binaries at [ClaimPath] and [ClaimPathWithLogs].
+	// Claim is the name of the claim that is mounted if the Policy says so, in the pod's
+	// namespace; "" if there is none. The claim holds this release's binaries at
+	// [ClaimPath] and [ClaimPathWithLogs].
 	Claim string
-	// Lookup is asked for images of containers that set no command. Without one,
-	// pods that have such containers are refused.
+	// Lookup looks up the images of containers that set no command. If it is nil, pods
+	// with such containers are refused.
 	Lookup lookup.Lookuper
 	// Kinds are the pods that are wrapped without asking; nil means [Kinds].
 	Kinds []Kind
-	// AllPods has pods wrapped as if each asked, unless a pod opts out.
+	// AllPods wraps all pods, unless a pod opts out.
 	AllPods bool
 	// Copiers are the images, pinned by digest, of the pods that fill claims. AllPods
-	// leaves out pods that run nothing else: other pods get their supervisor from them.
+	// leaves out pods that run only these images: other pods get their supervisor from
+	// them.
 	Copiers []string
-	// Tools are those that pods may ask for, at most one of a name. Each passes its
-	// Check.
+	// Tools are the tools that pods may ask for. No two have the same name, and each
+	// passes its Check.
 	Tools []Tool
-	// ToolRegistries says in which namespaces. The zero value says in all.
+	// ToolRegistries restricts the tools of namespaces by the registries of their images.
+	// The zero value allows all.
 	ToolRegistries lookup.AllowList
-	// Logs is the log service, nil where there is none.
+	// Logs is the log service, nil without one.
 	Logs *LogService
-	// Policy is the operator's.
+	// Policy is the operator's policy.
 	Policy Policy
-	// Defaults are options for pods that say nothing of them, those that come
-	// first before the others.
+	// Defaults are options for pods that don't set them. Earlier elements take
+	// precedence.
 	Defaults []Defaults
 }
 
-// Result is what became of a pod that is admitted.
+// Result describes the decision on an admitted pod.
 type Result struct {
 	Outcome Outcome
 	// Owner is empty if the pod is NotOurs.
 	Owner Owner
-	// Pod is the pod as it shall be: a changed copy, or the pod itself if there
-	// is nothing to change.
+	// Pod is the pod to admit: a changed copy, or the original pod if there is nothing to
+	// change.
 	Pod *corev1.Pod
-	// Delivery is how the supervisor gets into the pod, empty if it doesn't.
+	// Delivery is the way in which the supervisor gets into the pod, empty for a pod
+	// without it.
 	Delivery Delivery
-	// Wrapped names the containers that were wrapped now.
+	// Wrapped names the containers that this call has wrapped.
 	Wrapped []string
-	// Unwrapped names the containers that run unwrapped because their images
-	// can't be looked up, and the Policy waives that.
+	// Unwrapped names the containers that run unwrapped, because the lookups of their
+	// images failed and the Policy waives failed lookups.
 	Unwrapped []string
-	// Order is the graph of its containers that wait for each other, in short, empty if
-	// none do.
+	// Order is the graph of the containers that wait for each other, in its short form,
+	// empty without such containers.
 	Order string
-	// Warnings are for whoever created the pod. [Messages] makes an API server's of them.
+	// Warnings are for the creator of the pod. [Messages] formats them for an API server.
 	Warnings []Warning
 }
 
-// Inject decides on a pod that is about to be created in namespace, and wraps
-// it. The pod itself is left as it is. An error that is a *Refusal is meant for
-// the pod's author.
+// Inject decides on a pod that is about to be created in namespace, and wraps it. It
+// doesn't change the pod itself. An error that is a *Refusal is meant for the pod's
+// author.
 func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod) (Result, error) {
 	selected, owner, outcome, err := i.classify(pod)
 	if err != nil {
@@ -103,7 +106,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	return result, nil
 }
 
-// A wrapping is the work on one pod.
+// A wrapping is the state of the work on one pod.
 type wrapping struct {
 	*Injector
 	namespace string
@@ -113,10 +116,10 @@ type wrapping struct {
 	order     *ordering
 	shared    sharing
 	added     int // bytes, see maxAdded
-	// keepsSidecars says that they aren't ended, whoever asks.
+	// keepsSidecars reports that sidecars aren't ended, whatever the options are.
 	keepsSidecars bool
-	restarter     *string // what restartsAll has found, nil before it has looked
-	// signalsTook is how long stop signals have been looked up.
+	restarter     *string // the result of restartsAll, nil before the first call
+	// signalsTook is the time that lookups of stop signals have taken so far.
 	signalsTook time.Duration
 	warnings    []Warning
 	toolboxes   map[string]*toolbox  // of the containers, by their names
@@ -179,9 +182,9 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	return result, nil
 }
 
-// waived is the lookup that failed, if the container runs unwrapped for it. One that
-// has a place in the order doesn't: it would neither wait nor tell. Nor does one that
-// would lack a directory.
+// waived returns the failed lookup for which the container runs unwrapped. It returns nil
+// for containers that can't run unwrapped: those with a place in the order, which would
+// neither wait nor report, and those that would lack a directory.
 func (w *wrapping) waived(container string, err error) *lookup.Error {
 	failed, ok := errors.AsType[*lookup.Error](err)
 	if !ok || !w.Policy.WaiveFailedLookups || w.order.mustBeWrapped(container) || w.shared.has(container) {
@@ -190,9 +193,9 @@ func (w *wrapping) waived(container string, err error) *lookup.Error {
 	return failed
 }
 
-// afterAll warns if the pod's status says that this container, which is wrapped
-// now, was left unwrapped. That is so if an API server asks again and the registry
-// has answered in the meantime. The status could be forged, so it decides nothing.
+// afterAll warns if the pod's status lists this newly wrapped container as unwrapped.
+// That happens if an API server asks again and the registry has answered in the meantime.
+// The status could be forged, so it decides nothing.
 func afterAll(pod *corev1.Pod, container string) []Warning {
 	status := pod.Annotations[StatusAnnotation]
 	decided, _, _ := strings.Cut(status, orderInStatus)
@@ -202,17 +205,18 @@ func afterAll(pod *corev1.Pod, container string) []Warning {
 	if !unwrapped {
 		return nil
 	}
-	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: now its image could be looked up", container)}
+	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", container)}
 }
 
-// wrap rewrites the container and returns true, or brings it up to date if it is wrapped already.
+// wrap rewrites the container and returns true, or updates a container that is wrapped
+// already.
 func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) {
 	if err := checkMounts(*c); err != nil {
 		return false, err
 	}
 	argv, already := wrappedArgvArgs(*c)
 	if !already && needsLookup(*c) {
-		// A value that is wrong needn't wait for a registry to be refused.
+		// Refuse an invalid value before the lookup.
 		if _, err := w.optionFlags(*c, nil); err != nil {
 			return false, err
 		}
@@ -240,10 +244,10 @@ func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) 
 	return true, nil
 }
 
-// argvArgsOf returns the container's argvArgs, and its image, pinned, if that had to be
-// looked up: what runs shall be what was read, even if the tag moves in between.
-// An image that is never pulled isn't pinned: the node has it by this name, and
-// needn't know the digest.
+// argvArgsOf returns the container's argvArgs. If the image had to be looked up,
+// argvArgsOf also returns the image, pinned: the argv must match the image that runs,
+// even if the tag moves in between. An image that is never pulled isn't pinned: the node
+// has it by this name, and may not know the digest.
 func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, *lookup.Image, error) {
 	if !needsLookup(*c) {
 		argv, err := argvArgs(*c, nil)
@@ -255,13 +259,13 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 	}
 	argv, err := argvArgs(*c, image)
 	if w.added += sizeOf(argv); w.added > maxAdded {
-		return nil, nil, refuse(NoCommand, "wrapping container %q: what the images of all containers run makes more than %d bytes, which no API server stores; set command: in the container",
+		return nil, nil, refuse(NoCommand, "wrapping container %q: the command lines of the images of all containers are longer than %d bytes, which no API server stores; set command: in the container",
 			c.Name, maxAdded)
 	}
 	if c.ImagePullPolicy != corev1.PullNever {
 		c.Image = image.Pinned
 	} else if image.Digest != "" {
-		w.warnings = append(w.warnings, warning(ReasonImageNotPinned, "container %q runs what the registry says of image %q (%s), but the node's own may be another, because imagePullPolicy is Never; set command: in the container to be sure",
+		w.warnings = append(w.warnings, warning(ReasonImageNotPinned, "container %q runs the command line that the registry has for image %q (%s), and the image on the node may differ, because imagePullPolicy is Never; set command: in the container to be sure",
 			c.Name, c.Image, image.Digest))
 	}
 	return argv, image, err
@@ -269,7 +273,7 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 
 func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
 	if w.Lookup == nil {
-		return nil, fmt.Errorf("nobody looks up what image %q runs; set command: in the container, or the Injector's Lookup", shortened(image))
+		return nil, fmt.Errorf("the Injector has no Lookup for image %q; set command: in the container, or the Injector's Lookup", shortened(image))
 	}
 	query, err := queryFor(w.namespace, w.pod, image)
 	if err != nil {
@@ -278,9 +282,9 @@ func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, err
 	return w.Lookup.Lookup(ctx, query)
 }
 
-// withStatus has the result's pod carry the status annotation that tells its
-// outcome. A pod that is NotOurs carries none, unless the pod mentions us: its author
-// may wonder why it isn't wrapped.
+// withStatus sets the status annotation, which holds the outcome, on the result's pod. A
+// pod that is NotOurs gets the annotation only if it has annotations or labels in our
+// domain: its author may wonder why the pod isn't wrapped.
 func (r Result) withStatus() Result {
 	status := r.status()
 	if r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !mentionsUs(r.Pod) {
@@ -295,10 +299,10 @@ func (r Result) withStatus() Result {
 	return r
 }
 
-// orderInStatus comes before the order in the status annotation.
+// orderInStatus precedes the order in the status annotation.
 const orderInStatus = "; order: "
 
-// status is what the status annotation says.
+// status returns the value of the status annotation.
 func (r Result) status() string {
 	var order string
 	if r.Order != "" {

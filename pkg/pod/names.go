@@ -3,49 +3,50 @@
 
 package pod
 
-// The annotations that users write, and the one that they read.
+// The annotations that users write, and the status annotation, which they read.
 const (
-	// InjectAnnotation opts a namespace in (a [Scope]), asks for a pod ("true"),
-	// or opts a pod out ("false"). The label of the same name follows it on
-	// namespaces, because API servers select by label only.
+	// InjectAnnotation opts a namespace in (with a [Scope]), asks for a pod to be wrapped
+	// ("true"), or opts a pod out ("false"). On namespaces, the label of the same name
+	// follows the annotation, because API servers select by label only.
 	InjectAnnotation = "entrypointer.dev/inject"
-	// ContainersAnnotation narrows a pod that asks to the containers named,
-	// separated by commas.
+	// ContainersAnnotation restricts the wrapping of a pod that asks to the named
+	// containers, separated by commas.
 	ContainersAnnotation = "entrypointer.dev/containers"
-	// DeliveryAnnotation says on a namespace how the supervisor gets into its pods,
-	// in the place of the operator's [Policy].
+	// DeliveryAnnotation sets, on a namespace, the delivery for its pods. It takes
+	// precedence over the operator's [Policy].
 	DeliveryAnnotation = domain + "/delivery"
-	// StatusAnnotation holds the Outcome, on pods that are ours. Injected, which
+	// StatusAnnotation holds the Outcome, on pods that have an Owner. Injected, which
 	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
-	// init-container"), PartlyInjected also by the names of the containers that run
-	// unwrapped ("PartlyInjected by init-container: a,b"). Where containers wait for
-	// each other, the order comes last ("Injected by init-container; order: db -> web").
+	// init-container"). PartlyInjected is followed by the Delivery and the names of the
+	// unwrapped containers ("PartlyInjected by init-container: a,b"). If containers wait
+	// for each other, the order comes last ("Injected by init-container; order: db ->
+	// web").
 	StatusAnnotation = "entrypointer.dev/status"
 )
 
-// safeToEvictAnnotation lists volumes that are no reason for the cluster
-// autoscaler to keep a node
+// safeToEvictAnnotation lists volumes that don't prevent the cluster autoscaler from
+// draining a node
 // (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md).
 const safeToEvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
-// What is added to a pod.
+// Names and paths that are added to a pod.
 const (
 	InitContainerName = "entrypointer-init"
 	VolumeName        = "entrypointer-bin"
-	// MountPath is where VolumeName is mounted, read-only but for the init container.
+	// MountPath is the mount path of VolumeName, read-only except in the init container.
 	MountPath = "/entrypointer/bin"
 	// EntrypointPath is the command of every wrapped container.
 	EntrypointPath = MountPath + "/entrypoint"
 
 	ToolsVolumeName = "entrypointer-tools"
-	// ToolsMountPath is where ToolsVolumeName is mounted, read-only but for the init
-	// containers that copy tools. Each tool is there under its name.
+	// ToolsMountPath is the mount path of ToolsVolumeName, read-only except in the init
+	// containers that copy tools. Each tool is a file there, under the tool's name.
 	ToolsMountPath = "/entrypointer/tools"
-	// toolContainerPrefix begins the names of these init containers.
+	// toolContainerPrefix begins the names of the init containers that copy tools.
 	toolContainerPrefix = "entrypointer-tool-"
 )
 
-// Owner is whose pods are wrapped.
+// Owner names the kind of pods to which a wrapped pod belongs.
 type Owner string
 
 // The owners.
@@ -55,34 +56,34 @@ const (
 	Annotation Owner = "Annotation" // any other pod that asks, by itself or by its namespace
 )
 
-// Outcome names what was decided about a pod. The log line, the metric label,
-// the status annotation and the tests use the same words.
+// Outcome names a decision on a pod. The log line, the metric label, the status
+// annotation and the tests use the same words.
 type Outcome string
 
 // The outcomes that admit a pod.
 const (
 	Injected        Outcome = "Injected"        // changed
 	PartlyInjected  Outcome = "PartlyInjected"  // changed, but lookups failed for some containers, which the operator lets run unwrapped
-	AlreadyInjected Outcome = "AlreadyInjected" // every container that we would wrap is wrapped
-	NotOptedIn      Outcome = "NotOptedIn"      // its namespace didn't opt in, so the API server can't have asked
+	AlreadyInjected Outcome = "AlreadyInjected" // every container to wrap is wrapped already
+	NotOptedIn      Outcome = "NotOptedIn"      // its namespace didn't opt in, so that no API server can have asked
 	NotOurs         Outcome = "NotOurs"         // neither Tekton's nor Knative's, and neither the pod nor its namespace asks
-	NothingToWrap   Outcome = "NothingToWrap"   // ours, without a container to wrap
-	NotSelected     Outcome = "NotSelected"     // the operator leaves pods of this owner alone
+	NothingToWrap   Outcome = "NothingToWrap"   // the pod has an owner, and no container to wrap
+	NotSelected     Outcome = "NotSelected"     // the operator excludes pods of this owner
 	OptedOut        Outcome = "OptedOut"        // its own annotation says "false"
 	Windows         Outcome = "Windows"         // the supervisor is a Linux program
-	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs it from a file, whatever we say
+	MirrorPod       Outcome = "MirrorPod"       // the kubelet runs the pod from a file, whatever admission decides
 	LookupWaived    Outcome = "LookupWaived"    // all lookups failed, and the operator lets such pods run unwrapped
 )
 
 // The outcomes that refuse a pod.
 const (
-	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation of ours can't be understood
-	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container is where ours belongs
-	NoCommand         Outcome = "NoCommand"         // neither the container nor its image says what to run
+	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation in our domain has an invalid key or value
+	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container has the name or the path of ours
+	NoCommand         Outcome = "NoCommand"         // neither the container nor its image has a command line
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
-	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator lets no such pod run
-	UnknownCaller     Outcome = "UnknownCaller"     // whoever asks doesn't show an API server's certificate
-	InternalError     Outcome = "InternalError"     // a defect of ours
+	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator refuses such pods
+	UnknownCaller     Outcome = "UnknownCaller"     // the caller shows no API server's certificate
+	InternalError     Outcome = "InternalError"     // a defect of the injector
 )
 
 // Refusal is the error of a pod that must not run as it is.
@@ -91,7 +92,7 @@ type Refusal struct {
 	Err     error
 }
 
-// Error says what is wrong and what to do about it.
+// Error describes the mistake, and how to correct it.
 func (r *Refusal) Error() string { return r.Err.Error() }
 
 // Unwrap returns the cause.

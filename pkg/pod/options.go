@@ -5,42 +5,43 @@ package pod
 
 import "slices"
 
-// domain is where our annotations live.
+// domain is the domain of our annotations.
 const domain = "entrypointer.dev"
 
-// An Option is something that an annotation tells the supervisor of a
-// container: of one with OPTION.entrypointer.dev/CONTAINER, of all wrapped
-// containers of a pod with entrypointer.dev/OPTION, and by default of those of a
-// namespace with the same annotation on that. A container's name always fits
-// there (as it does in container.apparmor.security.beta.kubernetes.io/CONTAINER).
+// An Option is an instruction for the supervisor of a container.
+// OPTION.entrypointer.dev/CONTAINER sets it for one container, entrypointer.dev/OPTION
+// for all wrapped containers of a pod, and the same annotation of a namespace for its
+// pods by default. A key always has room for a container's name (as in
+// container.apparmor.security.beta.kubernetes.io/CONTAINER).
 type Option struct {
 	Name string
-	// Value says what values look like, and in what unit.
+	// Value describes the values, with their unit.
 	Value string
-	// Default is what happens without the annotation.
+	// Default describes the effect of an absent annotation.
 	Default string
 	Example string
-	// About is for docs/options.md. Its first sentence says what the option does.
+	// About is the text for docs/options.md. Its first sentence describes the option's
+	// effect.
 	About string
 
-	// flags returns the supervisor's flags for a value. An error says what a
-	// value can be.
+	// flags returns the supervisor's flags for a value. An error describes valid values.
 	flags func(value string, c target) ([]string, error)
-	// applied makes flags of byDefault where nobody says anything.
+	// byDefault is the value that applies without any setting.
 	byDefault string
-	// afterStart reports whether a value asks for something that comes after the
-	// command's start; nil is no value.
+	// afterStart reports whether a value has an effect after the command's start; nil
+	// stands for no value.
 	afterStart func(value string) bool
-	// beforeStart says that something happens before the command that may fail.
+	// beforeStart marks an option that does something before the command, which may fail.
 	beforeStart bool
-	// perContainer says that each container has its own, or none: nothing that is
-	// said of all of them has a meaning.
+	// perContainer marks an option that can only be set for single containers.
 	perContainer bool
-	// wholePod says that nothing can be said of one container only.
+	// wholePod marks an option that can only be set for whole pods.
 	wholePod bool
-	// notOfTekton is why the annotation on Tekton's pods is refused, "" if it has no effect.
+	// notOfTekton is the reason for which the annotation is refused on Tekton's pods, ""
+	// if it has no effect there.
 	notOfTekton string
-	// only and except are owners; empty is none of them.
+	// only is the one owner whose pods the option suits, except the one owner whose pods
+	// it doesn't suit; empty restricts nothing.
 	only, except Owner
 }
 
@@ -48,21 +49,21 @@ type Option struct {
 type target struct {
 	terminationPath string
 	argv            []string        // the original one
-	exec            bool            // the command will take the supervisor's place
+	exec            bool            // the command will replace the supervisor
 	downward        bool            // Tekton's downward API volume is mounted
-	mayNotStart     bool            // something comes before the command that may fail
-	logs            func() []string // makes the flags of a container that sends; nil if it can't
-	sends           bool            // it can, and is asked to
-	tools           bool            // it gets some
+	mayNotStart     bool            // an action that may fail comes before the command
+	logs            func() []string // makes the flags of a container that sends its output; nil if the output can't be sent
+	sends           bool            // the output can be sent, and the option logs asks for it
+	tools           bool            // the container gets tools
 	waits           bool            // for other containers
 }
 
-// toolsOption is the name of the option by which tools are asked for.
+// toolsOption is the name of the option that asks for tools.
 const toolsOption = "tools"
 
 func always(string) bool { return true }
 
-// options are all there are, in the order in which their flags appear.
+// options are all options, in the order of their flags.
 var options = []Option{
 	{
 		Name: "mode", Value: "`supervise` or `exec`", Default: "`supervise`", Example: "exec",
@@ -200,11 +201,11 @@ var options = []Option{
 	},
 }
 
-// Options returns all options that there are.
+// Options returns all options.
 func Options() []Option { return slices.Clone(options) }
 
-// keys are the keys of the options, in their order: putting them together for
-// each container would be a good part of the work on a pod.
+// keys are the keys of the options, in the same order. They are joined once, because
+// joining them for each container would be a large part of the work on a pod.
 var keys = func() (list []struct{ pod, container string }) {
 	for _, o := range options {
 		list = append(list, struct{ pod, container string }{o.key(), o.forContainer()})
@@ -212,7 +213,7 @@ var keys = func() (list []struct{ pod, container string }) {
 	return list
 }()
 
-// A Place is what an annotation sets an option for.
+// A Place is the scope for which an annotation sets an option.
 type Place string
 
 // The places. The value of the most specific one counts.
@@ -247,20 +248,20 @@ func optionNamed(name string) (Option, bool) {
 	return options[at], true
 }
 
-// key is the annotation of a pod or a namespace.
+// key returns the annotation for a pod or a namespace.
 func (o Option) key() string { return domain + "/" + o.Name }
 
-// forContainer begins the annotation of a pod for one of its containers.
+// forContainer returns the beginning of the annotation for one container.
 func (o Option) forContainer() string { return containerKey(o.Name, "") }
 
-// containerKey is the annotation of a pod by which an option is set for one container.
+// containerKey returns the annotation of a pod that sets an option for one container.
 func containerKey(option, container string) string { return option + "." + domain + "/" + container }
 
-// needsParent reports whether a value asks for something that only a parent of
-// the command can do.
+// needsParent reports whether a value requires that the supervisor stays the command's
+// parent.
 func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
 
-// suits reports whether the option does something for the owner's pods.
+// suits reports whether the option has an effect on the owner's pods.
 func (o Option) suits(owner Owner) bool {
 	return (o.only == "" || o.only == owner) && o.except != owner
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// Each function here makes flags of an annotation's value. An error says what
-// the value can be. A value is to the letter, so its $ is doubled for the kubelet.
+// Each function here turns an annotation's value into flags. An error describes the valid
+// values. A value is literal, so its $ is doubled for the kubelet.
 
 func modeFlags(value string, _ target) ([]string, error) {
 	switch value {
 	case "supervise":
-		return nil, nil // what it does when it isn't told
+		return nil, nil // the supervisor's default
 	case modeExec:
 		return []string{modeFlag + value}, nil
 	default:
@@ -32,10 +32,10 @@ func modeFlags(value string, _ target) ([]string, error) {
 	}
 }
 
-// canBe is the error of a value that is wrong.
+// canBe returns the error for an invalid value, with the valid values.
 func canBe(values string) error { return errors.New("it can be " + values) }
 
-// oneOf is the error of a value that is none of these words.
+// oneOf returns the error for a value that is none of these words.
 func oneOf(value string, words ...string) error {
 	last := len(words) - 1
 	list := `"` + strings.Join(words[:last], `", "`) + `" or "` + words[last] + `"`
@@ -77,8 +77,8 @@ func absolutePath(path string) error {
 	return nil
 }
 
-// envFlags leaves $(NAME) in values to the kubelet. In names, as in those of a
-// container's env, it is to the letter: it could stand for nothing.
+// envFlags leaves $(NAME) in values to the kubelet. In names, $(NAME) is literal, as in
+// the names of a container's env.
 func envFlags(value string, _ target) (flags []string, _ error) {
 	lines := canBe("lines of the form NAME=VALUE")
 	for line := range strings.SplitSeq(value, "\n") {
@@ -116,8 +116,8 @@ func hookFlags(value string, _ target) (flags []string, _ error) {
 	return flags, nil
 }
 
-// parseHooks returns the argv of each hook. What is JSON of an array or an object, or
-// begins like it, is no script, so that a mistake in it is refused, and not left to the
+// parseHooks returns the argv of each hook. A value that is a JSON array or object, or
+// begins like JSON, is no script: a mistake in it is refused here, and isn't left to the
 // shell. Scripts can begin with a bracket or a brace, too: [ -f "$A" ], { a; }.
 func parseHooks(value string) (hooks [][]string, ok bool) {
 	script := strings.TrimSpace(value)
@@ -131,10 +131,10 @@ func parseHooks(value string) (hooks [][]string, ok bool) {
 	return [][]string{{"/bin/sh", "-ec", value}}, true
 }
 
-// beginsJSON matches what no shell script begins with.
+// beginsJSON matches the beginnings of JSON with which no shell script begins.
 var beginsJSON = regexp.MustCompile(`^(\{"|\["|\[\{|\[\["|\{\s*"[^"]*"\s*:)`)
 
-// argvsOf reads a command, or a list of commands.
+// argvsOf converts a command, or a list of commands.
 func argvsOf(list []any) (argvs [][]string, ok bool) {
 	if argv, isOne := argvOf(list); isOne {
 		return [][]string{argv}, true
@@ -201,7 +201,7 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 		file = corev1.TerminationMessagePathDefault
 	}
 	if !strings.HasPrefix(file, "/") {
-		file = "/" + file // as container runtimes have it
+		file = "/" + file // the working directory of container runtimes
 	}
 	return []string{terminationMessageFlag + escape(file)}, nil
 }

@@ -22,20 +22,19 @@ const (
 	readyWhenOption        = "ready-when"
 )
 
-// A condition is what a container waits for of another one.
+// A condition is the state of a container for which another container waits.
 type condition string
 
 // The conditions.
 const (
-	started   condition = "started"   // its command has been started, and runs
-	ready     condition = "ready"     // it was found ready since, and runs
-	completed condition = "completed" // it has ended with success
-	exited    condition = "exited"    // it has ended
+	started   condition = "started"   // the command has been started, and runs
+	ready     condition = "ready"     // the container was ready after its command's start, and runs
+	completed condition = "completed" // the command has ended with success
+	exited    condition = "exited"    // the command has ended
 )
 
 // A dependency is one word of the option depends-on, or of stop-when:
-// CONTAINER:CONDITION, with a question mark behind it if the pod need not have such a
-// container.
+// CONTAINER:CONDITION, with a question mark at the end if the container is optional.
 type dependency struct {
 	on        string
 	condition condition
@@ -43,7 +42,7 @@ type dependency struct {
 	final     bool // a failure is: the container isn't restarted
 }
 
-// flag is that of a dependency, or the other one if a failure is final.
+// flag returns the flag of a dependency: ifFinal if a failure is final, otherwise flag.
 func (d dependency) flag(flag, ifFinal string) string {
 	if d.final {
 		flag = ifFinal
@@ -51,13 +50,13 @@ func (d dependency) flag(flag, ifFinal string) string {
 	return flag + string(d.condition) + ":" + orderDirectory(d.on)
 }
 
-// parseDependencies reads a value of the option depends-on.
+// parseDependencies parses a value of the option depends-on.
 func parseDependencies(value string) ([]dependency, error) {
-	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
+	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
 }
 
-// parseWords reads containers and conditions, some of these, or returns the error. No
-// container is named twice.
+// parseWords parses a list of containers with these conditions, or returns the error
+// wrong. No container may appear twice.
 func parseWords(value string, wrong error, conditions ...condition) ([]dependency, error) {
 	var list []dependency
 	var names []string
@@ -84,17 +83,17 @@ func parseWords(value string, wrong error, conditions ...condition) ([]dependenc
 	return list, nil
 }
 
-// isContainerName reports whether a container can have this name, which becomes a part
+// isContainerName reports whether a container can have this name. The name becomes a part
 // of a path.
 func isContainerName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// dependsOnFlags has none: they are made of the whole graph, by [ordering.flags].
+// dependsOnFlags returns no flags: [ordering.flags] makes them from the whole graph.
 func dependsOnFlags(value string, _ target) ([]string, error) {
 	_, err := parseDependencies(value)
 	return nil, err
 }
 
-// dependsOnTimeoutFlags are for containers that wait.
+// dependsOnTimeoutFlags returns flags for containers that wait.
 func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
 	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
 	if !c.waits {
@@ -104,7 +103,7 @@ func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
 }
 
 // An ordering is the graph of a pod's containers that wait for each other, or end with
-// each other. Nil has none.
+// each other. A nil ordering has no containers.
 type ordering struct {
 	names  []string                // of the containers in it, in the pod's order
 	waits  map[string][]dependency // by the container that waits
@@ -114,15 +113,16 @@ type ordering struct {
 	until  map[string][]dependency // by the helper that ends with others: when
 	stops  map[string]*stop        // by the container that is stopped after others: how
 	turns  map[string]bool         // the containers that are stopped in turn: after others, or before
-	// signals are what containers are stopped by, where it matters and isn't SIGTERM.
+	// signals are the stop signals of containers, if the signal matters and differs from
+	// SIGTERM.
 	signals map[string]string
-	// startups are of those that wait: the flags of their authors' startupProbes
+	// startups are the flags of the authors' startupProbes of containers that wait.
 	startups map[string][]string
-	// waitsFor are flags of those that wait for what isn't wrapped.
+	// waitsFor are the flags of containers that wait for unwrapped containers.
 	waitsFor map[string][]string
 	ending   *ending
 	pipes    pipes
-	// doubtful says that neither locks nor inotify are known to work between containers.
+	// doubtful reports that locks and inotify may not work between the containers.
 	doubtful bool
 }
 
@@ -130,7 +130,7 @@ func (o *ordering) isWaiter(name string) bool {
 	return o != nil && (len(o.waits[name]) > 0 || len(o.waitsFor[name]) > 0 || o.pipes.has(name))
 }
 
-// see has one container read how another one is doing.
+// see notes that a container reads the state of another container.
 func (o *ordering) see(reader, other string) {
 	if !slices.Contains(o.sees[reader], other) {
 		o.sees[reader] = append(o.sees[reader], other)
@@ -140,7 +140,7 @@ func (o *ordering) see(reader, other string) {
 
 func (o *ordering) has(name string) bool { return o != nil && (o.tells[name] || len(o.sees[name]) > 0) }
 
-// flags are those of a container that has a place in the order.
+// flags returns the flags of a container that has a place in the order.
 func (o *ordering) flags(name string) (flags []string) {
 	if !o.has(name) {
 		return nil
@@ -157,8 +157,8 @@ func (o *ordering) flags(name string) (flags []string) {
 	return slices.Concat(flags, o.pipes.flags[name], o.stopFlags(name))
 }
 
-// compileOrder makes the graph of what the pod's annotations say, and refuses what
-// can't come true.
+// compileOrder builds the graph from the pod's annotations, and refuses a graph that
+// can't be satisfied.
 func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 	if w.owner == Tekton {
 		return nil, nil //nolint:nilnil // there is no graph
@@ -181,7 +181,7 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 		for _, d := range slices.Concat(o.waits[c.Name], o.until[c.Name]) {
 			o.see(c.Name, d.on)
 			if d.condition == ready {
-				o.probes[d.on] = nil // check finds them
+				o.probes[d.on] = nil // check determines the probe
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 	return o, w.check(o, among)
 }
 
-// An orderable is what dependencies are looked up in.
+// An orderable is the set of containers in which dependencies are resolved.
 type orderable struct {
 	pod        *corev1.Pod
 	containers map[string]*corev1.Container // by name
@@ -212,7 +212,7 @@ type orderable struct {
 	wrapped    map[string]bool              // those that get the supervisor
 }
 
-// orderableOf is that of a pod of which these containers are wrapped.
+// orderableOf returns the orderable of a pod of which these containers are wrapped.
 func orderableOf(pod *corev1.Pod, selected []int) orderable {
 	among := orderable{pod: pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, wrapped: map[string]bool{}}
 	for at := range pod.Spec.Containers {
@@ -228,8 +228,8 @@ func orderableOf(pod *corev1.Pod, selected []int) orderable {
 	return among
 }
 
-// resolve reads which containers of the pod an option of a container names, nil if it
-// isn't set. An entrypoint is needed for the container to be treated so.
+// resolve returns the containers of the pod that an option of a container names, nil if
+// the option isn't set. A container without a supervisor can't be treated so.
 func (among orderable) resolve(option, container string, parse func(string) ([]dependency, error), treated string) (found []dependency, _ error) {
 	key := containerKey(option, container)
 	value, set := among.pod.Annotations[key]
@@ -252,7 +252,7 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 		case among.wrapped[d.on]:
 			found = append(found, d)
 		case present:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: nobody would know how container %q is doing, because %w", key, d.on, among.whyUnwrapped(d.on))
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
 		case among.before[d.on]:
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is an init container: the kubelet starts no other container before it; remove it from the annotation", key, d.on)
 		case !d.optional:
@@ -262,19 +262,19 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 	return found, nil
 }
 
-// whyUnwrapped says why a container of the pod doesn't get the supervisor.
+// whyUnwrapped returns why a container of the pod isn't wrapped.
 func (among orderable) whyUnwrapped(name string) error {
 	switch _, narrowed := among.pod.Annotations[ContainersAnnotation]; {
 	case name == "queue-proxy":
 		return errors.New("queue-proxy is Knative's own, and isn't wrapped")
 	case narrowed:
-		return errors.New("the supervisor isn't put in front of it; add it to annotation " + ContainersAnnotation)
+		return errors.New("it isn't wrapped; add it to annotation " + ContainersAnnotation)
 	default:
-		return errors.New("the supervisor isn't put in front of it: proxies that other webhooks add are left alone")
+		return errors.New("it isn't wrapped: proxies that other webhooks add are left alone")
 	}
 }
 
-// unusedProbes warns of a ready-when that nobody asks for.
+// unusedProbes warns of a ready-when for which no container waits.
 func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []Warning) {
 	for _, c := range pod.Spec.Containers {
 		key := containerKey(readyWhenOption, c.Name)

@@ -143,13 +143,13 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 		"a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			dependsOn(p, "a", "istio-proxy:started?")
-		}, []string{`how container "istio-proxy" is doing`, "proxies that other webhooks add are left alone"}},
+		}, []string{`container "istio-proxy" doesn't report its state`, "proxies that other webhooks add are left alone"}},
 		"a proxy that shall wait": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			dependsOn(p, "istio-proxy", "a:started")
 		}, []string{`"istio-proxy" can't be kept waiting`}},
 		"a container that wasn't chosen": {func(p *corev1.Pod) { dependsOn(annotated(p, pod.ContainersAnnotation, "a, c"), "a", "b:started") }, []string{
-			`how container "b" is doing`, "add it to annotation entrypointer.dev/containers",
+			`container "b" doesn't report its state`, "add it to annotation entrypointer.dev/containers",
 		}},
 		"queue-proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("queue-proxy", "x"))
@@ -202,12 +202,12 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 		}, []string{`"b" has a postStart hook`, `doesn't start "c"`}},
 		"a startupProbe that the supervisor can't try": {func(p *corev1.Pod) {
 			dependsOn(p, "a", "b:started").Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
-		}, []string{`container "a" wait: it has a startupProbe`, "its startupProbe is neither exec, tcpSocket nor httpGet", "remove it"}},
+		}, []string{`container "a" wait: its startupProbe has to begin`, "its startupProbe is neither exec, tcpSocket nor httpGet", "remove it"}},
 		"more rules than a container can have": {func(p *corev1.Pod) {
 			dependsOn(p, "a", "b:started").Spec.Containers[1].RestartPolicyRules = make([]corev1.ContainerRestartRule, 21)
 		}, []string{`restartPolicyRules of container "b"`, "there are 21, and Kubernetes allows 20"}},
 		"for all containers": {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/depends-on", "a:started") }, []string{
-			"entrypointer.dev/depends-on: it is for a container by its name; write depends-on.entrypointer.dev/CONTAINER",
+			"entrypointer.dev/depends-on: the option is for single containers; write depends-on.entrypointer.dev/CONTAINER",
 		}},
 		"a probe for all containers": {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/ready-when", "tcp://:1") }, []string{"write ready-when.entrypointer.dev/CONTAINER"}},
 		"a name that no container has": {func(p *corev1.Pod) {
@@ -253,7 +253,7 @@ func TestAnOrderIsOfOnePodOnly(t *testing.T) {
 	}, pod.Messages(pod.IgnoredOnNamespace(annotations)))
 	for _, option := range []string{"depends-on", "stop-when", "ready-when"} {
 		err := pod.Defaults{Values: map[string]string{option: "x"}}.Check()
-		require.ErrorContains(t, err, "option entrypointer.dev/"+option+": it is for a container by its name; set annotation "+option+".entrypointer.dev/CONTAINER on pods")
+		require.ErrorContains(t, err, "option entrypointer.dev/"+option+": the option is for single containers; set annotation "+option+".entrypointer.dev/CONTAINER on pods")
 	}
 	injector := newInjector(nil)
 	injector.Policy.PodOptions = []string{"mode"}

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// check refuses an order that can't come true, and completes one that can.
+// check refuses an order that can't be satisfied, and completes an order that can.
 func (w *wrapping) check(o *ordering, among orderable) error {
 	if cycle := o.cycle(); cycle != nil {
-		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of them",
+		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of the annotations",
 			dependsOnOption, domain, stdinKey("CONTAINER"), errors.New(listed(cycle, arrow)))
 	}
 	for _, name := range o.names {
@@ -49,11 +49,11 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 	return o.stopInReverse(w.pod, among, lives)
 }
 
-// livesOf are those of the containers that have a place in the order.
+// livesOf returns the lives of the containers that have a place in the order.
 func (w *wrapping) livesOf(o *ordering, among orderable) (lives map[string]*life, err error) {
 	lives = map[string]*life{}
 	for _, name := range o.names {
-		if lives[name] != nil { // the API server refuses a name that comes twice, but later
+		if lives[name] != nil { // the API server refuses a duplicate name, but later
 			continue
 		}
 		if lives[name], err = w.lifeOf(among.containers[name]); err != nil {
@@ -63,7 +63,7 @@ func (w *wrapping) livesOf(o *ordering, among orderable) (lives map[string]*life
 	return lives, nil
 }
 
-// checkConditions refuses those that can't be relied on, and notes whose failures are final.
+// checkConditions refuses unreliable conditions, and notes whose failures are final.
 func (o *ordering) checkConditions(lives map[string]*life) error {
 	for _, name := range o.names {
 		for at, d := range o.waits[name] {
@@ -77,7 +77,7 @@ func (o *ordering) checkConditions(lives map[string]*life) error {
 	return nil
 }
 
-// A life is what can become of a container.
+// A life describes how a container can end, and whether it is restarted.
 type life struct {
 	mode     string       // the source of mode: exec, "" without
 	restarts [1 << 8]bool // by exit code, whether the kubelet starts it again
@@ -88,8 +88,8 @@ type life struct {
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/validation.go).
 const maxRestartRules = 20
 
-// lifeOf reads the restart policy of a container: its own rules, the first that
-// matches, before its own policy, before the pod's
+// lifeOf determines the restart policy of a container. The first rule of the container
+// that matches takes precedence over the container's policy, and that over the pod's
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
 func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 	settings, err := w.settings(w.pod, w.owner, c.Name)
@@ -105,7 +105,7 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
 	for code := range l.restarts {
-		// With all others, it may be started again after whatever end.
+		// A restart of all containers may follow any end.
 		l.restarts[code] = l.withAll != "" || policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
 	}
 	if len(c.RestartPolicyRules) > maxRestartRules {
@@ -115,7 +115,7 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 	return &l, nil
 }
 
-// heed notes what rules say. There is none against a restart.
+// heed notes the restarts of rules. No rule prevents a restart.
 func (l *life) heed(rules []corev1.ContainerRestartRule) {
 	for _, rule := range rules {
 		if rule.ExitCodes == nil {
@@ -133,19 +133,19 @@ func (l *life) heed(rules []corev1.ContainerRestartRule) {
 	}
 }
 
-// failsForGood reports whether the container isn't started again whatever code it fails with.
+// failsForGood reports whether the kubelet never restarts the container after a failure.
 func (l *life) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
 
-// prevents says why a condition can't be relied on, nil if it can. Where locks can't be
-// trusted, somebody has to say all the time that the container lives.
+// prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
+// doubtful, a supervisor has to report continuously that the container lives.
 func (l *life) prevents(what condition, doubtful bool) error {
 	switch {
 	case l.mode != "" && doubtful:
-		return fmt.Errorf("by %s: exec, nobody is left there to tell, which it takes in a pod with a runtimeClassName; remove one of them", l.mode)
+		return fmt.Errorf("by %s: exec, the container has no supervisor that reports its state, as is necessary in a pod with a runtimeClassName; remove one of them", l.mode)
 	case l.mode != "" && what != started:
-		return fmt.Errorf("by %s: exec, nobody is left there to tell; wait for it to be started", l.mode)
+		return fmt.Errorf("by %s: exec, the container has no supervisor that reports this condition; wait for it to be started", l.mode)
 	case l.withAll != "" && (what == completed || what == exited):
-		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that would be taken for one after it; wait for it to be started or ready, or use action Restart", l.withAll)
+		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that can't be told from an end after it; wait for it to be started or ready, or use action Restart", l.withAll)
 	case what == completed && l.restarts[0]:
 		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	case what == exited && !slices.Contains(l.restarts[:], false):
@@ -154,9 +154,10 @@ func (l *life) prevents(what condition, doubtful bool) error {
 	return nil
 }
 
-// restartsAll is the container of which a rule restarts all containers of the pod, "" if
-// there is none. The volumes stay (https://kep.k8s.io/5532), so that an end before it
-// can't be told from one after it. The pod is looked through once.
+// restartsAll returns the container of which a rule restarts all containers of the pod,
+// "" if there is none. The volumes survive such a restart (https://kep.k8s.io/5532), so
+// that an end before the restart can't be told from an end after it. The result is
+// computed once for each pod.
 func (w *wrapping) restartsAll() string {
 	if w.restarter != nil {
 		return *w.restarter
@@ -177,9 +178,9 @@ func hasRestartAll(c corev1.Container) bool {
 	})
 }
 
-// checkHooks refuses a postStart hook that keeps the kubelet from starting what its
-// container waits for: the kubelet starts containers in the pod's order, and waits for
-// the hook of each before it starts the next.
+// checkHooks refuses a postStart hook that prevents the start of a container for which
+// its own container waits: the kubelet starts containers in the pod's order, and waits
+// for the hook of each before it starts the next.
 func (o *ordering) checkHooks(pod *corev1.Pod) error {
 	place := map[string]int{}
 	for at, c := range pod.Spec.Containers {

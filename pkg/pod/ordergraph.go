@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// arrow leads from a container to one that waits for it, or that it waits for.
+// arrow stands between a container and a container that waits for it.
 const arrow = " -> "
 
-// cycle is a way from a container back to itself, nil if there is none:
-// a waits for b, b for c, c for a.
+// cycle returns a path from a container back to itself, nil if there is none: a waits for
+// b, b for c, c for a.
 func (o *ordering) cycle() []string {
 	const unseen, onTheWay, done = 0, 1, 2
 	state, way := map[string]int{}, []string{}
@@ -48,9 +48,10 @@ func (o *ordering) cycle() []string {
 	return nil
 }
 
-// reaches calls back for each container that this one waits for, if need be by way
-// of others, until it says that it is enough. Of the container that reads what another
-// one prints, that one waits for the supervisor only, and so for nobody further.
+// reaches calls enough for each container for which this container waits, directly or
+// through other containers, until enough returns true. A container that reads another
+// container's output waits only for the supervisor of that container, and so for no
+// further container.
 func (o *ordering) reaches(name string, enough func(string) bool) bool {
 	seen, left := map[string]bool{}, []string{name}
 	for len(left) > 0 {
@@ -72,9 +73,9 @@ func (o *ordering) reaches(name string, enough func(string) bool) bool {
 	return false
 }
 
-// levels are the containers in groups: each waits for some of the group before its
-// own, and for none in its own or a later one. Those that neither wait nor are waited
-// for are in none. There must be no cycle.
+// levels returns the containers in groups. Each container waits for a container of the
+// group before its own, and for none in its own or a later group. Containers without
+// dependencies in either direction are in no group. The graph must have no cycle.
 func (o *ordering) levels() (groups [][]string) {
 	linked := map[string]bool{}
 	for name, dependencies := range o.waits {
@@ -108,8 +109,9 @@ func (o *ordering) levels() (groups [][]string) {
 	return groups
 }
 
-// String is the graph in short: those that wait for nobody, then those that wait for
-// them, then the helpers, then the pipes, "migrate, cache -> web; proxy until web; a | b".
+// String returns the graph in its short form: the containers that wait for none, those
+// that wait for them, the helpers, and the pipes, as in "migrate, cache -> web; proxy
+// until web; a | b".
 func (o *ordering) String() string {
 	if o == nil {
 		return ""
@@ -118,10 +120,10 @@ func (o *ordering) String() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), partSeparator)
 }
 
-// partSeparator comes between the parts of the graph in short.
+// partSeparator separates the parts of the short form.
 const partSeparator = "; "
 
-// starts are the groups in which containers start, of the first maxListed containers.
+// starts returns the groups in which containers start, of the first maxListed containers.
 func (o *ordering) starts() string {
 	var b strings.Builder
 	count := 0

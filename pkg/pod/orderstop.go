@@ -18,30 +18,32 @@ const (
 	// defaultGrace is the grace period of a pod that sets none, in seconds
 	// (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/v1/defaults.go).
 	defaultGrace = corev1.DefaultTerminationGracePeriodSeconds
-	// maxReads is how many directories the containers of a pod read in all: more
-	// mounts, with their flags, are more than an API server stores.
+	// maxReads is the number of directories that the containers of a pod read in all: the
+	// mounts and flags for more directories would exceed the size that an API server
+	// stores.
 	maxReads = 8192
 )
 
-// A stop is how a container on which others depend is stopped: after those.
+// A stop describes how a container is stopped after the containers that depend on it.
 type stop struct {
 	after    []string      // those that depend on it, in the pod's order
 	share    time.Duration // of the grace period: how long it is held back at most
 	together bool          // the kubelet stops it with the whole pod only, and may tell it first
 }
 
-// stopWhenFlags has none: they are made of the whole graph, by [ordering.flags].
+// stopWhenFlags returns no flags: [ordering.flags] makes them from the whole graph.
 func stopWhenFlags(value string, _ target) ([]string, error) {
 	_, err := parseEnds(value)
 	return nil, err
 }
 
-// parseEnds reads a value of the option stop-when.
+// parseEnds parses a value of the option stop-when.
 func parseEnds(value string) ([]dependency, error) {
-	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and a question mark behind what the pod need not have; the conditions are "completed" and "exited"`), completed, exited)
+	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
 }
 
-// checkEnds refuses helpers that can't end with the work, and notes whose failures are final.
+// checkEnds refuses helpers that can't end with the work, and notes whose failures are
+// final.
 func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 	for _, name := range o.names {
 		if len(o.until[name]) == 0 {
@@ -64,9 +66,9 @@ func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 			watched := lives[d.on]
 			switch why := watched.prevents(d.condition, o.doubtful); {
 			case d.on == name:
-				return refuseEnd("container %q can't end when it has ended itself; name the containers that it is there for", name)
+				return refuseEnd("container %q can't end when it has ended itself; name the containers that it helps", name)
 			case watched.mode != "":
-				return refuseEnd("by %s: exec, nobody is left in container %q to tell that it has ended; remove one of them", watched.mode, d.on)
+				return refuseEnd("by %s: exec, container %q has no supervisor that reports its end; remove one of them", watched.mode, d.on)
 			case why != nil:
 				return refuseEnd("container %q can't end when %q is %s: %w", name, d.on, string(d.condition), why)
 			}
@@ -76,8 +78,8 @@ func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 	return nil
 }
 
-// stopInReverse has each container on which others depend stopped after those: they
-// read each other's directories for it. That takes a supervisor in both, and a grace
+// stopInReverse stops each container after the containers that depend on it. For this,
+// both read each other's directories, both need a supervisor, and the pod needs a grace
 // period.
 func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, lives map[string]*life) error {
 	grace := graceOf(pod)
@@ -99,7 +101,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, lives map[str
 	level, highest := o.stopLevels()
 	for name, s := range o.stops {
 		s.share = shareOf(grace, level[name], highest+1)
-		// A container without such a hook has its signal at once, and tells so.
+		// A container without a preStop hook gets its signal at once, and reports it.
 		s.together = s.together && slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) })
 	}
 	reads := 0
@@ -107,13 +109,13 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, lives map[str
 		reads += len(others)
 	}
 	if reads > maxReads {
-		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: the containers of the pod would read %d directories of each other, and %d is the most; have fewer of them depend on as many others",
+		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: the containers of the pod would read %d directories of each other, and %d is the most; reduce the dependencies between them",
 			dependsOnOption, domain, reads, maxReads)
 	}
 	return nil
 }
 
-// graceOf is how long the pod's containers have to end.
+// graceOf returns the time that the pod's containers have to end.
 func graceOf(pod *corev1.Pod) time.Duration {
 	seconds := int64(defaultGrace)
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
@@ -122,14 +124,15 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// shareOf is when, of a grace period in as many equal parts as there are levels, a
-// level's own part begins.
+// shareOf divides a grace period into as many equal parts as there are levels, and
+// returns when the part of a level begins.
 func shareOf(grace time.Duration, level, levels int) time.Duration {
 	return (grace / time.Duration(levels) * time.Duration(level)).Truncate(time.Millisecond)
 }
 
-// stopLevels are how many containers have to end one after the other before each that
-// is held back, and the highest of these numbers. There must be no cycle.
+// stopLevels returns, for each container that is held back, the number of containers that
+// have to end one after the other before it, and the highest of these numbers. The graph
+// must have no cycle.
 func (o *ordering) stopLevels() (level map[string]int, highest int) {
 	level = map[string]int{}
 	var levelOf func(name string) int
@@ -150,11 +153,12 @@ func (o *ordering) stopLevels() (level map[string]int, highest int) {
 	return level, highest
 }
 
-// stopsWithPodOnly reports whether the kubelet never stops this container while the others
-// run: no probe or hook of it can fail, and no change of its resources restarts it
-// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/). The startupProbe of a
-// container that waits is the supervisor's, which stops the command without a signal to
-// itself.
+// stopsWithPodOnly reports whether the kubelet never stops this container while the
+// others run: the container has no probe or hook that can fail, and no change of its
+// resources restarts it
+// (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/). The startupProbe
+// of a container that waits is the supervisor's, which stops the command without a signal
+// to itself.
 func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
 	restarts := func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer }
 	hook := c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
@@ -163,7 +167,7 @@ func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
 
 func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }
 
-// stopFlags are those by which a container's command is stopped.
+// stopFlags returns the flags for stopping a container's command.
 func (o *ordering) stopFlags(name string) (flags []string) {
 	for _, d := range o.until[name] {
 		flags = append(flags, d.flag(stopWhenFlag, stopWhenFinalFlag))
@@ -183,7 +187,8 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 	return flags
 }
 
-// helpers are those that end with the work, in short: "proxy until web".
+// helpers returns the containers that end with the work, in the short form: "proxy until
+// web".
 func (o *ordering) helpers() (list []string) {
 	for _, name := range o.names {
 		var watched []string

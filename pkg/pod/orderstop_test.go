@@ -167,7 +167,7 @@ func TestAnOrderThatAllReadOfAllHasABound(t *testing.T) {
 		return ofMany(size, waits)
 	}
 	inject(t, shells(), all(90))
-	requireRefused(t, refusal(t, shells(), all(92)), pod.InvalidAnnotation, "8372 directories of each other, and 8192 is the most", "have fewer of them depend")
+	requireRefused(t, refusal(t, shells(), all(92)), pod.InvalidAnnotation, "8372 directories of each other, and 8192 is the most", "reduce the dependencies between them")
 	inject(t, shells(), atOnce(all(92)))
 }
 
@@ -228,7 +228,7 @@ func TestAHelperThatCanNotEndIsRefused(t *testing.T) {
 		change func(*corev1.Pod)
 		says   []string
 	}{
-		"itself": {func(p *corev1.Pod) { stopWhen(p, "a", "a:exited") }, []string{`"a" can't end when it has ended itself`, "name the containers that it is there for"}},
+		"itself": {func(p *corev1.Pod) { stopWhen(p, "a", "a:exited") }, []string{`"a" can't end when it has ended itself`, "name the containers that it helps"}},
 		"itself, among others": {func(p *corev1.Pod) { stopWhen(p, "a", "b:exited, a:exited") }, []string{
 			`"a" can't end when it has ended itself`,
 		}},
@@ -241,7 +241,7 @@ func TestAHelperThatCanNotEndIsRefused(t *testing.T) {
 			stopWhen(p, "istio-proxy", "a:exited")
 		}, []string{`"istio-proxy" can't be ended, because`, "proxies that other webhooks add are left alone"}},
 		"who isn't wrapped": {func(p *corev1.Pod) { stopWhen(annotated(p, pod.ContainersAnnotation, "a"), "a", "b:exited") }, []string{
-			`how container "b" is doing`, "add it to annotation entrypointer.dev/containers",
+			`container "b" doesn't report its state`, "add it to annotation entrypointer.dev/containers",
 		}},
 		"a helper that is restarted": {func(p *corev1.Pod) { stopWhen(restarting(p, corev1.RestartPolicyAlways), "a", "b:exited") }, []string{
 			`"a" would be started again and again`, "set restartPolicy: OnFailure or Never",
@@ -255,7 +255,7 @@ func TestAHelperThatCanNotEndIsRefused(t *testing.T) {
 			stopWhen(p, "a", "b:completed").Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}, []string{`"a" can't end when "b" is completed`, "it is restarted after a success"}},
 		"the work is replaced": {func(p *corev1.Pod) { stopWhen(annotated(p, "mode.entrypointer.dev/b", "exec"), "a", "b:exited") }, []string{
-			"by annotation mode.entrypointer.dev/b: exec", `nobody is left in container "b"`, "remove one of them",
+			"by annotation mode.entrypointer.dev/b: exec", `container "b" has no supervisor that reports its end`, "remove one of them",
 		}},
 		"the helper is replaced": {func(p *corev1.Pod) { stopWhen(annotated(p, "mode.entrypointer.dev/a", "exec"), "a", "b:exited") }, []string{
 			"reading annotation stop-when.entrypointer.dev/a: it contradicts annotation mode.entrypointer.dev/a: exec",

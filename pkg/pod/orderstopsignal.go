@@ -15,22 +15,23 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// signalPatience is how long the images of a pod are looked up whose commands are known,
-// and whose stop signals aren't: the pod runs without, too.
+// signalPatience is the time that a pod waits for lookups of images that are needed only
+// for their stop signals. After that, the pod runs without knowing these signals.
 const signalPatience = 3 * time.Second
 
 // usualSignals need no flag. The last two can't be held back.
 var usualSignals = []string{"", "SIGTERM", "SIGKILL", "SIGSTOP"}
 
-// mindsSignal reports whether it matters by which signal a container is stopped: it is held
-// back, or tells those that are, or is sent to a helper.
+// mindsSignal reports whether the stop signal of a container matters: the container is
+// held back, or others are held back for it, or it is a helper that gets the signal.
 func (o *ordering) mindsSignal(name string) bool {
 	return o != nil && (o.turns[name] || len(o.until[name]) > 0)
 }
 
-// noteStopSignal finds out by which signal the kubelet stops a container: by that of its
-// spec, or else of its image, which is nil if it hasn't been looked up. Of a container that
-// has its place in the order already, an earlier look has found it: it is among its flags.
+// noteStopSignal determines the signal by which the kubelet stops a container: the signal
+// of its spec, or else of its image, which is nil if it hasn't been looked up. A
+// container that already has its place in the order has the signal among its flags, from
+// an earlier call.
 func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, image *lookup.Image, already bool) {
 	if !w.order.mindsSignal(c.Name) {
 		return
@@ -46,7 +47,7 @@ func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, imag
 	case w.Lookup != nil:
 		image, err := w.lookUpSignal(ctx, c.Image)
 		if err != nil {
-			w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: the stop signal of image %q can't be looked up (%s), so SIGTERM is taken for it; if it is another one, the pod doesn't stop in order",
+			w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: the stop signal of image %q can't be looked up (%s), so SIGTERM is assumed; if the signal is another, the pod doesn't stop in order",
 				c.Name, c.Image, reasonOf(err)))
 			return
 		}
@@ -57,7 +58,7 @@ func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, imag
 	}
 }
 
-// lookUpSignal looks up an image within what is left of the pod's time for that.
+// lookUpSignal looks up an image within the rest of the pod's signalPatience.
 func (w *wrapping) lookUpSignal(ctx context.Context, image string) (*lookup.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, signalPatience-w.signalsTook)
 	defer cancel()
@@ -69,8 +70,8 @@ func (w *wrapping) lookUpSignal(ctx context.Context, image string) (*lookup.Imag
 	return w.lookUp(ctx, image)
 }
 
-// reasonOf is why a lookup failed. The error itself says what to do about an unknown
-// command.
+// reasonOf returns why a lookup failed, without the advice for an unknown command, which
+// doesn't apply here.
 func reasonOf(err error) string {
 	if failed, ok := errors.AsType[*lookup.Error](err); ok {
 		return string(failed.Reason)
@@ -78,18 +79,19 @@ func reasonOf(err error) string {
 	return string(lookup.Timeout)
 }
 
-// signalOf is the stop signal of an image, "" if its platforms disagree.
+// signalOf returns the stop signal of an image, "" if its platforms disagree.
 func (w *wrapping) signalOf(c *corev1.Container, image *lookup.Image) string {
 	signal := image.Configs[0].StopSignal
 	if slices.ContainsFunc(image.Configs, func(other lookup.Config) bool { return other.StopSignal != signal }) {
-		w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: image %q has another stop signal on each platform, so SIGTERM is taken for it; on the others, the pod doesn't stop in order",
+		w.warnings = append(w.warnings, warning(ReasonStopSignalUnknown, "container %q: the platforms of image %q have different stop signals, so SIGTERM is assumed; on platforms with another signal, the pod doesn't stop in order",
 			c.Name, c.Image))
 		return ""
 	}
 	return signal
 }
 
-// signalFlagged is the stop signal in the args of a wrapped container, "" without one.
+// signalFlagged returns the stop signal in the args of a wrapped container, "" without
+// one.
 func signalFlagged(args []string) string {
 	for _, arg := range args {
 		if arg == "--" {

@@ -44,8 +44,8 @@ func TestAContainerWaitsForTheStopSignalOfItsImage(t *testing.T) {
 			c.Image = "nginx"
 			c.Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGTERM)}
 		}, held, ""},
-		"the image has no registry":              {func(c *corev1.Container) { c.Image = "gone" }, held, `the stop signal of image "gone" can't be looked up (NotFound), so SIGTERM is taken for it`},
-		"the image has several, by its platform": {func(c *corev1.Container) { c.Image = "differs" }, held, `image "differs" has another stop signal on each platform`},
+		"the image has no registry":              {func(c *corev1.Container) { c.Image = "gone" }, held, `the stop signal of image "gone" can't be looked up (NotFound), so SIGTERM is assumed`},
+		"the image has several, by its platform": {func(c *corev1.Container) { c.Image = "differs" }, held, `the platforms of image "differs" have different stop signals`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := graceful(dependsOn(abc(), "b", "c:started"), 30)

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// OrderVolumePrefix begins the name of the emptyDir in which a container that
-	// others depend on says how it is doing. The rest is its name.
+	// OrderVolumePrefix begins the name of the emptyDir in which a container publishes
+	// its state for the containers that depend on it. The rest is the container's name.
 	OrderVolumePrefix = "entrypointer-order-"
-	// OrderMountPath has one directory for each of them, under its name: writable for
-	// that container, read-only for those that depend on it.
+	// OrderMountPath has one directory for each such container, under its name: writable
+	// for that container, read-only for the containers that depend on it.
 	OrderMountPath = "/entrypointer/order"
-	// orderSize bounds what a container writes there: a state of 4 KiB, the next
-	// one, and locks.
+	// orderSize bounds the content of the emptyDir: a state of 4 KiB, the next state, and
+	// locks.
 	orderSize = "1Mi"
 )
 
 func orderDirectory(container string) string { return OrderMountPath + "/" + container }
 
-// orderVolumeName is that of a container's emptyDir. No container has a name that
-// begins with a dash, as the hash of one does that is too long, or has a dot.
+// orderVolumeName returns the name of a container's emptyDir. A name that is too long or
+// has a dot is replaced by a dash and a hash: no container's name begins with a dash.
 func orderVolumeName(container string) string {
 	if len(OrderVolumePrefix)+len(container) <= validation.DNS1123LabelMaxLength && !strings.Contains(container, ".") {
 		return OrderVolumePrefix + container
@@ -39,13 +39,14 @@ func orderVolumeName(container string) string {
 	return OrderVolumePrefix + "-" + hex.EncodeToString(sum[:20])
 }
 
-// isOrderMount reports whether a mount is one of ours.
+// isOrderMount reports whether a mount is one of these.
 func isOrderMount(m corev1.VolumeMount) bool {
 	return strings.HasPrefix(m.Name, OrderVolumePrefix) && path.Dir(m.MountPath) == OrderMountPath && m.Name == orderVolumeName(path.Base(m.MountPath))
 }
 
-// installOrder gives each container of the order its directories, and a probe to
-// those that wait. What an earlier look has left, and isn't needed any more, goes.
+// installOrder gives each container of the order its directories, and a probe to each
+// container that waits. It removes the mounts and volumes of an earlier call that are no
+// longer needed.
 func (w *wrapping) installOrder(pod *corev1.Pod, wrapped []int) error {
 	unmounted := map[string]bool{}
 	for _, index := range wrapped {
@@ -70,8 +71,8 @@ func (w *wrapping) installOrder(pod *corev1.Pod, wrapped []int) error {
 	return w.installOrderVolumes(pod)
 }
 
-// mount mounts the directories of the container itself, and of those that it reads. It
-// notes the volumes of which it has removed a mount.
+// mount mounts the directory of the container itself, and those of the containers that it
+// reads. It notes the volumes of removed mounts.
 func (o *ordering) mount(c *corev1.Container, unmounted map[string]bool) error {
 	wanted := o.mounts(c.Name)
 	if len(wanted) == 0 && !slices.ContainsFunc(c.VolumeMounts, isOrderMount) {
@@ -111,7 +112,7 @@ func (o *ordering) mount(c *corev1.Container, unmounted map[string]bool) error {
 	return nil
 }
 
-// mounts are those that a container has for the order.
+// mounts returns the mounts of a container for the order.
 func (o *ordering) mounts(name string) (mounts []corev1.VolumeMount) {
 	if o == nil {
 		return nil
@@ -125,10 +126,10 @@ func (o *ordering) mounts(name string) (mounts []corev1.VolumeMount) {
 	return append(mounts, o.pipes.mounts(name)...)
 }
 
-// directories are the names of those that there are: each has a volume.
+// directories returns the names of all directories: each has a volume.
 func (o *ordering) directories(pod *corev1.Pod) (names []string) {
 	add := func(name string) {
-		if !slices.Contains(names, name) { // the API server refuses a name that comes twice, but later
+		if !slices.Contains(names, name) { // the API server refuses a duplicate name, but later
 			names = append(names, name)
 		}
 	}
@@ -143,9 +144,9 @@ func (o *ordering) directories(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// checkOrderMounters refuses a container that mounts what one of the order is said
-// in, and has no part in it: it could say so itself. It notes which volumes still
-// have mounts.
+// checkOrderMounters refuses a container that mounts a directory of the order without a
+// part in the order: it could publish states of its own. checkOrderMounters notes which
+// volumes still have mounts.
 func (w *wrapping) checkOrderMounters(pod *corev1.Pod, wanted, unmounted map[string]bool) error {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		hasPart := w.order.has(c.Name)
@@ -160,7 +161,7 @@ func (w *wrapping) checkOrderMounters(pod *corev1.Pod, wanted, unmounted map[str
 	return nil
 }
 
-// installOrderVolumes adds the emptyDirs, or puts them right.
+// installOrderVolumes adds the emptyDirs, or restores them.
 func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 	if w.order == nil {
 		return nil
@@ -172,8 +173,9 @@ func (w *wrapping) installOrderVolumes(pod *corev1.Pod) error {
 	for _, directory := range w.order.directories(pod) {
 		name := orderVolumeName(directory)
 		size := resource.MustParse(orderSize)
-		// On disk, since it has to outlast a reboot: a container that has completed
-		// isn't always run again. It is some KiB, whatever limits the pod has.
+		// The medium is disk, because the state has to outlast a reboot: a completed
+		// container isn't always run again. The size is some KiB, and fits any limit of
+		// the pod.
 		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size}
 		i, found := at[name]
 		switch {

@@ -13,13 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Patch returns the JSON patch (RFC 6902) that leads from the pod before to
-// the pod after [Injector.Inject].
+// Patch returns the JSON patch (RFC 6902) that leads from the pod before to the pod after
+// [Injector.Inject].
 //
-// It looks at nothing but what Inject may change, and it addresses the
-// elements of lists one by one: fields that a newer API server knows and our
-// vendored types don't are neither removed nor moved to another container, as
-// a generic diff of the two documents would do.
+// Patch compares only what Inject may change, and addresses the elements of lists one by
+// one. So it neither removes nor moves fields of a newer API server that are unknown to
+// our vendored types, as a generic diff of the two documents would.
 func Patch(before, after *corev1.Pod) []jsonpatch.Operation {
 	var p patch
 	p.annotations(before, after)
@@ -41,15 +40,15 @@ func (p *patch) remove(path string) {
 	*p = append(*p, jsonpatch.NewOperation("remove", path, nil))
 }
 
-// changeList leads from one list to another, of which only our elements may have
-// been added, removed or changed. Others are left to kept, if there is one. A list
-// that the API server would leave out has to be created with its first element.
+// changeList leads from one list to another, of which only our elements may have been
+// added, removed or changed. It calls kept, if it isn't nil, for other elements. If the
+// API server omits the empty list, the first element creates it.
 func changeList[T any](p *patch, path string, before, after []T, ours func(T) bool, kept func(at string, before, after T)) {
 	if len(before) == 0 && len(after) > 0 {
 		p.add(path, after)
 		return
 	}
-	// Up to i, the list is as it shall be; from there on, it is what is left of before.
+	// The list up to i is done; before holds the rest of it.
 	for i := 0; i < len(after) || len(before) > 0; {
 		at := path + "/" + strconv.Itoa(i)
 		is, was := head(after, i, ours), head(before, 0, ours)
@@ -59,7 +58,7 @@ func changeList[T any](p *patch, path string, before, after []T, ours func(T) bo
 			before = before[1:]
 			continue
 		case is == anOurs && was != anOurs:
-			p.add(at, after[i]) // at the length of the list, it is appended
+			p.add(at, after[i]) // an index equal to the length appends
 		default:
 			if is == anOurs && !equality.Semantic.DeepEqual(before[0], after[i]) {
 				*p = append(*p, jsonpatch.NewOperation("replace", at, after[i]))
@@ -73,7 +72,7 @@ func changeList[T any](p *patch, path string, before, after []T, ours func(T) bo
 	}
 }
 
-// Whose an element of a list is, if there is one.
+// The owner of a list's element.
 const (
 	nothing = iota
 	anOurs
@@ -112,14 +111,15 @@ func (p *patch) volumes(before, after *corev1.Pod) {
 	changeList(p, "/spec/volumes", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) }, nil)
 }
 
-// isOurVolume reports whether a volume of this name may have been added, changed or removed.
+// isOurVolume reports whether a volume of this name may have been added, changed or
+// removed.
 func isOurVolume(name string) bool {
 	return name == VolumeName || name == ToolsVolumeName || name == TokenVolumeName ||
 		strings.HasPrefix(name, secretPrefix) || strings.HasPrefix(name, OrderVolumePrefix) || strings.HasPrefix(name, SharedVolumePrefix)
 }
 
-// initContainers may find ours added, removed, or repaired. Of others, only the
-// mounts of our volumes may have changed.
+// initContainers finds our init containers added, removed, or restored. In other init
+// containers, only the mounts of our volumes may have changed.
 func (p *patch) initContainers(before, after *corev1.Pod) {
 	ours := func(c corev1.Container) bool {
 		return c.Name == InitContainerName && fillsVolume(c) || copiesTool(c)

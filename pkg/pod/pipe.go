@@ -12,10 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// stdinOption is the name of the option by which a container reads what another one prints.
+// stdinOption is the name of the option by which a container reads the output of another
+// container.
 const stdinOption = "stdin"
 
-// pipes connect the stdout of containers with the stdin of others.
+// pipes connect the stdout of containers with the stdin of other containers.
 type pipes struct {
 	writers map[string]string   // by the container that reads
 	readers map[string]string   // by the container that writes
@@ -24,13 +25,13 @@ type pipes struct {
 
 func (p *pipes) has(name string) bool { return p.writers[name] != "" || p.readers[name] != "" }
 
-// pipeSuffix makes the name of the directory with a container's pipe of the container's,
-// in which there is no dot. It is one apart: containers that see how far a container is
-// may not write to its stdin.
+// pipeSuffix makes the name of a pipe's directory from the reader's name, which has no
+// dot. The directory is separate from the reader's directory of the order: containers
+// that read a container's state may not write to its stdin.
 const pipeSuffix = ".stdin"
 
-// directories are those that a container has: its own, "" if it doesn't read, and
-// that of the container which reads what it prints.
+// directories returns the directories of a container: its own, "" if it doesn't read, and
+// the directory of the container that reads its output.
 func (p *pipes) directories(name string) (own, reader string) {
 	if p.writers[name] != "" {
 		own = name + pipeSuffix
@@ -41,7 +42,7 @@ func (p *pipes) directories(name string) (own, reader string) {
 	return own, reader
 }
 
-// stdinFlags has none: they are made of the whole graph, by [ordering.flags].
+// stdinFlags returns no flags: [ordering.flags] makes them from the whole graph.
 func stdinFlags(value string, _ target) ([]string, error) {
 	if !isContainerName(value) {
 		return nil, canBe("the name of another container of the pod")
@@ -49,10 +50,10 @@ func stdinFlags(value string, _ target) ([]string, error) {
 	return nil, nil
 }
 
-// stdinKey is the annotation of a container that reads.
+// stdinKey returns the annotation of a container that reads.
 func stdinKey(reader string) string { return containerKey(stdinOption, reader) }
 
-// compilePipes reads which containers read what others print.
+// compilePipes determines which containers read the output of others.
 func (w *wrapping) compilePipes(o *ordering, among orderable) error {
 	for at := range w.pod.Spec.Containers {
 		reader := w.pod.Spec.Containers[at].Name
@@ -67,7 +68,7 @@ func (w *wrapping) compilePipes(o *ordering, among orderable) error {
 			return err
 		}
 		if why := w.preventsPipe(o, among, reader, writer); why != nil {
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't read what %q prints: %w", stdinKey(reader), reader, writer, why)
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't read the output of %q: %w", stdinKey(reader), reader, writer, why)
 		}
 		o.pipes.writers[reader], o.pipes.readers[writer] = writer, reader
 		o.see(reader, writer)
@@ -76,7 +77,7 @@ func (w *wrapping) compilePipes(o *ordering, among orderable) error {
 	return nil
 }
 
-// admit refuses containers that aren't there, or aren't ours to connect.
+// admit refuses containers that don't exist, or can't be connected.
 func (*pipes) admit(among orderable, reader, writer string) error {
 	key := stdinKey(reader)
 	if !among.wrapped[reader] {
@@ -87,28 +88,28 @@ func (*pipes) admit(among orderable, reader, writer string) error {
 	case among.wrapped[writer]:
 		return nil
 	case present:
-		return refuse(InvalidAnnotation, "reading annotation %s: what container %q prints can't be led elsewhere, because %w", key, writer, among.whyUnwrapped(writer))
+		return refuse(InvalidAnnotation, "reading annotation %s: the output of container %q can't be connected, because %w", key, writer, among.whyUnwrapped(writer))
 	case among.before[writer]:
 		return refuse(InvalidAnnotation, "reading annotation %s: %q is an init container, which has ended before another one starts; write its output to a volume, or make it a container", key, writer)
 	}
 	return noContainer(among.pod, key, writer)
 }
 
-// preventsPipe says why there can be no pipe between two containers, nil if there can.
+// preventsPipe returns why there can be no pipe between two containers, nil if there can.
 func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer string) error {
 	from, to := among.containers[writer], among.containers[reader]
 	other := o.pipes.readers[writer]
 	switch {
 	case reader == writer:
-		return errors.New("it would wait for itself; name another container")
+		return errors.New("a container can't read its own output; name another container")
 	case o.doubtful:
-		return errors.New("in a pod with a runtimeClassName, containers may not share a kernel, and no pipe leads from one to another; remove one of them, or use a volume")
+		return errors.New("in a pod with a runtimeClassName, containers may not share a kernel, and no pipe leads from one kernel to another; remove stdin or the runtimeClassName, or use a volume")
 	case other != "":
-		return fmt.Errorf("%q reads that already, and one byte goes to one reader; remove one of the annotations, or have a container between them that copies (tee)", other)
+		return fmt.Errorf("%q reads that output already, and a pipe has one reader; remove one of the annotations, or copy the output in a container between them (tee)", other)
 	case to.Stdin || to.TTY:
-		return fmt.Errorf("stdin or tty is true in %q, which would have two inputs; remove that", reader)
+		return fmt.Errorf("stdin or tty is true in %q, which would have two inputs; remove stdin and tty", reader)
 	case from.TTY:
-		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove that", writer)
+		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove tty", writer)
 	}
 	for _, partner := range []struct{ name, is, flag, final string }{
 		{writer, reader, stdinFromFlag, stdinFromFinalFlag},
@@ -119,7 +120,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 			return err
 		}
 		if l.mode != "" {
-			return fmt.Errorf("by %s: exec, nobody is left to connect it, and to tell how it ended; remove one of them", l.mode)
+			return fmt.Errorf("by %s: exec, the container has no supervisor that connects the pipe and reports the end; remove one of them", l.mode)
 		}
 		flags := []string{partner.flag + orderDirectory(partner.name)}
 		if final := l.finalEnds(); final != "" {
@@ -130,7 +131,8 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 	return nil
 }
 
-// finalEnds are those after which the container isn't started again, "" if it always is.
+// finalEnds returns the ends after which the container isn't restarted, "" if it always
+// is.
 func (l *life) finalEnds() string {
 	switch completes, fails := !l.restarts[0], l.failsForGood(); {
 	case completes && fails:
@@ -143,7 +145,7 @@ func (l *life) finalEnds() string {
 	return ""
 }
 
-// needs are the containers that a container waits for.
+// needs returns the containers for which a container waits.
 func (o *ordering) needs(name string) (others []string) {
 	for _, d := range o.waits[name] {
 		others = append(others, d.on)
@@ -154,7 +156,7 @@ func (o *ordering) needs(name string) (others []string) {
 	return others
 }
 
-// keyOf is the annotation by which a container waits.
+// keyOf returns the annotation by which a container waits.
 func (o *ordering) keyOf(name string) string {
 	switch {
 	case len(o.waits[name]) > 0:
@@ -175,15 +177,16 @@ func (o *ordering) checkPipes() error {
 			if reader == "" || d.condition != completed && d.condition != exited || !o.heldUpBy(reader, held)[waiter] {
 				continue
 			}
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads what %q prints, which can't be %s until that is read, and %q waits for it; remove %q from annotation %s.%s/%s",
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads the output of %q, which can't be %s before its output is read, and %q waits for that; remove %q from annotation %s.%s/%s",
 				stdinKey(reader), reader, d.on, string(d.condition), waiter, d.on, dependsOnOption, domain, waiter)
 		}
 	}
 	return nil
 }
 
-// heldUpBy are the containers that have to get on before a reader does: itself, those
-// that it waits for, and the same of the one that reads what it prints. It notes them.
+// heldUpBy returns the containers that have to make progress before a reader does: the
+// reader, the containers for which it waits, and the same of the container that reads its
+// output. known caches the results.
 func (o *ordering) heldUpBy(reader string, known map[string]map[string]bool) map[string]bool {
 	if all, is := known[reader]; is {
 		return all
@@ -197,7 +200,8 @@ func (o *ordering) heldUpBy(reader string, known map[string]map[string]bool) map
 	return all
 }
 
-// rows are the pipes in short, "a | b | c", of the first maxListed containers.
+// rows returns the pipes in the short form, "a | b | c", of the first maxListed
+// containers.
 func (p *pipes) rows(names []string) (rows []string) {
 	count, left := 0, 0
 	for _, name := range names {
@@ -223,7 +227,7 @@ func (p *pipes) rows(names []string) (rows []string) {
 	return rows
 }
 
-// mounts are those that a container has for its pipes.
+// mounts returns the mounts of a container for its pipes.
 func (p *pipes) mounts(name string) (mounts []corev1.VolumeMount) {
 	own, reader := p.directories(name)
 	if own != "" {

@@ -112,27 +112,27 @@ func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
 		change func(*corev1.Pod)
 		says   []string
 	}{
-		"from itself":                      {func(p *corev1.Pod) { reads(p, "b", "b") }, []string{key, "it would wait for itself"}},
+		"from itself":                      {func(p *corev1.Pod) { reads(p, "b", "b") }, []string{key, "a container can't read its own output"}},
 		"from nobody":                      {func(p *corev1.Pod) { reads(p, "b", "d") }, []string{key, `no container "d" in spec.containers; it has "a", "b", "c"`}},
 		"to nobody":                        {func(p *corev1.Pod) { reads(p, "d", "a") }, []string{"stdin.entrypointer.dev/d", `no container "d"`}},
-		"to two":                           {func(p *corev1.Pod) { reads(p, "c", "a") }, []string{"stdin.entrypointer.dev/c: ", `"b" reads that already`}},
+		"to two":                           {func(p *corev1.Pod) { reads(p, "c", "a") }, []string{"stdin.entrypointer.dev/c: ", `"b" reads that output already`}},
 		"in a circle":                      {func(p *corev1.Pod) { reads(p, "a", "b") }, []string{"wait for each other", "a -> b -> a"}},
 		"in a circle of three":             {func(p *corev1.Pod) { reads(reads(p, "c", "b"), "a", "c") }, []string{"a -> c -> b -> a"}},
 		"from a container that waits":      {func(p *corev1.Pod) { dependsOn(p, "a", "b:started") }, []string{"wait for each other", "a -> b -> a"}},
 		"by way of another":                {func(p *corev1.Pod) { dependsOn(dependsOn(p, "a", "c:started"), "c", "b:started") }, []string{"a -> c -> b -> a"}},
-		"after its end":                    {func(p *corev1.Pod) { dependsOn(p, "b", "a:completed") }, []string{key, `which can't be completed until that is read, and "b" waits for it`, "depends-on.entrypointer.dev/b"}},
-		"after its end, by way of another": {func(p *corev1.Pod) { dependsOn(dependsOn(p, "b", "c:started"), "c", "a:exited") }, []string{key, `"c" waits for it`, "depends-on.entrypointer.dev/c"}},
-		"after its end, further down":      {func(p *corev1.Pod) { dependsOn(reads(p, "c", "b"), "c", "a:completed") }, []string{key, `"c" waits for it`}},
+		"after its end":                    {func(p *corev1.Pod) { dependsOn(p, "b", "a:completed") }, []string{key, `which can't be completed before its output is read, and "b" waits for that`, "depends-on.entrypointer.dev/b"}},
+		"after its end, by way of another": {func(p *corev1.Pod) { dependsOn(dependsOn(p, "b", "c:started"), "c", "a:exited") }, []string{key, `"c" waits for that`, "depends-on.entrypointer.dev/c"}},
+		"after its end, further down":      {func(p *corev1.Pod) { dependsOn(reads(p, "c", "b"), "c", "a:completed") }, []string{key, `"c" waits for that`}},
 		"from a terminal":                  {func(p *corev1.Pod) { p.Spec.Containers[0].TTY = true }, []string{key, `tty is true in "a"`}},
 		"to a terminal":                    {func(p *corev1.Pod) { p.Spec.Containers[1].TTY = true }, []string{key, `stdin or tty is true in "b"`}},
 		"beside another stdin":             {func(p *corev1.Pod) { p.Spec.Containers[1].Stdin = true }, []string{key, `stdin or tty is true in "b"`}},
 		"between kernels":                  {func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{key, "in a pod with a runtimeClassName, containers may not share a kernel"}},
-		"from who is replaced":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, nobody is left to connect it"}},
+		"from who is replaced":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, the container has no supervisor that connects the pipe"}},
 		"to who is replaced":               {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"annotation stdin.entrypointer.dev/b", "it contradicts annotation mode.entrypointer.dev/b: exec"}},
 		"from a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			reads(p, "b", "istio-proxy")
-		}, []string{key, `what container "istio-proxy" prints can't be led elsewhere`, "proxies that other webhooks add are left alone"}},
+		}, []string{key, `the output of container "istio-proxy" can't be connected`, "proxies that other webhooks add are left alone"}},
 		"to who wasn't chosen": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "a, c") }, []string{
 			key, `"b" can't be given an input`, "add it to annotation entrypointer.dev/containers",
 		}},
@@ -157,7 +157,7 @@ func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
 			p.Spec.Containers[1], p.Spec.Containers[2] = p.Spec.Containers[2], p.Spec.Containers[1]
 			dependsOn(p, "c", "a:started").Spec.Containers[1].Lifecycle = hook
 		}, []string{`"c" has a postStart hook`, `doesn't start "b"`}},
-		"for all containers": {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/stdin", "a") }, []string{"entrypointer.dev/stdin: it is for a container by its name"}},
+		"for all containers": {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/stdin", "a") }, []string{"entrypointer.dev/stdin: the option is for single containers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := reads(abc(), "b", "a")

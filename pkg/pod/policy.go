@@ -5,34 +5,33 @@ package pod
 
 import "slices"
 
-// Policy is what an operator decides for all pods. The zero value is the default.
+// Policy holds the operator's decisions for all pods. The zero value is the default.
 type Policy struct {
-	// Owners are those whose pods are wrapped; nil means all.
+	// Owners are the owners whose pods are wrapped; nil means all.
 	Owners []Owner
-	// Proxies are the names of containers that other webhooks inject, and that
-	// are left alone unless the pod's author chooses them by annotation. Nil
-	// means [DefaultProxies].
+	// Proxies are the names of containers that other webhooks inject. They are wrapped
+	// only if the pod's author names them in an annotation. Nil means [DefaultProxies].
 	Proxies []string
-	// Delivery is how the supervisor gets into pods; "" means [InitContainer], and
-	// [Auto] depends on the pod.
+	// Delivery is the way in which the supervisor gets into pods; "" means
+	// [InitContainer], and the effect of [Auto] depends on the pod.
 	Delivery Delivery
-	// PodOptions are the names of options that a pod's own annotations may set;
-	// nil means all. Whoever creates a TaskRun may not be trusted with what its
-	// Task does, which hooks and variables could change.
+	// PodOptions are the names of options that a pod's own annotations may set; nil means
+	// all. The creator of a TaskRun may lack the permission to change the work of its
+	// Task, as hooks and variables could.
 	PodOptions []string
-	// ForbidOptOut wraps pods even if their own annotation says "false".
+	// ForbidOptOut wraps pods even if their own annotation is "false".
 	ForbidOptOut bool
 	// RefuseUnsentLogs refuses pods that ask for their output to be sent to the log
-	// service if that can't be. Otherwise they run without, and are warned.
+	// service if the output can't be sent. Otherwise they run, with a warning.
 	RefuseUnsentLogs bool
-	// WaiveFailedLookups leaves a container whose image can't be looked up
-	// unwrapped, with a warning. Otherwise its pod is refused.
+	// WaiveFailedLookups leaves a container unwrapped if the lookup of its image fails,
+	// with a warning. Otherwise the pod is refused.
 	WaiveFailedLookups bool
 }
 
-// DefaultProxies are containers that well-known webhooks inject. Whoever
-// injects one manages it too: by its PID 1, its image's entrypoint or its
-// preStop hook.
+// DefaultProxies returns the names of containers that well-known webhooks inject. These
+// webhooks manage their containers themselves, by PID 1, by the image's ENTRYPOINT or by
+// a preStop hook.
 func DefaultProxies() []string { return slices.Clone(defaultProxies) }
 
 var defaultProxies = []string{

@@ -28,9 +28,9 @@ var (
 	startupProbe   = probeKind{"startupProbe", startupExecFlag, startupTCPFlag, startupHTTPFlag, startupHTTPHeaderFlag, startupTimeoutFlag}
 )
 
-// probeFlags make a probe of a container one that the supervisor does. Of its times, only
-// the longest that a try may take counts. As the kubelet does, it leaves $(NAME) in a
-// command to be replaced.
+// probeFlags turns a container's probe into flags, by which the supervisor runs it. Of
+// the probe's times, only timeoutSeconds counts. Like the kubelet, the supervisor
+// replaces $(NAME) in a command.
 func probeFlags(c *corev1.Container, p *corev1.Probe, kind probeKind) (flags []string, err error) {
 	switch {
 	case p == nil:
@@ -60,13 +60,14 @@ func seconds(n int32) string { return (time.Duration(n) * time.Second).String() 
 
 func (kind probeKind) httpFlags(c *corev1.Container, get *corev1.HTTPGetAction) ([]string, error) {
 	if get.Scheme != "" && get.Scheme != corev1.URISchemeHTTP {
-		return nil, errors.New("its " + kind.name + " asks by HTTPS, whose certificate the supervisor can't check")
+		return nil, errors.New("its " + kind.name + " uses HTTPS, whose certificate the supervisor can't check")
 	}
 	at, err := kind.portOf(c, get.Host, get.Port)
 	if err != nil {
 		return nil, err
 	}
-	// As the kubelet does (formatURL in https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/probe/http/request.go).
+	// As the kubelet does (formatURL in
+	// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/probe/http/request.go).
 	u, err := url.Parse(get.Path)
 	if err != nil {
 		u = &url.URL{Path: get.Path}
@@ -86,7 +87,7 @@ func (kind probeKind) httpFlags(c *corev1.Container, get *corev1.HTTPGetAction) 
 	return flags, nil
 }
 
-// portOf is where a probe looks.
+// portOf returns the address that a probe connects to.
 func (kind probeKind) portOf(c *corev1.Container, host string, port intstr.IntOrString) (string, error) {
 	number := port.String()
 	if port.Type == intstr.String {
@@ -96,7 +97,7 @@ func (kind probeKind) portOf(c *corev1.Container, host string, port intstr.IntOr
 	}
 	at, ok := address(host, number, nil)
 	if !ok {
-		return "", errors.New("its " + kind.name + " names a host that isn't an IP address, or a port that the container hasn't")
+		return "", errors.New("its " + kind.name + " names a host that isn't an IP address, or a port that the container doesn't declare")
 	}
 	return at, nil
 }

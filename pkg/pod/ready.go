@@ -15,14 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// readyWhenFlags has none: they are for containers on whose being ready another one
-// depends, see [wrapping.readyFlags].
+// readyWhenFlags returns no flags: [wrapping.readyFlags] makes them for containers whose
+// readiness another container waits for.
 func readyWhenFlags(value string, _ target) ([]string, error) {
 	_, err := parseReadyWhen(value)
 	return nil, err
 }
 
-// parseReadyWhen makes flags of a value of the option ready-when.
+// parseReadyWhen turns a value of the option ready-when into flags.
 func parseReadyWhen(value string) ([]string, error) {
 	wrong := canBe(`a command as JSON, ["program", "argument"], tcp://:PORT, http://:PORT/PATH, or file:///PATH; an IP address may stand before the port`)
 	value = strings.TrimSpace(value)
@@ -64,7 +64,7 @@ func prefixed(flag string, words []string) (flags []string) {
 	return flags
 }
 
-// address is HOST:PORT, of an IP address or an empty host, which stands for the pod
+// address returns HOST:PORT for an IP address or an empty host, which stands for the pod
 // itself.
 func address(host, port string, err error) (_ string, ok bool) {
 	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || number == 0 {
@@ -76,8 +76,8 @@ func address(host, port string, err error) (_ string, ok bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// readyFlags are those by which a container finds out that it is ready: by its
-// ready-when, or as its readinessProbe says.
+// readyFlags returns the flags by which the supervisor determines that its container is
+// ready: by ready-when, or by the readinessProbe.
 func (w *wrapping) readyFlags(c *corev1.Container) ([]string, error) {
 	key := containerKey(readyWhenOption, c.Name)
 	if value, set := w.pod.Annotations[key]; set {
@@ -89,7 +89,7 @@ func (w *wrapping) readyFlags(c *corev1.Container) ([]string, error) {
 	}
 	flags, err := probeFlags(c, c.ReadinessProbe, readinessProbe)
 	if err != nil {
-		return nil, refuse(InvalidAnnotation, "finding out when container %q is ready, which others wait for: %w; set annotation %s", c.Name, err, key)
+		return nil, refuse(InvalidAnnotation, "determining when container %q is ready, for which other containers wait: %w; set annotation %s", c.Name, err, key)
 	}
 	return flags, nil
 }

@@ -11,23 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// copierPaths decide which program the init container leaves in the volume:
-// where its image has the program, where the volume is mounted, and where the
-// kernel tells the program which file it is. Nothing in our image leads there
-// by a symbolic link.
+// copierPaths decide which program the init container leaves in the volume: the program's
+// path in its image, the mount path of the volume, and the path at which the kernel names
+// the program's own file. No symbolic link in our image leads there.
 var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 
-// repaired returns an init container that was found under our name, with
-// everything as wanted that decides which program ends up in the volume, when,
-// and with which rights. Another release of ours may have left it, another
-// webhook may have changed it, or the pod's author may have forged it.
+// repaired returns an init container that was found under our name, with all fields as
+// wanted that decide which program ends up in the volume, when, and with which rights.
+// Another release may have left the container, another webhook may have changed it, or
+// the pod's author may have forged it.
 //
 // Nothing may be mounted at, above or below the protected paths.
 //
-// The rest stays, because to undo what other webhooks add to every container
-// would start a fight: a name for the same image at another registry, variables
-// (the program is static, so they tell no loader what to load), resources, a
-// user, and mounts elsewhere, such as those of tokens and certificates.
+// Other fields stay, because undoing the additions that other webhooks make to every
+// container would start a fight: a name of the same image at another registry, variables
+// (the program is static, so they affect no loader), resources, a user, and mounts
+// elsewhere, such as those of tokens and certificates.
 func repaired(found, wanted corev1.Container, protected ...string) corev1.Container {
 	c := *found.DeepCopy()
 	if !sameImage(c.Image, wanted.Image) {
@@ -38,8 +37,8 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 	c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return endangers(protected, d.DevicePath) })
 	c.TerminationMessagePath = wanted.TerminationMessagePath // a mount, too
 	c.SecurityContext = confined(c.SecurityContext, wanted.SecurityContext)
-	// As a native sidecar it would run beside the containers that need what it
-	// copies, and programs of its author's could be run in it.
+	// As a native sidecar, the container would run beside the containers that need its
+	// copy, and could run programs of its author's.
 	if c.RestartPolicy != nil {
 		c.RestartPolicy, c.ResizePolicy = nil, nil
 	}
@@ -48,8 +47,8 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 	return c
 }
 
-// sameImage reports whether two references have the same digest, wherever the
-// content comes from: the container runtime verifies it.
+// sameImage reports whether two references have the same digest. The registry doesn't
+// matter, because the container runtime verifies the digest.
 func sameImage(a, b string) bool {
 	return a == b || digestOf(a) != "" && digestOf(a) == digestOf(b)
 }
@@ -61,7 +60,8 @@ func digestOf(reference string) string {
 	return ""
 }
 
-// repairedMounts keeps the mounts that concern nothing protected, and ours, each once.
+// repairedMounts keeps the mounts that don't concern protected paths, and each of our
+// mounts once.
 func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept []corev1.VolumeMount) {
 	missing := slices.Clone(ours)
 	for _, m := range found {
@@ -78,14 +78,14 @@ func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept 
 	return append(kept, missing...)
 }
 
-// sameMount reports whether a mount does what the wanted one does.
+// sameMount reports whether a mount has the effect of the wanted mount.
 func sameMount(m, wanted corev1.VolumeMount) bool {
 	return m.Name == wanted.Name && m.MountPath == wanted.MountPath && m.ReadOnly == wanted.ReadOnly && m.SubPath == wanted.SubPath && m.SubPathExpr == "" &&
 		(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone)
 }
 
-// endangers reports whether something mounted at p is at, above or below a protected
-// path. What ".." means depends on symbolic links.
+// endangers reports whether a mount at p is at, above or below a protected path. The
+// meaning of ".." depends on symbolic links, so it counts as a danger.
 func endangers(protected []string, p string) bool {
 	p = "/" + p
 	if slices.Contains(strings.Split(p, "/"), "..") {
@@ -95,8 +95,8 @@ func endangers(protected []string, p string) bool {
 	return slices.ContainsFunc(protected, func(ours string) bool { return within(ours, p) || within(p, ours) })
 }
 
-// confined returns the security context that was found, without what would give
-// the container more rights than wanted.
+// confined returns the found security context, without settings that would give the
+// container more rights than wanted.
 func confined(found, wanted *corev1.SecurityContext) *corev1.SecurityContext {
 	if found == nil {
 		return wanted

@@ -5,22 +5,22 @@ package pod
 
 import "fmt"
 
-// A Scope says which pods of a namespace are wrapped. It is the value of the
+// A Scope determines which pods of a namespace are wrapped. It is the value of the
 // namespace's [InjectAnnotation], and of the label that follows the annotation.
 type Scope string
 
 // The scopes.
 const (
 	NoPods Scope = ""
-	// OwnedPods are those of TaskRuns and Revisions, and other pods that ask by an
-	// annotation of their own.
+	// OwnedPods are the pods of TaskRuns and Revisions, and other pods that ask by their
+	// own annotation.
 	OwnedPods Scope = "true"
-	// AllPods don't ask.
+	// AllPods are all pods, without asking.
 	AllPods Scope = "all"
 )
 
-// NamespaceScope reads the scope from a namespace's annotations. An error says which
-// values there are.
+// NamespaceScope parses the scope in a namespace's annotations. An error lists the
+// values.
 func NamespaceScope(annotations map[string]string) (Scope, error) {
 	value, set := annotations[InjectAnnotation]
 	switch scope := Scope(value); {

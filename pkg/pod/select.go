@@ -11,42 +11,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Kind is the pods of one owner: by what they are recognised, and which of
-// their containers are wrapped.
+// A Kind describes the pods of one owner: how they are recognised, and which of their
+// containers are wrapped.
 type Kind struct {
 	Owner Owner
-	// Label is on each of these pods. Its value doesn't count.
+	// Label is the label that each of these pods has, with any value.
 	Label string
-	// Controller is the kind of the object that controls them, such as "TaskRun".
-	// Anybody can add labels to a pod, so where those of several Kinds are present,
-	// the controller decides.
+	// Controller is the kind of the object that controls them, such as "TaskRun". Labels
+	// can be forged, so if the labels of several Kinds are present, the controller
+	// decides.
 	Controller string
 	// Wraps reports whether a container is the user's.
 	Wraps func(corev1.Container) bool
 }
 
-// Kinds returns those that an [Injector] knows by itself: Tekton's and Knative's.
+// Kinds returns the default Kinds of an [Injector]: Tekton's and Knative's.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{
-	// Steps only: Tekton stops a sidecar by patching its image to one in which
-	// our binary would keep it alive, and reads its log sidecar by protocol.
+	// Steps only: Tekton stops a sidecar by replacing its image by one in which the
+	// supervisor would keep the container alive, and reads its log sidecar by protocol.
 	{Tekton, "tekton.dev/taskRun", "TaskRun", isStep},
 	{Knative, "serving.knative.dev/revision", "ReplicaSet", func(c corev1.Container) bool { return c.Name != "queue-proxy" }},
 }
 
 func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }
 
-// owner is whose pod it is.
+// owner is the owner of a pod.
 type owner struct {
 	name  Owner
 	wraps func(corev1.Container) bool
-	// byName says that the pod's author named the containers one by one.
+	// byName reports whether the pod's author named the containers one by one.
 	byName bool
 }
 
-// classify answers whose pod it is and which containers are wrapped, as
-// indexes into spec.containers. An outcome other than "" ends the matter.
+// classify determines the owner of a pod and the containers to wrap, as indexes into
+// spec.containers. An outcome other than "" is the final decision.
 func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ Owner, _ Outcome, _ error) {
 	optsOut, err := optsOut(pod)
 	if err != nil {
@@ -86,14 +86,14 @@ func optsOut(pod *corev1.Pod) (bool, error) {
 	return value == "false", nil
 }
 
-// asks reports whether the pod, which doesn't opt out, asks to be wrapped, or its
-// namespace for it.
+// asks reports whether the pod, which doesn't opt out, or its namespace asks for
+// wrapping.
 func (i *Injector) asks(pod *corev1.Pod) bool {
 	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods && !i.runsCopiers(pod)
 }
 
-// runsCopiers reports whether the pod runs nothing but copiers, without a command that
-// a volume may have brought.
+// runsCopiers reports whether all containers of the pod are copiers, without a command
+// that a volume may have brought.
 func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return !slices.Contains(i.Copiers, c.Image) || len(c.Command) > 0 ||
@@ -110,7 +110,7 @@ func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	case !asks:
 		return owner{}, false, nil
 	}
-	// It asks, and a label that anybody can set is no reason to leave it alone.
+	// The pod asks, and a label, which every tenant can set, doesn't exempt it.
 	names, narrowed := pod.Annotations[ContainersAnnotation]
 	if !narrowed {
 		return owner{name: Annotation, wraps: func(corev1.Container) bool { return true }}, true, nil
@@ -122,8 +122,8 @@ func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
 	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, true, nil
 }
 
-// markedBy is the owner whose label the pod carries, and whether one of its
-// objects controls the pod.
+// markedBy returns the owner whose label the pod carries, and whether an object of that
+// owner controls the pod.
 func (i *Injector) markedBy(pod *corev1.Pod) (marked owner, controlled, ok bool) {
 	known := i.Kinds
 	if known == nil {
@@ -157,11 +157,10 @@ func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
 	return chosen, nil
 }
 
-// isWindows reports whether the pod can only run on Windows: by its own word, its
-// node selector, or each of the node affinities that it requires one of. (A
-// RuntimeClass's node selector is merged into the pod's before webhooks are asked.)
-// That it tolerates Windows, or has settings for it, doesn't count: neither keeps
-// it from running on Linux.
+// isWindows reports whether the pod can only run on Windows: by spec.os, by its node
+// selector, or by every term of its required node affinity. (A RuntimeClass's node
+// selector is merged into the pod's before webhooks are called.) Tolerations and settings
+// for Windows don't count: a pod with them can still run on Linux.
 func isWindows(pod *corev1.Pod) bool {
 	if pod.Spec.OS != nil {
 		return pod.Spec.OS.Name == corev1.Windows
@@ -182,8 +181,8 @@ func isWindows(pod *corev1.Pod) bool {
 	return len(terms) > 0 && !slices.ContainsFunc(terms, linux)
 }
 
-// requiresWindows reports whether a requirement holds for no node but Windows', by
-// the labels that kubelets set.
+// requiresWindows reports whether only Windows nodes fulfil a requirement, by the labels
+// that kubelets set.
 func requiresWindows(r corev1.NodeSelectorRequirement) bool {
 	another := func(value string) bool { return value != string(corev1.Windows) }
 	switch r.Key {

@@ -14,16 +14,16 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// Defaults are options for pods that don't say otherwise.
+// Defaults are options for pods that don't set them.
 type Defaults struct {
-	// Of says whose defaults they are, to be read in an error after the name
-	// of an option: `of namespace "team-a"`.
+	// Of names the source of the defaults. In errors, it follows the name of an option:
+	// `of namespace "team-a"`.
 	Of string
-	// Values are the options' values, by their names.
+	// Values are the options' values, by the options' names.
 	Values map[string]string
 }
 
-// NamespaceDefaults are the options among a namespace's annotations.
+// NamespaceDefaults returns the options among a namespace's annotations.
 func NamespaceDefaults(namespace string, annotations map[string]string) Defaults {
 	d := Defaults{Of: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
 	for _, o := range options {
@@ -34,7 +34,7 @@ func NamespaceDefaults(namespace string, annotations map[string]string) Defaults
 	return d
 }
 
-// Check returns an error if an option is unknown, or its value wrong.
+// Check returns an error if an option is unknown, or its value is invalid.
 func (d Defaults) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
 		o, known := optionNamed(name)
@@ -49,19 +49,19 @@ func (d Defaults) Check() error {
 			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
 		}
 		if o.perContainer {
-			return fmt.Errorf("option %s: it is for a container by its name; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
+			return fmt.Errorf("option %s: the option is for single containers; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
 		}
 		if _, err := o.flags(d.Values[name], target{}); err != nil {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
-			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, with which the supervisor doesn't stay to do that; remove one of them", o.key(), domain, modeExec)
+			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which replaces the supervisor by the command; remove one of them", o.key(), domain, modeExec)
 		}
 	}
 	return nil
 }
 
-// A setting is an option's value, and where it comes from.
+// A setting is an option's value, and its source.
 type setting struct {
 	Option
 	value    string
@@ -69,25 +69,25 @@ type setting struct {
 	distance int    // ofContainer, ofPod, or ofDefaults and the index of the Defaults
 }
 
-// The distances of a setting's source. Of two settings that contradict each other, the
-// nearer counts.
+// The distances of a setting's source. Of two contradictory settings, the nearer takes
+// precedence.
 const (
 	ofContainer = iota // an annotation of the pod for one container
 	ofPod              // an annotation of the pod for all of its containers
 	ofDefaults
 )
 
-// isPods reports whether the pod itself says so.
+// isPods reports whether the pod's own annotation is the source.
 func (s setting) isPods() bool { return s.distance <= ofPod }
 
-// replaces reports whether the command will take the supervisor's place.
+// replaces reports whether the command will replace the supervisor.
 func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
 
 // asksForLogs reports whether the output is to be sent.
 func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
 
-// settingOf is what is said about the option at this index to a container, by
-// whoever is nearest to it.
+// settingOf returns the setting of the option at this index for a container, from the
+// nearest source.
 func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
 	o, key := options[index], keys[index]
 	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
@@ -108,7 +108,7 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 	return setting{o, o.byDefault, "", ofDefaults + len(i.Defaults)}, o.byDefault != ""
 }
 
-// settings are all that holds for a container.
+// settings returns all settings of a container.
 func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
 	var list []setting
 	for index := range options {
@@ -125,9 +125,10 @@ func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]s
 	return reconcile(list)
 }
 
-// reconcile has mode: exec and settings that need a parent exclude each other: the nearer
-// counts, and two of one level of the pod contradict each other. Defaults of one level
-// that do are refused where they are written ([Defaults.Check]).
+// reconcile resolves contradictions between mode: exec and settings that need a parent:
+// the nearer setting takes precedence, and two settings of the same level of a pod are an
+// error. [Defaults.Check] refuses contradictory defaults of one level where they are
+// written.
 func reconcile(list []setting) ([]setting, error) {
 	at := slices.IndexFunc(list, setting.replaces)
 	if at < 0 {
@@ -144,19 +145,19 @@ func reconcile(list []setting) ([]setting, error) {
 		case !s.needsParent(s.value):
 			kept = append(kept, s)
 		case s.isPods() && s.distance == mode.distance:
-			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, with which the supervisor doesn't stay to do that; remove one of them",
+			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which replaces the supervisor by the command; remove one of them",
 				s.source, mode.source, modeExec)
 		}
 	}
 	return kept, nil
 }
 
-// maxArg is what the kernel takes for one argument, with its final zero byte
-// (MAX_ARG_STRLEN in its binfmts.h).
+// maxArg is the kernel's limit for one argument, with its final zero byte (MAX_ARG_STRLEN
+// in its binfmts.h).
 const maxArg = 128 << 10
 
-// optionFlags returns the flags that the settings of a container ask for. Its
-// argv is the original one.
+// optionFlags returns the flags for the settings of a container. argv is the original
+// argv.
 func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, error) {
 	settings, err := w.settings(w.pod, w.owner, c.Name)
 	if err != nil {
@@ -186,7 +187,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 				return nil, refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source, c.Name, why)
 			}
 			if why != "" {
-				continue // a default is for those that it suits
+				continue // a default that doesn't suit the container has no effect
 			}
 		}
 		flags, err := s.flags(s.value, to)
@@ -202,11 +203,11 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
 }
 
-// bound refuses flags that are too long, one or all of the pod's together with the
-// values that they are made of.
+// bound refuses flags that are too long: a single flag, or all flags of the pod together
+// with the values that they are made of.
 func (w *wrapping) bound(flags []string, value int, source, container string) error {
 	if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
-		return refuse(InvalidAnnotation, "reading %s: it is too long: the kernel takes arguments of less than 128 KiB", source)
+		return refuse(InvalidAnnotation, "reading %s: the value is too long: the kernel takes arguments of less than 128 KiB", source)
 	}
 	if w.added += value + sizeOf(flags); w.added > maxAdded {
 		return refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
@@ -215,7 +216,7 @@ func (w *wrapping) bound(flags []string, value int, source, container string) er
 	return nil
 }
 
-// sizeOf is about what words take in memory and in a patch, in bytes.
+// sizeOf returns roughly the size of words in memory and in a patch, in bytes.
 func sizeOf(words []string) (size int) {
 	for _, word := range words {
 		size += len(word) + 16

@@ -15,28 +15,31 @@ import (
 )
 
 const (
-	// SharedVolumePrefix begins the name of the emptyDir of a shared directory. The
-	// rest is the directory's name.
+	// SharedVolumePrefix begins the name of the emptyDir of a shared directory. The rest
+	// is the directory's name.
 	SharedVolumePrefix = "entrypointer-shared-"
-	// SharedMountPath has one directory for each that a container shares, under its name.
+	// SharedMountPath has one directory for each directory that a container shares, under
+	// its name.
 	SharedMountPath = "/entrypointer/shared"
-	// sharedDirectoryOption is the name of the option by which containers share them.
+	// sharedDirectoryOption is the name of the option by which containers share
+	// directories.
 	sharedDirectoryOption = "shared-directory"
-	// maxShared is how many shared directories a pod can have.
+	// maxShared is the number of shared directories that a pod can have.
 	maxShared = 16
-	// maxSharedName is what a label of DNS leaves for the name of one.
+	// maxSharedName is the rest of a DNS label's length for the name of a directory.
 	maxSharedName = 63 - len(SharedVolumePrefix)
-	// sharedSize bounds what is in one: the kubelet evicts a pod that exceeds it.
+	// sharedSize bounds the content of a directory: the kubelet evicts a pod that exceeds
+	// it.
 	sharedSize = "1Gi"
 )
 
-// A sharing says which containers of a pod share which directories, by names, each
-// list in the order of its annotation. Nil has none.
+// A sharing holds the directories that each container of a pod shares, by the containers'
+// names, each list in the order of its annotation. A nil sharing has no directories.
 type sharing map[string][]string
 
 func (s sharing) has(container string) bool { return len(s[container]) > 0 }
 
-// directories are the names of all, sorted.
+// directories returns the names of all directories, sorted.
 func (s sharing) directories() (names []string) {
 	for _, list := range s {
 		names = append(names, list...)
@@ -45,7 +48,7 @@ func (s sharing) directories() (names []string) {
 	return slices.Compact(names)
 }
 
-// parseSharedDirectories reads a value of the option shared-directory.
+// parseSharedDirectories parses a value of the option shared-directory.
 func parseSharedDirectories(value string) (names []string, _ error) {
 	wrong := canBe(fmt.Sprintf("names of directories, %d at most and each once, separated by commas; a name has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxShared, maxSharedName))
 	for _, name := range splitList(value) {
@@ -60,14 +63,14 @@ func parseSharedDirectories(value string) (names []string, _ error) {
 	return names, nil
 }
 
-// sharedDirectoryFlags has none: what a container shares comes as a volume.
+// sharedDirectoryFlags returns no flags: the directories are volumes.
 func sharedDirectoryFlags(value string, _ target) ([]string, error) {
 	_, err := parseSharedDirectories(value)
 	return nil, err
 }
 
-// compileSharing reads what the pod's annotations share, and refuses what can't be
-// shared. It warns of what is shared with nobody.
+// compileSharing reads the shared directories from the pod's annotations, and refuses
+// those that are impossible. It warns of a directory that only one container names.
 func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 	among := orderableOf(w.pod, selected)
 	for _, c := range w.pod.Spec.Containers {
@@ -90,7 +93,7 @@ func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 	}
 	all := s.directories()
 	if len(all) > maxShared {
-		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: they share %d directories, and %d is the most of a pod", sharedDirectoryOption, domain, len(all), maxShared)
+		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: the containers share %d directories, and a pod can have %d", sharedDirectoryOption, domain, len(all), maxShared)
 	}
 	for _, name := range all {
 		if sharers := s.sharers(name); len(sharers) == 1 {
@@ -100,7 +103,7 @@ func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 	return s, nil
 }
 
-// sharers are the containers that share a directory, sorted.
+// sharers returns the containers that share a directory, sorted.
 func (s sharing) sharers(directory string) (containers []string) {
 	for _, container := range slices.Sorted(maps.Keys(s)) {
 		if slices.Contains(s[container], directory) {
@@ -110,8 +113,8 @@ func (s sharing) sharers(directory string) (containers []string) {
 	return containers
 }
 
-// installShared gives each container the directories that it shares. What an earlier
-// look has left, and isn't shared any more, goes.
+// installShared gives each container the directories that it shares. It removes the
+// mounts and volumes of an earlier call that are no longer shared.
 func (w *wrapping) installShared(pod *corev1.Pod, wrapped []int) error {
 	unmounted, wanted := map[string]bool{}, map[string]bool{}
 	for _, name := range w.shared.directories() {
@@ -137,8 +140,8 @@ func (w *wrapping) installShared(pod *corev1.Pod, wrapped []int) error {
 	return w.shared.installVolumes(pod)
 }
 
-// mount mounts the directories that a container shares. It notes the volumes of which it
-// has removed a mount.
+// mount mounts the directories that a container shares. It notes the volumes of removed
+// mounts.
 func (s sharing) mount(c *corev1.Container, unmounted map[string]bool) error {
 	if !s.has(c.Name) && !slices.ContainsFunc(c.VolumeMounts, isSharedMount) {
 		return nil
@@ -179,15 +182,15 @@ func sharedMount(name string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: SharedVolumePrefix + name, MountPath: SharedMountPath + "/" + name}
 }
 
-// isSharedMount reports whether a mount is one of ours.
+// isSharedMount reports whether a mount is one of these.
 func isSharedMount(m corev1.VolumeMount) bool {
 	name, ours := strings.CutPrefix(m.Name, SharedVolumePrefix)
 	return ours && name != "" && path.Clean(m.MountPath) == SharedMountPath+"/"+name
 }
 
-// installVolumes adds the emptyDirs, or puts them right. They are on disk: what is in
-// them is the containers' own, and counts against their own limits, as in any emptyDir
-// of the author's. For the same reason, they aren't marked as safe to evict.
+// installVolumes adds the emptyDirs, or restores them. Their medium is disk: the content
+// belongs to the containers, and counts against their limits, as in any emptyDir of the
+// author's. For the same reason, the volumes aren't marked as safe to evict.
 func (s sharing) installVolumes(pod *corev1.Pod) error {
 	for _, directory := range s.directories() {
 		name, size := SharedVolumePrefix+directory, resource.MustParse(sharedSize)

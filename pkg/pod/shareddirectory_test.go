@@ -105,7 +105,7 @@ func TestAWrongNameOfASharedDirectoryIsRefused(t *testing.T) {
 	}
 	require.NoError(t, refusal(t, newInjector(nil), shares(abc(), "a", strings.Join(many[:16], "\n"))))
 	requireRefused(t, refusal(t, newInjector(nil), shares(shares(abc(), "a", strings.Join(many[:16], ",")), "b", many[16])), pod.InvalidAnnotation,
-		"they share 17 directories, and 16 is the most of a pod")
+		"the containers share 17 directories, and a pod can have 16")
 }
 
 func TestWhoCannotShareADirectoryIsRefused(t *testing.T) {
@@ -116,7 +116,7 @@ func TestWhoCannotShareADirectoryIsRefused(t *testing.T) {
 		"who isn't there": {func(p *corev1.Pod) { shares(p, "nobody", "x") }, `the pod has no container "nobody"`},
 		"who is left out": {func(p *corev1.Pod) {
 			shares(annotated(p, "entrypointer.dev/containers", "b"), "c", "x")
-		}, `container "c" gets no shared directory, because the supervisor isn't put in front of it`},
+		}, `container "c" gets no shared directory, because it isn't wrapped`},
 		"a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			shares(p, "istio-proxy", "x")

@@ -16,15 +16,15 @@ import (
 )
 
 // A container that waits has a startupProbe of ours: until its command runs, the kubelet
-// neither kills it nor calls it ready. Kubernetes allows one. That of its author becomes
-// flags of the supervisor, which tries it from the command's start on, and says by ours
-// how it stands.
+// neither kills it nor marks it as ready. Kubernetes allows one startupProbe. The
+// author's startupProbe becomes flags of the supervisor, which tries it from the
+// command's start on, and reports the result through ours.
 
-// startedCommand asks the supervisor whether the command of its container has been
-// started, and whether its startupProbe has succeeded.
+// startedCommand asks the supervisor whether it has started the command, and whether the
+// author's startupProbe has succeeded.
 var startedCommand = []string{EntrypointPath, "started"}
 
-// compileStartupProbes makes flags of the startupProbes of containers that wait.
+// compileStartupProbes turns the startupProbes of containers that wait into flags.
 func (w *wrapping) compileStartupProbes(selected []int) error {
 	for _, at := range selected {
 		c := &w.pod.Spec.Containers[at]
@@ -43,7 +43,7 @@ func (w *wrapping) compileStartupProbes(selected []int) error {
 			err = w.keepsParent(c)
 		}
 		if err != nil {
-			return refuse(InvalidAnnotation, "having container %q wait: it has a startupProbe that shall begin with its command, and the supervisor can't try it: %w; change it, or remove it and let the failureThreshold of the livenessProbe allow for the start",
+			return refuse(InvalidAnnotation, "making container %q wait: its startupProbe has to begin after its command's start, and the supervisor can't run this probe: %w; change the probe, or remove it and let the failureThreshold of the livenessProbe allow for the start",
 				c.Name, err)
 		}
 		w.order.startups[c.Name] = flags
@@ -51,7 +51,8 @@ func (w *wrapping) compileStartupProbes(selected []int) error {
 	return nil
 }
 
-// keepsParent is why a container has no entrypoint that could try a probe, nil if it has.
+// keepsParent returns why a container has no supervisor that could try a probe, nil if it
+// has one.
 func (w *wrapping) keepsParent(c *corev1.Container) error {
 	l, err := w.lifeOf(c)
 	if err == nil && l.mode != "" {
@@ -60,8 +61,8 @@ func (w *wrapping) keepsParent(c *corev1.Container) error {
 	return err
 }
 
-// startupFlagsOf has the times of a probe beside what it asks. What the API server would
-// default is left to the supervisor, whose defaults are the same.
+// startupFlagsOf returns the flags of a probe, with its times. Fields with the API
+// server's default values get no flags, because the supervisor has the same defaults.
 func startupFlagsOf(c *corev1.Container, pod *corev1.Pod) ([]string, error) {
 	p := c.StartupProbe
 	flags, err := probeFlags(c, p, startupProbe)
@@ -88,7 +89,8 @@ func startupFlagsOf(c *corev1.Container, pod *corev1.Pod) ([]string, error) {
 	return flags, nil
 }
 
-// formerStartupFlags are those that an earlier look at the pod has made of a probe.
+// formerStartupFlags returns the flags that an earlier call has made of the author's
+// probe.
 func formerStartupFlags(c *corev1.Container) (flags []string) {
 	if _, wrapped := wrappedArgvArgs(*c); !wrapped {
 		return nil
@@ -101,14 +103,14 @@ func formerStartupFlags(c *corev1.Container) (flags []string) {
 	return flags
 }
 
-// alignStartupProbe has a container that waits neither killed by its other probes nor
-// called ready until its command runs.
+// alignStartupProbe keeps the kubelet from killing a container that waits for failures of
+// its other probes, and from marking it as ready, until its command runs.
 func alignStartupProbe(c *corev1.Container, pod *corev1.Pod, waits bool) {
 	wanted := &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(startedCommand)}},
 		PeriodSeconds:    startupPeriod(pod),
 		TimeoutSeconds:   5,
-		SuccessThreshold: 1, // what the API server would default
+		SuccessThreshold: 1, // the API server's default
 		FailureThreshold: math.MaxInt32,
 	}
 	switch {
@@ -119,9 +121,9 @@ func alignStartupProbe(c *corev1.Container, pod *corev1.Pod, waits bool) {
 	}
 }
 
-// startupPeriod is how often the kubelet asks, in seconds. Each time takes tens of
-// milliseconds of the node's CPU time (docs/benchmarks.md). Of a server, it adds to the
-// time until it is ready; nobody waits for a Job's pod to be.
+// startupPeriod returns the period of the kubelet's probes, in seconds. Each probe takes
+// tens of milliseconds of the node's CPU time (docs/benchmarks.md). The period delays the
+// readiness of a server; the readiness of a Job's pod doesn't matter.
 func startupPeriod(pod *corev1.Pod) int32 {
 	if policy := pod.Spec.RestartPolicy; policy == corev1.RestartPolicyOnFailure || policy == corev1.RestartPolicyNever {
 		return 10
@@ -129,7 +131,7 @@ func startupPeriod(pod *corev1.Pod) int32 {
 	return 1
 }
 
-// isOurProbe reports whether a startupProbe asks what ours does.
+// isOurProbe reports whether a startupProbe runs startedCommand.
 func isOurProbe(p *corev1.Probe) bool {
 	return p.Exec != nil && slices.Equal(p.Exec.Command, startedCommand)
 }

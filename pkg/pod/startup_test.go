@@ -48,7 +48,7 @@ func TestTheStartupProbeOfAContainerThatWaitsBeginsWithItsCommand(t *testing.T) 
 func TestAStartupProbeNeedsTheEntrypointToStay(t *testing.T) {
 	p := annotated(dependsOn(abc(), "a", "b:started"), "mode.entrypointer.dev/a", "exec")
 	p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
-	requireRefused(t, refusal(t, newInjector(nil), p), pod.InvalidAnnotation, `container "a" wait: it has a startupProbe`, "by annotation mode.entrypointer.dev/a: exec, the command takes its place")
+	requireRefused(t, refusal(t, newInjector(nil), p), pod.InvalidAnnotation, `container "a" wait: its startupProbe has to begin`, "by annotation mode.entrypointer.dev/a: exec, the command takes its place")
 }
 
 func TestOnlyServersAreAskedEverySecondWhetherTheyAreStarted(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Where Tekton has what a step waits for
+// The files by which Tekton orders steps
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/entrypoint.go).
 const (
 	tektonEntrypoint = "/tekton/bin/entrypoint"
@@ -22,9 +22,10 @@ const (
 	tektonLooks      = time.Second // its cmd/entrypoint/waiter.go
 )
 
-// handOffFlags has the supervisor wait for what Tekton's entrypoint waits for,
-// which looks but once a second, and then have it look: it decides, as ever.
-// Where Tekton's args aren't what we know, it waits alone.
+// handOffFlags makes the supervisor wait for the files for which Tekton's entrypoint
+// waits, because Tekton's entrypoint polls only once a second. Then Tekton's entrypoint
+// polls once, and decides as usual. If a flag of Tekton's is unknown, only Tekton's
+// entrypoint waits.
 func handOffFlags(value string, c target) (flags []string, _ error) {
 	on, err := parseBool(value)
 	if err != nil {
@@ -48,14 +49,14 @@ func handOffFlags(value string, c target) (flags []string, _ error) {
 		flags = append(flags, holdFlag+tektonLooks.String())
 	}
 	if step.breakpoint || c.exec {
-		// At a breakpoint, whoever debugs reports whether the step has failed. And
-		// whoever is replaced can't say what becomes of it.
+		// At a breakpoint, the person who debugs decides whether the step has failed. And
+		// a supervisor that is replaced by its command can't report a failure.
 		return append(flags, step.failureFlags(startFailureFlag)...), nil
 	}
 	return append(flags, step.failureFlags(postFileFlag)...), nil
 }
 
-// A step is what Tekton's args say about the order of steps.
+// A step holds what Tekton's args determine about the order of steps.
 type step struct {
 	waitFiles   []string
 	content     bool
@@ -66,18 +67,18 @@ type step struct {
 	results     string // the file for its termination message
 }
 
-// waitFlags tell what a step waits for.
+// waitFlags returns the flags for the files that a step waits for.
 func (s *step) waitFlags() (flags []string) {
 	if len(s.waitFiles) > 0 && s.credentials {
-		// Tekton's entrypoint copies them there when it starts. Later than it
-		// would, or once more, it undid what the steps before have done there.
+		// Tekton's entrypoint copies credentials there when it starts. A later or second
+		// copy would undo the changes of earlier steps in that directory.
 		flags = append(flags, waitUnlessSharedFlag+"HOME")
 	}
 	for _, path := range s.waitFiles {
 		switch {
 		case s.content:
 			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+failed)
-		case s.breakpoint: // a failure before it is no reason for Tekton not to run it
+		case s.breakpoint: // Tekton runs this step even after a failure before it
 			flags = append(flags, waitEitherFlag+path)
 		default:
 			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+failed)
@@ -86,7 +87,8 @@ func (s *step) waitFlags() (flags []string) {
 	return flags
 }
 
-// failureFlags tell of a failure by the step's post file, if it has any.
+// failureFlags returns the flag by which the supervisor reports a failure in the step's
+// post file, if the step has such a file.
 func (s *step) failureFlags(flag string) []string {
 	if s.postFile == "" {
 		return nil
@@ -94,7 +96,7 @@ func (s *step) failureFlags(flag string) []string {
 	return []string{flag + s.postFile}
 }
 
-// Tekton's flags
+// The flags of Tekton's entrypoint
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/cmd/entrypoint/main.go).
 var (
 	tektonSwitches    = []string{"wait_file_content", "breakpoint_on_failure", "debug_before_step", "enable_spire", "compress_termination_message"}
@@ -105,9 +107,9 @@ var (
 	}
 )
 
-// parseStep reads a step's argv by the rules of package flag, which Tekton uses.
-// It is uncertain of flags that it doesn't know, of values that Tekton would
-// refuse, and of paths that the kubelet would expand or that aren't absolute.
+// parseStep parses a step's argv by the rules of package flag, which Tekton uses. The
+// result is uncertain for unknown flags, for values that Tekton would refuse, and for
+// paths that the kubelet would expand or that aren't absolute.
 func parseStep(argv []string) (s step, certain bool) {
 	if len(argv) == 0 || argv[0] != tektonEntrypoint {
 		return step{}, false
@@ -141,7 +143,7 @@ func parseStep(argv []string) (s step, certain bool) {
 	return s, true
 }
 
-// heed takes from a flag what it says about the order.
+// heed takes from a flag the parts that concern the order.
 func (s *step) heed(name, value string) (certain bool) {
 	s.credentials = s.credentials || slices.Contains(tektonCredentials, name)
 	switch name {
@@ -179,7 +181,7 @@ func parseSwitch(value string, on *bool) bool {
 	return err == nil
 }
 
-// unsuited says why an option isn't for this step, "" if it is.
+// unsuited returns why an option isn't for this step, "" if it is.
 func (s *step) unsuited(option string, last bool) (why string) {
 	switch {
 	case option == "timeout" && s.continues:

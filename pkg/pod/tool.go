@@ -15,33 +15,35 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// A Tool is a program that an operator offers to pods. A container that asks for it
-// finds it in ToolsMountPath, under its name.
+// A Tool is a program that an operator offers to pods. A container that asks for the tool
+// has it in ToolsMountPath, under its name.
 type Tool struct {
 	Name string
 	// Image is pinned by digest.
 	Image string
-	// Path is where the image has the program.
+	// Path is the program's path in the image.
 	Path string
 }
 
 const (
-	// MaxTools is how many tools an operator may offer.
+	// MaxTools is the number of tools that an operator may offer.
 	MaxTools = 16
-	// maxToolName is what a label of DNS leaves for the name of an init container.
+	// maxToolName is the rest of a DNS label's length for the name of a tool, in the name
+	// of an init container.
 	maxToolName = 63 - len(toolContainerPrefix)
 	// maxToolPath is the longest path of a program, in bytes.
 	maxToolPath = 1024
-	// maxToolList is the longest list of tools, in bytes: each container has it read.
+	// maxToolList is the longest list of tools, in bytes: the list is parsed for each
+	// container.
 	maxToolList = 4096
-	// noTools is the value that asks for none.
+	// noTools is the value for no tools.
 	noTools = "none"
 )
 
-// notInImages are directories whose content isn't the image's.
+// notInImages are directories whose content doesn't come from the image.
 var notInImages = []string{path.Dir(ToolsMountPath), "/proc", "/sys", "/dev"}
 
-// Check returns an error if the tool can't be given to any pod.
+// Check returns an error if no pod can get the tool.
 func (t Tool) Check() error {
 	switch {
 	case checkToolName(t.Name) != nil:
@@ -53,7 +55,7 @@ func (t Tool) Check() error {
 		return err
 	}
 	if t.Path == "/" || !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || len(t.Path) > maxToolPath || strings.Contains(t.Path, "\x00") {
-		return fmt.Errorf("path %q is none of a program in an image; write an absolute path of at most %d bytes without \".\", \"..\" and double slashes, such as /ko-app/%s",
+		return fmt.Errorf("path %q can't be a program's path in an image; write an absolute path of at most %d bytes without \".\", \"..\" and double slashes, such as /ko-app/%s",
 			shortened(t.Path), maxToolPath, t.Name)
 	}
 	if at := slices.IndexFunc(notInImages, func(dir string) bool { return within(t.Path, dir) }); at >= 0 {
@@ -64,12 +66,12 @@ func (t Tool) Check() error {
 
 func checkToolName(name string) error {
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 || len(name) > maxToolName {
-		return fmt.Errorf("it is no name of a tool, which has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxToolName)
+		return fmt.Errorf("a tool's name has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxToolName)
 	}
 	return nil
 }
 
-// toolNames are those that a value of the option tools has, sorted.
+// toolNames returns the names in a value of the option tools, sorted.
 func toolNames(value string) ([]string, error) {
 	var names []string
 	if len(value) <= maxToolList {
@@ -92,8 +94,8 @@ func toolNames(value string) ([]string, error) {
 	return names, nil
 }
 
-// ToolNames are the tools that defaults ask for, sorted. It fails where
-// [Defaults.Check] does.
+// ToolNames returns the tools that defaults ask for, sorted. It fails if [Defaults.Check]
+// does.
 func ToolNames(d Defaults) ([]string, error) {
 	value, set := d.Values[toolsOption]
 	if !set {
@@ -102,7 +104,7 @@ func ToolNames(d Defaults) ([]string, error) {
 	return toolNames(value)
 }
 
-// toolsFlags has none: what a container asks for comes as a volume.
+// toolsFlags returns no flags: tools are in a volume.
 func toolsFlags(value string, _ target) ([]string, error) {
 	_, err := toolNames(value)
 	return nil, err
@@ -116,16 +118,17 @@ func toolsInPathFlags(value string, c target) ([]string, error) {
 	return []string{appendPathFlag + ToolsMountPath}, nil
 }
 
-// A toolbox is what a container gets of the tools that are asked for.
+// A toolbox holds the tools that a container asks for and gets.
 type toolbox struct {
 	tools    []Tool
-	warnings []Warning // of those that it doesn't get
+	warnings []Warning // of the tools that it lacks
 	warned   bool
 }
 
-// toolbox is that of a container with these settings. A tool that can't be had
-// refuses the pod that asks for it itself. Where the namespace or the operator asks,
-// the pod's author can do nothing about it: the pod runs without, and is warned.
+// toolbox returns the toolbox of a container with these settings. If the pod's own
+// annotation asks for a tool that isn't available, the pod is refused. If the namespace
+// or the operator asks, the pod's author can't correct the setting: the pod runs without
+// the tool, with a warning.
 func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 	at := slices.IndexFunc(settings, func(s setting) bool { return s.Name == toolsOption })
 	if at < 0 {
@@ -133,11 +136,11 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 	}
 	asked := settings[at]
 	box, known := w.asked[asked.source]
-	if known { // as many containers may have it as fit into a request
+	if known { // cached, because a request has room for many containers
 		return box, nil
 	}
 	box = &toolbox{}
-	names, _ := toolNames(asked.value) // an error is for toolsFlags to say
+	names, _ := toolNames(asked.value) // toolsFlags reports the error
 	for _, name := range names {
 		tool, missing, why := w.toolNamed(w.namespace, name)
 		switch {
@@ -153,7 +156,7 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 	return box, nil
 }
 
-// warnOfTools tells, once, what a container that is wrapped now doesn't get.
+// warnOfTools warns, once, of the tools that a newly wrapped container lacks.
 func (w *wrapping) warnOfTools(container string) {
 	box := w.toolboxes[container]
 	if !box.warned {
@@ -164,7 +167,7 @@ func (w *wrapping) warnOfTools(container string) {
 
 // LackingTools warns of the tools that a namespace asks for without effect.
 func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []Warning) {
-	names, _ := ToolNames(d) // an error is Check's to say
+	names, _ := ToolNames(d) // Check reports the error
 	for _, name := range names {
 		if _, missing, why := i.toolNamed(namespace, name); why != nil {
 			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", domain, toolsOption, d.Of, why))
@@ -194,7 +197,8 @@ func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, listed(offered, ", "))
 }
 
-// tools are those that these containers of the pod ask for, each once, by name.
+// tools returns the tools that these containers of the pod ask for, each once, sorted by
+// name.
 func (w *wrapping) tools(pod *corev1.Pod, selected []int) (all []Tool) {
 	for _, index := range selected {
 		all = append(all, w.toolboxes[pod.Spec.Containers[index].Name].tools...)

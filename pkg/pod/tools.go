@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// toolSize is the size of the largest tool in bytes, which the supervisor enforces as
-// it copies (installer.MaxTool).
+// toolSize is the size of the largest tool in bytes, which the supervisor enforces as it
+// copies (installer.MaxTool).
 const toolSize = 256 << 20
 
-// sharedDirectories are those that images have for programs in general. Mounted as
-// a whole, one would bring more than tools.
+// sharedDirectories are the usual directories of images for programs. A mount of such a
+// directory would bring more than tools.
 var sharedDirectories = []string{"/", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
-// installTools brings the tools that containers ask for into the pod: as a volume
-// that the kubelet makes of their image, or one that an init container of each
-// tool's image fills. What of it an earlier look has left goes, or becomes that.
+// installTools brings the tools that containers ask for into the pod: as an image volume
+// of their image, or as a volume that one init container for each tool fills. It removes
+// or converts the leftovers of an earlier call.
 func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 	tools := w.tools(pod, selected)
 	if len(tools) == 0 && (!hasToolsVolume(pod) || strangeMounter(pod) != "") {
-		return nil // what has the name is its author's
+		return nil // a volume of this name is the author's
 	}
 	directory := w.toolsDirectory(tools)
 	if err := w.installToolContainers(pod, selected, tools, directory != ""); err != nil {
@@ -50,9 +50,9 @@ func toolsVolumeIndex(pod *corev1.Pod) int {
 
 func mayBeToolsVolume(v corev1.Volume) bool { return v.EmptyDir != nil || v.Image != nil }
 
-// toolsDirectory is the directory of an image that can be mounted in the place of
-// copies, "" if there is none. Container runtimes mount directories only, one at a
-// path. So it takes one that has all of the tools, under their names, and little else.
+// toolsDirectory returns the directory of an image that can be mounted instead of copies,
+// "" if there is none. Container runtimes mount only directories, and one at a path. So
+// the directory has to contain all of the tools, under their names, and little else.
 func (w *wrapping) toolsDirectory(tools []Tool) string {
 	if w.delivery != ImageVolume || len(tools) == 0 {
 		return ""
@@ -69,8 +69,8 @@ func (w *wrapping) toolsDirectory(tools []Tool) string {
 	return directory
 }
 
-// installToolContainers puts the init containers that copy tools behind the one that
-// copies the supervisor, which they run.
+// installToolContainers puts the init containers that copy tools behind the init
+// container that copies the supervisor, because they run the supervisor.
 func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools []Tool, mounted bool) error {
 	found := map[string]corev1.Container{}
 	for _, c := range pod.Spec.InitContainers {
@@ -96,7 +96,7 @@ func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools 
 	if len(found) == 0 && len(ours) == 0 {
 		return nil
 	}
-	// Others may be before them, but not between.
+	// Other init containers may be before them, but not between.
 	at := slices.IndexFunc(pod.Spec.InitContainers, copiesTool)
 	pod.Spec.InitContainers = slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), copiesTool)
 	at = max(at, initContainerIndex(pod)+1)
@@ -104,46 +104,45 @@ func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools 
 	return nil
 }
 
-// copiesTool reports whether an init container is one of ours that copies a tool, or
-// was meant to be taken for one.
+// copiesTool reports whether an init container copies a tool, or imitates one that does.
 func copiesTool(c corev1.Container) bool {
 	return strings.HasPrefix(c.Name, toolContainerPrefix) && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath
 	})
 }
 
-// toolContainer runs the supervisor in the tool's own image, which need have nothing
-// but the tool. Like the init container that copies the supervisor, it asks for
-// nothing that the pod didn't have before.
+// toolContainer returns the init container that runs the supervisor in the tool's image,
+// which needs to contain only the tool. Like the init container that copies the
+// supervisor, it asks for nothing that the pod lacks without it.
 func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) corev1.Container {
 	return corev1.Container{
 		Name:            toolContainerPrefix + tool.Name,
 		Image:           tool.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{EntrypointPath},
-		WorkingDir:      "/", // the image's may not be its user's to enter
+		WorkingDir:      "/", // the image's user may not be allowed to enter the image's directory
 		Args:            []string{"copy", escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
 		Resources:       initResources(pod, selected),
 		VolumeMounts:    []corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}},
 		SecurityContext: toolSecurityContext(pod, selected),
-		// What the API server would default, so that a second look finds nothing to change.
+		// The API server's defaults, so that a second call finds nothing to change.
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 
-// repairedToolContainer is [repaired] for one that copies a tool.
+// repairedToolContainer is [repaired] for an init container that copies a tool.
 func repairedToolContainer(found, wanted corev1.Container, tool Tool) corev1.Container {
 	c := repaired(found, wanted, path.Dir(ToolsMountPath), tool.Path)
 	if user := c.SecurityContext.RunAsUser; user != nil && *user == nonRootUser {
-		c.SecurityContext.RunAsUser = wanted.SecurityContext.RunAsUser // it was ours to choose
+		c.SecurityContext.RunAsUser = wanted.SecurityContext.RunAsUser // the injector chose the user
 	}
 	return c
 }
 
-// toolSecurityContext says which user the tool's image runs as: the image may say
-// root, or nothing, and the kubelet would refuse that. It is the pod's user, or that
-// of one of its containers, which an OpenShift SCC has picked, or has let pass.
+// toolSecurityContext sets the user for the tool's image: the image may set root or no
+// user, both of which the kubelet would refuse. The user is the pod's, or that of a
+// container, which an OpenShift SCC has chosen or accepted.
 func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContext {
 	context := initSecurityContext(pod)
 	if of := pod.Spec.SecurityContext; of != nil && of.RunAsUser != nil {
@@ -161,8 +160,8 @@ func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContex
 	return context
 }
 
-// mountTools mounts the volume in the containers that ask, and in none of the others
-// that we wrap.
+// mountTools mounts the volume in the wrapped containers that ask for tools, and removes
+// it from the other wrapped containers.
 func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, stays bool, directory string) error {
 	mount := corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true}
 	align := func(c *corev1.Container, keep bool) {
@@ -200,13 +199,13 @@ func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, stays bool, direc
 	return nil
 }
 
-// isToolsMount reports whether a mount gives a container the tools to execute, and
-// nothing to write.
+// isToolsMount reports whether a mount makes the tools executable in a container, and not
+// writable.
 func isToolsMount(m corev1.VolumeMount) bool {
 	return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath && m.ReadOnly
 }
 
-// installToolsVolume adds the volume, puts it right, or removes it.
+// installToolsVolume adds the volume, restores it, or removes it.
 func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory string) error {
 	at, mounter := toolsVolumeIndex(pod), strangeMounter(pod)
 	switch {
@@ -237,7 +236,8 @@ func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory s
 	return nil
 }
 
-// strangeMounter names a container that mounts the volume in a way that isn't ours.
+// strangeMounter returns the name of a container that mounts the volume in a way that
+// isn't ours.
 func strangeMounter(pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, m := range c.VolumeMounts {
@@ -255,7 +255,7 @@ func toolsVolume(pod *corev1.Pod, tools []Tool, directory string) corev1.Volume 
 			Image: &corev1.ImageVolumeSource{Reference: tools[0].Image, PullPolicy: corev1.PullIfNotPresent},
 		}}
 	}
-	// One more, while it takes the place of the one that an earlier try has copied.
+	// One additional tool, while a copy replaces the copy of an earlier try.
 	size := resource.NewQuantity(int64(len(tools)+1)*toolSize, resource.BinarySI)
 	return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: toolsMedium(pod)},

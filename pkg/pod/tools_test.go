@@ -211,18 +211,18 @@ func TestAToolThatCouldBeGivenToNoPodIsNone(t *testing.T) {
 		change func(*pod.Tool)
 		says   string
 	}{
-		"no name":                  {func(o *pod.Tool) { o.Name = "" }, `name "": it is no name of a tool`},
-		"a path as its name":       {func(o *pod.Tool) { o.Name = "../ni" }, "no name of a tool"},
+		"no name":                  {func(o *pod.Tool) { o.Name = "" }, `name "": a tool's name has`},
+		"a path as its name":       {func(o *pod.Tool) { o.Name = "../ni" }, "a tool's name has at most 45 lower-case letters"},
 		"too long a name":          {func(o *pod.Tool) { o.Name = strings.Repeat("x", 46) }, "at most 45"},
 		"the name of none":         {func(o *pod.Tool) { o.Name = "none" }, `name "none" stands for no tools`},
 		"no image":                 {func(o *pod.Tool) { o.Image = "" }, "is no reference"},
 		"an image by its tag":      {func(o *pod.Tool) { o.Image = "registry.example/ni:1" }, `has no digest, without which nobody knows what will run; write registry.example/ni@sha256:..., as "crane digest registry.example/ni:1" says it`},
 		"a digest that is short":   {func(o *pod.Tool) { o.Image = "registry.example/ni@sha256:123" }, "is no reference"},
 		"a digest of no algorithm": {func(o *pod.Tool) { o.Image = "registry.example/ni@sha1:" + strings.Repeat("0", 40) }, "unsupported digest algorithm"},
-		"no path":                  {func(o *pod.Tool) { o.Path = "" }, `path "" is none of a program`},
+		"no path":                  {func(o *pod.Tool) { o.Path = "" }, `path "" can't be a program's path`},
 		"a relative path":          {func(o *pod.Tool) { o.Path = "ko-app/ni" }, "write an absolute path"},
 		"a path that isn't clean":  {func(o *pod.Tool) { o.Path = "/ko-app/../ni" }, "such as /ko-app/ni"},
-		"the root":                 {func(o *pod.Tool) { o.Path = "/" }, "none of a program"},
+		"the root":                 {func(o *pod.Tool) { o.Path = "/" }, "can't be a program's path"},
 		"too long a path":          {func(o *pod.Tool) { o.Path = "/" + strings.Repeat("p", 1024) }, "at most 1024 bytes"},
 		"a path of the kernel's":   {func(o *pod.Tool) { o.Path = "/proc/self/exe" }, "is in /proc, where a container has other files"},
 		"a path of ours":           {func(o *pod.Tool) { o.Path = "/entrypointer/tools/ni" }, "is in /entrypointer"},

@@ -16,11 +16,13 @@ import (
 const (
 	// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
 	volumeSize = "32Mi"
-	// imagePath is where ko puts the binary in an image, without the leading slash.
+	// imagePath is the directory of the binary in an image that ko builds, without the
+	// leading slash.
 	imagePath = "ko-app"
 )
 
-// Where a claim has the binaries, each in a directory of its own, which is mounted.
+// The directories of the binaries in a claim. Each has its own directory, which is
+// mounted.
 const (
 	ClaimPath         = "plain/entrypoint"
 	ClaimPathWithLogs = "with-logs/entrypoint"
@@ -32,9 +34,9 @@ const ClaimPrefix = "entrypointer-"
 // claimName matches the names of such claims.
 var claimName = regexp.MustCompile(`^` + ClaimPrefix + `[0-9a-f]{12}$`)
 
-// install brings the supervisor into the pod: as a volume that an init
-// container fills, or as one that holds it already, an image or a claim. What another
-// release of ours left, or this one under another delivery, becomes that.
+// install brings the supervisor into the pod: as a volume that an init container fills,
+// or as an image or a claim that already holds the supervisor. It converts the volume of
+// another release, or of another delivery.
 func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installVolume(pod); err != nil {
 		return err
@@ -81,7 +83,7 @@ func (w *wrapping) installVolume(pod *corev1.Pod) error {
 	return nil
 }
 
-// isOurs reports whether a volume of our name may be what a release of ours left.
+// isOurs reports whether a volume of our name may come from a release of ours.
 func isOurs(v corev1.Volume) bool {
 	return v.EmptyDir != nil || v.Image != nil ||
 		v.PersistentVolumeClaim != nil && claimName.MatchString(v.PersistentVolumeClaim.ClaimName)
@@ -103,8 +105,8 @@ func (w *wrapping) volume(pod *corev1.Pod) corev1.Volume {
 	}}
 }
 
-// isVolume reports whether a volume holds the program that the wanted one would.
-// An emptyDir holds whatever the init container puts there.
+// isVolume reports whether a volume holds the same program as the wanted volume. An
+// emptyDir holds the program that the init container copies.
 func isVolume(found, wanted corev1.Volume) bool {
 	switch {
 	case wanted.Image != nil:
@@ -115,7 +117,7 @@ func isVolume(found, wanted corev1.Volume) bool {
 	return found.EmptyDir != nil
 }
 
-// mount is how a wrapped container gets at the supervisor.
+// mount returns the mount of the supervisor in a wrapped container.
 func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	_, mount := EntrypointVolume("")
 	switch w.delivery {
@@ -128,8 +130,8 @@ func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	return mount
 }
 
-// EntrypointVolume is how the supervisor's image gets into pods by [ImageVolume],
-// and into the containers that run [EntrypointPath].
+// EntrypointVolume returns the volume of the supervisor's image for [ImageVolume], and
+// its mount for the containers that run [EntrypointPath].
 func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
 			Image: &corev1.ImageVolumeSource{Reference: image, PullPolicy: corev1.PullIfNotPresent},
@@ -137,15 +139,14 @@ func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
 }
 
-// isMount reports whether a mount gives a container the supervisor to execute, in
-// whichever delivery, and nothing to write. It ignores what an API server or
-// another webhook may have defaulted.
+// isMount reports whether a mount makes the supervisor executable in a container, by any
+// delivery, and not writable. It ignores defaults of an API server or of another webhook.
 func isMount(m corev1.VolumeMount) bool {
 	return m.Name == VolumeName && m.MountPath == MountPath && m.ReadOnly
 }
 
-// alignMounts has all mounts of the volume lead to the program where this
-// delivery has it.
+// alignMounts points all mounts of the volume to the program's directory under this
+// delivery.
 func (w *wrapping) alignMounts(pod *corev1.Pod) {
 	wanted := w.mount(pod)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -159,10 +160,9 @@ func (w *wrapping) alignMounts(pod *corev1.Pod) {
 	}
 }
 
-// markSafeToEvict keeps the pod as movable as it was: the cluster autoscaler
-// doesn't drain a node for the sake of an emptyDir, and there is nothing to
-// lose in this one of ours. It fails if there is no room for the annotation; then the one
-// that is there stays, which is about other volumes.
+// markSafeToEvict tells the cluster autoscaler that it can drain the pod's node despite
+// our emptyDir, whose content needn't be preserved. It returns false if there is no room
+// for the annotation; then the present value, which names other volumes, stays.
 func markSafeToEvict(pod *corev1.Pod, volume string) bool {
 	volumes := volume
 	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
@@ -179,8 +179,8 @@ func markSafeToEvict(pod *corev1.Pod, volume string) bool {
 	return marked
 }
 
-// checkWriters refuses a container that could put another program in the
-// entrypoint's place, or that takes the name of the one that may.
+// checkWriters refuses a container that could replace the supervisor by another program,
+// or that has the name of the init container that may write.
 func checkWriters(pod *corev1.Pod) error {
 	for _, c := range pod.Spec.Containers {
 		if c.Name == InitContainerName {
@@ -201,7 +201,7 @@ func checkWriters(pod *corev1.Pod) error {
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
 func checkMounts(c corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
 
-// checkMountsAt does so for a volume of ours, and where it is mounted.
+// checkMountsAt is checkMounts for a given volume of ours and its mount path.
 func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.VolumeMount) bool) error {
 	collision := func(theirs, path string) error {
 		return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
@@ -225,8 +225,8 @@ func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.Vol
 	return nil
 }
 
-// collides reports whether one of p and ours is within the other. The kubelet takes a
-// relative path for one from the root.
+// collides reports whether one of p and ours is within the other. The kubelet resolves a
+// relative path from the root.
 func collides(p, ours string) bool {
 	if !path.IsAbs(p) {
 		p = "/" + p

@@ -10,20 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// waitForOption is the name of the option by which a container waits for what isn't
-// wrapped.
+// waitForOption is the name of the option by which a container waits for unwrapped
+// containers.
 const waitForOption = "wait-for"
 
-// maxURLs is how many URLs one value can have. Each takes a socket in the container.
+// maxURLs is the number of URLs in one value. Each takes a socket in the container.
 const maxURLs = 16
 
-// waitForFlags has none: they are made by [wrapping.compileWaitFor].
+// waitForFlags returns no flags: [wrapping.compileWaitFor] makes them.
 func waitForFlags(value string, _ target) ([]string, error) {
 	_, err := parseWaitFor(value)
 	return nil, err
 }
 
-// parseWaitFor makes flags of a value of the option wait-for.
+// parseWaitFor turns a value of the option wait-for into flags.
 func parseWaitFor(value string) (flags []string, _ error) {
 	wrong := canBe("http://:PORT/PATH, tcp://:PORT or file:///PATH, up to 16 of them with commas; an IP address may stand before the port")
 	words := splitList(value)
@@ -40,7 +40,8 @@ func parseWaitFor(value string) (flags []string, _ error) {
 	return flags, nil
 }
 
-// parseURL reads a URL as of the option ready-when, as the supervisor takes it.
+// parseURL parses a URL like a value of the option ready-when, and returns it in the
+// supervisor's form.
 func parseURL(word string) (url string, ok bool) {
 	flags, err := parseReadyWhen(word)
 	if err != nil || len(flags) != 1 {
@@ -54,7 +55,7 @@ func parseURL(word string) (url string, ok bool) {
 	return "", false // a command
 }
 
-// beside is the graph for what is noted beside it.
+// beside returns the graph, to note waits for URLs in it.
 func (w *wrapping) beside() *ordering {
 	if w.order == nil {
 		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != ""}
@@ -62,7 +63,7 @@ func (w *wrapping) beside() *ordering {
 	return w.order
 }
 
-// besideFlags are those of a container that no other container is concerned by.
+// besideFlags returns the flags of a container that has no relation to other containers.
 func (o *ordering) besideFlags(name string) []string {
 	if o == nil {
 		return nil
@@ -70,8 +71,7 @@ func (o *ordering) besideFlags(name string) []string {
 	return slices.Concat(o.waitsFor[name], o.startups[name], o.ending.flags(name))
 }
 
-// compileWaitFor notes which containers wait for what isn't wrapped, and refuses those
-// that can't.
+// compileWaitFor notes which containers wait for URLs, and refuses containers that can't.
 func (w *wrapping) compileWaitFor(selected []int) error {
 	if w.owner == Tekton {
 		return nil
@@ -91,7 +91,7 @@ func (w *wrapping) compileWaitFor(selected []int) error {
 			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: w.pod}.whyUnwrapped(c.Name))
 		}
 		if later := unwrapped[at+1]; later != "" && hasBlockingHook(c) {
-			w.warnings = append(w.warnings, warning(ReasonHookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if %q is what it waits for, the hook must not need the command",
+			w.warnings = append(w.warnings, warning(ReasonHookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if the container waits for %q, the hook must not need the command",
 				key, c.Name, later, later))
 		}
 		o := w.beside()
@@ -103,14 +103,14 @@ func (w *wrapping) compileWaitFor(selected []int) error {
 	return nil
 }
 
-// hasBlockingHook reports whether Kubernetes runs something in the container before it
-// starts the next.
+// hasBlockingHook reports whether Kubernetes runs a hook in the container before it
+// starts the next container.
 func hasBlockingHook(c corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
 }
 
-// nextUnwrapped is, for each place in spec.containers and the one after the last, the first
-// container from there on that isn't wrapped, "" if there is none.
+// nextUnwrapped returns, for each index in spec.containers and the index after the last,
+// the first unwrapped container from there on, "" if there is none.
 func (w *wrapping) nextUnwrapped(selected []int) []string {
 	wrapped := map[int]bool{}
 	for _, at := range selected {
@@ -126,7 +126,7 @@ func (w *wrapping) nextUnwrapped(selected []int) []string {
 	return next
 }
 
-// waitsForURLs reports whether a container waits for what isn't wrapped.
+// waitsForURLs reports whether a container waits for URLs.
 func waitsForURLs(pod *corev1.Pod, name string) bool {
 	_, set := pod.Annotations[containerKey(waitForOption, name)]
 	return set

@@ -64,8 +64,8 @@ func TestAWaitThatCanNotBeIsRefused(t *testing.T) {
 	}{
 		"who has a startupProbe that can't be tried": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
-		}, `container "a" wait: it has a startupProbe`},
-		"who isn't wrapped": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "b") }, `container "a" can't be kept waiting, because the supervisor isn't put in front of it`},
+		}, `container "a" wait: its startupProbe has to begin`},
+		"who isn't wrapped": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "b") }, `container "a" can't be kept waiting, because it isn't wrapped`},
 		"who isn't there":   {func(p *corev1.Pod) { annotated(p, "wait-for.entrypointer.dev/x", ready) }, `the pod has no container "x"`},
 		"for all":           {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/wait-for", ready) }, "write wait-for.entrypointer.dev/CONTAINER"},
 	} {

@@ -227,7 +227,7 @@ func TestAnOrderThatCanNotComeTrueIsRefusedInWords(t *testing.T) {
 		"nobody":   {map[string]string{"depends-on/web": "dbb:started"}, `the pod has no container "dbb" in spec.containers; it has "web", "db"`},
 		"no-probe": {map[string]string{"depends-on/web": "db:ready"}, "it has no readinessProbe; set annotation ready-when.entrypointer.dev/db"},
 		"wrong":    {map[string]string{"depends-on/web": "db:healthy"}, `the conditions are "started", "ready", "completed" and "exited"`},
-		"replaced": {map[string]string{"depends-on/web": "db:completed", "mode/db": "exec"}, "nobody is left there to tell"},
+		"replaced": {map[string]string{"depends-on/web": "db:completed", "mode/db": "exec"}, "the container has no supervisor that reports this condition"},
 	} {
 		_, err := wouldBecome(t, namespace, orderedPod(name, test.annotations, busybox(t, "web", "true"), busybox(t, "db", "true")))
 		require.ErrorContains(t, err, test.says)

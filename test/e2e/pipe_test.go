@@ -106,9 +106,9 @@ func TestAPipeThatCanNotBeIsRefusedInWords(t *testing.T) {
 	}{
 		"circle":  {map[string]string{"stdin/a": "b", "stdin/b": "a"}, "a -> b -> a"},
 		"nobody":  {map[string]string{"stdin/b": "c"}, `the pod has no container "c" in spec.containers; it has "a", "b"`},
-		"itself":  {map[string]string{"stdin/b": "b"}, "it would wait for itself"},
-		"after":   {map[string]string{"stdin/b": "a", "depends-on/b": "a:completed"}, "which can't be completed until that is read"},
-		"mode":    {map[string]string{"stdin/b": "a", "mode/a": "exec"}, "nobody is left to connect it"},
+		"itself":  {map[string]string{"stdin/b": "b"}, "a container can't read its own output"},
+		"after":   {map[string]string{"stdin/b": "a", "depends-on/b": "a:completed"}, "which can't be completed before its output is read"},
+		"mode":    {map[string]string{"stdin/b": "a", "mode/a": "exec"}, "the container has no supervisor that connects the pipe"},
 		"garbage": {map[string]string{"stdin/b": "a, c"}, "it can be the name of another container of the pod"},
 	} {
 		_, err := wouldBecome(t, namespace, orderedPod(name, test.annotations, busybox(t, "a", "true"), busybox(t, "b", "true")))
