@@ -1,11 +1,11 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package credentials finds what a pod may show to an image registry: where the
-// kubelet would, and as little of it as is needed.
+// Package credentials finds the credentials that a pod may show to an image registry: in
+// the same places as the kubelet, with as few permissions as possible.
 //
-// It is a package of its own because of what it depends on: the clients of
-// Kubernetes and of three clouds.
+// It is a separate package because of its dependencies: the clients of Kubernetes and of
+// three clouds.
 package credentials
 
 import (
@@ -27,24 +27,24 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
-// grantPatience is how long a query waits to be let into a namespace, about a
-// second in all: the right to read there follows moments after it has opted in.
+// grantPatience bounds the time that a query waits for access to a namespace, about a
+// second in all: the grant follows moments after the namespace has opted in.
 var grantPatience = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 6}
 
-// readsAtOnce is how many objects are read and parsed at a time, readsShare how
-// many of them for one namespace. Each may be a megabyte, which takes ten when it
-// is parsed.
+// readsAtOnce is the number of objects that are read and parsed concurrently, and
+// readsShare the part of one namespace. Each object may be a megabyte, and takes ten
+// megabytes when it is parsed.
 const (
 	readsAtOnce = 8
 	readsShare  = 2
 )
 
-// OfPods finds credentials where the kubelet would: the pod's imagePullSecrets,
-// its service account's, then the clouds' own keychains; at last it tries
-// without any. Within a secret, the entry for the longest path comes first, as
-// in the kubelet's keyring (k8s.io/kubernetes/pkg/credentialprovider).
+// OfPods finds credentials in the same places as the kubelet: the pod's imagePullSecrets,
+// its service account's, then the clouds' own keychains, and last no credentials. Within
+// a secret, the entry for the longest path comes first, as in the kubelet's keyring
+// (k8s.io/kubernetes/pkg/credentialprovider).
 //
-// A secret that is missing or malformed doesn't hide the others.
+// A missing or malformed secret doesn't hide the others.
 func OfPods(client kubernetes.Interface) lookup.Credentials {
 	reads := tenants.NewShares(readsAtOnce, readsShare)
 	return func(ctx context.Context, query lookup.Query, repository authn.Resource) iter.Seq2[authn.Authenticator, error] {
@@ -55,7 +55,7 @@ func OfPods(client kubernetes.Interface) lookup.Credentials {
 	}
 }
 
-// search walks the places where credentials may be. Its methods say whether to go on.
+// search visits the places of credentials. Its methods report whether to continue.
 type search struct {
 	client     kubernetes.Interface
 	reads      *tenants.Shares
@@ -63,7 +63,7 @@ type search struct {
 	repository authn.Resource
 	yield      func(authn.Authenticator, error) bool
 	seen       []string     // names of secrets
-	patience   wait.Backoff // what is left of it
+	patience   wait.Backoff // the rest of the patience
 }
 
 func (s *search) secrets(ctx context.Context, names []string) bool {
@@ -119,8 +119,8 @@ func (s *search) serviceAccount(ctx context.Context) bool {
 	return s.secrets(ctx, names)
 }
 
-// pullSecretsOf returns as many names as there are secrets to be looked at, and
-// one more to tell.
+// pullSecretsOf returns as many names as secrets are used, and one more if there are
+// more.
 func pullSecretsOf(account *corev1.ServiceAccount) []string {
 	few := account.ImagePullSecrets[:min(len(account.ImagePullSecrets), lookup.MaxPullSecrets+1)]
 	names := make([]string, len(few))
@@ -146,8 +146,8 @@ func (s *search) clouds(ctx context.Context) bool {
 	}
 }
 
-// read reads something in a tenant's namespace, where we may not have been let
-// in yet. What get holds is bounded by its result, and by how many do this.
+// read reads an object in a tenant's namespace, and waits for a grant that is under way.
+// Its memory is bounded by get's result, and by the number of concurrent calls.
 func read[T any](ctx context.Context, s *search, get func() (T, error)) (T, error) {
 	for {
 		got, err := oneOfFew(ctx, s, get)

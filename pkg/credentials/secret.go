@@ -19,17 +19,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// maxMatches is how many entries of one secret are tried for one registry.
+// maxMatches is the number of entries of one secret that are tried for one registry.
 const maxMatches = 16
 
-// maxCandidates is how many entries are kept that may be for a registry, as far
-// as their hosts tell.
+// maxCandidates is the number of entries that are kept because their hosts may match the
+// registry.
 const maxCandidates = 256
 
-// matching returns the credentials in a pull secret for a repository, the ones
-// for the longest path first. A keychain answers with the first entry that
-// matches; we want to try all of them, so each becomes a keychain. A secret can
-// hold a hundred thousand entries: those for other hosts are passed over.
+// matching returns the credentials in a pull secret for a repository, those for the
+// longest path first. A keychain answers with the first entry that matches; each entry
+// becomes a keychain, because all matching entries are tried. A secret can hold a hundred
+// thousand entries: entries for other hosts are skipped.
 func matching(secret *corev1.Secret, repository authn.Resource) (found []authn.Authenticator, err error) {
 	entries, malformed := entriesFor(secret, repository.RegistryStr())
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(b.key, a.key) })
@@ -48,7 +48,7 @@ func matching(secret *corev1.Secret, repository authn.Resource) (found []authn.A
 	return found, malformed
 }
 
-// An entry of a pull secret: for whom, and what.
+// An entry of a pull secret: the registry, and the credential.
 type entry struct {
 	key   string
 	value json.RawMessage
@@ -69,7 +69,7 @@ func (e entry) resolve(repository authn.Resource) (authn.Authenticator, error) {
 	return keychain.Resolve(repository)
 }
 
-// entriesFor reads the entries of a secret that may be for a host.
+// entriesFor reads the entries of a secret that may match a host.
 func entriesFor(secret *corev1.Secret, host string) ([]entry, error) {
 	read := entries{host: host}
 	var err error
@@ -85,7 +85,7 @@ func entriesFor(secret *corev1.Secret, host string) ([]entry, error) {
 	return read.list, err
 }
 
-// entries decodes those that may be for a host, one after the other.
+// entries decodes the entries that may match a host, one after the other.
 type entries struct {
 	host string
 	list []entry
@@ -114,7 +114,7 @@ func (e *entries) UnmarshalJSON(object []byte) error {
 		if !mayMatch(key, e.host) {
 			continue
 		}
-		// Of a key that is there twice, the last counts.
+		// If a key occurs twice, the last entry counts.
 		e.list = slices.DeleteFunc(e.list, func(before entry) bool { return before.key == key })
 		if len(e.list) == maxCandidates {
 			return fmt.Errorf("more than %d entries may be for registry %q; the rest was not looked at", maxCandidates, e.host)
@@ -133,8 +133,8 @@ func canonical(key string) string {
 	return key
 }
 
-// mayMatch reports whether an entry may be for a host, as far as that can be told
-// from the host and at little cost. What matches is the library's decision.
+// mayMatch is a cheap test whether an entry may match a host. The library decides whether
+// it does.
 func mayMatch(key, host string) bool {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	pattern, _, _ := strings.Cut(key, "/")

@@ -1,9 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exitcodes reads sets of exit codes: the injector, to refuse what is
-// none, and the supervisor, to go by them. It is no toolkit, but pkg/pod uses it,
-// and packages there import none of internal/.
+// Package exitcodes parses sets of exit codes: the injector refuses invalid sets, and the
+// supervisor evaluates valid ones. Although it isn't a toolkit, it is in pkg/, because
+// pkg/pod uses it and doesn't import internal/.
 package exitcodes
 
 import (
@@ -15,10 +15,10 @@ import (
 // A Set is a list of ranges; nil is empty.
 type Set []Range
 
-// A Range has both of its ends.
+// A Range includes both of its ends.
 type Range struct{ From, To int }
 
-// Syntax says what Parse reads, in an error's words.
+// Syntax describes the input of Parse, for errors.
 const Syntax = "exit codes from 1 to 255 and ranges of them, such as 3,10-12"
 
 // Parse reads codes and ranges, separated by commas.
@@ -38,7 +38,7 @@ func Parse(list string) (set Set, ok bool) {
 	return set, true
 }
 
-// Contains reports whether a range has the code.
+// Contains reports whether the set contains the code.
 func (s Set) Contains(code int) bool {
 	return slices.ContainsFunc(s, func(r Range) bool { return r.From <= code && code <= r.To })
 }

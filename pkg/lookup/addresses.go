@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// addresses decides which addresses may be connected to. It looks at what a
-// name resolved to, so neither a name, nor a redirect, nor a registry's token
-// server leads around it.
+// addresses decides to which addresses lookups may connect. The decision uses the
+// resolved address, so that no name, no redirect and no token server of a registry
+// circumvents it.
 type addresses struct {
-	// trusted are hosts that the operator names, without ports. Only the
-	// addresses that are never a registry's stay closed to them.
+	// trusted are hosts that the operator names, without ports. They may have any
+	// address, except addresses at which no registry can be.
 	trusted []string
 	// cluster are the addresses of the cluster's services.
 	cluster []netip.Prefix
-	// publicOnly leaves what is on the internet.
+	// publicOnly allows only addresses of the internet.
 	publicOnly bool
-	// loopback is for tests, whose registries have no other address.
+	// loopback allows loopback addresses, for the registries of tests.
 	loopback bool
 }
 
@@ -32,7 +32,7 @@ const (
 	keepAlive   = 30 * time.Second
 )
 
-// dial is for an http.Transport.
+// dial is the DialContext of an http.Transport.
 func (a addresses) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a addresses) dial(ctx context.Context, network, address string) (net.Conn,
 	return dialer.DialContext(ctx, network, address)
 }
 
-// check returns an error for an address that may not be connected to.
+// check returns an error for an address to which lookups may not connect.
 func (a addresses) check(ip netip.Addr, trusted bool) error {
 	ip = embedded(ip.Unmap().WithZone(""))
 	within := func(prefix netip.Prefix) bool { return prefix.Contains(ip) }
@@ -68,12 +68,12 @@ func (a addresses) check(ip netip.Addr, trusted bool) error {
 	return nil
 }
 
-// sharedAddresses are carriers' own (RFC 6598); some clouds put their services there.
+// sharedAddresses are shared by carriers (RFC 6598); some clouds have services there.
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// neverRegistries are addresses at which no registry is, beside loopback,
-// link-local and multicast ones: those of special use (the registries of IANA
-// that RFC 6890 describes), and of the clouds' metadata services.
+// neverRegistries are addresses at which no registry is, in addition to loopback,
+// link-local and multicast addresses: those of special use (the registries of IANA that
+// RFC 6890 describes), and those of the clouds' metadata services.
 var neverRegistries = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),          // this network
 	netip.MustParsePrefix("192.0.0.0/24"),       // protocol assignments; Oracle's metadata
@@ -83,7 +83,7 @@ var neverRegistries = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/64"),      // Amazon's
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google's
 	netip.MustParsePrefix("::/96"),              // deprecated way to write IPv4
-	netip.MustParsePrefix("64:ff9b:1::/48"),     // translated, to wherever the operator of the translator says
+	netip.MustParsePrefix("64:ff9b:1::/48"),     // translated to an address that the translator's operator chooses
 	netip.MustParsePrefix("100::/64"),           // discarded
 }
 
@@ -92,9 +92,9 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")    // RFC 3056
 )
 
-// embedded returns the IPv4 address that an IPv6 address leads to by way of a
-// translator, or the address itself. IPv6-only clusters reach all of IPv4 in
-// this way, public registries and loopback alike.
+// embedded returns the IPv4 address that an IPv6 address reaches through a translator, or
+// the address itself. IPv6-only clusters reach all of IPv4 in this way, public registries
+// and loopback alike.
 func embedded(ip netip.Addr) netip.Addr {
 	bytes := ip.As16()
 	switch {

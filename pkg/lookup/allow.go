@@ -14,10 +14,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// AllowList says which registries may be asked. The zero value allows all.
+// AllowList lists the registries that lookups may ask. The zero value allows all.
 type AllowList struct {
-	// Everywhere holds for all namespaces, Namespaces adds to it for some. Both
-	// empty allows all; as soon as one has an entry, only what is named is allowed.
+	// Everywhere applies to all namespaces, and Namespaces adds to it for single
+	// namespaces. An empty list allows all registries; a list with an entry allows only
+	// the registries that it names.
 	Everywhere []Pattern
 	Namespaces map[string][]Pattern
 }
@@ -50,7 +51,7 @@ func ParsePattern(text string) (Pattern, error) {
 // anything is the pattern of all registries.
 const anything = "*"
 
-// anyHost stands for the wildcard, which no name of a host may contain.
+// anyHost stands for the wildcard, which can't occur in the name of a host.
 const anyHost = "any."
 
 func parsePattern(text string) (Pattern, error) {
@@ -59,7 +60,7 @@ func parsePattern(text string) (Pattern, error) {
 	if err != nil {
 		return Pattern{}, err
 	}
-	// Whatever an image's name may begin with, it may do so before "/name".
+	// A pattern is valid if "/name" makes it the name of an image.
 	begun, err := parseReference(text + "/name")
 	if err != nil {
 		return Pattern{}, err
@@ -82,7 +83,7 @@ func (p Pattern) matchesHost(host string) bool {
 	return host == p.host || wild && strings.HasSuffix(host, domain)
 }
 
-// named is the host that the pattern names, without its port; a wildcard names none.
+// named returns the host that the pattern names, without its port. A wildcard names none.
 func (p Pattern) named() (host string, ok bool) {
 	if strings.HasPrefix(p.host, "*") {
 		return "", false
@@ -98,14 +99,15 @@ func (l AllowList) allows(namespace string, repository name.Repository) bool {
 	return l.has(namespace, matches)
 }
 
-// Allows reports whether pods of a namespace may have an image. What is no reference
-// of an image, none may have.
+// Allows reports whether pods of a namespace may have an image. An invalid reference
+// isn't allowed.
 func (l AllowList) Allows(namespace, image string) bool {
 	ref, err := parseReference(image)
 	return err == nil && l.allows(namespace, ref.Repository)
 }
 
-// AllowsSomewhere reports whether there may be a namespace whose pods may have an image.
+// AllowsSomewhere reports whether an image is allowed in at least one namespace, which
+// may not exist yet.
 func (l AllowList) AllowsSomewhere(image string) bool {
 	if l.Allows("", image) {
 		return true
@@ -127,10 +129,10 @@ func (l AllowList) has(namespace string, matches func(Pattern) bool) bool {
 	return slices.ContainsFunc(l.Everywhere, matches) || slices.ContainsFunc(l.Namespaces[namespace], matches)
 }
 
-// maxAllowedShown is how many patterns an error shows.
+// maxAllowedShown is the number of patterns that an error shows.
 const maxAllowedShown = 8
 
-// allowedIn says what a namespace may use.
+// allowedIn describes, for an error, the registries that a namespace may use.
 func (l AllowList) allowedIn(namespace string) string {
 	var shown []string
 	all := slices.Concat(l.Namespaces[namespace], l.Everywhere)
@@ -146,7 +148,7 @@ func (l AllowList) allowedIn(namespace string) string {
 	return "allowed in this namespace: " + strings.Join(shown, ", ")
 }
 
-// hosts are those that the list names, without ports.
+// hosts returns the hosts that the list names, without ports.
 func (l AllowList) hosts() (hosts []string) {
 	for _, patterns := range append(slices.Collect(maps.Values(l.Namespaces)), l.Everywhere) {
 		for _, pattern := range patterns {
@@ -158,8 +160,8 @@ func (l AllowList) hosts() (hosts []string) {
 	return hosts
 }
 
-// Restrict answers queries for what the list allows. For anything else, no
-// packet leaves.
+// Restrict passes on the queries that the list allows. It refuses all others without
+// network traffic.
 func Restrict(next Lookuper, list AllowList) Lookuper { return &restricted{next: next, list: list} }
 
 type restricted struct {

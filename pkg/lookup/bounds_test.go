@@ -233,7 +233,7 @@ func TestADigestThatIsNoneIsNotAskedFor(t *testing.T) {
 			inner(w, r)
 		}), lookup.Options{})
 		_, err := asked.Lookup(t.Context(), lookup.Query{Image: "registry.example/app"})
-		registrytest.RequireReason(t, err, lookup.RegistryError, "digest that is none")
+		registrytest.RequireReason(t, err, lookup.RegistryError, "the registry sent an invalid digest")
 		require.Equal(t, []string{"/v2/", "/v2/app/manifests/latest", "/v2/app/manifests/" + digestOf(index)}, paths)
 	}
 }

@@ -23,10 +23,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
-// A client reads from one repository, on behalf of one namespace, with one
-// credential. It does what go-containerregistry's pkg/v1/remote does, with that
-// library's authentication, but reads into memory no more than it was told to,
-// and parses nothing.
+// A client reads from one repository, on behalf of one namespace, with one credential. It
+// works like go-containerregistry's pkg/v1/remote, with that library's authentication,
+// but bounds the memory for responses, and leaves parsing to its callers.
 type client struct {
 	http       *http.Client
 	repository name.Repository
@@ -34,11 +33,11 @@ type client struct {
 	memory     *tenants.Shares // of what answers are read into, in bytes
 }
 
-// maxRedirects is how many of them are followed. A registry sends us to its
-// storage by one, a mirror of it by two.
+// maxRedirects is the number of redirects that a request follows. A registry redirects to
+// its storage once, a mirror of it twice.
 const maxRedirects = 5
 
-// connect finds out how the registry authenticates, and does so.
+// connect determines how the registry authenticates clients, and authenticates.
 func (r *Registry) connect(ctx context.Context, namespace string, to name.Repository, credential authn.Authenticator) (*client, error) {
 	patient := transport.NewRetry(r.gate.passage(namespace, to),
 		transport.WithRetryBackoff(transport.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 3}),
@@ -57,8 +56,8 @@ func (r *Registry) connect(ctx context.Context, namespace string, to name.Reposi
 	}, nil
 }
 
-// isTransient reports whether a request that failed in this way may well succeed
-// if it is sent again.
+// isTransient reports whether a retry of a request that failed with this error may
+// succeed.
 func isTransient(err error) bool {
 	if temporary, ok := errors.AsType[interface {
 		error
@@ -77,7 +76,7 @@ func fewRedirects(_ *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// accepted are the media types of what can lead to an image.
+// accepted are the media types of manifests and indexes that can lead to an image.
 var accepted = strings.Join([]string{
 	string(types.OCIImageIndex), string(types.OCIManifestSchema1),
 	string(types.DockerManifestList), string(types.DockerManifestSchema2),
@@ -103,9 +102,9 @@ func (c *client) do(ctx context.Context, method, kind, identifier string) (*http
 	return resp, nil
 }
 
-// digestOf opens a manifest, and returns its digest as the registry tells it.
-// Some registries don't answer HEAD, or leave the digest out: those are asked
-// for the whole.
+// digestOf opens a manifest, and returns its digest from the registry's response. Some
+// registries don't answer HEAD, or omit the digest: then digestOf requests the whole
+// manifest.
 func (c *client) digestOf(ctx context.Context, ref reference) (string, error) {
 	resp, err := c.do(ctx, http.MethodHead, manifests, ref.identifier())
 	if err != nil {
@@ -139,15 +138,15 @@ func (c *client) digestOfWhole(ctx context.Context, ref reference) (string, erro
 	return digest.FromBytes(answer.body).String(), nil
 }
 
-// An answer is what a registry sent. It counts as used memory until it is released.
+// An answer is a registry's response. It counts as used memory until it is released.
 type answer struct {
 	body      []byte
 	mediaType string
 	release   func()
 }
 
-// parsedFactor is how much more memory than its length an answer takes while it
-// is read and parsed, when its author does his worst within the bounds of the parsers.
+// parsedFactor is the ratio of the memory for reading and parsing a response to its
+// length, for the worst response within the bounds of the parsers.
 const parsedFactor = 3
 
 // get reads a manifest or a blob.
@@ -179,7 +178,7 @@ func (c *client) get(ctx context.Context, kind, identifier string) (*answer, err
 	return &answer{body: body, mediaType: strings.TrimSpace(mediaType), release: release}, nil
 }
 
-// readAll reads a body of a length, or of an unknown one if that is negative.
+// readAll reads a body of the given length, or of an unknown length if it is negative.
 func readAll(body io.Reader, length int64) ([]byte, error) {
 	if length < 0 {
 		return io.ReadAll(body)
@@ -189,10 +188,10 @@ func readAll(body io.Reader, length int64) ([]byte, error) {
 	return whole, err
 }
 
-// verify returns an error if the answer hasn't this digest, which is a valid one.
+// verify returns an error unless the answer has this digest, which must be valid.
 func (a *answer) verify(wanted string) error {
 	if parsed := digest.Digest(wanted); parsed.Algorithm().FromBytes(a.body) != parsed {
-		return &strangeError{what: "what the registry sent hasn't the digest that was asked for"}
+		return &strangeError{what: "the registry's response doesn't have the requested digest"}
 	}
 	return nil
 }

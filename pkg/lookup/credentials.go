@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// Credentials yields what the pod of a query may show to a registry, in the
-// order in which to try it. An error in between means that there may have been
-// more; the next ones are still worth a try. What such an error says is shown
-// to whoever created the pod.
+// Credentials yields the credentials that the pod of a query may show to a registry, in
+// the order in which to try them. An error between them means that some credentials may
+// be missing; the next ones are still worth a try. The text of such an error is shown to
+// the creator of the pod.
 //
-// [github.com/entrypointer/entrypointer/pkg/credentials] finds those of pods.
+// [github.com/entrypointer/entrypointer/pkg/credentials] finds the credentials of pods.
 type Credentials func(ctx context.Context, query Query, repository authn.Resource) iter.Seq2[authn.Authenticator, error]

@@ -1,39 +1,39 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup answers one question: which command line does an image
-// carry, for each of its platforms, and at which digest was it read?
+// Package lookup determines the command line that an image has for each of its platforms,
+// and the digest of the image.
 //
-// # Why it has to be asked
+// # Why lookups are necessary
 //
-// A container whose manifest sets command says everything that will run. One
-// that leaves it unset inherits the image's ENTRYPOINT (and, if args is unset
-// too, its CMD). Whoever wants to put a process in front of such a container
-// has to know them, and only the registry does.
+// A container that sets command specifies the whole command line. A container without
+// command inherits the image's ENTRYPOINT (and, if args is unset too, its CMD). To put a
+// process in front of such a container, the caller has to know ENTRYPOINT and CMD, and only the
+// registry has them.
 //
-// # What an image reference leads to
+// # The structure of images
 //
-// A reference (a tag, or a digest) names either one manifest or an index. A
-// manifest points to a config, which holds Entrypoint and Cmd. An index points
-// to one manifest a platform (linux/amd64, linux/arm64/v8, ...), and those may
-// well disagree. It may also point to attestations, which claim the platform
-// unknown/unknown and are no images at all.
+// A reference (a tag, or a digest) leads either to a manifest or to an index. A manifest
+// points to a config, which holds Entrypoint and Cmd. An index points to one manifest for
+// each platform (linux/amd64, linux/arm64/v8, ...), and the platforms may have different
+// command lines. An index may also point to attestations, whose platform is
+// unknown/unknown, and which aren't images.
 //
-// # Whose question it is
+// # Access
 //
-// Every question carries the namespace, the service account and the pull
-// secrets of the pod it is asked for. What a digest says never changes and is
-// cached for all; but the manifest is opened with the asker's own credentials
-// before a cached answer is given (see [Registry]), so that nobody learns the
-// command line of an image that they could not have pulled.
+// Every query carries the namespace, the service account and the pull secrets of its pod.
+// The facts about a digest never change, and are cached for all namespaces. But before a
+// cached answer is given, the manifest is opened with the credentials of the query's pod
+// (see [Registry]), so that a tenant learns the command lines only of images that the
+// tenant may pull.
 //
-// # Who answers it
+// # Untrusted registries
 //
-// Whoever may create a pod chooses the registry, so nothing that it says is
-// believed, and what it can make us hold, read or connect to is bounded: each
-// request goes out and each answer comes in through one gate (gate.go,
-// addresses.go), and what is scarce is shared between namespaces. An error tells
-// nothing of an answer that isn't a registry's own word.
+// The creator of a pod chooses the registry, so the package trusts none of a registry's
+// answers, and bounds the memory, the reads and the connections that a registry can
+// cause: all requests and answers pass one gate (gate.go, addresses.go), and namespaces
+// share scarce resources. An error quotes nothing of an answer, except the error document
+// of a registry.
 //
-// The package caches facts. What to do with them is its caller's decision.
+// The package caches facts. The caller decides what follows from them.
 package lookup

@@ -24,23 +24,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Reason says why a lookup failed. It is what logs, metrics and tests use.
+// Reason names the cause of a failed lookup. Logs, metrics and tests use the same words.
 type Reason string
 
 // The reasons of an Error.
 const (
 	InvalidReference Reason = "InvalidReference" // the reference doesn't parse
-	NotAllowed       Reason = "NotAllowed"       // the operator doesn't let us ask there
+	NotAllowed       Reason = "NotAllowed"       // the operator doesn't allow lookups there
 	CredentialsError Reason = "CredentialsError" // refused, and some of the pod's pull secrets can't be read
 	Unauthorized     Reason = "Unauthorized"     // the registry refused these credentials (401, 403)
 	NotFound         Reason = "NotFound"         // the registry has no such image (404)
 	TooManyRequests  Reason = "TooManyRequests"  // the registry wants fewer (429)
 	RegistryError    Reason = "RegistryError"    // any other answer of the registry
-	Untrusted        Reason = "Untrusted"        // the registry's certificate isn't signed by a CA that we know
+	Untrusted        Reason = "Untrusted"        // the registry's certificate isn't signed by a known CA
 	Unreachable      Reason = "Unreachable"      // no answer: name or network
 	Timeout          Reason = "Timeout"          // no answer in time
-	Busy             Reason = "Busy"             // not asked in time: too many lookups are under way
-	NotAnImage       Reason = "NotAnImage"       // there is something, but nothing that a container could run
+	Busy             Reason = "Busy"             // no request in time, because too many lookups are under way
+	NotAnImage       Reason = "NotAnImage"       // the reference leads to something that isn't a runnable image
 )
 
 // isOutage reports whether the registry, or the way to it, may well be down.
@@ -53,11 +53,12 @@ type Error struct {
 	Query  Query
 	Reason Reason
 	Err    error
-	// RetryAfter is how long not to ask again, if the registry said so.
+	// RetryAfter is the time that the registry asks to wait before the next request, 0 if
+	// it names none.
 	RetryAfter time.Duration
 }
 
-// Error names the image, who asked, what the registry said, and the way out.
+// Error names the image, the namespace, the cause, and the way out.
 func (e *Error) Error() string {
 	return fmt.Sprintf("looking up image %.1024q for namespace %q: %s: %v; %s",
 		e.Query.Image, e.Query.Namespace, e.Reason, e.Err, e.wayOut())
@@ -84,7 +85,7 @@ func (e *Error) wayOut() string {
 	}
 }
 
-// newError classifies err, the outcome of asking query. Failures of mirrors go along.
+// newError classifies err, the outcome of a query, and adds the failures of mirrors.
 func newError(query Query, err error, mirrors ...error) *Error {
 	if already, ok := errors.AsType[*Error](err); ok {
 		return already
@@ -99,17 +100,17 @@ func newError(query Query, err error, mirrors ...error) *Error {
 	return failure
 }
 
-// shownProblems is how many of them an error message spells out.
+// shownProblems is the number of problems that an error message spells out.
 const shownProblems = 3
 
 // attempts is the error of a query for which no credential opened the manifest.
 type attempts struct {
-	refusals []error // what the registry said to each
-	problems []error // why there may have been more
+	refusals []error // the registry's answer to each credential
+	problems []error // why credentials may be missing
 }
 
-// Error says what the registry said to the first, which were meant for it more
-// than those that followed.
+// Error quotes the registry's answer to the first credential, which matches the image
+// best.
 func (a *attempts) Error() string {
 	var texts []string
 	if len(a.refusals) > 0 {
@@ -143,10 +144,10 @@ func (a *attempts) reason() Reason {
 	return reasonOf(a.refusals[0])
 }
 
-// presentable puts an error into words of ours, but for what a registry says in
-// an error document of its own. The text goes to whoever created the pod, who
-// may have named any service that we can reach as a registry, and must not read
-// it through us: neither its answers nor its banner, not even their hash.
+// presentable returns an error in this package's words, except for the text in a
+// registry's error document. The text is shown to the creator of the pod, who may have
+// named any reachable service as a registry, and must not read from that service through
+// lookups: neither its answers nor its banner, not even their hash.
 func presentable(err error) error {
 	var (
 		said    *transport.Error
@@ -176,10 +177,11 @@ func presentable(err error) error {
 	}
 }
 
-// isOurs reports whether an error was worded here.
+// isOurs reports whether this package worded an error.
 func isOurs(err error) bool { return innermost(err) != nil }
 
-// innermost is the error of ours that is in err, without what libraries put around it.
+// innermost returns the error of this package that err wraps, without the text of
+// libraries around it.
 func innermost(err error) error {
 	var (
 		tried      *attempts
@@ -209,7 +211,7 @@ func innermost(err error) error {
 	return nil
 }
 
-// deepest is the system's word for what went wrong.
+// deepest returns the operating system's error.
 func deepest(err error) error {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number
@@ -217,7 +219,7 @@ func deepest(err error) error {
 	return errors.New("it failed")
 }
 
-// untrusted says what is wrong with a certificate, without what is in it.
+// untrusted describes the problem of a certificate, without its content.
 func untrusted(err error) string {
 	var (
 		hostname x509.HostnameError
@@ -234,8 +236,8 @@ func untrusted(err error) string {
 }
 
 // registryErrors are the codes of a registry's error document
-// (https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes,
-// and those that distribution has beside them).
+// (https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes, and
+// additional codes of distribution).
 var registryErrors = []transport.ErrorCode{
 	transport.BlobUnknownErrorCode, transport.DigestInvalidErrorCode, transport.ManifestBlobUnknownErrorCode,
 	transport.ManifestInvalidErrorCode, transport.ManifestUnknownErrorCode, transport.NameInvalidErrorCode,
@@ -244,7 +246,7 @@ var registryErrors = []transport.ErrorCode{
 	transport.TooManyRequestsErrorCode, transport.UnavailableErrorCode, transport.UnknownErrorCode,
 }
 
-// quote returns a registry's words: its status, and the first error of its document.
+// quote returns a registry's status, and the first error of its document.
 func quote(said *transport.Error) string {
 	status := fmt.Sprintf("the registry answered %d %s", said.StatusCode, http.StatusText(said.StatusCode))
 	for _, one := range said.Errors {
@@ -255,10 +257,10 @@ func quote(said *transport.Error) string {
 	return status
 }
 
-// maxQuoted is how much of what somebody else wrote is repeated, in bytes.
+// maxQuoted is the length, in bytes, to which foreign text is quoted.
 const maxQuoted = 200
 
-// shorten cuts what somebody else wrote, and leaves out what can't be printed.
+// shorten cuts foreign text, and removes unprintable characters.
 func shorten(text string) string {
 	cut := text[:min(len(text), maxQuoted)]
 	cut = strings.Map(func(r rune) rune {
@@ -273,7 +275,8 @@ func shorten(text string) string {
 	return cut
 }
 
-// busyError is for a lookup that waited for others until its time was over.
+// busyError is the error of a lookup that waited for other lookups until its time was
+// over.
 type busyError struct{ cause error }
 
 func (e *busyError) Error() string {
@@ -282,12 +285,12 @@ func (e *busyError) Error() string {
 
 func (e *busyError) Unwrap() error { return e.cause }
 
-// strangeError is for an answer that a registry doesn't give.
+// strangeError is the error of a response that violates the registry protocol.
 type strangeError struct{ what string }
 
 func (e *strangeError) Error() string { return e.what }
 
-// notAllowedError is for what the operator's configuration rules out.
+// notAllowedError is the error of a request that the operator's configuration forbids.
 type notAllowedError struct {
 	what    string
 	instead string // what is allowed, "" if that isn't known
@@ -300,7 +303,7 @@ func (e *notAllowedError) Error() string {
 	return e.what + " is not allowed"
 }
 
-// notAnImageError is for what a registry has under the name, but can't be run.
+// notAnImageError is the error of content that isn't a runnable image.
 type notAnImageError struct{ what string }
 
 func (e *notAnImageError) Error() string { return "found " + e.what }
@@ -333,7 +336,7 @@ func reasonOf(err error) Reason {
 	}
 }
 
-// reasonOfOthers is for errors that aren't ours.
+// reasonOfOthers classifies errors of other packages.
 func reasonOfOthers(err error) Reason {
 	var (
 		answer     *transport.Error
@@ -365,8 +368,8 @@ func isNetwork(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// reasonOfProblem tells what is wrong with the pod's credentials from what is
-// wrong with asking the API server for them.
+// reasonOfProblem classifies a problem with the pod's credentials by the API server's
+// error.
 func reasonOfProblem(err error) Reason {
 	switch {
 	case reasonOf(err) == Timeout, apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err):

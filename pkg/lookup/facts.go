@@ -20,30 +20,31 @@ import (
 )
 
 const (
-	// factsBytes bounds the cache of facts, factsShare what one namespace has
-	// in it. The facts of a real image are a few hundred bytes.
+	// factsBytes bounds the cache of facts, and factsShare the part of one namespace. The
+	// facts of a real image are a few hundred bytes.
 	factsBytes = 32 << 20
 	factsShare = 4 << 20
-	// factsTTL lets unused facts go. They don't expire: a digest says the same for ever.
+	// factsTTL bounds the time for which unused facts stay. Facts don't become invalid:
+	// the content of a digest never changes.
 	factsTTL = 24 * time.Hour
-	// maxArgvBytes is how long the command lines of an image are, over all of its
-	// platforms. Linux starts no process with a single word of more than 128 KiB.
+	// maxArgvBytes bounds the command lines of an image, over all of its platforms. Linux
+	// starts no process with a single word of more than 128 KiB.
 	maxArgvBytes = 128 << 10
-	// maxPlatforms is how many platforms of an index are read. The largest
+	// maxPlatforms is the number of platforms of an index that are read. The largest
 	// official images have about a dozen.
 	maxPlatforms = 32
-	// platformsAtOnce is how many of them are read concurrently.
+	// platformsAtOnce is the number of platforms that are read concurrently.
 	platformsAtOnce = 4
-	// parsesAtOnce is how many answers are parsed concurrently: hostile JSON takes
-	// a processor for a while.
+	// parsesAtOnce is the number of answers that are parsed concurrently: hostile JSON
+	// takes a processor for a while.
 	parsesAtOnce = 2
 )
 
-// facts are what digests say, and a cache of it.
+// facts reads and caches the content of digests.
 type facts struct {
-	// known is by repository and digest, as a string, not by digest alone: it
-	// is the registry that says which digest it opened, and a hostile one would
-	// name another tenant's.
+	// known is keyed by repository and digest, as a string. The digest alone isn't
+	// enough: the registry reports which digest it opened, and a hostile registry would
+	// report the digest of another tenant's image.
 	known  *tenants.Cache[[]Config]
 	parses *semaphore.Weighted
 }
@@ -55,7 +56,7 @@ func newFacts() *facts {
 	}
 }
 
-// of returns the facts of a digest that the asker was found to have access to.
+// of returns the facts of a digest to which the query's pod has access.
 func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, Source, error) {
 	key := reference{Repository: from.repository, digest: opened}.String()
 	if known, ok := f.known.Get(key); ok {
@@ -69,10 +70,10 @@ func (f *facts) of(ctx context.Context, from *client, opened string) ([]Config, 
 	return configs, Fetched, nil
 }
 
-// stringHeader is what a string takes beside its bytes.
+// stringHeader is the size of a string without its bytes.
 const stringHeader = 16
 
-// argvBytes is how much memory command lines take, and what is kept with them.
+// argvBytes returns the memory for command lines and the data that is kept with them.
 func argvBytes(configs []Config) int {
 	total := 0
 	for _, config := range configs {
@@ -91,7 +92,7 @@ func checkArgvBytes(bytes int64) error {
 	return nil
 }
 
-// fetch reads what a digest leads to: an index or a manifest.
+// fetch reads the index or manifest of a digest.
 func (f *facts) fetch(ctx context.Context, from *client, opened string) ([]Config, error) {
 	var entries []descriptor
 	var config descriptor
@@ -121,10 +122,10 @@ func (f *facts) fetch(ctx context.Context, from *client, opened string) ([]Confi
 	return []Config{found}, nil
 }
 
-// read gets what has a digest, and has it parsed within bounds.
+// read gets the content of a digest, and has it parsed within bounds.
 func (f *facts) read(ctx context.Context, from *client, kind, wanted string, parse func(*answer) error) error {
 	if _, err := digest.Parse(wanted); err != nil {
-		return &strangeError{what: "the registry names a digest that is none"}
+		return &strangeError{what: "the registry sent an invalid digest"}
 	}
 	answer, err := from.get(ctx, kind, wanted)
 	if err != nil {
@@ -184,8 +185,8 @@ func (f *facts) fetchPlatform(ctx context.Context, from *client, entry descripto
 	}
 	found, err := f.fetchConfig(ctx, from, config)
 	if entry.Platform != nil {
-		// What the container runtime matches a node against. It reads the config
-		// only where the index is silent.
+		// The container runtime compares the index's platform with the node's. It reads
+		// the config only if the index has no platform.
 		found.Platform = entry.Platform.String()
 	}
 	return found, err

@@ -97,10 +97,10 @@ func TestARegistryThatMisbehavesHarmsNobody(t *testing.T) {
 		"another manifest than the digest says": {intercept: onGet("manifests", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", string(types.DockerManifestSchema2))
 			_, _ = w.Write([]byte(`{"schemaVersion": 2}`))
-		}), reason: lookup.RegistryError, says: "hasn't the digest"},
+		}), reason: lookup.RegistryError, says: "doesn't have the requested digest"},
 		"another config than the digest says": {intercept: onGet("blobs", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"config": {"Entrypoint": ["/evil"]}}`))
-		}), reason: lookup.RegistryError, says: "hasn't the digest"},
+		}), reason: lookup.RegistryError, says: "doesn't have the requested digest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := registrytest.New(t)

@@ -17,29 +17,29 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// What of an answer is read at most, in bytes.
+// The limits of what is read of a response, in bytes.
 const (
 	// MaxManifestBytes is for a manifest or index; registries themselves refuse
 	// larger ones.
 	MaxManifestBytes = 4 << 20
 	// MaxConfigBytes is for an image's config. Real ones are tens of kilobytes.
 	MaxConfigBytes = 1 << 20
-	// maxOtherBytes is for tokens and errors, maxHeaderBytes for the header of any answer.
+	// maxOtherBytes is for tokens and errors, maxHeaderBytes for the header of any
+	// response.
 	maxOtherBytes  = 64 << 10
 	maxHeaderBytes = 64 << 10
 )
 
-// A gate is what every request of a lookup goes out through, and every answer
-// comes in: also those to which a registry leads us, by a redirect or by naming
-// its token server. Whoever may create a pod chooses the registry, so nothing
-// that it says is believed.
+// A gate is passed by every request of a lookup, and by every response, also for
+// redirects and token servers. The creator of a pod chooses the registry, so its answers
+// aren't trusted.
 type gate struct {
 	next    http.RoundTripper
 	allowed AllowList
 	trusted []string // hosts that the operator names
 }
 
-// passage is the way through the gate for a lookup in a repository.
+// passage returns the transport for a lookup in a repository.
 func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if err := g.check(namespace, of, req); err != nil {
@@ -61,15 +61,15 @@ func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
 	})
 }
 
-// check returns an error for a request that leads elsewhere than to the
-// registry, unless it may.
+// check returns an error for a request to another authority than the registry's, unless
+// that is allowed.
 //
-// Without TLS it may not: what answers plain HTTP inside of a cluster is more
-// often a database than a token server. Where the operator has a list of
-// registries, a manifest comes from nowhere else. A token server needn't be on
-// the list if it is a neighbour of its registry, as auth.docker.io is of
-// index.docker.io; nor need the storage that a registry sends us to for a blob:
-// what comes from there has to have the digest that the registry told us.
+// Requests without TLS aren't: inside of a cluster, a service with plain HTTP is more
+// often a database than a token server. If the operator has a list of registries,
+// manifests come only from these. A token server may be missing from the list if it is a
+// neighbour of its registry, as auth.docker.io is of index.docker.io. The storage to
+// which a registry redirects for a blob may be missing, too: its content has to have the
+// digest that the registry named.
 func (g *gate) check(namespace string, of name.Repository, req *http.Request) error {
 	to, home := req.URL, &url.URL{Scheme: req.URL.Scheme, Host: of.RegistryStr()}
 	if authority(to) == authority(home) && (to.Scheme == "https" || of.Scheme() == "http") {
@@ -95,7 +95,7 @@ func (g *gate) check(namespace string, of name.Repository, req *http.Request) er
 	}
 }
 
-// first is the request that led to this one by redirects.
+// first returns the request that led to this request by redirects.
 func first(req *http.Request) *http.Request {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
@@ -103,20 +103,20 @@ func first(req *http.Request) *http.Request {
 	return req
 }
 
-// What a request asks for.
+// The kinds of requests.
 const (
 	manifests = "manifests"
 	blobs     = "blobs"
 	other     = "" // a ping, or a token
 )
 
-// kindOf reads off a URL what it asks for: /v2/NAME/KIND/IDENTIFIER.
+// kindOf returns the kind of a request from its URL: /v2/NAME/KIND/IDENTIFIER.
 func kindOf(u *url.URL) string {
 	_, kind := splitPath(u)
 	return kind
 }
 
-// repositoryOf is what a URL asks for a manifest of.
+// repositoryOf returns the repository in the URL of a request for a manifest.
 func repositoryOf(u *url.URL) name.Repository {
 	repository, _ := splitPath(u)
 	registry, err := name.NewRegistry(u.Host)
@@ -146,7 +146,7 @@ func limitOf(kind string) int64 {
 	}
 }
 
-// authority is the host and port that a URL leads to.
+// authority returns the host and port of a URL.
 func authority(u *url.URL) string {
 	port := u.Port()
 	if port == "" && u.Scheme == "https" {
@@ -157,13 +157,13 @@ func authority(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// neighbours reports whether two hosts are in one domain that can be registered.
+// neighbours reports whether two hosts have the same registrable domain.
 func neighbours(a, b string) bool {
 	of := registrableDomain(a)
 	return of != "" && of == registrableDomain(b)
 }
 
-// registrableDomain is empty for an address, and for a name without a domain.
+// registrableDomain returns "" for an address, and for a name without a domain.
 func registrableDomain(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""
@@ -179,7 +179,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// limitedBody makes reading more than a limit an error.
+// limitedBody returns an error after a limit of bytes.
 type limitedBody struct {
 	io.ReadCloser
 

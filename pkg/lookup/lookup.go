@@ -11,12 +11,12 @@ import (
 
 // Lookuper answers queries. Implementations are safe for concurrent use.
 type Lookuper interface {
-	// Lookup returns what the image says. The Image is shared and must not be
+	// Lookup returns the facts about the image. The Image is shared and must not be
 	// changed. An error is an *Error, which names a Reason.
 	Lookup(ctx context.Context, query Query) (*Image, error)
 }
 
-// Query asks what an image would run, on behalf of one pod.
+// Query asks for an image's command line, on behalf of one pod.
 type Query struct {
 	// Image is the reference as the pod's author wrote it.
 	Image string
@@ -24,13 +24,13 @@ type Query struct {
 	Namespace string
 	// ServiceAccount is the pod's service account; empty means "default".
 	ServiceAccount string
-	// PullSecrets are the names of the pod's imagePullSecrets, in order. No more
-	// than [MaxPullSecrets] are looked at.
+	// PullSecrets are the names of the pod's imagePullSecrets, in order. At most
+	// [MaxPullSecrets] are used.
 	PullSecrets []string
 }
 
-// key identifies the question: two equal keys deserve the same answer. It is a
-// hash, so that nothing that a tenant wrote is kept for its sake.
+// key identifies the query: queries with equal keys have the same answer. It is a hash,
+// so that no text of a tenant is kept.
 func (q Query) key() string {
 	hash := sha256.New()
 	for _, part := range append([]string{q.Image, q.Namespace, q.ServiceAccount}, q.PullSecrets...) {
@@ -40,40 +40,39 @@ func (q Query) key() string {
 	return string(hash.Sum(nil))
 }
 
-// Image is what a registry says of an image.
+// Image holds the facts about an image.
 type Image struct {
-	// Digest is the digest of what the reference led to: an index or a manifest.
-	// It is empty if the Source is Static.
+	// Digest is the digest of the index or manifest to which the reference led. It is
+	// empty if the Source is Static.
 	Digest string
-	// Pinned is the reference with Digest appended, in the author's words:
+	// Pinned is the reference as its author wrote it, with Digest appended:
 	// "busybox:1.37" becomes "busybox:1.37@sha256:...".
 	Pinned string
 	// Configs has one entry for each platform that runs Linux, at least one.
 	Configs []Config
-	// Source is where this answer came from.
+	// Source is the source of this answer.
 	Source Source
 }
 
-// Source says what an answer has cost. Metrics use the same words.
+// Source names the source of an answer, by its cost. Metrics use the same words.
 type Source string
 
 // The sources of an answer.
 const (
-	Static     Source = "Static"     // the configuration says it; nobody was asked
-	Remembered Source = "Remembered" // the same asker got it seconds ago
-	Cached     Source = "Cached"     // the registry opened the manifest; what it says was known
-	Fetched    Source = "Fetched"    // the registry sent it
+	Static     Source = "Static"     // the configuration has the answer; no registry was asked
+	Remembered Source = "Remembered" // the same asker got the answer seconds ago
+	Cached     Source = "Cached"     // the registry opened the manifest; its content was cached
+	Fetched    Source = "Fetched"    // the registry sent the content
 	Opened     Source = "Opened"     // the registry doesn't answer; the same asker opened this digest within hours
 )
 
-// Config is the command line that an image carries for one platform, and how it wants to
-// be stopped.
+// Config is the command line and the stop signal of an image for one platform.
 type Config struct {
 	// Platform is os/architecture or os/architecture/variant, as in "linux/arm64/v8".
 	Platform   string
 	Entrypoint []string
 	Cmd        []string
-	// StopSignal is the image's STOPSIGNAL by the name that [ParseStopSignal] gives it,
-	// such as SIGQUIT, and empty if the image names none, or what is no signal.
+	// StopSignal is the image's STOPSIGNAL by the name that [ParseStopSignal] returns,
+	// such as SIGQUIT. It is empty if the image has none, or an invalid one.
 	StopSignal string
 }

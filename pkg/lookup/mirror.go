@@ -11,13 +11,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Mirrors names, for a registry, those to ask first, in order. The registry
-// itself is asked last. A mirror may have a path: with
-// "index.docker.io" -> "mirror.example/hub", the image busybox is asked for as
-// mirror.example/hub/library/busybox.
+// Mirrors lists, for each registry, the mirrors to ask before it, in order. A mirror may
+// have a path: with "index.docker.io" -> "mirror.example/hub", the image busybox is
+// looked up as mirror.example/hub/library/busybox.
 //
-// Credentials are looked for under the mirror's own name; those for the
-// registry are never shown to a mirror.
+// Credentials are selected by the mirror's own name. A mirror never gets the registry's
+// credentials.
 type Mirrors map[string][]string
 
 // Add appends mirrors of a registry.
@@ -35,11 +34,11 @@ func (m Mirrors) Add(registry string, mirrors ...string) error {
 	return nil
 }
 
-// maxRepositoryBytes is how long a repository's name may be
+// maxRepositoryBytes is the longest name of a repository
 // (https://github.com/distribution/reference).
 const maxRepositoryBytes = 255
 
-// of returns the names under which the mirrors have what ref leads to.
+// of returns the references at the mirrors for ref.
 func (m Mirrors) of(ref reference) []reference {
 	mirrors := m[ref.RegistryStr()]
 	refs := make([]reference, 0, len(mirrors))
@@ -48,14 +47,14 @@ func (m Mirrors) of(ref reference) []reference {
 		registry, err := name.NewRegistry(host)
 		repository := registry.Repo(path, ref.RepositoryStr())
 		if err != nil || len(repository.RepositoryStr()) > maxRepositoryBytes {
-			continue // it has no such image
+			continue // the mirror has no such image
 		}
 		refs = append(refs, ref.in(repository))
 	}
 	return refs
 }
 
-// hosts are the names that mirrors are connected to by, without ports.
+// hosts returns the hosts of the mirrors, without ports.
 func (m Mirrors) hosts() []string {
 	var hosts []string
 	for _, mirrors := range m {

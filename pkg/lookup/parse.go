@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// What is read of manifests and configs is what decides about a command line
-// and how it is stopped, and nothing else: a list that isn't needed takes no memory, however long it is.
+// Only the fields that determine the command line and the stop signal are parsed. Other
+// lists take no memory, however long they are.
 
-// maxEntries is how many entries of an index are looked at. The largest
-// official images have some sixty, attestations among them.
+// maxEntries is the number of entries of an index that are read. The largest official
+// images have some sixty, attestations among them.
 const maxEntries = 1000
 
-// descriptor is what an index says of an image
+// descriptor is an index's entry for an image
 // (https://github.com/opencontainers/image-spec/blob/main/image-index.md).
 type descriptor struct {
 	MediaType string    `json:"mediaType"`
@@ -31,7 +31,7 @@ type platform struct {
 	Variant      string `json:"variant"`
 }
 
-// String is as in "linux/arm64/v8".
+// String returns the platform in the form "linux/arm64/v8".
 func (p platform) String() string {
 	parts := []string{p.OS, p.Architecture}
 	if p.Variant != "" {
@@ -43,12 +43,12 @@ func (p platform) String() string {
 // descriptors decodes one element after the other, up to maxEntries.
 type descriptors []descriptor
 
-// UnmarshalJSON implements json.Unmarshaler. A list that is there several times
-// counts as a whole.
+// UnmarshalJSON implements json.Unmarshaler. If the key occurs several times, the lists
+// are joined.
 func (d *descriptors) UnmarshalJSON(list []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('[') {
-		return err // null, or something else that isn't a list: as if it weren't there
+		return err // null, or another value that isn't a list, counts as absent
 	}
 	for decoder.More() {
 		if len(*d) == maxEntries {
@@ -67,7 +67,7 @@ type words []string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (w *words) UnmarshalJSON(list []byte) error {
-	*w = nil // of a list that is there several times, the last counts
+	*w = nil // if the key occurs several times, the last list counts
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	begin, err := decoder.Token()
 	if err != nil || begin == nil {
@@ -109,7 +109,7 @@ func parseManifest(raw []byte) (descriptor, error) {
 	return manifest.Config, err
 }
 
-// parseConfig returns the command line and the stop signal that are in an image's config
+// parseConfig returns the command line and the stop signal in an image's config
 // (https://github.com/opencontainers/image-spec/blob/main/config.md).
 func parseConfig(raw []byte) (Config, error) {
 	var file struct {
@@ -126,8 +126,7 @@ func parseConfig(raw []byte) (Config, error) {
 	return Config{Platform: file.String(), Entrypoint: file.Config.Entrypoint, Cmd: file.Config.Cmd, StopSignal: string(file.Config.StopSignal)}, nil
 }
 
-// unmarshal doesn't tell what is wrong with the JSON: whatever was read may be
-// somebody's secret.
+// unmarshal returns errors without details of the JSON, whose content may be a secret.
 func unmarshal(raw []byte, into any, what string) error {
 	err := json.Unmarshal(raw, into)
 	if innermost(err) != nil {

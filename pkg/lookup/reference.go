@@ -11,23 +11,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// MaxReferenceBytes is the length of the longest image reference that is
-// looked up: the host of a registry (253 bytes) and its port, a repository (255),
-// a tag (128) and a digest (135) fit. Neither Kubernetes nor the grammar
+// MaxReferenceBytes is the length of the longest image reference that is looked up: it
+// has room for the host of a registry (253 bytes) and its port, a repository (255), a tag
+// (128) and a digest (135). Neither Kubernetes nor the grammar
 // (https://github.com/distribution/reference) bounds the whole.
 const MaxReferenceBytes = 1024
 
-// A reference is an image's name, taken apart.
+// A reference is a parsed image reference.
 type reference struct {
 	name.Repository
 
-	tag, digest string // the digest counts if there are both
+	tag, digest string // if both are set, the digest takes precedence
 }
 
 // parseReference parses an image as container runtimes do.
 func parseReference(image string) (reference, error) {
 	if len(image) > MaxReferenceBytes {
-		return reference{}, fmt.Errorf("it is %d bytes long; a reference has at most %d", len(image), MaxReferenceBytes)
+		return reference{}, fmt.Errorf("its length is %d bytes; a reference has at most %d", len(image), MaxReferenceBytes)
 	}
 	named, err := distribution.ParseNormalizedNamed(image)
 	if err != nil {
@@ -54,16 +54,17 @@ func CheckPinned(image string) error {
 	case err != nil:
 		return fmt.Errorf("image %.1024q is no reference: %w", image, err)
 	case ref.digest == "":
-		return fmt.Errorf("image %q has no digest, without which nobody knows what will run; write %s@sha256:..., as \"crane digest %s\" says it", image, ref.Name(), image)
+		return fmt.Errorf("image %q has no digest, without which its content may change; write %s@sha256:..., with the digest that \"crane digest %s\" prints", image, ref.Name(), image)
 	default:
 		return nil
 	}
 }
 
-// identifier is what a registry knows the image by, within the repository.
+// identifier returns the digest or tag, by which a registry knows the image within the
+// repository.
 func (r reference) identifier() string { return cmp.Or(r.digest, r.tag) }
 
-// in is the same image in another repository.
+// in returns the reference of the same image in another repository.
 func (r reference) in(repository name.Repository) reference {
 	r.Repository = repository
 	return r

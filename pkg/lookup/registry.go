@@ -15,41 +15,40 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
-// What lookups hold is shared by all namespaces, and of each of these amounts,
-// one namespace has a quarter at most.
+// All namespaces share the resources of lookups, and one namespace gets at most a quarter
+// of each.
 const (
-	// lookupsAtOnce is how many lookups are under way. Each waits for a registry
-	// most of the time, with a connection or two.
+	// lookupsAtOnce is the number of concurrent lookups. Each waits for a registry most
+	// of the time, with a connection or two.
 	lookupsAtOnce = 128
-	// answersBytes is for answers that are being read and parsed.
+	// answersBytes bounds the answers that are being read and parsed.
 	answersBytes = 64 << 20
 
 	fourth = 4
 )
 
-// maxAttempts is how many credentials are shown to a registry.
+// maxAttempts is the number of credentials that are tried at a registry.
 const maxAttempts = 32
 
 const (
-	// openedBytes bounds what is kept for the time when a registry can't be
-	// asked, openedShare what one namespace has of it.
+	// openedBytes bounds the answers that are kept for outages of registries, and
+	// openedShare the part of one namespace.
 	openedBytes = 16 << 20
 	openedShare = 2 << 20
-	// openedTTL is how long it is kept, and so how long a credential that was
-	// withdrawn goes unnoticed while the registry doesn't answer.
+	// openedTTL is the time for which they are kept. During an outage, a withdrawn
+	// credential stays unnoticed for that long.
 	openedTTL = 12 * time.Hour
 )
 
 // Registry asks the registry that an image names, or a mirror of it.
 //
-// Every lookup opens the manifest with the asker's own credentials (a HEAD),
-// whether or not the facts are cached: this resolves a tag afresh, and it is
-// what keeps one tenant's private images from another. Facts are then read
-// once a digest.
+// Every lookup opens the manifest with the credentials of the query's pod (a HEAD), even
+// if the facts are cached: this resolves a tag anew, and protects the private images of
+// tenants from each other. The facts are then read once for each digest.
 //
-// While a registry doesn't answer, an asker that opened a digest within hours
-// gets the same answer again: a service that starts from nothing needn't wait
-// for a registry that its nodes don't need either.
+// While a registry doesn't answer, a pod whose namespace and credentials opened a digest
+// within hours gets the same answer again. So a service that scales from zero doesn't
+// depend on a registry that its nodes don't need either.
 type Registry struct {
 	credentials Credentials
 	mirrors     Mirrors
@@ -60,8 +59,8 @@ type Registry struct {
 	opened      *tenants.Cache[*Image] // by Query.key(), of references with a digest
 }
 
-// NewRegistry returns a Registry that speaks through transport. Of the options,
-// those that are about certificates and addresses are the transport's business.
+// NewRegistry returns a Registry that uses transport. The options for certificates and
+// addresses concern only the transport.
 func NewRegistry(credentials Credentials, transport http.RoundTripper, options Options) *Registry {
 	return &Registry{
 		credentials: credentials,
@@ -94,7 +93,7 @@ func (r *Registry) Lookup(ctx context.Context, query Query) (*Image, error) {
 	switch {
 	case err == nil:
 		r.opened.Add(query.Namespace, key, image, argvBytes(image.Configs)+len(image.Pinned), openedTTL)
-	case known && err.(*Error).Reason.isOutage(): //nolint:errorlint,forcetypeassert // askAll returns no other
+	case known && err.(*Error).Reason.isOutage(): //nolint:errorlint,forcetypeassert // askAll returns only this type
 		again := *before
 		again.Source = Opened
 		return &again, nil
@@ -124,14 +123,15 @@ func (r *Registry) askAll(ctx context.Context, query Query, ref reference) (*Ima
 	return image, nil
 }
 
-// askMirror leaves at least half of the time that is left to those who come next.
+// askMirror asks a mirror, and leaves at least half of the remaining time for the mirrors
+// and the registry after it.
 func (r *Registry) askMirror(ctx context.Context, query Query, ref reference) (*Image, error) {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
 	return r.ask(ctx, query, ref)
 }
 
-// halfOf returns a context that ends after half of the time that is left.
+// halfOf returns a context that ends after half of the remaining time.
 func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -156,7 +156,7 @@ func (r *Registry) ask(ctx context.Context, query Query, ref reference) (*Image,
 		if err == nil {
 			return image, nil
 		}
-		// Some registries say "not found" to those who may not know.
+		// Some registries answer "not found" to clients without permission.
 		if reason := reasonOf(err); reason != Unauthorized && reason != NotFound {
 			return nil, err
 		}

@@ -15,25 +15,24 @@ import (
 )
 
 const (
-	// answerTTL is how long an answer is given again to the same asker. It is
-	// also how long a tag that moved, or a credential that was withdrawn, may
-	// go unnoticed.
+	// answerTTL is the time for which an answer is repeated to the same asker. A moved
+	// tag, or a withdrawn credential, may stay unnoticed for that long.
 	answerTTL = 5 * time.Second
-	// failureTTL is the same for failures: a Deployment that can't come up
-	// doesn't hammer the registry, and a repaired image works at once.
+	// failureTTL is the same for failures: it is long enough to protect the registry from
+	// a failing Deployment, and short enough for a repaired image to work at once.
 	failureTTL = 2 * time.Second
-	// rememberedBytes bounds what is remembered, rememberedShare what one namespace has of it.
+	// rememberedBytes bounds the remembered answers, and rememberedShare the part of one
+	// namespace.
 	rememberedBytes = 16 << 20
 	rememberedShare = 2 << 20
 )
 
-// Remember gives the answer to a question again for a few seconds, to the same
-// asker only, and has one question in flight at a time: a thousand pods of one
-// new image ask the registry once. Failures are remembered for a shorter
-// while, timeouts never.
+// Remember repeats the answer to a query for a few seconds, to the same asker only, and
+// joins concurrent equal queries: a thousand pods of one new image cause one request to
+// the registry. Failures are remembered for a shorter time, timeouts never.
 //
-// A question in flight belongs to all who wait for it, so it goes on, up to
-// budget, when the first of them gives up. With the last, it ends.
+// A joined query belongs to all callers that wait for it. It continues, up to budget,
+// when the first of them gives up, and ends with the last of them.
 func Remember(next Lookuper, budget time.Duration) Lookuper {
 	return &remembering{
 		next: next, budget: budget, flights: map[string]*flight{},
@@ -50,7 +49,7 @@ type remembering struct {
 	flights map[string]*flight // by Query.key()
 }
 
-// A flight is a question that is being asked.
+// A flight is a query under way.
 type flight struct {
 	cancel  context.CancelFunc
 	waiting int           // askers; the remembering's mutex guards it
@@ -114,7 +113,7 @@ func (r *remembering) fly(ctx context.Context, key string, query Query, f *fligh
 }
 
 func (r *remembering) ask(ctx context.Context, query Query) (outcome remembered) {
-	// Nobody else is in a position to: this is a goroutine of its own.
+	// This goroutine is the only place to recover the panic.
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			outcome = remembered{err: fmt.Errorf("internal error: %v; please report it", recovered)}
@@ -124,8 +123,8 @@ func (r *remembering) ask(ctx context.Context, query Query) (outcome remembered)
 	return remembered{image: image, err: err}
 }
 
-// leave ends the flight if nobody waits for it any more. Whoever asks next
-// starts another.
+// leave ends the flight if no caller waits for it any more. The next query starts
+// another.
 func (r *remembering) leave(key string, f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +138,7 @@ func (r *remembering) leave(key string, f *flight) {
 	}
 }
 
-// again gives the answer another time, and says so.
+// again returns the answer, with the source Remembered.
 func (a remembered) again() (*Image, error) {
 	if a.err != nil {
 		return nil, a.err
@@ -159,17 +158,17 @@ func (r *remembering) keep(namespace, key string, a remembered) {
 	}
 }
 
-// MaxPullSecrets is how many pull secrets are looked at for one pod.
+// MaxPullSecrets is the number of pull secrets that are used for one pod.
 const MaxPullSecrets = 32
 
-// bounded returns the query without what nobody would look at. What a tenant
-// can write into a pod is megabytes long.
+// bounded cuts the parts of a query that lookups don't use, because a tenant can write
+// megabytes into a pod.
 func bounded(query Query) (Query, error) {
 	if _, err := parseReference(query.Image); err != nil {
 		query.Image = shorten(query.Image)
 		return Query{}, &Error{Query: query, Reason: InvalidReference, Err: err}
 	}
-	some := query.PullSecrets[:min(len(query.PullSecrets), MaxPullSecrets+1)] // the last one says that there are more
+	some := query.PullSecrets[:min(len(query.PullSecrets), MaxPullSecrets+1)] // the last one shows that there are more
 	query.PullSecrets = make([]string, len(some))
 	for i, name := range some {
 		query.PullSecrets[i] = boundedName(name)
@@ -178,10 +177,9 @@ func bounded(query Query) (Query, error) {
 	return query, nil
 }
 
-// maxNameBytes is how long the name of a secret or a service account may be
-// (a DNS subdomain, RFC 1123).
+// maxNameBytes is the longest name of a secret or a service account (a DNS subdomain, RFC
+// 1123).
 const maxNameBytes = 253
 
-// boundedName cuts a name that is too long for an object to have it. What is
-// left is still too long.
+// boundedName cuts a name that is too long for an object. The result is still too long.
 func boundedName(name string) string { return strings.Clone(name[:min(len(name), maxNameBytes+1)]) }

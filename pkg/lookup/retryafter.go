@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the longest that a registry can make us wait.
+// maxRetryAfter is the longest wait that a registry can impose.
 const maxRetryAfter = time.Minute
 
-// wantsFewer makes "429 Too Many Requests" final: trying again at once, as for
-// other faults, would make it worse. The error says when to come back.
+// wantsFewer makes "429 Too Many Requests" final, because an immediate retry would add to
+// the load. The error contains the time of the next request.
 func wantsFewer(resp *http.Response) error {
 	_ = resp.Body.Close()
 	return &tooManyRequestsError{after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }
 
-// retryAfter parses the header of that name (RFC 9110, section 10.2.3): seconds, or a date.
+// retryAfter parses the Retry-After header (RFC 9110, section 10.2.3): seconds, or a
+// date.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil {
 		return min(max(0, time.Duration(seconds)*time.Second), maxRetryAfter)

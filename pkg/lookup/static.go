@@ -8,13 +8,13 @@ import (
 	"fmt"
 )
 
-// StaticImages says what images carry that no registry serves, because they
-// are loaded on the nodes or the cluster is cut off. Keys are references in
-// full, with registry and tag.
+// StaticImages holds the command lines of images that no registry serves, because they
+// are loaded on the nodes or the cluster has no network. Keys are full references, with
+// registry and tag.
 type StaticImages map[string]Config
 
-// Add says what an image carries. The reference is as in a container; the
-// config's platform is left empty: it holds for all.
+// Add sets the command line of an image. The reference is written as in a container. The
+// config's platform is left empty, because the config applies to all platforms.
 func (s StaticImages) Add(image string, config Config) error {
 	ref, err := parseReference(image)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s StaticImages) Add(image string, config Config) error {
 	return nil
 }
 
-// Know answers from what is said of images, and asks next for all others.
-// The reference isn't pinned: there is no digest to pin it to.
+// Know answers queries for these images, and passes all others to next. The reference
+// isn't pinned, because there is no digest.
 func Know(next Lookuper, images StaticImages) Lookuper { return &knowing{next: next, images: images} }
 
 type knowing struct {

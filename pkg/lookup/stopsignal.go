@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Linux's real-time signals, as container runtimes count them.
+// Linux's real-time signals, as container runtimes number them.
 const (
 	firstRealTime = 34
 	lastRealTime  = 64
 )
 
-// linuxSignals are those from 1 on.
+// linuxSignals are the signals from 1 on.
 var linuxSignals = strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
 
-// signalAliases are other names of theirs.
+// signalAliases are alternative names of signals.
 var signalAliases = map[string]string{"CLD": "CHLD", "IOT": "ABRT", "POLL": "IO"}
 
-// ParseStopSignal reads a signal as images and container runtimes write it: a name,
-// with or without SIG, RTMIN+n, RTMAX-n, or Linux's number. It returns one name for
-// each signal, such as SIGQUIT or SIGRTMIN+3.
+// ParseStopSignal parses a signal in the forms of images and container runtimes: a name,
+// with or without SIG, RTMIN+n, RTMAX-n, or Linux's number. It returns one name for each
+// signal, such as SIGQUIT or SIGRTMIN+3.
 func ParseStopSignal(text string) (name string, ok bool) {
 	if number, err := strconv.Atoi(text); err == nil {
 		return nameOfSignal(number)
@@ -42,7 +42,7 @@ func ParseStopSignal(text string) (name string, ok bool) {
 	return nameOfSignal(1 + slices.Index(linuxSignals, short))
 }
 
-// realTime is the signal that is some steps from the first or the last one.
+// realTime returns the signal at a distance from the first or the last real-time signal.
 func realTime(from int, steps, sign string) (string, bool) {
 	if steps == "" {
 		return nameOfSignal(from)
@@ -72,8 +72,8 @@ func nameOfRealTime(number int) (string, bool) {
 	return strings.TrimSuffix("SIGRTMIN+"+strconv.Itoa(number-firstRealTime), "+0"), true
 }
 
-// A stopSignal decodes what a config says, "" if that is no signal: the command line
-// beside it is as good.
+// A stopSignal decodes a config's StopSignal, "" if it is invalid, because the command
+// line beside it is still valid.
 type stopSignal string
 
 // UnmarshalJSON implements json.Unmarshaler.

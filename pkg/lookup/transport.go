@@ -18,16 +18,16 @@ import (
 // AppendCertificates adds PEM-encoded CA certificates to a pool.
 func AppendCertificates(pool *x509.CertPool, pem string) error {
 	if !pool.AppendCertsFromPEM([]byte(pem)) {
-		return errors.New("there is no certificate in it; a PEM block begins with -----BEGIN CERTIFICATE-----")
+		return errors.New("the text contains no certificate; a PEM block begins with -----BEGIN CERTIFICATE-----")
 	}
 	return nil
 }
 
-// idlePerHost is how many connections to a registry are kept: most lookups of a
+// idlePerHost is the number of idle connections for each registry: most lookups of a
 // cluster ask one or two registries.
 const idlePerHost = 32
 
-// newTransport speaks to registries as the options say.
+// newTransport returns a transport to registries according to the options.
 func newTransport(options Options) (http.RoundTripper, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if options.Certificates != "" {
@@ -42,12 +42,12 @@ func newTransport(options Options) (http.RoundTripper, error) {
 	}
 	transport.DialContext = options.addresses().dial
 	transport.MaxIdleConnsPerHost = idlePerHost
-	// A peer can fill as much memory as it may send before we look at it: with
-	// HTTP/2, 4 MiB of every answer.
+	// HTTP/1 only: with HTTP/2, a peer can fill 4 MiB of memory for each response before
+	// the limits apply.
 	transport.Protocols = new(http.Protocols)
 	transport.Protocols.SetHTTP1(true)
 	transport.MaxResponseHeaderBytes = maxHeaderBytes
-	transport.DisableCompression = true // a length is what it says
+	transport.DisableCompression = true // so that Content-Length is the length of the body
 	return transport, nil
 }
 
@@ -58,8 +58,8 @@ func (o Options) addresses() addresses {
 	}
 }
 
-// proxies are the hosts of the environment's proxies. They are the operator's
-// choice, and decide themselves where they connect to.
+// proxies returns the hosts of the environment's proxies. The operator chooses them, and
+// they decide to which addresses they connect.
 func proxies() (hosts []string) {
 	environment := httpproxy.FromEnvironment()
 	for _, proxy := range []string{environment.HTTPProxy, environment.HTTPSProxy} {

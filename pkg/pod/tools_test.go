@@ -216,7 +216,7 @@ func TestAToolThatCouldBeGivenToNoPodIsNone(t *testing.T) {
 		"too long a name":          {func(o *pod.Tool) { o.Name = strings.Repeat("x", 46) }, "at most 45"},
 		"the name of none":         {func(o *pod.Tool) { o.Name = "none" }, `name "none" stands for no tools`},
 		"no image":                 {func(o *pod.Tool) { o.Image = "" }, "is no reference"},
-		"an image by its tag":      {func(o *pod.Tool) { o.Image = "registry.example/ni:1" }, `has no digest, without which nobody knows what will run; write registry.example/ni@sha256:..., as "crane digest registry.example/ni:1" says it`},
+		"an image by its tag":      {func(o *pod.Tool) { o.Image = "registry.example/ni:1" }, `has no digest, without which its content may change; write registry.example/ni@sha256:..., with the digest that "crane digest registry.example/ni:1" prints`},
 		"a digest that is short":   {func(o *pod.Tool) { o.Image = "registry.example/ni@sha256:123" }, "is no reference"},
 		"a digest of no algorithm": {func(o *pod.Tool) { o.Image = "registry.example/ni@sha1:" + strings.Repeat("0", 40) }, "unsupported digest algorithm"},
 		"no path":                  {func(o *pod.Tool) { o.Path = "" }, `path "" can't be a program's path`},

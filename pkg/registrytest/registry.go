@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registrytest has an image registry for tests.
+// Package registrytest provides an image registry for tests.
 package registrytest
 
 import (
@@ -24,17 +24,17 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// A Server is a real registry, in this process, behind a handler that may
-// misbehave, and that counts.
+// A Server is a real registry in this process. Its handler counts requests, and can
+// misbehave.
 type Server struct {
 	Host      string
 	Manifests atomic.Int64 // GETs of manifests
 	Heads     atomic.Int64 // HEADs of manifests
-	// Intercept answers a request in the registry's place, or returns false.
+	// Intercept answers a request instead of the registry, or returns false.
 	Intercept func(http.ResponseWriter, *http.Request) bool
 }
 
-// New starts a Server, until the test ends.
+// New starts a Server, which stops with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{}
@@ -58,7 +58,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Image is the reference of an image in this registry.
+// Image returns the reference of an image in this registry.
 func (s *Server) Image(repository string) string { return s.Host + "/" + repository }
 
 // Push pushes an image or an index.
@@ -98,8 +98,8 @@ func RequireBasic(user, password string) func(http.ResponseWriter, *http.Request
 	}
 }
 
-// RequireReason fails the test if err isn't a lookup's with this reason, says
-// something else, or no way out.
+// RequireReason fails the test unless err is a lookup's error with this reason, with
+// these words, and with a way out.
 func RequireReason(t testing.TB, err error, reason lookup.Reason, says ...string) {
 	t.Helper()
 	var failure *lookup.Error
@@ -110,8 +110,8 @@ func RequireReason(t testing.TB, err error, reason lookup.Reason, says ...string
 	}
 }
 
-// Answering is a transport that never leaves this process, for registries
-// whose names aren't ours to serve.
+// Answering is a transport that stays in this process, for registries whose names the
+// test can't serve.
 type Answering http.HandlerFunc
 
 // RoundTrip implements http.RoundTripper.

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A Cache keeps values for a while, of at most a number of bytes in all.
-// Each value belongs to the tenant for which it was kept. A tenant that keeps
-// more than its share loses its own oldest values, never another's.
+// A Cache keeps values for a limited time, up to a total size in bytes. Each value
+// belongs to the tenant for which it was kept. A tenant that exceeds its share loses its
+// own oldest values, never those of another tenant.
 type Cache[V any] struct {
 	size, share int // bytes
 
@@ -21,7 +21,7 @@ type Cache[V any] struct {
 	tenants map[string]*kept
 }
 
-// kept are those of one tenant, the latest used first.
+// kept are the values of one tenant, the most recently used first.
 type kept struct {
 	list.List
 
@@ -35,12 +35,12 @@ type entry[V any] struct {
 	expires     time.Time
 }
 
-// NewCache returns a Cache of a size, with a tenant's share of it, in bytes.
+// NewCache returns a Cache of a size, with a share for each tenant, in bytes.
 func NewCache[V any](size, share int) *Cache[V] {
 	return &Cache[V]{size: size, share: share, values: map[string]*list.Element{}, tenants: map[string]*kept{}}
 }
 
-// Get returns what was kept under the key, by whichever tenant.
+// Get returns the value of the key, for whichever tenant it was kept.
 func (c *Cache[V]) Get(key string) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,11 +57,11 @@ func (c *Cache[V]) Get(key string) (value V, ok bool) {
 	return found.value, true
 }
 
-// entryBytes is what keeping a value costs beside it: two maps and a list, measured roughly.
+// entryBytes is the overhead of a value: two maps and a list, measured roughly.
 const entryBytes = 512
 
-// Add keeps a value that takes bytes of memory. One that exceeds the tenant's
-// share isn't kept.
+// Add keeps a value that takes the given bytes of memory. A value that exceeds the
+// tenant's share isn't kept.
 func (c *Cache[V]) Add(tenant, key string, value V, bytes int, ttl time.Duration) {
 	bytes += len(key) + len(tenant) + entryBytes
 	if bytes > c.share {
@@ -88,7 +88,7 @@ func (c *Cache[V]) Add(tenant, key string, value V, bytes int, ttl time.Duration
 	}
 }
 
-// greediest is the tenant that keeps most.
+// greediest returns the tenant that keeps most.
 func (c *Cache[V]) greediest() *kept {
 	var most *kept
 	for _, own := range c.tenants {

@@ -1,9 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenants shares what there is little of between tenants who don't trust
-// each other: each gets a part of it at most, so that whoever asks for much waits,
-// or loses, for himself.
+// Package tenants divides scarce resources between tenants that don't trust each other.
+// Each tenant gets at most its share, so that a tenant with a large demand waits, or
+// loses values, at its own expense.
 package tenants
 
 import (
@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Shares hands out something of which there is a limited amount, and to each
-// tenant a share of it at most. A tenant that uses its share up waits for
-// itself; as long as few do, the others don't notice.
+// Shares hands out a limited amount of a resource, and to each tenant at most its share.
+// A tenant that has used its share up waits for itself; as long as few tenants do, the
+// others aren't affected.
 type Shares struct {
-	share int64 // of a tenant
+	share int64 // of each tenant
 	all   *semaphore.Weighted
 
 	mu      sync.Mutex
@@ -27,16 +27,16 @@ type Shares struct {
 type tenantShare struct {
 	*semaphore.Weighted
 
-	users int // that hold some of it, or wait for it
+	users int // holders and waiters
 }
 
-// NewShares returns Shares of an amount, with a tenant's share of it.
+// NewShares returns Shares of an amount, with a share for each tenant.
 func NewShares(all, share int64) *Shares {
 	return &Shares{share: share, all: semaphore.NewWeighted(all), tenants: map[string]*tenantShare{}}
 }
 
-// Acquire waits until the tenant may have n, or all of its share if that is
-// less. Release gives back what it got. The error is the context's.
+// Acquire waits until n is available for the tenant, or the tenant's whole share if that
+// is less. Release returns that amount. The error is the context's.
 func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release func(), err error) {
 	n = min(n, s.share)
 	own := s.join(tenant)
