@@ -43,8 +43,8 @@ func (d libraryDemoter) With(fields []zapcore.Field) zapcore.Core {
 	return libraryDemoter{d.Core.With(fields)}
 }
 
-// Check implements zapcore.Core. The core inside decides on sampling; zap tells the
-// caller to Write only.
+// Check implements zapcore.Core. The inner core decides on sampling; zap tells the caller
+// only to Write.
 func (d libraryDemoter) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if d.Core.Check(entry, nil) == nil {
 		return checked

@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Injector is the webhook that puts the supervisor into pods, and the
-// reconciler that keeps the labels of namespaces in step with their annotations.
+// Injector is the webhook that puts the supervisor into pods, and the reconciler that
+// keeps the labels of namespaces in step with their annotations.
 package main
 
 import (
@@ -37,7 +37,7 @@ import (
 // configWebhook is the name of the ValidatingWebhookConfiguration.
 const configWebhook = "config.entrypointer.dev"
 
-// webhooks are the configurations that have API servers call the injector.
+// webhooks are the configurations by which API servers call the injector.
 var webhooks = admission.Webhooks{
 	Mutating:   []string{podwebhook.WebhookName, namespaces.WebhookName},
 	Validating: []string{configWebhook},
@@ -45,17 +45,17 @@ var webhooks = admission.Webhooks{
 
 const (
 	port = 8443
-	// longBodiesAtOnce is how long the long requests are together that are being
-	// answered, in bytes.
+	// longBodiesAtOnce bounds the sum of the long requests that are being processed, in
+	// bytes.
 	longBodiesAtOnce = 9 << 20
-	// A replica that is told to stop serves until no request has come for this
-	// long, so that every node has heard of it by then.
+	// After SIGTERM, a replica serves until no request has come for this long, so that
+	// every node knows of the shutdown by then.
 	quietPeriod = 20 * time.Second
-	// When the webhook configurations have been gone for this long, it stops: every API
-	// server has heard of the deletion by then.
+	// The replica stops when the webhook configurations have been gone for this long,
+	// because every API server knows of the deletion by then.
 	deletionHeard = 2 * time.Second
-	// In any case, it stops after this long. The Deployment's
-	// terminationGracePeriodSeconds is longer, for the last answers.
+	// The replica stops after this time in any case. The Deployment's
+	// terminationGracePeriodSeconds is longer, for the last responses.
 	longestDrain = time.Minute
 )
 
@@ -75,7 +75,7 @@ func main() {
 		SecretName:  "entrypointer-webhook-certs",
 	})
 	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
-	// It parses the flags, so it comes before they are read.
+	// ParseAndGetRESTConfigOrDie parses the flags, so it comes before they are used.
 	kubeconfig := injection.ParseAndGetRESTConfigOrDie()
 	for _, image := range []string{images.Copier, images.Entrypoint, images.CopierWithLogs, images.EntrypointWithLogs} {
 		if !strings.Contains(image, "@sha256:") {
@@ -105,7 +105,8 @@ func main() {
 	}
 }
 
-// newConfigValidation refuses a ConfigMap that the injector couldn't read when it is written.
+// newConfigValidation returns a webhook that refuses a ConfigMap that the injector
+// couldn't read.
 func newConfigValidation(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	return configmaps.NewAdmissionController(ctx, configWebhook, "/config",
 		configmap.Constructors{config.Name: config.FromConfigMap})

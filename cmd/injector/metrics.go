@@ -12,9 +12,9 @@ import (
 	"knative.dev/pkg/webhook"
 )
 
-// webhookLabels are the labels of knative.dev/pkg's webhook metrics whose values
-// come from a request, with the values that our own webhooks are asked about.
-// Any pod can send a request, and each new value would be kept for good.
+// webhookLabels are the labels of knative.dev/pkg's webhook metrics whose values come
+// from requests, with the values that the injector's webhooks expect. Any pod can send a
+// request, and each new value would be kept for good.
 var webhookLabels = map[attribute.Key][]string{
 	attribute.Key(webhook.GroupAttr):       {""},
 	attribute.Key(webhook.VersionAttr):     {"v1"},
@@ -23,7 +23,7 @@ var webhookLabels = map[attribute.Key][]string{
 	attribute.Key(webhook.OperationAttr):   {"CREATE", "UPDATE", "DELETE"},
 }
 
-// webhookMetrics leaves a label out whose value isn't one of webhookLabels.
+// webhookMetrics removes a label whose value isn't one of webhookLabels.
 func webhookMetrics() metric.View {
 	return metric.NewView(
 		metric.Instrument{Name: "kn.webhook.*", Scope: instrumentation.Scope{Name: "knative.dev/pkg/webhook"}},

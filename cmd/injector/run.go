@@ -39,9 +39,9 @@ import (
 // component names the injector in the ConfigMaps for logging and observability.
 const component = "injector"
 
-// run does what sharedmain.MainWithConfig does, but for the server: draining of
-// knative.dev/pkg's doesn't end under load. The context is done when the process is told
-// to stop; the settings are those of all constructors.
+// run does the work of sharedmain.MainWithConfig, except for the server: draining in
+// knative.dev/pkg doesn't end under load. The context is done when the process is told to
+// stop; all constructors share the settings.
 func run(signalled context.Context, kubeconfig *rest.Config, settings *config.Store, constructors ...injection.ControllerConstructor) error {
 	kubeconfig.QPS, kubeconfig.Burst = float32(len(constructors))*rest.DefaultQPS, len(constructors)*rest.DefaultBurst
 	ctx, startInformers := enableInjection(signalled, kubeconfig)
@@ -105,23 +105,23 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	return together(ctx, parts)
 }
 
-// enableInjection returns a context that is done with signalled, and what starts the
-// informers. They outlive it: while the server drains, they still tell it of namespaces
-// and of its webhook configurations.
+// enableInjection returns a context that is done with signalled, and a function that
+// starts the informers. The informers outlive the context: while the server drains, they
+// still report namespaces and webhook configurations.
 func enableInjection(signalled context.Context, kubeconfig *rest.Config) (ctx context.Context, startInformers func(context.Context)) {
 	lasting, stopInformers := context.WithCancel(context.WithoutCancel(signalled))
 	injected, start := injection.EnableInjectionOrDie(lasting, kubeconfig)
 	ctx, stop := context.WithCancel(injected)
 	context.AfterFunc(signalled, stop)
 	return ctx, func(ctx context.Context) {
-		// Informers that can't sync don't return before they are stopped.
+		// Informers that can't sync return only after they are stopped.
 		keep := context.AfterFunc(ctx, stopInformers)
 		start()
 		keep()
 	}
 }
 
-// together runs the parts until all have returned. The first that fails stops the others.
+// together runs the parts until all have returned. The first failure stops the others.
 func together(ctx context.Context, parts []func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range parts {
@@ -135,23 +135,23 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 	return group.Wait()
 }
 
-// checkConfinement only tells: an injector that isn't confined does its work.
+// checkConfinement only logs a problem: an injector that isn't confined does its work.
 func checkConfinement(ctx context.Context) error {
 	if err := namespaces.CheckConfinement(ctx, kubeclient.Get(ctx), system.Namespace()); err != nil {
-		logging.FromContext(ctx).Errorw("Looked whether the injector is confined", zap.Error(err))
+		logging.FromContext(ctx).Errorw("Failed to prove that the injector is confined", zap.Error(err))
 	}
 	return nil
 }
 
 func serveWebhooks(ctx context.Context, handler http.Handler, configurations *admission.Configurations) error {
-	// The environment can ask for another version of TLS (WEBHOOK_TLS_MIN_VERSION).
+	// The environment can set another version of TLS (WEBHOOK_TLS_MIN_VERSION).
 	tlsConfig, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
 	if err != nil {
 		return fmt.Errorf("configuring TLS: %w", err)
 	}
 	certificates := &serve.Certificates{Read: certificate(ctx)}
 	tlsConfig.GetCertificate = certificates.Get
-	// Probes show none; who has to is the configuration's to say (api-server-ca).
+	// Probes show no certificate; the key api-server-ca decides whether callers have to.
 	tlsConfig.ClientAuth = tls.RequestClientCert
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
 	if err != nil {
@@ -169,7 +169,7 @@ func serveWebhooks(ctx context.Context, handler http.Handler, configurations *ad
 	return server.Run(ctx, listener)
 }
 
-// certificate reads the one that is in the Secret at the moment.
+// certificate returns a function that reads the current certificate in the Secret.
 func certificate(ctx context.Context) func() (*tls.Certificate, error) {
 	secrets, name := secretinformer.Get(ctx).Lister().Secrets(system.Namespace()), webhook.GetOptions(ctx).SecretName
 	return func() (*tls.Certificate, error) {

@@ -8,8 +8,8 @@ import "runtime/debug"
 // linkedVersion is set when a release is linked: -ldflags "-X main.linkedVersion=v1.2.3".
 var linkedVersion = ""
 
-// versionOf returns the version that was linked, or else what Go's build information
-// says of the main module: a version, or a pseudo-version with the commit; or else devel.
+// versionOf returns the linked version, or else the version of the main module in Go's
+// build information: a version, or a pseudo-version with the commit; or else devel.
 func versionOf(linked string, build *debug.BuildInfo) string {
 	switch {
 	case linked != "":

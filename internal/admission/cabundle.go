@@ -26,11 +26,11 @@ import (
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
-// caBundle keeps one MutatingWebhookConfiguration usable: the API server has
-// to know the CA that signed our certificate, which is replaced every few days.
+// caBundle maintains one MutatingWebhookConfiguration: the API server needs the CA of the
+// webhook's certificate, which is replaced every few days.
 //
-// It also makes our namespace the configuration's owner: whoever deletes the
-// namespace, and with it the injector, would otherwise leave a webhook behind
+// It also makes the injector's namespace the owner of the configuration: otherwise, the
+// deletion of the namespace, and with it of the injector, would leave a webhook behind
 // that refuses every pod it selects.
 type caBundle struct {
 	reconciler.LeaderAwareFuncs
@@ -53,7 +53,8 @@ func (c *caBundle) Reconcile(ctx context.Context, key string) error {
 	}
 	ca, ok := secret.Data[certresources.CACert]
 	if !ok {
-		// The certificate controller is about to fill it, which brings us back.
+		// The certificate controller is about to fill the Secret, which triggers the next
+		// call.
 		logging.FromContext(ctx).Infof("Waiting for secret %q to be filled", c.secretName)
 		return nil
 	}
@@ -89,7 +90,8 @@ func (c *caBundle) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	}, nil
 }
 
-// withCABundle returns a copy in which every webhook trusts ca, and whether it differs.
+// withCABundle returns a copy in which every webhook trusts ca, and whether the copy
+// differs.
 func withCABundle(current *admissionregistrationv1.MutatingWebhookConfiguration, ca []byte, owner metav1.OwnerReference) (*admissionregistrationv1.MutatingWebhookConfiguration, bool) {
 	wanted := current.DeepCopy()
 	changed := false
@@ -107,9 +109,9 @@ func withCABundle(current *admissionregistrationv1.MutatingWebhookConfiguration,
 	return wanted, changed
 }
 
-// bundleOf has the CA, and the one of before, whose certificate is served until
-// every API server knows the new one (serve.Overlap). What is no CA, or has
-// expired, goes.
+// bundleOf returns the CA together with the former CA, whose certificate is served until
+// every API server knows the new one (serve.Overlap). Other content and expired
+// certificates are removed.
 func bundleOf(ca, current []byte) []byte {
 	rest := bytes.TrimPrefix(current, ca)
 	block, _ := pem.Decode(rest)

@@ -25,14 +25,14 @@ import (
 // Webhooks names webhook configurations.
 type Webhooks struct{ Mutating, Validating []string }
 
-// Configurations are the webhook configurations that have API servers call the injector.
+// Configurations are the webhook configurations by which API servers call the injector.
 type Configurations struct {
 	names      Webhooks
 	mutating   admissionlisters.MutatingWebhookConfigurationLister
 	validating admissionlisters.ValidatingWebhookConfigurationLister
 	synced     func() bool
 
-	// changed is when the last of them changed, in nanoseconds since 1970.
+	// changed is the time of the latest change, in nanoseconds since 1970.
 	changed atomic.Int64
 }
 
@@ -59,9 +59,8 @@ func NewConfigurations(ctx context.Context, names Webhooks) (*Configurations, er
 	return c, nil
 }
 
-// Gone reports whether each of the configurations has been deleted, or has been being
-// deleted, for that time at least. When API servers have heard of it, none calls the
-// injector any more.
+// Gone reports whether all configurations have been deleted, or under deletion, for at
+// least that time. As soon as API servers know of it, none calls the injector.
 func (c *Configurations) Gone(since time.Duration) bool {
 	found, err := c.list()
 	if err != nil || time.Since(time.Unix(0, c.changed.Load())) < since {
@@ -75,17 +74,17 @@ func (c *Configurations) Gone(since time.Duration) bool {
 	return true
 }
 
-// errNotSynced is what is known of the configurations before the informers have synced.
+// errNotSynced is returned before the informers have synced.
 var errNotSynced = errors.New("reading the webhook configurations: the informers haven't synced yet")
 
-// A configuration is of either kind.
+// A configuration is a webhook configuration of either kind.
 type configuration struct {
 	kind, name   string
 	beingDeleted bool
-	caBundles    [][]byte // of each of its webhooks
+	caBundles    [][]byte // of its webhooks
 }
 
-// list returns the configurations that are there.
+// list returns the existing configurations.
 func (c *Configurations) list() (found []configuration, err error) {
 	if !c.synced() {
 		return nil, errNotSynced
@@ -125,8 +124,8 @@ func unlessNotFound(err error) error {
 }
 
 // Readiness reports whether API servers can call a replica of the injector. A replica
-// that was ready stays ready: API servers may hear of a renewed certificate before
-// the replica does, or after.
+// that was ready stays ready: API servers may learn of a renewed certificate before or
+// after the replica.
 type Readiness struct {
 	Configurations *Configurations
 	// Certificate returns the certificate that the replica serves.
@@ -135,9 +134,9 @@ type Readiness struct {
 	was atomic.Bool
 }
 
-// Check returns an error as long as a configuration doesn't trust the certificate. A
-// configuration that isn't there is nothing to wait for: it may have been deleted for
-// good. It may also be about to be applied, so the replica looks again then.
+// Check returns an error as long as a configuration doesn't trust the certificate. It
+// doesn't wait for an absent configuration, which may have been deleted for good. Such a
+// configuration may also be applied later, so the replica checks again then.
 func (r *Readiness) Check() error {
 	if r.was.Load() {
 		return nil
@@ -177,7 +176,7 @@ func (c *configuration) trusts(certificate *tls.Certificate) error {
 }
 
 // HasCABundle reports whether API servers can call the webhooks of a configuration. No
-// API server calls those of a configuration that isn't there.
+// API server calls webhooks of an absent configuration.
 func HasCABundle(configurations admissionlisters.MutatingWebhookConfigurationLister, name string) bool {
 	configuration, err := configurations.Get(name)
 	if err != nil {

@@ -33,8 +33,8 @@ import (
 // Admit decides on one object. It must not have side effects.
 type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
-// NewController serves admit on path, and keeps the CA bundle of the
-// MutatingWebhookConfiguration called name.
+// NewController returns a controller that serves admit on path, and keeps the CA bundle
+// of the named MutatingWebhookConfiguration current.
 func NewController(ctx context.Context, name, path string, admit Admit) *controller.Impl {
 	secrets, configurations := secretinformer.Get(ctx), mwcinformer.Get(ctx)
 	options := webhook.GetOptions(ctx)
@@ -59,7 +59,7 @@ func NewController(ctx context.Context, name, path string, admit Admit) *control
 	}
 	logger := logging.FromContext(ctx).Named(name)
 	impl := controller.NewContext(ctx, s, controller.ControllerOptions{WorkQueueName: name, Logger: logger})
-	// Whatever changed, there is one object to look at.
+	// Every change concerns the same object.
 	look := controller.HandleAll(func(any) { impl.EnqueueKey(key) })
 	_, err := configurations.Informer().AddEventHandler(cache.FilteringResourceEventHandler{
 		FilterFunc: controller.FilterWithName(name), Handler: look,
@@ -75,7 +75,8 @@ func NewController(ctx context.Context, name, path string, admit Admit) *control
 	return impl
 }
 
-// server is what sharedmain recognises as a webhook and runs as a reconciler.
+// server implements the interfaces by which sharedmain recognises a webhook, and runs it
+// as a reconciler.
 type server struct {
 	webhook.StatelessAdmissionImpl
 	caBundle
@@ -95,10 +96,10 @@ var (
 // Path implements webhook.AdmissionController.
 func (s *server) Path() string { return s.path }
 
-// Admit implements webhook.AdmissionController. A panic becomes an answer: the
-// API server would take a broken connection for an outage. Its lines have fields of
-// our own: among those that knative.dev/pkg adds for each request, the decision would
-// be hard to find.
+// Admit implements webhook.AdmissionController. A panic becomes a response, because the
+// API server would treat a broken connection as an outage. The log lines have only the
+// injector's fields: among those that knative.dev/pkg adds for each request, the decision
+// would be hard to find.
 func (s *server) Admit(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
 	ctx = logging.WithLogger(ctx, s.logger.With(zap.String("namespace", request.Namespace)))
 	defer func() {

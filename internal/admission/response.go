@@ -33,12 +33,12 @@ func Deny(reason error) *admissionv1.AdmissionResponse {
 	return refuse(http.StatusForbidden, metav1.StatusReasonForbidden, reason)
 }
 
-// Malformed refuses an object that the API server should not have sent.
+// Malformed refuses an object that an API server should not have sent.
 func Malformed(err error) *admissionv1.AdmissionResponse {
 	return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Errorf("decoding the object under review: %w", err))
 }
 
-// failed refuses the object because of a defect of ours.
+// failed refuses the object because of a defect of the injector.
 func failed(err error) *admissionv1.AdmissionResponse {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, err)
 }

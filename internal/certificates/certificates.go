@@ -1,9 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificates has the Secret come back that holds the webhook's
-// certificates, if somebody deletes it. knative.dev/pkg's controller fills a
-// Secret that is there, and never creates one.
+// Package certificates restores the Secret with the webhook's certificates after a
+// deletion. knative.dev/pkg's controller fills an existing Secret, and never creates one.
 package certificates
 
 import (
@@ -60,9 +59,9 @@ type keeper struct {
 	key     types.NamespacedName
 }
 
-// Reconcile implements controller.Reconciler. Server-side apply has the name in
-// its URL, so that RBAC can confine even what is created, and takes nothing
-// from a Secret that somebody else created meanwhile.
+// Reconcile implements controller.Reconciler. Server-side apply has the name in its URL,
+// so that RBAC can confine even the creation, and leaves a Secret intact that another
+// client created meanwhile.
 func (k *keeper) Reconcile(ctx context.Context, key string) error {
 	if !k.IsLeaderFor(k.key) {
 		return controller.NewSkipKey(key)
@@ -83,8 +82,8 @@ func (k *keeper) Reconcile(ctx context.Context, key string) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case err != nil:
-		return fmt.Errorf("creating Secret %q again, which somebody deleted: %w", k.key, err)
+		return fmt.Errorf("creating deleted Secret %q again: %w", k.key, err)
 	}
-	logging.FromContext(ctx).Infof("Created Secret %q again, which somebody deleted", k.key)
+	logging.FromContext(ctx).Infof("Created deleted Secret %q again", k.key)
 	return nil
 }

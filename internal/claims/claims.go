@@ -23,7 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 )
 
-// Claims are those that hold this version of the supervisor.
+// Claims knows the claims that hold this version of the supervisor.
 type Claims struct {
 	images Images
 	watch  watch
@@ -32,8 +32,8 @@ type Claims struct {
 // New returns Claims that are empty until NewReconciler's controller is made.
 func New() *Claims { return &Claims{} }
 
-// Ready is the name of the claim that pods of the namespace can mount now, or "".
-// It asks nobody.
+// Ready returns the name of the claim that pods of the namespace can mount now, or "". It
+// makes no request.
 func (c *Claims) Ready(namespace string) string {
 	s := c.watch.current.Load()
 	if s == nil {
@@ -48,18 +48,19 @@ func (c *Claims) Ready(namespace string) string {
 		return ""
 	}
 	claim := s.claim(namespace, name)
-	// One that is being deleted takes no more pods, and another of its name is empty.
+	// A claim under deletion accepts no new pods, and a new claim of the same name is
+	// empty.
 	if claim == nil || claim.GetDeletionTimestamp() != nil || v.Status.filled(name, claim.GetUID()) == nil {
 		return ""
 	}
 	return name
 }
 
-// Absent says that config/claims isn't installed, rather than not looked for yet.
+// Absent reports whether a check has found that config/claims isn't installed.
 func (c *Claims) Absent() bool { return c.watch.absent.Load() }
 
-// NewReconciler returns a constructor of the controller that has claims made and
-// filled where the delivery is claim.
+// NewReconciler returns a constructor of the controller that creates and fills claims
+// where the delivery is claim.
 func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.ControllerConstructor {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)

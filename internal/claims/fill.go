@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// provide returns the claim if it can be filled: it has a volume, or gets one for
-// its first pod. Otherwise the status tells why not.
+// provide returns the claim if it can be filled: it has a volume, or gets one for its
+// first pod. Otherwise the status has the reason.
 func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*corev1.PersistentVolumeClaim, time.Duration, error) {
 	claims := f.client.CoreV1().PersistentVolumeClaims(v.Namespace)
 	claim, err := claims.Get(ctx, name, metav1.GetOptions{})
@@ -35,13 +35,13 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 	}
 	switch {
 	case claim.DeletionTimestamp != nil:
-		v.manager().MarkUnknown(Bound, Pending, "claim %q is being deleted, which takes until no pod on a node mounts it; then it is made anew", name)
+		v.manager().MarkUnknown(Bound, Pending, "claim %q is being deleted, which takes until no pod on a node mounts it; then entrypointer creates it again", name)
 		return nil, later, nil
 	case !metav1.IsControlledBy(claim, v):
-		v.manager().MarkFalse(Bound, NameTaken, "claim %q is there already, and isn't this ToolVolume's; delete it", name)
+		v.manager().MarkFalse(Bound, NameTaken, "a claim %q exists that doesn't belong to this ToolVolume; delete that claim", name)
 		return nil, later, nil
 	case claim.Status.Phase == corev1.ClaimLost:
-		v.manager().MarkFalse(Bound, ClaimLost, "the volume of claim %q is gone; delete the claim, and it is made anew", name)
+		v.manager().MarkFalse(Bound, ClaimLost, "the volume of claim %q is gone; delete the claim, and entrypointer creates it again", name)
 		return nil, later, nil
 	case claim.Status.Phase == corev1.ClaimBound:
 		v.manager().MarkTrue(Bound)
@@ -55,11 +55,11 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 }
 
 // waitsForPod reports whether a claim without a volume gets one as soon as a pod mounts
-// it. Otherwise the status tells what it waits for.
+// it. Otherwise the status describes the obstacle.
 func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	class := claim.Spec.StorageClassName
 	if class == nil || *class == "" {
-		v.manager().MarkUnknown(Bound, Pending, "claim %q has no storage class, and waits for a volume that somebody makes; "+
+		v.manager().MarkUnknown(Bound, Pending, "claim %q has no storage class, and waits for a volume that an administrator creates; "+
 			"name a class in spec.volumeClaimTemplate.spec.storageClassName (kubectl get storageclasses), or make one the default", claim.Name)
 		return false, nil
 	}
@@ -75,16 +75,17 @@ func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.P
 	if found.VolumeBindingMode != nil && *found.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return true, nil
 	}
-	v.manager().MarkUnknown(Bound, Pending, "claim %q waits for %s to make its volume; if it takes long, see: kubectl -n %s describe persistentvolumeclaim %s",
+	v.manager().MarkUnknown(Bound, Pending, "claim %q waits for %s to create its volume; if it takes long, see: kubectl -n %s describe persistentvolumeclaim %s",
 		claim.Name, found.Provisioner, claim.Namespace, claim.Name)
 	return false, nil
 }
 
-// fill reports whether the claim holds the binaries, and has a Job copy them if it doesn't.
+// fill reports whether the claim holds the binaries. If it doesn't, fill starts a Job
+// that copies them.
 func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	if v.Status.filled(claim.Name, claim.UID) != nil {
 		v.manager().MarkTrue(Populated)
-		// Its pod would keep the claim from being deleted.
+		// The Job's pod would prevent the deletion of the claim.
 		return true, 0, f.deleteJob(ctx, v.Namespace, claim.Name)
 	}
 	job, err := f.client.BatchV1().Jobs(v.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
@@ -96,8 +97,8 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 	}
 	switch {
 	case !metav1.IsControlledBy(job, claim):
-		v.manager().MarkUnknown(Populated, Pending, "Job %q has the name of the one that is to fill the claim, and isn't the claim's. "+
-			"One that entrypointer made is deleted without you. Delete any other: kubectl -n %s delete job %s", job.Name, v.Namespace, job.Name)
+		v.manager().MarkUnknown(Populated, Pending, "Job %q has the name of the Job that fills the claim, and doesn't belong to the claim. "+
+			"entrypointer deletes Jobs of its own. Delete any other Job: kubectl -n %s delete job %s", job.Name, v.Namespace, job.Name)
 		return false, later, f.deleteJob(ctx, v.Namespace, job.Name)
 	case jobIs(job, batchv1.JobComplete) != nil:
 		v.manager().MarkTrue(Bound)
@@ -105,11 +106,11 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 		return true, 0, nil
 	case jobIs(job, batchv1.JobFailed) != nil:
 		v.manager().MarkFalse(Populated, JobFailed, "filling claim %q failed: %s; see: kubectl -n %s describe job %s, and the logs of its pods; "+
-			"change spec.volumeClaimTemplate, or delete the Job and it is tried again", claim.Name, quoted(jobIs(job, batchv1.JobFailed).Message), v.Namespace, job.Name)
+			"change spec.volumeClaimTemplate, or delete the Job, and entrypointer tries again", claim.Name, quoted(jobIs(job, batchv1.JobFailed).Message), v.Namespace, job.Name)
 		return false, later, nil
 	}
 	populating(v, claim)
-	// One that somebody suspends, or keeps from being deleted, has no end.
+	// A suspended Job, or one with a foreign finalizer, never ends.
 	if time.Since(job.CreationTimestamp.Time) > jobPatience {
 		return false, later, nil
 	}
@@ -146,7 +147,7 @@ func jobIs(job *batchv1.Job, what batchv1.JobConditionType) *batchv1.JobConditio
 	return nil
 }
 
-// deleteJob deletes a Job of ours and its pods, if it is there.
+// deleteJob deletes a Job of the reconciler's and its pods, if the Job exists.
 func (f *filler) deleteJob(ctx context.Context, namespace, name string) error {
 	job, err := f.client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (job.Labels[managedByLabel] != manager || job.DeletionTimestamp != nil) {
@@ -164,9 +165,8 @@ func (f *filler) deleteJob(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// refuses reports whether an API server, or a webhook that it asks, doesn't let an object
-// be, rather than can't answer now. Webhooks choose the code: a denial that names none
-// has 400.
+// refuses reports whether an API server, or a webhook that it calls, refuses an object,
+// as opposed to an outage. Webhooks choose the code: a denial without a code has 400.
 func refuses(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
@@ -180,8 +180,8 @@ func refuses(err error) bool {
 	}
 }
 
-// maxQuoted is how many bytes a condition has of what others say: a status that is
-// too long couldn't be written.
+// maxQuoted is the length, in bytes, to which a condition quotes foreign text: a status
+// that is too long couldn't be written.
 const maxQuoted = 1024
 
 func quoted(said string) string {

@@ -126,7 +126,7 @@ func TestAMessageOfAJobIsToldInPart(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	w.finish(batchv1.JobFailed, strings.Repeat("!", 1<<20))
 	require.NoError(t, w.reconcile())
-	w.requireCondition(corev1.ConditionFalse, JobFailed, "delete the Job and it is tried again")
+	w.requireCondition(corev1.ConditionFalse, JobFailed, "delete the Job, and entrypointer tries again")
 	require.Less(t, len(w.toolVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
 }
 

@@ -24,30 +24,30 @@ import (
 const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	manager        = "entrypointer"
-	// copierUser is the user of the copier's images, and the group to which the volume
-	// is given where the storage can.
+	// copierUser is the user of the copier's images, and the group that gets the volume
+	// if the storage supports fsGroup.
 	copierUser = 65532
-	// defaultSize is what a claim requests if its template doesn't say: several times
-	// what both binaries take.
+	// defaultSize is the requested size if the template has none: several times the size
+	// of both binaries.
 	defaultSize = "64Mi"
-	// jobPatience is how long filling a claim may take, from the Job's creation.
+	// jobPatience limits the time for filling a claim, from the Job's creation.
 	jobPatience = 10 * time.Minute
 	jobRetries  = 3
-	// claimMount is where the Job has the claim.
+	// claimMount is the mount path of the claim in the Job.
 	claimMount = "/claim"
 )
 
-// ours are the labels of all that the reconciler makes.
+// ours returns the labels of all objects that the reconciler creates.
 func ours() map[string]string {
 	return map[string]string{managedByLabel: manager, "app.kubernetes.io/part-of": manager}
 }
 
-// Images are those that fill a claim, pinned by digest.
+// Images are the images that fill a claim, pinned by digest.
 type Images struct{ Copier, CopierWithLogs string }
 
-// claimName is the name of the claim with this version of the supervisor, made of
-// this template: a claim's specification can't be changed, so another template makes
-// another claim.
+// claimName returns the name of the claim with this version of the supervisor and this
+// template: a claim's specification can't be changed, so another template needs another
+// claim.
 func (i Images) claimName(template Template) (string, error) {
 	document, err := json.Marshal(template)
 	if err != nil {
@@ -57,12 +57,13 @@ func (i Images) claimName(template Template) (string, error) {
 	return pod.ClaimPrefix + hex.EncodeToString(sum[:6]), nil
 }
 
-// digestOf leaves out where the image is: it is the same behind a mirror.
+// digestOf returns the digest of an image. The repository doesn't matter: it differs at a
+// mirror.
 func digestOf(image string) string {
 	return image[strings.LastIndexByte(image, '@')+1:]
 }
 
-// wantedClaim is the claim that a template asks for.
+// wantedClaim returns the claim for a template.
 func wantedClaim(v *ToolVolume, name string) *corev1.PersistentVolumeClaim {
 	template := v.Spec.VolumeClaimTemplate
 	claim := &corev1.PersistentVolumeClaim{
@@ -86,8 +87,8 @@ func wantedClaim(v *ToolVolume, name string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// wantedJob is the Job that fills the claim: one container for each binary. It is
-// the claim's, so that one of a claim that was replaced doesn't count.
+// wantedJob returns the Job that fills the claim, with one container for each binary. The
+// claim owns the Job, so that the Job of a replaced claim doesn't count.
 func (i Images) wantedJob(claim *corev1.PersistentVolumeClaim) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{

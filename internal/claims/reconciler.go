@@ -27,15 +27,16 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// soon is when to look at a Job again, later at what somebody has to change.
+// soon is the time until the next check of a Job, later until the next check of a state
+// that needs manual intervention.
 const soon, later = 2 * time.Second, 30 * time.Second
 
 var everything = labels.Everything()
 
-// keyOf names a namespace as leaders are elected for it.
+// keyOf returns the key of a namespace for leader election.
 func keyOf(namespace string) types.NamespacedName { return types.NamespacedName{Name: namespace} }
 
-// A filler has the claims of namespaces made, filled and removed.
+// A filler creates, fills and removes the claims of namespaces.
 type filler struct {
 	reconciler.LeaderAwareFuncs
 
@@ -46,7 +47,7 @@ type filler struct {
 	namespaces corelisters.NamespaceLister
 	own        string // the injector's namespace
 	seen       func() *seen
-	absent     func() bool // config/claims isn't installed, rather than not looked for yet
+	absent     func() bool // a check has found that config/claims isn't installed
 }
 
 var _ controller.Reconciler = (*filler)(nil)
@@ -84,7 +85,7 @@ func (f *filler) Reconcile(ctx context.Context, key string) error {
 	return f.reconcile(ctx, s, v, asked)
 }
 
-// reconcile brings a namespace's claims to what is wanted, and writes how that stands.
+// reconcile brings a namespace's claims to the wanted state, and writes the status.
 func (f *filler) reconcile(ctx context.Context, s *seen, v *ToolVolume, asked bool) (err error) {
 	before := v.forgetConditions()
 	var again time.Duration
@@ -109,8 +110,8 @@ func (f *filler) reconcile(ctx context.Context, s *seen, v *ToolVolume, asked bo
 	return nil
 }
 
-// follow brings a namespace's claims to what is wanted, and tells in the status how
-// that stands. It returns when to look again if nothing happens, 0 for never.
+// follow brings a namespace's claims to the wanted state, and describes the result in the
+// status. It returns the time until the next check, 0 for none.
 func (f *filler) follow(ctx context.Context, s *seen, v *ToolVolume) (time.Duration, error) {
 	name, err := f.images.claimName(v.Spec.VolumeClaimTemplate)
 	if err != nil {
@@ -140,21 +141,21 @@ func (f *filler) follow(ctx context.Context, s *seen, v *ToolVolume) (time.Durat
 		v.Status.Claims = append(v.Status.Claims, Filled{Name: name, UID: claim.UID, Since: now})
 		entry = &v.Status.Claims[len(v.Status.Claims)-1]
 	} else if v.Status.ClaimName != name {
-		entry.Since = now // once more, after a downgrade
+		entry.Since = now // set again after a downgrade
 	}
 	v.Status.ClaimName = name
 	return f.retire(ctx, s, v, name, v.Spec.retireAfter()-now.Sub(entry.Since.Time))
 }
 
-// leave removes the claims of a namespace that asks for none any more, and the
-// ToolVolume if nobody but us has made it; not at once, because pods that mount one
-// may wait for a node.
+// leave removes the claims of a namespace that no longer asks for any, and the ToolVolume
+// if the reconciler created it and no other client changed it. It waits first, because
+// pods that mount a claim may wait for a node.
 func (f *filler) leave(ctx context.Context, s *seen, v *ToolVolume, before Status) (time.Duration, error) {
 	v.Status.ClaimName = ""
 	v.manager().MarkUnknown(Bound, NotAskedFor, "the delivery of this namespace isn't claim; annotate it with entrypointer.dev/delivery: claim")
 	v.keepTimes(before)
 	wait := v.Spec.retireAfter() - time.Since(v.manager().GetCondition(Bound).LastTransitionTime.Inner.Time)
-	// One that somebody has written into is theirs by now.
+	// A ToolVolume with a changed spec belongs to the client that changed it.
 	if wait <= 0 && v.Labels[managedByLabel] == manager && equality.Semantic.DeepEqual(v.Spec, Spec{}) {
 		return 0, f.deleteDefault(ctx, v)
 	}
@@ -179,7 +180,8 @@ func (f *filler) retire(ctx context.Context, s *seen, v *ToolVolume, wanted stri
 	})
 }
 
-// retireUnfilled deletes those that nobody has ever mounted, while the wanted one isn't ready.
+// retireUnfilled deletes claims that no pod has ever mounted, while the wanted claim
+// isn't ready.
 func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *ToolVolume, wanted string) (time.Duration, error) {
 	return f.retireWhere(ctx, s, v, func(name string, uid types.UID) time.Duration {
 		if name == wanted || v.Status.filled(name, uid) != nil {
@@ -189,7 +191,7 @@ func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *ToolVolume, wan
 	})
 }
 
-// keep stands for a claim that stays.
+// keep is the result for a claim that stays.
 const keep = time.Duration(-1)
 
 func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when func(name string, uid types.UID) time.Duration) (again time.Duration, _ error) {
@@ -220,7 +222,7 @@ func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when f
 	}
 	var left []Filled
 	for _, filled := range v.Status.Claims {
-		// The one that was just filled may not be in the cache yet.
+		// The cache may not have the claim yet that was just filled.
 		if there[filled.UID] || filled.Name == v.Status.ClaimName {
 			left = append(left, filled)
 		}
@@ -229,7 +231,7 @@ func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when f
 	return again, nil
 }
 
-// deleteClaim deletes a claim after its Job, whose pod would keep it.
+// deleteClaim deletes a claim after its Job, whose pod would prevent the deletion.
 func (f *filler) deleteClaim(ctx context.Context, v *ToolVolume, name string, uid types.UID) error {
 	if err := f.deleteJob(ctx, v.Namespace, name); err != nil {
 		return err
@@ -241,9 +243,9 @@ func (f *filler) deleteClaim(ctx context.Context, v *ToolVolume, name string, ui
 	return nil
 }
 
-// createDefault makes the ToolVolume of a namespace that has none: its claims have
-// the cluster's default class. Server-side apply has the name in its URL, by which
-// RBAC confines even what is created.
+// createDefault creates the ToolVolume of a namespace that has none: its claims use the
+// cluster's default storage class. Server-side apply has the name in its URL, so that
+// RBAC confines even the creation.
 func (f *filler) createDefault(ctx context.Context, namespace string) error {
 	document, err := json.Marshal(map[string]any{
 		"apiVersion": Resource.GroupVersion().String(), "kind": Kind,
@@ -259,7 +261,7 @@ func (f *filler) createDefault(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// deleteDefault deletes what createDefault made; its claims go with it.
+// deleteDefault deletes the ToolVolume of createDefault; its claims are deleted with it.
 func (f *filler) deleteDefault(ctx context.Context, v *ToolVolume) error {
 	err := f.volumes.Resource(Resource).Namespace(v.Namespace).Delete(ctx, v.Name, metav1.DeleteOptions{
 		Preconditions:     metav1.NewUIDPreconditions(string(v.UID)),

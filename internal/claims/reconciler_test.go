@@ -28,7 +28,7 @@ func TestAClaimIsMadeBoundFilledAndThenMounted(t *testing.T) {
 	require.Equal(t, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, claim.Spec.AccessModes)
 	require.Equal(t, "64Mi", claim.Spec.Resources.Requests.Storage().String())
 	require.Empty(t, w.allJobs(), "there is nothing to fill yet")
-	w.requireCondition(corev1.ConditionUnknown, Pending, `waits for provisioner.test to make its volume`)
+	w.requireCondition(corev1.ConditionUnknown, Pending, `waits for provisioner.test to create its volume`)
 	require.Empty(t, w.ready())
 
 	w.bind(claim)
@@ -176,7 +176,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 		"a class that isn't there": {ofClass("none"), nil, corev1.ConditionFalse, StorageClassNotFound, `there is no storage class "none"; name another one`},
 		"no class at all":          {Spec{}, nil, corev1.ConditionUnknown, Pending, "name a class in spec.volumeClaimTemplate.spec.storageClassName"},
 		"a quota":                  {Spec{}, func(w *world) { w.refused = true }, corev1.ConditionFalse, ClaimRefused, "change spec.volumeClaimTemplate, or what forbids it"},
-		"somebody else's claim":    {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "isn't this ToolVolume's; delete it"},
+		"somebody else's claim":    {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "exists that doesn't belong to this ToolVolume; delete that claim"},
 		"somebody else's claim that goes": {Spec{}, func(w *world) {
 			w.takeName()
 			w.startDeleting(w.onlyClaim())
@@ -187,7 +187,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 			claim.Status.Phase = corev1.ClaimLost
 			_, err := w.kube.CoreV1().PersistentVolumeClaims("tenant").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
 			require.NoError(t, err)
-		}, corev1.ConditionFalse, ClaimLost, "delete the claim, and it is made anew"},
+		}, corev1.ConditionFalse, ClaimLost, "delete the claim, and entrypointer creates it again"},
 		"a Job that may not be": {Spec{}, func(w *world) {
 			require.NoError(t, w.reconcile())
 			w.bind(w.onlyClaim())
@@ -198,7 +198,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 			w.bind(w.onlyClaim())
 			_, err := w.kube.BatchV1().Jobs("tenant").Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: w.onlyClaim().Name}}, metav1.CreateOptions{})
 			require.NoError(t, err)
-		}, corev1.ConditionUnknown, Pending, "Delete any other: kubectl -n tenant delete job entrypointer-"},
+		}, corev1.ConditionUnknown, Pending, "Delete any other Job: kubectl -n tenant delete job entrypointer-"},
 		"a Job that fails": {Spec{}, func(w *world) {
 			require.NoError(t, w.reconcile())
 			w.bind(w.onlyClaim())

@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// maxUID is longer than any that an API server gives.
+// maxUID is longer than any UID of an API server.
 const maxUID = 64
 
-// slimClaim leaves of a claim's metadata what is read of it. Whoever may create claims
-// in any namespace may label as many as they like as ours, each with annotations of
-// 256 KiB.
+// slimClaim keeps only the metadata of a claim that the reconciler reads. A tenant may
+// put the reconciler's label on any number of claims, each with annotations of 256 KiB.
 func slimClaim(object any) (any, error) {
 	claim, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -30,8 +29,8 @@ func slimClaim(object any) (any, error) {
 	return slim, nil
 }
 
-// slimVolume leaves out of a ToolVolume's metadata what is read by nobody. Writing its
-// status changes no metadata.
+// slimVolume removes the metadata of a ToolVolume that the reconciler doesn't read.
+// Writing the status changes no metadata.
 func slimVolume(object any) (any, error) {
 	v, ok := object.(*unstructured.Unstructured)
 	if !ok {

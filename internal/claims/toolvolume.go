@@ -1,15 +1,15 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claims fills a volume claim of a namespace with the supervisor, once for
-// each version of it, and tells the pod webhook which claim pods can mount.
+// Package claims fills a volume claim of a namespace with the supervisor, once for each
+// version, and tells the pod webhook which claim pods can mount.
 //
-// What the namespace's owner wants of the claim is in a ToolVolume, a resource of
-// ours (config/claims/300-toolvolumes.yaml); without one, the reconciler makes it.
-// The claims are the ToolVolume's, and the Job that fills a claim is the claim's, so
-// that Kubernetes removes each with its owner. Kubernetes keeps a claim that is deleted
-// until the last scheduled pod that mounts it is gone, and schedules no more pods that
-// do. So a former claim is deleted after [Spec.RetireAfter] only.
+// A ToolVolume, a custom resource (config/claims/300-toolvolumes.yaml), describes the
+// claim; the reconciler creates a default ToolVolume for a namespace without one. The
+// ToolVolume owns the claims, and a claim owns the Job that fills it, so that Kubernetes
+// removes each with its owner. Kubernetes keeps a deleted claim until the last scheduled
+// pod that mounts it is gone, and schedules no more pods that mount it. So a former claim
+// is deleted only after [Spec.RetireAfter].
 package claims
 
 import (
@@ -26,16 +26,16 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 )
 
-// Name is the name of every ToolVolume: a namespace has one at most.
+// Name is the name of every ToolVolume: a namespace has at most one.
 const Name = "entrypointer"
 
-// Kind is that of ToolVolumes.
+// Kind is the kind of a ToolVolume.
 const Kind = "ToolVolume"
 
-// Resource is how the API server knows ToolVolumes.
+// Resource is the resource of ToolVolumes.
 var Resource = schema.GroupVersionResource{Group: "entrypointer.dev", Version: "v1alpha1", Resource: "toolvolumes"}
 
-// ToolVolume says what claims with the supervisor are like in its namespace.
+// ToolVolume describes the claims with the supervisor in its namespace.
 type ToolVolume struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -44,12 +44,12 @@ type ToolVolume struct {
 	Status Status `json:"status"`
 }
 
-// Spec is the owner's.
+// Spec is written by the namespace's owner.
 type Spec struct {
 	VolumeClaimTemplate Template `json:"volumeClaimTemplate"`
-	// RetireAfter is how long a claim stays after new pods have ceased to mount it: pods
-	// that were admitted with it may wait for a node, and replicas of both versions
-	// answer while an upgrade is under way. Nil means 24 hours.
+	// RetireAfter is the time for which a claim stays after new pods have ceased to mount
+	// it: pods that were admitted with it may wait for a node, and during an upgrade,
+	// replicas of both versions admit pods. Nil means 24 hours.
 	RetireAfter *metav1.Duration `json:"retireAfter,omitempty"`
 }
 
@@ -62,32 +62,32 @@ func (s *Spec) retireAfter() time.Duration {
 	return s.RetireAfter.Duration
 }
 
-// Template is what claims are made of. What it leaves out has the defaults of wantedClaim.
+// Template describes the claims. wantedClaim has the defaults.
 type Template struct {
 	Metadata Metadata                         `json:"metadata"`
 	Spec     corev1.PersistentVolumeClaimSpec `json:"spec"`
 }
 
-// Metadata is what claims carry beside our own labels.
+// Metadata is added to the claims' metadata.
 type Metadata struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Status is the reconciler's.
+// Status is written by the reconciler.
 type Status struct {
 	duckv1.Status `json:",inline"`
 	// ClaimName is the claim that new pods mount, empty while they get an init container.
 	ClaimName string `json:"claimName,omitempty"`
-	// Claims are those that hold a version of the supervisor, whole.
+	// Claims are the claims that completely hold a version of the supervisor.
 	Claims []Filled `json:"claims,omitempty"`
 }
 
 // Filled is a claim that a Job has filled.
 type Filled struct {
 	Name string    `json:"name"`
-	UID  types.UID `json:"uid"` // another claim of the name would be empty
-	// Since is when new pods began to mount it.
+	UID  types.UID `json:"uid"` // a new claim of the same name would be empty
+	// Since is the time from which on new pods mounted the claim.
 	Since metav1.Time `json:"since"`
 }
 
@@ -99,20 +99,20 @@ const (
 
 // Reasons while a claim isn't ready yet.
 const (
-	Pending    = "Pending"    // it has no volume yet
-	Populating = "Populating" // the Job copies
-	// NotAskedFor is that of a ToolVolume in a namespace with another delivery.
+	Pending    = "Pending"    // the claim has no volume yet
+	Populating = "Populating" // the Job is copying
+	// NotAskedFor is the reason for a ToolVolume in a namespace with another delivery.
 	NotAskedFor = "NotAskedFor"
 )
 
-// Reasons of a claim that doesn't become ready unless somebody changes something.
+// Reasons of a claim that becomes ready only after a manual change.
 const (
-	ClaimRefused         = "ClaimRefused"         // the API server doesn't let it be created
-	NameTaken            = "NameTaken"            // somebody else's claim has the name
-	StorageClassNotFound = "StorageClassNotFound" // the template names one that isn't there
-	ClaimLost            = "ClaimLost"            // its volume is gone
-	JobRefused           = "JobRefused"           // the API server doesn't let it be created
-	JobFailed            = "JobFailed"            // it could not copy
+	ClaimRefused         = "ClaimRefused"         // the API server refuses to create the claim
+	NameTaken            = "NameTaken"            // a claim of another owner has the name
+	StorageClassNotFound = "StorageClassNotFound" // the template names a storage class that doesn't exist
+	ClaimLost            = "ClaimLost"            // the claim's volume is gone
+	JobRefused           = "JobRefused"           // the API server refuses to create the Job
+	JobFailed            = "JobFailed"            // the Job could not copy
 )
 
 var conditions = apis.NewLivingConditionSet(Bound, Populated)
@@ -125,8 +125,8 @@ func (*ToolVolume) GetConditionSet() apis.ConditionSet { return conditions }
 
 func (v *ToolVolume) manager() apis.ConditionManager { return conditions.Manage(&v.Status.Status) }
 
-// forgetConditions has all conditions be found out anew, so that none is left that is
-// about another claim. It returns the status with what they were.
+// forgetConditions resets all conditions, so that none about another claim is left. It
+// returns the status with the former conditions.
 func (v *ToolVolume) forgetConditions() Status {
 	before := Status{ClaimName: v.Status.ClaimName, Claims: slices.Clone(v.Status.Claims)}
 	v.Status.Status.DeepCopyInto(&before.Status)
@@ -135,10 +135,10 @@ func (v *ToolVolume) forgetConditions() Status {
 	return before
 }
 
-// keepTimes gives conditions that are as they were the time since which they are. What
-// others say of the same fault in other words, with a number of the request for
-// instance, is left as it was for a while: each status that is written has the
-// namespace looked at again.
+// keepTimes restores the transition times of unchanged conditions. A foreign message
+// about the same fault in other words, with a number of the request for instance, doesn't
+// replace the former message for a while: each written status triggers another
+// reconciliation.
 func (v *ToolVolume) keepTimes(before Status) {
 	for i := range v.Status.Conditions {
 		now := &v.Status.Conditions[i]
@@ -156,7 +156,7 @@ func (v *ToolVolume) keepTimes(before Status) {
 	}
 }
 
-// filled finds a claim that is filled.
+// filled finds a filled claim.
 func (s *Status) filled(name string, uid types.UID) *Filled {
 	i := slices.IndexFunc(s.Claims, func(f Filled) bool { return f.Name == name && f.UID == uid })
 	if i < 0 {
@@ -165,7 +165,7 @@ func (s *Status) filled(name string, uid types.UID) *Filled {
 	return &s.Claims[i]
 }
 
-// fromUntyped reads what the API server sends.
+// fromUntyped converts an object of the API server's.
 func fromUntyped(object *unstructured.Unstructured) (*ToolVolume, error) {
 	v := &ToolVolume{}
 	return v, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, v)
@@ -176,7 +176,7 @@ func (v *ToolVolume) untyped() (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: object}, err
 }
 
-// owner is the reference by which claims go with the ToolVolume.
+// owner returns the owner reference by which claims are deleted with the ToolVolume.
 func (v *ToolVolume) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: Resource.GroupVersion().String(), Kind: Kind, Name: v.Name, UID: v.UID, Controller: new(true)}
 }

@@ -26,39 +26,39 @@ import (
 	"github.com/entrypointer/entrypointer/internal/look"
 )
 
-// lookPatience is how long a look may take, and the first lists of a watch.
+// lookPatience limits the time of a check, and of the first lists of a watch.
 const lookPatience = 20 * time.Second
 
 var claimResource = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
-// A watch follows the ToolVolumes and our claims of all namespaces, while
+// A watch follows the ToolVolumes and the reconciler's claims of all namespaces, while
 // config/claims is installed.
 type watch struct {
 	volumes  dynamic.Interface
 	metadata metadata.Interface
 	logger   *zap.SugaredLogger
-	// changed is told of the namespaces that something happened in.
+	// changed is called with the namespaces of changed objects.
 	changed func(namespace string)
 	current atomic.Pointer[seen]
 	absent  atomic.Bool
 }
 
-// seen is what the informers know. A claim's metadata is enough to know whether it
-// is there, and keeps the rest of it out of our memory.
+// seen holds the informers. A claim's metadata shows whether the claim exists, and takes
+// less memory than the whole claim.
 type seen struct {
 	volumes, claims cache.GenericLister
 	stop            context.CancelFunc
 }
 
-// run looks until ctx is done.
+// run checks until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	w.look(ctx)
 	look.Again(ctx, look.Interval, nil, w.look)
 	w.stop()
 }
 
-// look starts the informers where they may watch, and stops them where they may no
-// longer. An API server that doesn't answer changes nothing.
+// look starts the informers when the injector may watch, and stops them when it may no
+// longer. If the API server doesn't respond, the state stays.
 func (w *watch) look(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -77,7 +77,7 @@ func (w *watch) look(ctx context.Context) {
 			w.changed("")
 		}
 	case err != nil:
-		w.logger.Warnw("Looking for ToolVolumes", zap.Error(err))
+		w.logger.Warnw("Failed to look for ToolVolumes", zap.Error(err))
 	case w.current.Load() == nil:
 		w.start(ctx)
 	}
@@ -89,7 +89,7 @@ func (w *watch) stop() {
 	}
 }
 
-// start returns when the informers have listed everything, or couldn't in time.
+// start returns when the informers have listed everything, or after lookPatience.
 func (w *watch) start(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	volumes := dynamicinformer.NewDynamicSharedInformerFactory(w.volumes, 0)
@@ -101,7 +101,7 @@ func (w *watch) start(ctx context.Context) {
 		w.handle(volumes.ForResource(Resource).Informer(), slimVolume),
 		w.handle(claims.ForResource(claimResource).Informer(), slimClaim))
 	if err != nil {
-		w.logger.Errorw("Following ToolVolumes and claims", zap.Error(err))
+		w.logger.Errorw("Failed to follow ToolVolumes and claims", zap.Error(err))
 		stop()
 		return
 	}
@@ -144,7 +144,7 @@ func (w *watch) handler() cache.ResourceEventHandler {
 	}
 }
 
-// toolVolume is that of a namespace, nil if it has none.
+// toolVolume returns the ToolVolume of a namespace, nil if it has none.
 func (s *seen) toolVolume(namespace string) (*ToolVolume, error) {
 	object, err := s.volumes.ByNamespace(namespace).Get(Name)
 	if apierrors.IsNotFound(err) {
@@ -156,7 +156,7 @@ func (s *seen) toolVolume(namespace string) (*ToolVolume, error) {
 	return fromUntyped(object.(*unstructured.Unstructured))
 }
 
-// claim is one of ours, by its name; nil if it isn't there.
+// claim returns a claim of the reconciler's by its name, nil if it doesn't exist.
 func (s *seen) claim(namespace, name string) metav1.Object {
 	object, err := s.claims.ByNamespace(namespace).Get(name)
 	if err != nil {

@@ -27,14 +27,14 @@ import (
 // Name is the name of the ConfigMap, in the namespace of the injector.
 const Name = "config-entrypointer"
 
-// key says how one key of the ConfigMap is read.
+// key describes how one key of the ConfigMap is read.
 type key struct {
-	// kind says what a value is, in Markdown, for docs/configuration.md.
+	// kind describes the values, in Markdown, for docs/configuration.md.
 	kind string
-	// read reads a value into a Config that has the key's default.
+	// read parses a value into a Config that has the key's default.
 	read func(*Config, string) error
-	// restrict stands in for a value that can't be read, where the default may
-	// let tenants do what the operator has forbidden. Without it, the default does.
+	// restrict replaces an invalid value of a key whose default may let tenants do what
+	// the operator has forbidden. Without restrict, the default replaces it.
 	restrict func(*Config, string)
 }
 
@@ -68,7 +68,7 @@ var keys = map[string]key{
 	"tools":            {kind: yamlMap + "names to `image` and `path`", read: setTools},
 }
 
-// alternatives lists words of which a value is one.
+// alternatives lists the words of which a value is one.
 func alternatives[S ~string](words ...S) string {
 	var quoted []string
 	for _, word := range words {
@@ -78,13 +78,13 @@ func alternatives[S ~string](words ...S) string {
 	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 
-// restricted is the key with something else than its default for a value that can't be read.
+// restricted returns the key with restrict for an invalid value.
 func (k key) restricted(restrict func(*Config, string)) key {
 	k.restrict = restrict
 	return k
 }
 
-// keyNamed finds a key by its name, which may end with that of a namespace.
+// keyNamed finds a key by its name, which may end with the name of a namespace.
 func keyNamed(name string) (key, error) {
 	if namespace, ok := strings.CutPrefix(name, allowedRegistriesKey+"."); ok {
 		return key{
@@ -102,7 +102,7 @@ func keyNamed(name string) (key, error) {
 	return key{}, fmt.Errorf("it is unknown; the keys are %s and %s.NAMESPACE", strings.Join(names, ", "), allowedRegistriesKey)
 }
 
-// withNamespace adds the key of the namespace that a mistaken key ends with.
+// withNamespace adds the key with the namespace at the end of a mistaken key.
 func withNamespace(name string, names []string) []string {
 	if _, namespace, found := strings.Cut(name, "."); found {
 		return append(names, allowedRegistriesKey+"."+namespace)
@@ -110,32 +110,32 @@ func withNamespace(name string, names []string) []string {
 	return names
 }
 
-// allowedRegistriesKey is also the beginning of keys that end with a namespace.
+// allowedRegistriesKey also begins the keys that end with a namespace.
 const allowedRegistriesKey = "allowed-registries"
 
 const (
 	minLookupTimeout = 100 * time.Millisecond
-	// MaxLookupTimeout is the most that a lookup may take, whatever is configured.
+	// MaxLookupTimeout is the upper bound of the key lookup-timeout.
 	MaxLookupTimeout = 3 * time.Second
 )
 
-// Config is what the ConfigMap says, defaults filled in.
+// Config is the configuration in the ConfigMap, with defaults for absent keys.
 type Config struct {
-	// LookupTimeout is how long one admission may wait for a registry.
+	// LookupTimeout is the time for which one admission may wait for a registry.
 	LookupTimeout time.Duration
 	Policy        pod.Policy
 	Lookup        lookup.Options
-	// Callers are the CAs that sign the client certificates of API servers. Nil
-	// lets anybody ask.
+	// Callers are the CAs that sign the client certificates of API servers. Nil allows
+	// every caller.
 	Callers *x509.CertPool
-	// Defaults are options for pods of namespaces that have none of their own.
+	// Defaults are options for pods of namespaces that don't set them.
 	Defaults pod.Defaults
-	// Tools are those that pods may ask for, by name.
+	// Tools are the tools that pods may ask for, sorted by name.
 	Tools []pod.Tool
 }
 
-// FromConfigMap parses the ConfigMap. Keys that it doesn't know are errors:
-// they are spelling mistakes of which an operator wants to hear.
+// FromConfigMap parses the ConfigMap. Unknown keys are errors, because they are spelling
+// mistakes that the operator needs to correct.
 func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
 	config, faults := read(cm)
 	if len(faults) == 0 {
@@ -151,14 +151,13 @@ func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
 // fault is a key that isn't in force as it is written.
 type fault struct {
 	err error
-	// instead says what is in force.
+	// instead describes what is in force.
 	instead string
 }
 
-// read reads what can be read. A key that isn't known, which may be another
-// release's, is skipped. In the place of a value that can't be read stands the
-// safe one: the strictest where the key keeps tenants within bounds, and
-// otherwise the default.
+// read reads all valid keys. It skips unknown keys, which may be another release's. An
+// invalid value is replaced by a safe one: the strictest value if the key keeps tenants
+// within bounds, and otherwise the default.
 func read(cm *corev1.ConfigMap) (*Config, []fault) {
 	config := &Config{LookupTimeout: MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
 	var faults []fault
@@ -173,7 +172,7 @@ func read(cm *corev1.ConfigMap) (*Config, []fault) {
 	return config, append(faults, config.checkTools()...)
 }
 
-// set reads one key. With an error comes what stands in for the key.
+// set reads one key. With an error, it also returns what replaces the key.
 func (c *Config) set(name, value string) (instead string, _ error) {
 	known, err := keyNamed(name)
 	if err != nil {
@@ -204,7 +203,7 @@ func setLookupTimeout(c *Config, value string) error {
 	return nil
 }
 
-// choice reads one of two words; the flag is whether it is the second.
+// choice returns a key with two words as its values; the flag is true for the second.
 func choice(first, second string, flag func(*Config) *bool) key {
 	return key{kind: alternatives(first, second), read: func(c *Config, value string) error {
 		if value != first && value != second {
@@ -271,10 +270,11 @@ func setAllowed(c *Config, value string) (err error) {
 	return err
 }
 
-// restrictAllowed allows what can be read of the list, and never everything.
+// restrictAllowed allows the valid entries of the list, and never everything.
 func restrictAllowed(c *Config, value string) {
 	c.Lookup.Allowed.Everywhere, _ = parsePatterns(value)
-	// A list of which a namespace has an entry allows nothing else, even if the entry is empty.
+	// An empty entry of a namespace makes the list restrictive even if the list has no
+	// other entry.
 	c.addAllowed("", nil)
 }
 
@@ -302,7 +302,7 @@ func (c *Config) addAllowed(namespace string, patterns []lookup.Pattern) {
 	c.Lookup.Allowed.Namespaces[namespace] = patterns
 }
 
-// parsePatterns returns the patterns that can be read, and an error for each that can't.
+// parsePatterns returns the valid patterns, and an error for each invalid pattern.
 func parsePatterns(value string) (patterns []lookup.Pattern, _ error) {
 	var wrong []error
 	for _, word := range words(value) {

@@ -176,7 +176,7 @@ func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
 		{"tools", "ni: {image: " + toolImage + ", path: ni}", `tool "ni": path "ni" can't be a program's path in an image`},
 		{"tools", "ni: {image: " + toolImage + "}", `path "" can't be a program's path`},
 		{"tools", "ni: {image: " + toolImage + ", path: /ni}\nni: {image: " + toolImage + ", path: /other}", `key "ni" already set in map`},
-		{"tools", many(17), "it has 17 tools; there can be 16; remove some"},
+		{"tools", many(17), "the key has 17 tools, and 16 is the most; remove some"},
 		{"lookup-timout", "1s", `key "lookup-timout": it is unknown; did you mean "lookup-timeout"?`},
 		{"allowed-registry", "ghcr.io", `it is unknown; the keys are allowed-registries, api-server-ca, defaults, delivery, failed-lookup, lookup-timeout, `},
 		{"allowed-registrys.team-a", "ghcr.io", `it is unknown; did you mean "allowed-registries.team-a"?`},

@@ -25,20 +25,20 @@ type Store struct {
 	follows []func(*Config)
 }
 
-// Follow has follow told each configuration that comes into force, once it is. It is
-// called before Watch.
+// Follow registers a function, which is called with each configuration after it has come
+// into force. Call Follow before Watch.
 func (s *Store) Follow(follow func(*Config)) { s.follows = append(s.follows, follow) }
 
-// Watch has the Store filled by watcher before the injector serves. Of a ConfigMap that
-// can't be parsed, the injector takes what it can read when it starts, and safe values
-// for the rest. Later, the last good ConfigMap stays in force. Both are logged as
-// errors, and counted.
+// Watch makes watcher fill the Store before the injector serves. At the start, the
+// injector takes all valid keys of an invalid ConfigMap, and safe values for the rest.
+// Later, the last valid ConfigMap stays in force. Both cases are logged as errors, and
+// counted.
 func (s *Store) Watch(logger configmap.Logger, watcher configmap.Watcher) {
 	// docs/metrics.md lists the metrics.
 	faulty, err := otel.GetMeterProvider().Meter("github.com/entrypointer/entrypointer").Int64Gauge(
 		"entrypointer.config.faulty_keys", metric.WithDescription("Keys of "+Name+" that aren't in force as they are written."))
 	if err != nil {
-		logger.Errorf("Making a metric of the keys of %s that can't be read: %v", Name, err)
+		logger.Errorf("Creating the metric of faulty keys of %s: %v", Name, err)
 	}
 	s.logger, s.faulty = logger, faulty
 	watcher.Watch(Name, s.learn)
@@ -50,7 +50,7 @@ func (s *Store) learn(cm *corev1.ConfigMap) {
 	first := s.current.Load() == nil
 	for _, f := range faults {
 		if !first {
-			f.instead = "the configuration of before stays in force"
+			f.instead = "the former configuration stays in force"
 		}
 		s.logger.Errorf("%v; %s until it is corrected", f.err, f.instead)
 	}
@@ -63,5 +63,6 @@ func (s *Store) learn(cm *corev1.ConfigMap) {
 	}
 }
 
-// Load returns the configuration in force, nil before there is one. It must not be changed.
+// Load returns the configuration in force, nil before the first. The configuration must
+// not be changed.
 func (s *Store) Load() *Config { return s.current.Load() }

@@ -21,7 +21,7 @@ func setTools(c *Config, value string) error {
 		return fmt.Errorf("it is no YAML of the form \"ni: {image: registry.example/ni@sha256:..., path: /ko-app/ni}\": %w", err)
 	}
 	if len(tools) > pod.MaxTools {
-		return fmt.Errorf("it has %d tools; there can be %d; remove some, or put several programs into one of them", len(tools), pod.MaxTools)
+		return fmt.Errorf("the key has %d tools, and %d is the most; remove some, or put several programs into one tool", len(tools), pod.MaxTools)
 	}
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		tool := pod.Tool{Name: name, Image: tools[name].Image, Path: tools[name].Path}
@@ -33,8 +33,8 @@ func setTools(c *Config, value string) error {
 	return nil
 }
 
-// checkTools finds tools that no pod could have, and those of the defaults that there
-// aren't. The keys have been read.
+// checkTools finds tools that no pod could get, and tools of the defaults that don't
+// exist. It is called after the keys have been read.
 func (c *Config) checkTools() (faults []fault) {
 	var names []string
 	for _, tool := range c.Tools {
@@ -49,7 +49,7 @@ func (c *Config) checkTools() (faults []fault) {
 	}
 	asked, err := pod.ToolNames(c.Defaults)
 	if err != nil {
-		return faults // which the defaults have said
+		return faults // the defaults' faults are about these tools already
 	}
 	for _, name := range asked {
 		if !slices.Contains(names, name) {

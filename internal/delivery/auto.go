@@ -1,19 +1,19 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delivery finds out whether pods can mount images as volumes: what
-// "delivery: auto" asks.
+// Package delivery determines whether pods can mount images as volumes, for "delivery:
+// auto".
 //
-// A node can if its versions say so, and if a node like it has done so: for each
-// system (kubelet, runtime, OS image, architecture) the leader of the injector's
-// replicas runs a short-lived pod of ours, a canary, which mounts the images of
-// the supervisor and runs it from there. What that proved is remembered in a
-// ConfigMap. Each replica watches the nodes and the ConfigMap by itself, and
-// judges anew with each change:
+// A node can mount images if its versions support it, and if a node like it has proved
+// it: for each system (kubelet, runtime, OS image, architecture), the leader of the
+// injector's replicas runs a short-lived pod, a canary, which mounts the supervisor's
+// images and runs the supervisor from there. A ConfigMap stores the proofs. Each replica
+// watches the nodes and the ConfigMap by itself, and updates its verdict with each
+// change:
 //
 //	nodes -> questions -> proofs -> verdict
 //
-// The rights that it takes are an optional part of the installation, config/auto.
+// The necessary rights are an optional part of the installation, config/auto.
 package delivery
 
 import (
@@ -33,35 +33,35 @@ import (
 type Auto struct {
 	current atomic.Pointer[Verdict]
 	absent  atomic.Bool
-	// asked is sent to when somebody asks for it, or ceases to.
+	// asked receives a value when a namespace begins or ceases to ask for auto.
 	asked chan struct{}
 
 	mu       sync.Mutex
 	evidence evidence
-	logger   *zap.SugaredLogger // nil before there is a controller
-	wake     func()             // has the leader look; nil likewise
+	logger   *zap.SugaredLogger // nil before the controller exists
+	wake     func()             // triggers the leader's reconciliation; nil before the controller exists
 }
 
-// New returns an Auto that says no until its controller runs.
+// New returns an Auto whose verdict is negative until its controller runs.
 func New(images Images) *Auto {
 	a := &Auto{asked: make(chan struct{}, 1), evidence: evidence{images: images, asking: map[string]bool{}, nodes: map[string]node{}}}
 	a.update(func(*evidence) {})
 	return a
 }
 
-// Verdict is the one in force. It takes no lock.
+// Verdict returns the verdict in force. It takes no lock.
 func (a *Auto) Verdict() Verdict { return *a.current.Load() }
 
-// Absent says that config/auto isn't installed, rather than not looked for yet.
+// Absent reports whether a check has found that config/auto isn't installed.
 func (a *Auto) Absent() bool { return a.absent.Load() }
 
-// Configure tells which configuration is in force.
+// Configure notes the configuration in force.
 func (a *Auto) Configure(c *config.Config) {
 	a.update(func(e *evidence) { e.configured = c.Policy.Delivery == pod.Auto })
 	a.hurry()
 }
 
-// namespaceHandler takes over which namespaces ask for auto themselves.
+// namespaceHandler notes which namespaces ask for auto themselves.
 func (a *Auto) namespaceHandler(injectors string) cache.ResourceEventHandler {
 	learn := func(object any) {
 		if ns, ok := object.(*corev1.Namespace); ok {
@@ -80,7 +80,7 @@ func (a *Auto) namespaceHandler(injectors string) cache.ResourceEventHandler {
 	}
 }
 
-// learnAsking takes over whether a namespace asks, or does nothing if that isn't new.
+// learnAsking notes whether a namespace asks, and does nothing without a change.
 func (a *Auto) learnAsking(namespace string, asks bool) {
 	same := false
 	a.read(func(e *evidence) { same = e.asking[namespace] == asks })
@@ -95,15 +95,15 @@ func (a *Auto) learnAsking(namespace string, asks bool) {
 	a.hurry()
 }
 
-// hurry has the follower look at once.
+// hurry triggers a check of the follower.
 func (a *Auto) hurry() {
 	select {
 	case a.asked <- struct{}{}:
-	default: // it is about to
+	default: // a check is already due
 	}
 }
 
-// update changes the evidence, and judges anew.
+// update changes the evidence, and updates the verdict.
 func (a *Auto) update(change func(*evidence)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,20 +118,20 @@ func (a *Auto) update(change func(*evidence)) {
 	}
 }
 
-// read lets look at the evidence.
+// read calls look with the evidence, under the lock.
 func (a *Auto) read(look func(*evidence)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	look(&a.evidence)
 }
 
-// learnProofs takes over what the ConfigMap says.
+// learnProofs notes the proofs in the ConfigMap.
 func (a *Auto) learnProofs(cm *corev1.ConfigMap) {
 	known := readProofs(cm.Data)
 	a.update(func(e *evidence) { e.proofs = known })
 }
 
-// updateDuring changes what a watch has told, unless it has been ended.
+// updateDuring updates the evidence from a watch, unless the watch has been ended.
 func (a *Auto) updateDuring(watching context.Context, change func(*evidence)) {
 	a.update(func(e *evidence) {
 		if watching.Err() == nil {
@@ -140,8 +140,8 @@ func (a *Auto) updateDuring(watching context.Context, change func(*evidence)) {
 	})
 }
 
-// learnNode takes a node over, or does nothing if there is nothing new: kubelets
-// report all the time.
+// learnNode notes a node, and does nothing without a change, because kubelets report all
+// the time.
 func (a *Auto) learnNode(watching context.Context, n node) {
 	same := false
 	a.read(func(e *evidence) { same = e.nodes[n.name] == n })

@@ -16,24 +16,25 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// Canaries are the names of canaries: as many as may run at a time. What
-// config/auto grants is about pods of these names only.
+// Canaries are the names of canaries: as many as may run at a time. The rights in
+// config/auto are restricted to pods of these names.
 var Canaries = []string{"entrypointer-canary-0", "entrypointer-canary-1", "entrypointer-canary-2"}
 
 const (
-	// questionAnnotation of a canary is the question that it answers.
+	// questionAnnotation holds the question that a canary answers.
 	questionAnnotation = "entrypointer.dev/question"
-	// canaryDeadline is how long the kubelet lets a canary run.
+	// canaryDeadline is the longest time that the kubelet lets a canary run.
 	canaryDeadline = 90 * time.Second
-	// canaryPatience is how long the injector waits for it: there may be no kubelet.
+	// canaryPatience is the longest time that the injector waits for a canary: the node
+	// may have no kubelet.
 	canaryPatience = canaryDeadline + 30*time.Second
 	// nobody is the user of the images' base.
 	nobody = 65532
 )
 
-// canary is a pod that mounts the images as tenants' pods do, and has the
-// entrypoint supervise itself. Its node is named, so that taints and the
-// scheduler's other work don't matter: a kubelet that has no room refuses it.
+// canary returns a pod that mounts the images as tenants' pods do, and in which the
+// supervisor runs itself. The pod names its node, so that taints and the scheduler's
+// other work don't matter: a kubelet without room refuses the pod.
 func canary(name, namespace, node string, q *question, images Images, owner metav1.OwnerReference) *corev1.Pod {
 	p := Canary(name, images)
 	p.Namespace, p.OwnerReferences, p.Spec.NodeName = namespace, []metav1.OwnerReference{owner}, node
@@ -41,8 +42,8 @@ func canary(name, namespace, node string, q *question, images Images, owner meta
 	return p
 }
 
-// Canary is one that hasn't been told which question it answers, and where. The
-// policy of config/auto knows what it may be.
+// Canary returns a canary without a question and a node. The policy of config/auto
+// restricts canaries to this form.
 func Canary(name string, images Images) *corev1.Pod {
 	p := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -69,7 +70,7 @@ func Canary(name string, images Images) *corev1.Pod {
 		p.Spec.Volumes = append(p.Spec.Volumes, volume)
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
 			Name: c.name,
-			// Any image would do; this one the node has anyway.
+			// Any image would do, and the node already has this one.
 			Image:           c.image,
 			ImagePullPolicy: corev1.PullIfNotPresent,
 			Command:         []string{pod.EntrypointPath},
@@ -88,8 +89,8 @@ func Canary(name string, images Images) *corev1.Pod {
 	return p
 }
 
-// resultOf is what became of a canary that is of some age, started if it isn't over
-// yet, and why.
+// resultOf returns the result of a canary of some age, started if it isn't over yet, and
+// the reason.
 func resultOf(p *corev1.Pod, age time.Duration) (result, string) {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
@@ -103,7 +104,7 @@ func resultOf(p *corev1.Pod, age time.Duration) (result, string) {
 	}
 }
 
-// whyFailed has what the kubelet says.
+// whyFailed returns the kubelet's reasons.
 func whyFailed(p *corev1.Pod) string {
 	var says []string
 	add := func(what, reason, message string) {
@@ -121,7 +122,7 @@ func whyFailed(p *corev1.Pod) string {
 		}
 	}
 	if p.Status.Phase == corev1.PodFailed && len(says) == 0 {
-		says = []string{"its kubelet doesn't say why"}
+		says = []string{"its kubelet gives no reason"}
 	}
 	return strings.Join(says, "; ")
 }

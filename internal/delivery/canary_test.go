@@ -71,7 +71,7 @@ func TestWhatBecameOfACanary(t *testing.T) {
 		"it took too long":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, 0, failed, "DeadlineExceeded; container entrypoint: ImagePullBackOff"},
 		"the node is full":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "Node didn't have enough resource"}, 0, failed, "OutOfpods: Node didn't have"},
 		"the binary isn't there":           {notFound, 0, failed, "container entrypoint ended with 128: StartError: exec: no such file"},
-		"nobody says why":                  {corev1.PodStatus{Phase: corev1.PodFailed}, 0, failed, "its kubelet doesn't say why"},
+		"nobody says why":                  {corev1.PodStatus{Phase: corev1.PodFailed}, 0, failed, "its kubelet gives no reason"},
 	} {
 		got, says := resultOf(&corev1.Pod{Status: test.status}, test.age)
 		require.Equal(t, test.want, got, what)

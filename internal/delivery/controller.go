@@ -24,9 +24,9 @@ import (
 	knativesystem "knative.dev/pkg/system"
 )
 
-// NewController returns the controller that runs canaries, in the leader, and has
-// each replica follow the nodes and the proofs. Without the rights for either, it
-// only looks now and then whether they are there.
+// NewController returns the controller. The leader runs canaries, and each replica
+// follows the nodes and the proofs. Without the rights for either, a replica only checks
+// periodically whether it has them.
 func (a *Auto) NewController(ctx context.Context, watcher configmap.Watcher) *controller.Impl {
 	logger, client := logging.FromContext(ctx).Named("delivery"), kubeclient.Get(ctx)
 	counts, err := newMetrics(otel.GetMeterProvider(), a.Verdict)
@@ -62,7 +62,7 @@ func (a *Auto) NewController(ctx context.Context, watcher configmap.Watcher) *co
 	return impl
 }
 
-// attach has changes logged, and the leader woken by them.
+// attach sets the logger, and the function that triggers the leader's reconciliation.
 func (a *Auto) attach(logger *zap.SugaredLogger, wake func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

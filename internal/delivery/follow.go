@@ -21,29 +21,30 @@ import (
 	"github.com/entrypointer/entrypointer/internal/look"
 )
 
-// lookPatience is how long a look may take.
+// lookPatience limits the time of a check.
 const lookPatience = 5 * time.Second
 
-// A follower watches the nodes, while that is wanted and permitted. An informer
-// that is started with the injector would keep it from starting where it isn't.
+// A follower watches the nodes, while that is wanted and permitted. Started with the
+// injector, an informer without permission would prevent the injector's start.
 type follower struct {
 	auto   *Auto
 	client kubernetes.Interface
-	// version asks for the API server's.
+	// version returns the API server's version.
 	version func(context.Context) (string, error)
 	logger  *zap.SugaredLogger
 
 	stop context.CancelFunc // ends the watch; nil if there is none
 }
 
-// follow looks until ctx is done.
+// follow checks until ctx is done.
 func (f *follower) follow(ctx context.Context) {
 	f.look(ctx)
 	look.Again(ctx, look.Interval, f.auto.asked, f.look)
-	f.end() // whoever is still answered gets what works everywhere
+	f.end() // the last admissions get the delivery that works everywhere
 }
 
-// look starts or ends the watch, and asks which version the API server is of. An API server that doesn't answer changes nothing.
+// look starts or ends the watch, and reads the API server's version. If the API server
+// doesn't respond, the state stays.
 func (f *follower) look(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -59,12 +60,12 @@ func (f *follower) look(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		f.logger.Warnw("Looking whether the injector may watch nodes", zap.Error(err))
+		f.logger.Warnw("Failed to check whether the injector may watch nodes", zap.Error(err))
 		return
 	}
 	server, err := f.version(asking)
 	if err != nil {
-		f.logger.Warnw("Asking for the API server's version", zap.Error(err))
+		f.logger.Warnw("Failed to read the API server's version", zap.Error(err))
 	}
 	if err == nil {
 		f.auto.update(func(e *evidence) { e.server = server })
@@ -74,7 +75,7 @@ func (f *follower) look(ctx context.Context) {
 	}
 }
 
-// end ends the watch, if there is one. Nothing is known of the nodes any more.
+// end ends the watch, if there is one, and forgets the nodes.
 func (f *follower) end() {
 	if f.stop == nil {
 		return
@@ -84,19 +85,19 @@ func (f *follower) end() {
 	f.auto.update(func(e *evidence) { e.synced, e.nodes = false, map[string]node{} })
 }
 
-// start starts the watch. While it is interrupted, what it has told stays.
+// start starts the watch. While the watch is interrupted, the known nodes stay.
 func (f *follower) start(ctx context.Context) {
 	watching, cancel := context.WithCancel(ctx)
 	nodes := informers.NewSharedInformerFactory(f.client, 0).Core().V1().Nodes().Informer()
-	// A watch that ends is begun again; what goes wrong is seen at the next look.
+	// An ended watch is restarted; the next check notices a failure.
 	quietly := func(_ context.Context, _ *cache.Reflector, err error) {
 		f.logger.Debugw("Watching nodes", zap.Error(err))
 	}
 	if err := nodes.SetWatchErrorHandlerWithContext(quietly); err != nil {
-		f.logger.Errorw("Preparing to watch nodes", zap.Error(err))
+		f.logger.Errorw("Failed to prepare the watch of nodes", zap.Error(err))
 	}
 	if err := nodes.SetTransform(slim); err != nil {
-		f.logger.Errorw("Preparing to watch nodes", zap.Error(err))
+		f.logger.Errorw("Failed to prepare the watch of nodes", zap.Error(err))
 	}
 	handler, err := nodes.AddEventHandler(f.handler(watching))
 	if err != nil {
@@ -130,7 +131,7 @@ func (f *follower) handler(watching context.Context) cache.ResourceEventHandler 
 	}
 }
 
-// serverVersion asks an API server which Kubernetes it is of.
+// serverVersion returns a function that reads the API server's version.
 func serverVersion(client kubernetes.Interface) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		text, err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
@@ -139,7 +140,7 @@ func serverVersion(client kubernetes.Interface) func(context.Context) (string, e
 		}
 		var said version.Info
 		if err := json.Unmarshal(text, &said); err != nil {
-			return "", fmt.Errorf("understanding what it says: %w", err)
+			return "", fmt.Errorf("parsing the API server's version: %w", err)
 		}
 		return said.GitVersion, nil
 	}

@@ -109,5 +109,5 @@ func TestNodesThatComeAndGoInHundredsAreToldOfInAFewEvents(t *testing.T) {
 		l.lose(fmt.Sprintf("old-%03d", 300-i))
 		l.round()
 	}
-	require.Equal(t, []string{`Normal Proven delivery auto: pods get image volumes: every kind of node has run the supervisor from one`}, l.told())
+	require.Equal(t, []string{`Normal Proven delivery auto: pods get image volumes: every kind of node has run the supervisor from an image volume`}, l.told())
 }

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are the metrics of canaries. docs/metrics.md lists them.
 type metrics struct{ canaries metric.Int64Counter }
 
-// newMetrics has the verdict measured, and returns what counts canaries.
+// newMetrics registers the metric of the verdict, and returns the counter of canaries.
 func newMetrics(provider metric.MeterProvider, verdict func() Verdict) (*metrics, error) {
 	meter := provider.Meter("github.com/entrypointer/entrypointer")
 	canaries, err1 := meter.Int64Counter("entrypointer.delivery.canaries",

@@ -16,15 +16,15 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// Images are those that are mounted, pinned by digest.
+// Images are the images that are mounted, pinned by digest.
 type Images struct {
 	Entrypoint string `json:"entrypoint"`
-	// WithLogs is the one for pods whose output goes to the log service.
+	// WithLogs is the image for pods whose output goes to the log service.
 	WithLogs string `json:"withLogs"`
 }
 
-// A system is what decides whether a node can mount images. Nodes of one system
-// answer for each other. A kernel comes with an OS image.
+// A system is the set of properties that decide whether a node can mount images. A proof
+// for one node of a system holds for all. The OS image determines the kernel.
 type system struct {
 	Kubelet      string `json:"kubelet"`
 	Runtime      string `json:"runtime"`
@@ -36,22 +36,22 @@ func (s system) String() string {
 	return fmt.Sprintf("kubelet %s, %s, %s, %s", bounded(s.Kubelet), bounded(s.Runtime), bounded(s.OSImage), bounded(s.Architecture))
 }
 
-// question names the question whether a system can mount these images.
+// question returns the id of the question whether a system can mount these images.
 func (s system) question(images Images) string {
 	text, err := json.Marshal([]any{s, images})
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // strings can be encoded
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
 
-// A node is what counts of a Node.
+// A node holds the relevant properties of a Node.
 type node struct {
 	name string
 	system
-	// apart is a node on which pods that get image volumes can't land: it is
-	// cordoned, runs Windows, or keeps them away by the taint of virtual kubelets.
+	// apart marks a node on which pods that get image volumes can't land: it is cordoned,
+	// runs Windows, or repels them by the taint of virtual kubelets.
 	apart bool
 	ready bool
 }
@@ -72,8 +72,8 @@ func nodeOf(n *corev1.Node) node {
 	}
 }
 
-// maxKept is how much is kept, in bytes, of what a node says of itself: each change of
-// any node has all of it looked at.
+// maxKept bounds, in bytes, the text of a node's status that is kept: each change of any
+// node is followed by a check of all nodes.
 const maxKept = 256
 
 func kept(said string) string {
@@ -83,7 +83,8 @@ func kept(said string) string {
 	return said
 }
 
-// slim leaves of a Node what nodeOf reads: a node lists all of its images.
+// slim keeps only the fields of a Node that nodeOf reads, because a node lists all of its
+// images.
 func slim(object any) (any, error) {
 	n, ok := object.(*corev1.Node)
 	if !ok {

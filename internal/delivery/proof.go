@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ProofsName is the ConfigMap, in the injector's namespace, in which proofs are
-// remembered: across restarts, and for all replicas.
+// ProofsName is the ConfigMap, in the injector's namespace, that stores proofs across
+// restarts, and for all replicas.
 const ProofsName = "delivery-proofs"
 
-// result is what became of a canary.
+// result is the result of a canary.
 type result string
 
 const (
@@ -24,19 +24,19 @@ const (
 	failed  result = "Failed"
 )
 
-// A proof is the answer to a question, or that there is none yet.
+// A proof is the answer to a question, or the number of tries so far.
 type proof struct {
 	System system `json:"system"`
 	Images Images `json:"images"`
 	Result result `json:"result"`
-	// At is when the last canary was started or ended.
+	// At is the time when the last canary was started or ended.
 	At time.Time `json:"at"`
-	// Canaries counts those that were started.
+	// Canaries is the number of canaries that were started.
 	Canaries int    `json:"canaries"`
 	Message  string `json:"message,omitempty"`
 }
 
-// due is when the next canary may be started.
+// due returns the earliest time for the next canary.
 func (p proof) due() time.Time {
 	if p.Canaries == 0 {
 		return time.Time{}
@@ -49,7 +49,7 @@ const (
 	longestPause = time.Hour
 )
 
-// backoff is the pause after the nth canary that proved nothing.
+// backoff returns the pause after the nth canary that proved nothing.
 func backoff(n int) time.Duration {
 	pause := firstPause
 	for range n - 1 {
@@ -60,19 +60,20 @@ func backoff(n int) time.Duration {
 	return pause
 }
 
-// proofs are by question.
+// proofs are keyed by the ids of questions.
 type proofs map[string]proof
 
 const (
-	// maxProofs bounds the ConfigMap: systems come and go.
+	// maxProofs bounds the ConfigMap, because systems come and go.
 	maxProofs = 64
-	// maxProof is the longest text of a proof, in bytes: more than data makes.
+	// maxProof is the longest text of a proof, in bytes. Texts that data makes are
+	// shorter.
 	maxProof = 16 << 10
-	// maxCanaries is as good as any number above it.
+	// maxCanaries caps the count: a larger number has the same effect.
 	maxCanaries = 1 << 20
 )
 
-// readProofs reads what is in the ConfigMap. What can't be read proves nothing.
+// readProofs parses the ConfigMap. An invalid proof is skipped.
 func readProofs(data map[string]string) proofs {
 	known := proofs{}
 	for question, text := range data {
@@ -85,8 +86,8 @@ func readProofs(data map[string]string) proofs {
 	return known
 }
 
-// until is without times after this one: by a clock that was wrong, or written by hand,
-// they would put off the next canary until then.
+// until removes times after latest: a wrong clock or a manual edit can cause them, and
+// they would delay the next canary until then.
 func (p proofs) until(latest time.Time) proofs {
 	for question, kept := range p {
 		if kept.At.After(latest) {
@@ -97,8 +98,8 @@ func (p proofs) until(latest time.Time) proofs {
 	return p
 }
 
-// data is what the ConfigMap shall hold: the proofs that questions need which are
-// asked now, answers before tries, and of the others the newest.
+// data returns the content for the ConfigMap: the proofs of questions that are asked now,
+// answers before tries, and the newest of the other proofs.
 func (p proofs) data(asked map[string]bool) map[string]string {
 	rank := func(question string) int {
 		switch {
@@ -119,7 +120,7 @@ func (p proofs) data(asked map[string]bool) map[string]string {
 		s.Kubelet, s.Runtime, s.OSImage, s.Architecture = bounded(s.Kubelet), bounded(s.Runtime), bounded(s.OSImage), bounded(s.Architecture)
 		text, err := json.Marshal(kept)
 		if err != nil {
-			continue // a time out of range, which somebody wrote there by hand
+			continue // a time out of range, from a manual edit
 		}
 		data[question] = string(text)
 	}

@@ -25,26 +25,26 @@ import (
 	"github.com/entrypointer/entrypointer/internal/config"
 )
 
-// fieldManager is who applies canaries.
+// fieldManager is the field manager of canaries.
 const fieldManager = "entrypointer"
 
 const (
-	// canaryPoll is how often a canary that runs is looked at.
+	// canaryPoll is the time between two checks of a canary that runs.
 	canaryPoll = time.Second
-	// roundPatience is how long a look at all of them may take.
+	// roundPatience limits the time of a round.
 	roundPatience = 30 * time.Second
-	// eventPause is how long an event isn't followed by another of the same reason: of
-	// more, client-go drops any, the last one too (NewEventCorrelator in
+	// eventPause is the shortest time between two events of the same reason: client-go
+	// drops events beyond a rate, possibly the last one (NewEventCorrelator in
 	// https://github.com/kubernetes/client-go/blob/v0.36.3/tools/record/events_cache.go).
 	eventPause = 5 * time.Minute
-	// maxEvent is what the message of an event may have, in bytes, with some to spare.
+	// maxEvent bounds the message of an event, in bytes, with a margin.
 	maxEvent = 1000
 )
 
-// key is the one thing that is reconciled.
+// key is the only key that is reconciled.
 var key = types.NamespacedName{Name: "canaries"}
 
-// canaries runs them, in one replica at a time.
+// canaries runs the canaries, in one replica at a time.
 type canaries struct {
 	reconciler.LeaderAwareFuncs
 
@@ -53,10 +53,10 @@ type canaries struct {
 	own     string // namespace
 	events  record.EventRecorder
 	metrics *metrics
-	later   func(time.Duration) // has Reconcile called again
+	later   func(time.Duration) // schedules a call of Reconcile
 	now     func() time.Time
 
-	// idle says that no canary is there.
+	// idle reports that there is no canary.
 	idle   bool
 	told   Verdict
 	toldAt time.Time
@@ -65,7 +65,7 @@ type canaries struct {
 // Reconcile implements controller.Reconciler.
 func (c *canaries) Reconcile(ctx context.Context, name string) error {
 	if !c.IsLeaderFor(key) {
-		c.idle, c.told = false, Verdict{} // another replica goes on
+		c.idle, c.told = false, Verdict{} // another replica continues
 		return controller.NewSkipKey(name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, roundPatience)
@@ -102,7 +102,7 @@ func (c *canaries) tell(ctx context.Context) error {
 	return nil
 }
 
-// run asks what isn't answered, one step further.
+// run advances the open questions by one step.
 func (c *canaries) run(ctx context.Context) error {
 	var ready bool
 	var asked map[string]*question
@@ -112,7 +112,7 @@ func (c *canaries) run(ctx context.Context) error {
 		switch e.judge().Reason {
 		case NotPermitted, NodesUnknown, APIServerTooOld:
 			return
-		case NotConfigured: // canaries of before may be there
+		case NotConfigured: // former canaries may exist
 			ready = e.permitted
 			return
 		}
@@ -125,14 +125,14 @@ func (c *canaries) run(ctx context.Context) error {
 	}
 	memory, err := c.client.CoreV1().ConfigMaps(c.own).Get(ctx, ProofsName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading ConfigMap %q: %w; where it isn't there: ko apply -f config/auto", ProofsName, err)
+		return fmt.Errorf("reading ConfigMap %q: %w; if it doesn't exist: ko apply -f config/auto", ProofsName, err)
 	}
 	known := readProofs(memory.Data).until(c.now().Add(longestPause))
 	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: known, busy: map[string]bool{}}
 	return r.run(ctx)
 }
 
-// A round is one look at all canaries.
+// A round is one check of all canaries.
 type round struct {
 	*canaries
 	asked  map[string]*question
@@ -141,8 +141,8 @@ type round struct {
 	known  proofs
 
 	busy   map[string]bool // questions whose canary runs
-	free   []string        // names that no canary has
-	over   []*corev1.Pod   // canaries that are of no more use
+	free   []string        // unused names of canaries
+	over   []*corev1.Pod   // finished canaries
 	create []*corev1.Pod
 }
 
@@ -151,8 +151,8 @@ func (r *round) run(ctx context.Context) error {
 		return err
 	}
 	r.chooseNext()
-	// First, what is known is written down: whatever happens then, no canary runs
-	// twice for nothing, and the pause before the next one is kept.
+	// Proofs are stored first: whatever happens then, no canary runs twice for nothing,
+	// and the pause before the next canary is kept.
 	if err := r.remember(ctx); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *round) run(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// lookAtCanaries takes over the results of those that are over.
+// lookAtCanaries takes the results of the canaries that are over.
 func (r *round) lookAtCanaries(ctx context.Context) error {
 	for _, name := range Canaries {
 		p, err := r.client.CoreV1().Pods(r.own).Get(ctx, name, metav1.GetOptions{})
@@ -205,8 +205,8 @@ func (r *round) settle(ctx context.Context, id string, got result, message strin
 		zap.Stringer("system", r.asked[id].system), zap.String("message", message))
 }
 
-// chooseNext chooses canaries to be started, for questions that are open, have a
-// node, and whose pause is over. Each tries another node.
+// chooseNext chooses canaries to start, for open questions that have a node, and whose
+// pause is over. Each canary for a question tries another node.
 func (r *round) chooseNext() {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: r.memory.Name, UID: r.memory.UID}
 	for _, q := range open(r.asked, r.known) {
@@ -216,7 +216,7 @@ func (r *round) chooseNext() {
 		}
 		r.create = append(r.create, canary(r.free[0], r.own, q.ready[p.Canaries%len(q.ready)], q, r.images, owner))
 		r.free, r.busy[q.id] = r.free[1:], true
-		// A failure stays one until there is something better.
+		// A failure stays until there is a better result.
 		if p.Result == "" {
 			p.Result = started
 		}
@@ -225,7 +225,7 @@ func (r *round) chooseNext() {
 	}
 }
 
-// remember writes down what has changed.
+// remember stores the changed proofs.
 func (r *round) remember(ctx context.Context) error {
 	asked := map[string]bool{}
 	for id := range r.asked {
@@ -245,8 +245,8 @@ func (r *round) remember(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes a canary at once: its node may have no kubelet that could say
-// that it is gone.
+// remove deletes a canary at once: its node may have no kubelet that could confirm the
+// deletion.
 func (r *round) remove(ctx context.Context, p *corev1.Pod) error {
 	err := r.client.CoreV1().Pods(r.own).Delete(ctx, p.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(p.UID)),
@@ -257,8 +257,8 @@ func (r *round) remove(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
-// start creates a canary. By server-side apply, RBAC knows its name. That it is
-// refused is an answer as well: of an API server without image volumes, for instance.
+// start creates a canary. Server-side apply has the name in its URL, for RBAC. A refusal
+// is an answer as well, for instance of an API server without image volumes.
 func (r *round) start(ctx context.Context, p *corev1.Pod) error {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -279,7 +279,7 @@ func (r *round) start(ctx context.Context, p *corev1.Pod) error {
 	return fmt.Errorf("creating canary %q: %w", p.Name, err)
 }
 
-// comeBack has another round made when there is something to see.
+// comeBack schedules the next round.
 func (r *round) comeBack() {
 	if len(r.busy) > 0 || len(r.over) > 0 {
 		r.later(canaryPoll)
@@ -287,7 +287,7 @@ func (r *round) comeBack() {
 	}
 	var soonest time.Duration
 	for _, q := range open(r.asked, r.known) {
-		// Without a node that is ready, it is the node that brings us back.
+		// Without a ready node, the next change of a node triggers a round.
 		if left := r.known[q.id].due().Sub(r.now()); len(q.ready) > 0 && (soonest == 0 || left < soonest) {
 			soonest = max(left, canaryPoll)
 		}

@@ -170,7 +170,7 @@ func TestOneCanaryProvesAKindOfNodeForGood(t *testing.T) {
 	require.Equal(t, 1, l.made)
 	require.Equal(t, []string{
 		`Normal Unproven delivery auto: pods get the init container: no canary has run yet for node "a" and 1 other (kubelet v1.36.3, containerd://2.3.5, Debian 12, amd64)`,
-		`Normal Proven delivery auto: pods get image volumes: every kind of node has run the supervisor from one`,
+		`Normal Proven delivery auto: pods get image volumes: every kind of node has run the supervisor from an image volume`,
 	}, l.told())
 
 	// The injector is started again; another replica leads; nodes come and go.

@@ -10,20 +10,20 @@ import (
 	"slices"
 )
 
-// Reason names why pods get image volumes under delivery "auto", or why they
-// don't. The log, the metric and the events use the same words.
+// Reason names why pods get image volumes under delivery "auto", or why they don't. The
+// log, the metric and the events use the same words.
 type Reason string
 
 // The reasons. All but Proven mean the init container.
 const (
 	Proven          Reason = "Proven"          // a canary has run on each system
-	NotConfigured   Reason = "NotConfigured"   // nobody asks for it
+	NotConfigured   Reason = "NotConfigured"   // neither the operator nor a namespace asks for auto
 	NotPermitted    Reason = "NotPermitted"    // config/auto isn't installed
-	NodesUnknown    Reason = "NodesUnknown"    // the API server hasn't told yet which nodes there are
-	APIServerTooOld Reason = "APIServerTooOld" // it doesn't know image volumes, or hasn't said its version
-	NoNodes         Reason = "NoNodes"         // there is no node that could prove anything
-	NodeUnfit       Reason = "NodeUnfit"       // a node can't mount images, by its versions
-	CanaryFailed    Reason = "CanaryFailed"    // a canary didn't run, or not to its end
+	NodesUnknown    Reason = "NodesUnknown"    // the nodes aren't listed yet
+	APIServerTooOld Reason = "APIServerTooOld" // the API server doesn't support image volumes, or its version isn't known yet
+	NoNodes         Reason = "NoNodes"         // no node could prove anything
+	NodeUnfit       Reason = "NodeUnfit"       // the versions of a node don't support image volumes
+	CanaryFailed    Reason = "CanaryFailed"    // a canary didn't run, or failed
 	Unproven        Reason = "Unproven"        // a canary is to run, or runs
 )
 
@@ -36,7 +36,7 @@ type Verdict struct {
 // ImageVolumes reports whether pods get image volumes.
 func (v Verdict) ImageVolumes() bool { return v.Reason == Proven }
 
-// String says what pods get and why.
+// String describes the delivery of pods, and the reason.
 func (v Verdict) String() string {
 	if v.Reason == NotConfigured {
 		return "delivery auto: " + v.Message
@@ -48,11 +48,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("delivery auto: %s: %s", gets, v.Message)
 }
 
-// evidence is what a verdict depends on.
+// evidence is the input of a verdict.
 type evidence struct {
 	images     Images
 	configured bool            // the operator's delivery is auto
-	asking     map[string]bool // namespaces whose own is
+	asking     map[string]bool // namespaces whose own delivery is auto
 	permitted  bool
 	synced     bool
 	server     string // version of the API server, empty if it isn't known
@@ -62,7 +62,8 @@ type evidence struct {
 
 func (e *evidence) wanted() bool { return e.configured || len(e.asking) > 0 }
 
-// A question is whether a system can mount images: it has nodes, and no proof.
+// A question asks whether a system can mount images. A system of at least one node raises
+// it.
 type question struct {
 	id string
 	system
@@ -70,8 +71,8 @@ type question struct {
 	nodes []string // all of them
 }
 
-// questions are those that the fitting nodes raise, answered or not, by id, and
-// the nodes that don't fit, by name.
+// questions returns the questions of the nodes whose versions support image volumes,
+// answered or not, by id, and the names of the other nodes.
 func (e *evidence) questions() (asked map[string]*question, unfit []string) {
 	asked = map[string]*question{}
 	for _, name := range slices.Sorted(maps.Keys(e.nodes)) {
@@ -97,7 +98,7 @@ func (e *evidence) questions() (asked map[string]*question, unfit []string) {
 	return asked, unfit
 }
 
-// open are the questions without an answer.
+// open returns the questions without an answer.
 func open(asked map[string]*question, known proofs) (unanswered []*question) {
 	for id, q := range asked {
 		if known[id].Result != proven {
@@ -108,17 +109,17 @@ func open(asked map[string]*question, known proofs) (unanswered []*question) {
 	return unanswered
 }
 
-// judge decides. What isn't known is never taken for proven.
+// judge returns the verdict. Unknown facts never count as proven.
 func (e *evidence) judge() Verdict {
 	switch {
 	case !e.wanted():
-		return Verdict{NotConfigured, "neither the operator nor a namespace asks for it"}
+		return Verdict{NotConfigured, "neither the operator nor a namespace asks for auto"}
 	case !e.permitted:
 		return Verdict{NotPermitted, "the injector may not look at nodes: ko apply -f config/auto"}
 	case !e.synced:
-		return Verdict{NodesUnknown, "the API server hasn't told yet which nodes there are"}
+		return Verdict{NodesUnknown, "the API server hasn't listed the nodes yet"}
 	case e.server == "":
-		return Verdict{APIServerTooOld, "the API server hasn't told its version yet"}
+		return Verdict{APIServerTooOld, "the API server's version isn't known yet"}
 	}
 	if why := older("API server", e.server, leastKubernetes); why != "" {
 		return Verdict{APIServerTooOld, why}
@@ -140,7 +141,7 @@ func (e *evidence) judge() Verdict {
 		q := unanswered[0]
 		return Verdict{Unproven, fmt.Sprintf("no canary has run yet for node %q%s (%s)", q.nodes[0], andOthers(q.nodes), q.system)}
 	}
-	return Verdict{Proven, "every kind of node has run the supervisor from one"}
+	return Verdict{Proven, "every kind of node has run the supervisor from an image volume"}
 }
 
 func andOthers(names []string) string {

@@ -106,7 +106,7 @@ func TestNothingIsProvenByAbsence(t *testing.T) {
 		"another delivery":                   {func(e *evidence) { e.configured = false }, NotConfigured, ""},
 		"no rights":                          {func(e *evidence) { e.permitted = false }, NotPermitted, "ko apply -f config/auto"},
 		"a list that isn't complete":         {func(e *evidence) { e.synced = false }, NodesUnknown, ""},
-		"an API server that hasn't answered": {func(e *evidence) { e.server = "" }, APIServerTooOld, "hasn't told"},
+		"an API server that hasn't answered": {func(e *evidence) { e.server = "" }, APIServerTooOld, "isn't known yet"},
 		"an old API server":                  {func(e *evidence) { e.server = "v1.34.2" }, APIServerTooOld, "API server v1.34.2 is older than 1.35.0"},
 		"an API server that says nonsense":   {func(e *evidence) { e.server = "latest" }, APIServerTooOld, "can't be read"},
 		"another image":                      {func(e *evidence) { e.images.Entrypoint += "0" }, Unproven, ""},

@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// The versions from which on images can be mounted as volumes, and a directory of
-// an image, without a feature gate (https://kubernetes.io/docs/concepts/storage/volumes/#image).
-// cri-dockerd can't (https://github.com/Mirantis/cri-dockerd/issues/526).
+// The versions from which on images, and directories of images, can be mounted as volumes
+// without a feature gate (https://kubernetes.io/docs/concepts/storage/volumes/#image).
+// cri-dockerd doesn't support them (https://github.com/Mirantis/cri-dockerd/issues/526).
 const leastKubernetes = "1.35.0"
 
 var leastRuntimes = map[string]string{
-	// 2.1 mounts the root of the image, whatever directory is asked for
+	// 2.1 mounts the root of the image for every requested directory
 	// (https://github.com/containerd/containerd/pull/11578).
 	"containerd": "2.2.0",
 	"cri-o":      "1.33.0",
 }
 
-// lacks says why the nodes of a system can't mount images, by their versions, and
-// nothing if they can.
+// lacks returns why the nodes of a system can't mount images, by their versions, "" if
+// they can.
 func (s system) lacks() string {
 	if why := older("kubelet", s.Kubelet, leastKubernetes); why != "" {
 		return why
@@ -36,9 +36,9 @@ func (s system) lacks() string {
 	return older(name, found, least)
 }
 
-// older says that a version is less than the least, or that it can't be read, and
-// nothing if it is enough. Of distributions' additions ("+k3s1", "-gke.1000") it
-// knows nothing; alphas, betas and release candidates come before their release.
+// older returns an error text if a version is less than the least, or invalid, and
+// otherwise "". It ignores the suffixes of distributions ("+k3s1", "-gke.1000"); alphas,
+// betas and release candidates precede their release.
 func older(what, found, least string) string {
 	parsed, err := version.ParseGeneric(found)
 	if err != nil {
@@ -57,9 +57,9 @@ func isPrerelease(found string) bool {
 }
 
 const (
-	// maxShown is how much is shown, in bytes, of what a node says of itself.
+	// maxShown is the length, in bytes, to which a node's properties are quoted.
 	maxShown = 128
-	// maxMessage is how much is kept of why a canary failed.
+	// maxMessage is the length, in bytes, to which a canary's failure is kept.
 	maxMessage = 512
 )
 

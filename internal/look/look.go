@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package look looks now and then whether an optional part of the installation is
-// there. A watch of what isn't would be refused, and tried again and again.
+// Package look periodically checks whether an optional part of the installation is
+// present. The API server would refuse a watch of an absent part, again and again.
 package look
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Interval is how often the injector looks.
+// Interval is the time between two checks.
 const Interval = 10 * time.Second
 
-// Again looks after each interval, and whenever somebody sends to sooner, until ctx is
-// done. Nil has nobody send.
+// Again calls look after each interval, and after each value on sooner, until ctx is
+// done. sooner may be nil.
 func Again(ctx context.Context, interval time.Duration, sooner <-chan struct{}, look func(context.Context)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

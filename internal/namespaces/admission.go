@@ -27,15 +27,15 @@ import (
 // WebhookName is the name of the MutatingWebhookConfiguration.
 const WebhookName = "namespaces.entrypointer.dev"
 
-// A Part is an optional one of the installation.
+// A Part is an optional part of the installation.
 type Part struct {
 	Folder string
-	// Absent says that it isn't installed.
+	// Absent reports whether a check has found that the part isn't installed.
 	Absent func() bool
 }
 
-// NewAdmissionController returns a constructor of the namespace webhook. The parts are
-// those that deliveries need.
+// NewAdmissionController returns a constructor of the namespace webhook. parts are the
+// parts that deliveries need.
 func NewAdmissionController(settings *config.Store, parts map[pod.Delivery]Part) injection.ControllerConstructor {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		labels := &labelAdmission{rule: newRule(system.Namespace()), config: settings, parts: parts}
@@ -49,9 +49,9 @@ type labelAdmission struct {
 	parts  map[pod.Delivery]Part
 }
 
-// admit lets the label follow the annotation within the write that changes
-// either. A mistake is refused when it is made; a namespace that carries one
-// from a time when nobody looked stays writable.
+// admit sets the label in the write that changes the annotation or the label. A mistake
+// is refused when it is made; a namespace with a mistake from a time without the webhook
+// stays writable.
 func (l *labelAdmission) admit(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	now, before, err := decode(request)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 	return response
 }
 
-// decode reads a namespace as it is written, and as it was, if it was there.
+// decode decodes the namespace, and its former state, if it existed.
 func decode(request *admissionv1.AdmissionRequest) (now, before corev1.Namespace, err error) {
 	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
 		return now, before, err
@@ -99,7 +99,7 @@ func decode(request *admissionv1.AdmissionRequest) (now, before corev1.Namespace
 	return now, before, err
 }
 
-// unknownDelivery is an error if a namespace asks for a delivery that there isn't.
+// unknownDelivery returns an error if a namespace asks for an unknown delivery.
 func unknownDelivery(ns *corev1.Namespace) error {
 	if _, err := pod.NamespaceDelivery(ns.Annotations); err != nil {
 		return fmt.Errorf("reading the annotations of namespace %q: %w; with another value, the operator's configuration counts", ns.Name, err)
@@ -107,7 +107,7 @@ func unknownDelivery(ns *corev1.Namespace) error {
 	return nil
 }
 
-// withoutEffect warns of what a namespace says in vain.
+// withoutEffect warns of annotations of a namespace that have no effect.
 func (l *labelAdmission) withoutEffect(namespace *corev1.Namespace, optedIn bool, options pod.Defaults) []string {
 	warnings := pod.Messages(pod.IgnoredOnNamespace(namespace.Annotations))
 	if optedIn {
@@ -117,8 +117,8 @@ func (l *labelAdmission) withoutEffect(namespace *corev1.Namespace, optedIn bool
 	return warnings
 }
 
-// lackingPart warns of a delivery that needs what isn't installed. Of the operator's
-// own delivery, the operator is told.
+// lackingPart warns of a delivery that needs a part that isn't installed. For the
+// operator's own delivery, the log warns the operator.
 func (l *labelAdmission) lackingPart(namespace *corev1.Namespace) []string {
 	asked, err := pod.NamespaceDelivery(namespace.Annotations)
 	part, needed := l.parts[asked]
@@ -136,8 +136,8 @@ func checkOptions(namespace *corev1.Namespace, options pod.Defaults) error {
 	return nil
 }
 
-// lackingTools warns of tools that pods of the namespace would run without. The
-// operator may offer them later.
+// lackingTools warns of tools that pods of the namespace would run without. The operator
+// may offer these tools later.
 func (l *labelAdmission) lackingTools(options pod.Defaults, namespace string) []string {
 	current := l.config.Load()
 	return pod.Messages((&pod.Injector{Tools: current.Tools, ToolRegistries: current.Lookup.Allowed}).LackingTools(namespace, options))

@@ -11,8 +11,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// adviceOnOptIn tells the author of a namespace that opts in what the annotation
-// doesn't do: it wraps no pod that must ask, and none that exists.
+// adviceOnOptIn tells the author of a namespace that opts in the limits of the
+// annotation: it wraps no pod that must ask, and no pod that exists.
 func adviceOnOptIn(now, before *corev1.Namespace, want pod.Scope) (advice []string) {
 	had, err := pod.NamespaceScope(before.Annotations)
 	if want == pod.NoPods || want == had || err == nil && had == pod.AllPods {
@@ -28,7 +28,8 @@ func adviceOnOptIn(now, before *corev1.Namespace, want pod.Scope) (advice []stri
 	return advice
 }
 
-// adviceOnLabel tells whoever changes the label by hand to change the annotation.
+// adviceOnLabel tells the author of a manual change of the label to change the
+// annotation.
 func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 	if !setByHand(now, before) || follows(now, want) {
 		return nil

@@ -18,11 +18,11 @@ import (
 // grantsPolicy is the ValidatingAdmissionPolicy that confines grants.
 const grantsPolicy = "grants.entrypointer.dev"
 
-// CheckConfinement finds out whether the policies confine the injector
-// (config/webhook/210-confine-injector.yaml). They name its service account, so an
-// installation that renames what it applies leaves them open, and nothing else
-// would tell. It asks, without effect, for what the first of them forbids: a
-// grant in the injector's own namespace.
+// CheckConfinement checks whether the policies confine the injector
+// (config/webhook/210-confine-injector.yaml). They name the injector's service account,
+// so in an installation with other names they have no effect, unnoticed. CheckConfinement
+// sends a dry-run request that the first policy forbids: a grant in the injector's own
+// namespace.
 func CheckConfinement(ctx context.Context, client kubernetes.Interface, own string) error {
 	wanted, err := json.Marshal(grantOf(metav1.OwnerReference{}, own, own))
 	if err != nil {
@@ -32,11 +32,11 @@ func CheckConfinement(ctx context.Context, client kubernetes.Interface, own stri
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true), DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
-		return fmt.Errorf("the policies that confine the injector don't: it could grant itself the secrets of namespace %q; "+
+		return fmt.Errorf("the policies that should confine the injector have no effect: the injector could grant itself the secrets of namespace %q; "+
 			"install config/webhook under its own names, or rename the service account in config/webhook/210-confine-injector.yaml as well", own)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), grantsPolicy):
 		return nil
 	default:
-		return fmt.Errorf("finding out whether policies confine the injector, by a RoleBinding in namespace %q that should be refused by %s: %w", own, grantsPolicy, err)
+		return fmt.Errorf("checking whether policies confine the injector, by a RoleBinding in namespace %q that should be refused by %s: %w", own, grantsPolicy, err)
 	}
 }

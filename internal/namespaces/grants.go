@@ -26,10 +26,9 @@ import (
 	"knative.dev/pkg/reconciler"
 )
 
-// GrantName is the name of the RoleBinding that lets the injector read pull
-// secrets and service accounts in a namespace, and of the ClusterRole that it
-// binds. What config/webhook installs lets the injector write RoleBindings of this
-// name only.
+// GrantName is the name of the RoleBinding that lets the injector read pull secrets and
+// service accounts in a namespace, and of the ClusterRole to which it binds. The rights
+// in config/webhook restrict the injector to RoleBindings of this name.
 const GrantName = "entrypointer-lookup"
 
 const (
@@ -37,17 +36,17 @@ const (
 	fieldManager   = "entrypointer"
 )
 
-// partOf marks what is ours for people: kubectl get rolebindings -A -l ...
+// partOf marks the project's objects for users: kubectl get rolebindings -A -l ...
 var partOf = map[string]string{"app.kubernetes.io/part-of": "entrypointer"}
 
 var grantedRole = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: GrantName}
 
-// untilSeen is for an API server that hasn't heard yet that a namespace opted
-// in, and so refuses the grant (config/webhook/210-confine-injector.yaml).
+// untilSeen is the backoff for an API server that doesn't know yet that a namespace opted
+// in, and refuses the grant (config/webhook/210-confine-injector.yaml).
 var untilSeen = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Steps: 4}
 
-// grants lets the injector read pull secrets where it looks images up, and
-// nowhere else: by a RoleBinding in each namespace that opted in.
+// grants lets the injector read pull secrets only where it looks images up: by a
+// RoleBinding in each namespace that opted in.
 type grants struct {
 	client     kubernetes.Interface
 	own        string
@@ -55,8 +54,8 @@ type grants struct {
 	bindings   rbaclisters.RoleBindingLister
 }
 
-// grant puts the RoleBinding there, or repairs it. One of the same name that
-// binds another role is somebody else's, and stays as it is.
+// grant creates the RoleBinding, or repairs it. A RoleBinding of the same name that binds
+// another role has another owner, and stays unchanged.
 func (g grants) grant(ctx context.Context, namespace string) error {
 	wanted, err := g.wanted(namespace)
 	if err != nil {
@@ -68,7 +67,7 @@ func (g grants) grant(ctx context.Context, namespace string) error {
 		return fmt.Errorf("reading RoleBinding %q in namespace %q: %w", GrantName, namespace, err)
 	case err == nil && current.RoleRef != grantedRole:
 		return reconciler.NewEvent(corev1.EventTypeWarning, "LookupNotGranted",
-			"letting the injector read pull secrets in namespace %q: RoleBinding %q is there already, and binds %s %q; "+
+			"letting the injector read pull secrets in namespace %q: a RoleBinding %q exists that binds %s %q; "+
 				"delete it, or set command: in every container that shall be wrapped",
 			namespace, GrantName, current.RoleRef.Kind, current.RoleRef.Name)
 	case err == nil && isCurrent(current, wanted):
@@ -93,7 +92,7 @@ func (g grants) grant(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// revoke removes the RoleBinding, if it is ours.
+// revoke removes the RoleBinding, if it is the injector's.
 func (g grants) revoke(ctx context.Context, namespace string) error {
 	current, err := g.bindings.RoleBindings(namespace).Get(GrantName)
 	switch {
@@ -106,7 +105,7 @@ func (g grants) revoke(ctx context.Context, namespace string) error {
 		Preconditions: metav1.NewUIDPreconditions(string(current.UID)),
 	})
 	switch {
-	// Replaced since: the next event tells by what.
+	// The RoleBinding has been replaced since; the next event is about the replacement.
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
 	case err != nil:
@@ -116,8 +115,8 @@ func (g grants) revoke(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// wanted is the RoleBinding as it shall be. The injector's own namespace owns
-// it: with the injector, it goes.
+// wanted returns the wanted RoleBinding. The injector's own namespace owns it, so that it
+// is deleted with the injector.
 func (g grants) wanted(namespace string) (*rbacv1.RoleBinding, error) {
 	owner, err := g.namespaces.Get(g.own)
 	if err != nil {
@@ -128,8 +127,8 @@ func (g grants) wanted(namespace string) (*rbacv1.RoleBinding, error) {
 	}, g.own, namespace), nil
 }
 
-// grantOf is the RoleBinding in a namespace that lets the injector, whose
-// namespace is own, look images up.
+// grantOf returns the RoleBinding in a namespace that lets the injector, whose namespace
+// is own, look images up.
 func grantOf(owner metav1.OwnerReference, own, namespace string) *rbacv1.RoleBinding {
 	binding := &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},

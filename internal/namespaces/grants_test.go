@@ -251,8 +251,8 @@ func TestAnInjectorThatNoPolicyConfinesNotices(t *testing.T) {
 		says   string
 	}{
 		"confined":       {apierrors.NewForbidden(bindings, GrantName, errors.New("ValidatingAdmissionPolicy 'grants.entrypointer.dev' denied request")), ""},
-		"open":           {nil, "it could grant itself the secrets"},
-		"without rights": {apierrors.NewForbidden(bindings, GrantName, errors.New("cannot patch")), "finding out whether policies confine the injector"},
+		"open":           {nil, "the injector could grant itself the secrets"},
+		"without rights": {apierrors.NewForbidden(bindings, GrantName, errors.New("cannot patch")), "checking whether policies confine the injector"},
 		"unreachable":    {errors.New("no route to host"), "no route to host"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"knative.dev/pkg/injection"
 )
 
-// knative.dev/pkg's own informers hold all RoleBindings of a cluster, or those
-// of a label. This one holds those of our name: they are few, and RBAC lets a
-// client that asks for a name see no other.
+// knative.dev/pkg's own informers hold all RoleBindings of a cluster, or those with a
+// label. This informer holds those of GrantName: they are few, and RBAC allows a client
+// that selects a name to see only these.
 func init() {
 	injection.Default.RegisterInformer(func(ctx context.Context) (context.Context, controller.Informer) {
 		factory := informers.NewSharedInformerFactoryWithOptions(kubeclient.Get(ctx), controller.GetResyncPeriod(ctx),

@@ -18,9 +18,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// labels repairs what the webhook missed: the label of a namespace that was
-// annotated while no injector was there to see it, or whose label somebody
-// changed.
+// labels repairs the labels that the webhook missed: the label of a namespace that was
+// annotated while no injector ran, or that was changed manually.
 type labels struct{ client kubernetes.Interface }
 
 func (l labels) follow(ctx context.Context, ns *corev1.Namespace, want pod.Scope) error {

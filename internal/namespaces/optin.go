@@ -1,14 +1,13 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namespaces lets two things follow the annotation by which a namespace
-// opts in:
+// Package namespaces derives two things from the annotation by which a namespace opts in:
 //
-//   - a label of the same name, for the API server selects webhooks by label
-//     only. An admission webhook sets it in the same write that sets the
-//     annotation, and a reconciler repairs what the webhook missed.
-//   - a grant: the RoleBinding that lets the injector read pull secrets there.
-//     The reconciler puts it there, repairs it, and removes it.
+//   - a label of the same name, because the API server selects webhooks by label only.
+//     An admission webhook sets the label in the same write that sets the annotation, and
+//     a reconciler repairs what the webhook missed.
+//   - a grant: the RoleBinding that lets the injector read pull secrets there. The
+//     reconciler creates, repairs and removes it.
 package namespaces
 
 import (
@@ -34,8 +33,8 @@ func newRule(own string) rule {
 	return rule{system: []string{metav1.NamespaceSystem, own}}
 }
 
-// wants is the scope that the namespace's label shall have. An error tells the
-// namespace's author why there is none.
+// wants returns the scope for the namespace's label. An error tells the namespace's
+// author why there is none.
 func (r rule) wants(ns *corev1.Namespace) (pod.Scope, error) {
 	scope, err := pod.NamespaceScope(ns.Annotations)
 	switch {
@@ -48,7 +47,7 @@ func (r rule) wants(ns *corev1.Namespace) (pod.Scope, error) {
 	}
 }
 
-// annotate is the command that sets a namespace's annotation, or removes it if the
+// annotate returns the command that sets a namespace's annotation, or removes it if the
 // value is "".
 func annotate(namespace, value string) string {
 	if value == "" {
@@ -57,7 +56,7 @@ func annotate(namespace, value string) string {
 	return fmt.Sprintf("kubectl annotate --overwrite namespace %s %s=%s", namespace, pod.InjectAnnotation, value)
 }
 
-// labelled is the scope that the API server reads from a namespace's label.
+// labelled returns the scope in a namespace's label, which the API server evaluates.
 func labelled(ns *corev1.Namespace) pod.Scope { return pod.Scope(ns.Labels[labelKey]) }
 
 // follows reports whether the label is as wanted.

@@ -25,8 +25,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// NewReconciler returns a constructor of the controller that lets the label and the
-// grant of each namespace follow its annotation. The label has API servers call the
+// NewReconciler returns a constructor of the controller that derives the label and the
+// grant of each namespace from its annotation. The label makes API servers call the
 // webhook for pods.
 func NewReconciler(podWebhook string) injection.ControllerConstructor {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl { return newReconciler(ctx, podWebhook) }
@@ -61,7 +61,8 @@ func watch(ctx context.Context, informer cache.SharedIndexInformer, enqueue func
 	}
 }
 
-// callableAgain is when to look again whether API servers can call the webhook for pods.
+// callableAgain is the time between two checks whether API servers can call the webhook
+// for pods.
 const callableAgain = time.Second
 
 type follower struct {
@@ -74,12 +75,13 @@ type follower struct {
 
 var _ namespacereconciler.Interface = (*follower)(nil)
 
-// ReconcileKind implements namespacereconciler.Interface. It isn't called for a
-// namespace that is being deleted: all that is in it goes anyway.
+// ReconcileKind implements namespacereconciler.Interface. It isn't called for a namespace
+// that is being deleted, whose content is deleted anyway.
 func (f *follower) ReconcileKind(ctx context.Context, ns *corev1.Namespace) reconciler.Event {
 	scope, mistake := f.rule.wants(ns)
 	if scope != pod.NoPods && !follows(ns, scope) && !f.callable() {
-		// Until then, a policy refuses what would run unwrapped, in plainer words.
+		// Until then, a policy refuses pods that would run unwrapped, with a clearer
+		// message.
 		return controller.NewRequeueAfter(callableAgain)
 	}
 	if err := f.labels.follow(ctx, ns, scope); err != nil {

@@ -1,7 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podwebhook is the webhook that wraps pods: pkg/pod, served to an API server.
+// Package podwebhook is the admission webhook for pods: it calls pkg/pod for each pod that
+// an API server sends.
 package podwebhook
 
 import (
@@ -41,20 +42,20 @@ import (
 // WebhookName is the name of the MutatingWebhookConfiguration.
 const WebhookName = "pods.entrypointer.dev"
 
-// answerMargin is what we leave of the API server's patience for our answer to
-// reach it: a webhook that times out says nothing, one that is early says why.
+// answerMargin is the part of the API server's timeout that is left for sending the
+// response: a webhook that times out gives no reason, and an early response does.
 const answerMargin = 500 * time.Millisecond
 
-// Images are those that bring the supervisor into a pod, pinned by digest.
+// Images are the images that bring the supervisor into a pod, pinned by digest.
 type Images struct {
 	Copier, Entrypoint string
-	// For pods with containers whose output goes to the log service.
+	// Images for pods with containers whose output goes to the log service.
 	CopierWithLogs, EntrypointWithLogs string
 }
 
-// NewAdmissionController returns a constructor of the pod webhook, which auto tells
-// whether pods can mount images. claim is the name of the claim that pods of a
-// namespace can mount, "" if there is none.
+// NewAdmissionController returns a constructor of the pod webhook. auto reports whether
+// pods can mount images. claim returns the name of the claim that pods of a namespace can
+// mount, "" if there is none.
 func NewAdmissionController(images Images, settings *config.Store, auto *delivery.Auto, claim func(namespace string) string) injection.ControllerConstructor {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
@@ -92,17 +93,16 @@ func NewAdmissionController(images Images, settings *config.Store, auto *deliver
 	}
 }
 
-// unlimitedClient reads the credentials of pods. Were it the one that the
-// reconcilers share, a burst of one tenant's pods would queue behind its rate
-// limiter, and everybody else's behind them. The API server knows how to be
-// fair; a limiter here doesn't.
+// unlimitedClient returns a client that reads the credentials of pods. With the rate
+// limiter of the client that the reconcilers share, a burst of one tenant's pods would
+// delay the pods of all others. The API server's own limits are fair to tenants.
 func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 	config := rest.CopyConfig(injection.GetConfig(ctx))
 	config.QPS = -1
 	return kubernetes.NewForConfig(config)
 }
 
-// configuration is the one in force.
+// configuration holds the configuration in force.
 type configuration interface{ Load() *config.Config }
 
 // verdict reports whether pods can mount images.
@@ -149,7 +149,7 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	return response
 }
 
-// logDecision writes one line.
+// logDecision writes one line for each decision.
 func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result, outcome pod.Outcome, err error, took time.Duration) {
 	fields := []any{zap.String("pod", nameOf(before))}
 	if controller := metav1.GetControllerOf(before); controller != nil {
@@ -171,11 +171,10 @@ func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, bef
 	}
 }
 
-// optedIn returns the namespace of a pod that is about to be created there, if
-// it opted in and the API server asks, or else the answer. The API server doesn't ask about others, but
-// it isn't the only one that can reach us: whoever else asks shall neither have
-// us use the credentials of a namespace that has nothing to do with us, nor
-// create events there.
+// optedIn returns the namespace of a new pod if the namespace opted in and the caller is
+// an API server, and otherwise the response. API servers call the webhook only for
+// namespaces that opted in, but other clients can reach it: they must not make the
+// injector use the credentials of other namespaces, nor create events there.
 func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
 	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
 		w.metrics.decided(ctx, outcomeOf(err), "", "", 0)
@@ -249,7 +248,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	return injector.Inject(ctx, namespace.Name, before)
 }
 
-// proven has pods mount images only where that is known to work.
+// proven lets pods mount images only if that is known to work.
 func (w *wrapper) proven(policy pod.Policy) pod.Policy {
 	if policy.Delivery == pod.Auto && !w.auto.Verdict().ImageVolumes() {
 		policy.Delivery = pod.InitContainer
@@ -265,8 +264,8 @@ func outcomeOf(err error) pod.Outcome {
 	return pod.InternalError
 }
 
-// budget is the time that a lookup may take: what is configured, unless the
-// API server itself waits for less (it says so in the URL: ?timeout=10s).
+// budget returns the time for lookups: the configured time, or less if the API server's
+// own timeout is shorter (which it sends in the URL: ?timeout=10s).
 func budget(ctx context.Context, configured time.Duration) time.Duration {
 	request := apis.GetHTTPRequest(ctx)
 	if request == nil {
@@ -279,8 +278,8 @@ func budget(ctx context.Context, configured time.Duration) time.Duration {
 	return min(configured, patience-answerMargin)
 }
 
-// nameOf returns a pod's name, or the beginning of it: a pod that a controller
-// creates has no name yet when it is admitted.
+// nameOf returns a pod's name, or its generateName: a pod of a controller has no name yet
+// when it is admitted.
 func nameOf(p *corev1.Pod) string {
 	if p.Name == "" && p.GenerateName != "" {
 		return cut(p.GenerateName) + "*"
@@ -300,7 +299,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxName], "") + "..."
 }
 
-// describe names a pod by what its author knows.
+// describe names a pod by the object that its author knows.
 func describe(p *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(p); owner != nil {
 		return fmt.Sprintf("pod %q of %s %q", nameOf(p), cut(owner.Kind), cut(owner.Name))

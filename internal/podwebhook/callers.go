@@ -14,14 +14,14 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// checkCaller returns a refusal unless whoever asks shows a certificate that one
-// of the CAs signed. Without CAs, anybody may ask.
+// checkCaller returns a refusal unless the caller shows a certificate that one of the CAs
+// signed. Without CAs, every caller is accepted.
 func checkCaller(ctx context.Context, cas *x509.CertPool) error {
 	if cas == nil {
 		return nil
 	}
 	if err := verifyCaller(ctx, cas); err != nil {
-		return &pod.Refusal{Outcome: pod.UnknownCaller, Err: fmt.Errorf("looking who asks: %w; configure the API server to show a client certificate "+
+		return &pod.Refusal{Outcome: pod.UnknownCaller, Err: fmt.Errorf("verifying the caller: %w; configure the API server to show a client certificate "+
 			"that a CA of api-server-ca in the injector's configuration signed, or remove that key", err)}
 	}
 	return nil
@@ -43,7 +43,7 @@ func verifyCaller(ctx context.Context, cas *x509.CertPool) error {
 	return err
 }
 
-// address returns where the request comes from.
+// address returns the address of the request's sender.
 func address(ctx context.Context) string {
 	if request := apis.GetHTTPRequest(ctx); request != nil {
 		return request.RemoteAddr

@@ -19,15 +19,16 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// maxEventMessage bounds the message of an event, in bytes, as events.k8s.io does
-// (NoteLengthLimit in https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/events.go).
+// maxEventMessage bounds the message of an event, in bytes, like events.k8s.io
+// (NoteLengthLimit in
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/events.go).
 const maxEventMessage = 1024
 
-// events tells the controller of an admitted pod, such as a ReplicaSet or a TaskRun, what
-// is wrong with it: controllers don't read an API server's warnings. Of a refusal they
-// write an event or a condition themselves: FailedCreate
+// events reports the warnings of an admitted pod to its controller, such as a ReplicaSet
+// or a TaskRun, because controllers don't read an API server's warnings. Refusals need no
+// events, because the controllers report them themselves: by the event FailedCreate
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/controller_utils.go),
-// and TaskRuns fail with the message
+// and by the message of a failed TaskRun
 // (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/reconciler/taskrun/taskrun.go).
 type events struct{ recorder record.EventRecorder }
 
@@ -58,17 +59,17 @@ func isPlausible(owner metav1.OwnerReference) bool {
 		len(owner.Kind) <= validation.DNS1123LabelMaxLength && len(owner.APIVersion) <= validation.DNS1123SubdomainMaxLength+1+validation.DNS1123LabelMaxLength
 }
 
-// isSecondLook reports whether the API server asks about a pod again
-// (reinvocationPolicy: IfNeeded): the pod says already what was decided, and no container
-// is wrapped now. A template can have the annotation, too, but then its containers are
-// wrapped now.
+// isSecondLook reports whether the API server calls the webhook again for a pod
+// (reinvocationPolicy: IfNeeded): the pod already has the status annotation, and no
+// container is newly wrapped. A template can have the annotation as well, but then its
+// containers are newly wrapped.
 func isSecondLook(before *corev1.Pod, result pod.Result) bool {
 	status, said := before.Annotations[pod.StatusAnnotation]
 	return said && len(result.Wrapped) == 0 && status == result.Pod.Annotations[pod.StatusAnnotation]
 }
 
-// A namedSink names an event after its owner, its reason and its message, so that
-// replicas of the injector that warn of the same write one event.
+// A namedSink derives the name of an event from its owner, its reason and its message, so
+// that replicas of the injector with the same warning write one event.
 type namedSink struct{ record.EventSink }
 
 // Create implements record.EventSink.

@@ -18,18 +18,18 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// logServicePatience is how long a look may take.
+// logServicePatience limits the time of a check.
 const logServicePatience = 5 * time.Second
 
-// A logService knows where the log service is, if there is one.
+// A logService knows the address of the log service, if there is one.
 type logService struct {
 	client  kubernetes.Interface
 	logger  *zap.SugaredLogger
 	current atomic.Pointer[endpoint.Endpoint]
 }
 
-// followLogService looks once before it returns, so that the first pods are told of
-// it as well, and goes on to look until ctx is done.
+// followLogService checks once before it returns, so that the first pods use the log
+// service as well, and then periodically until ctx is done.
 func followLogService(ctx context.Context, client kubernetes.Interface, logger *zap.SugaredLogger) *logService {
 	l := &logService{client: client, logger: logger}
 	l.look(ctx)
@@ -37,17 +37,18 @@ func followLogService(ctx context.Context, client kubernetes.Interface, logger *
 	return l
 }
 
-// look finds the log service, or that there is none. An API server that doesn't
-// answer, or an answer that can't be understood, changes nothing.
+// look updates the state of the log service. If the API server doesn't respond, or the
+// response is invalid, the state stays.
 func (l *logService) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, logServicePatience)
 	defer cancel()
 	before := l.current.Load()
 	found, err := l.client.CoreV1().ConfigMaps(endpoint.Namespace).Get(ctx, endpoint.ConfigMap, metav1.GetOptions{})
-	// What it may not read, config/logs would have let it.
+	// config/logs grants the injector the right to read it, so Forbidden also means that
+	// config/logs isn't installed.
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		if l.current.Store(nil); before != nil {
-			l.logger.Infow("The log service is gone: what containers print goes to the cluster's logs", zap.Error(err))
+			l.logger.Infow("The log service is gone: the output of containers goes to the cluster's logs", zap.Error(err))
 		}
 		return
 	}
@@ -56,7 +57,7 @@ func (l *logService) look(ctx context.Context) {
 		now, err = endpoint.FromConfigMap(found.Data)
 	}
 	if err != nil {
-		l.logger.Warnw("Looking for the log service", zap.Error(err))
+		l.logger.Warnw("Failed to look for the log service", zap.Error(err))
 		return
 	}
 	if l.current.Store(&now); before == nil || *before != now {
@@ -64,7 +65,7 @@ func (l *logService) look(ctx context.Context) {
 	}
 }
 
-// forPods is what pods are told of the log service, nil if there is none.
+// forPods returns the log service for pods, nil if there is none.
 func (l *logService) forPods(images Images) *pod.LogService {
 	now := l.current.Load()
 	if now == nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
-// lookups has the Lookuper that the configuration in force asks for. A change
-// of what concerns lookups starts afresh, so that nothing that was learned
-// under the old configuration is answered under the new one.
+// lookups holds the Lookuper for the configuration in force. A change of its keys creates
+// a new Lookuper, so that no answer of the former configuration is reused.
 type lookups struct {
 	credentials lookup.Credentials
 	services    []netip.Prefix // addresses of the cluster's services
@@ -48,7 +47,7 @@ func (l *lookups) under(current *config.Config) (lookup.Lookuper, error) {
 	return l.lookuper, nil
 }
 
-// measured counts lookups and the time that they take.
+// measured counts lookups and measures their time.
 type measured struct {
 	next    lookup.Lookuper
 	metrics *metrics

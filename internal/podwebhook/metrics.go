@@ -14,8 +14,8 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// meterName is the instrumentation scope of our metrics. docs/metrics.md lists
-// them; none has a label whose values tenants choose.
+// meterName is the instrumentation scope of the injector's metrics. docs/metrics.md lists
+// them. Tenants can't choose the values of any label.
 const meterName = "github.com/entrypointer/entrypointer"
 
 type metrics struct {
@@ -24,8 +24,8 @@ type metrics struct {
 	lookup    metric.Float64Histogram
 }
 
-// seconds are the histograms' buckets: from a decision without a lookup, over
-// a registry nearby, to the longest lookup.
+// seconds are the bounds of the histograms: from a decision without a lookup, to a nearby
+// registry, to the longest lookup.
 var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 3}
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {

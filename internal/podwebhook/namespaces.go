@@ -17,7 +17,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// namespaces has what the namespaces say.
+// namespaces reads namespaces.
 type namespaces struct {
 	cached listers.NamespaceLister
 	client kubernetes.Interface
@@ -29,8 +29,8 @@ type namespaces struct {
 // and this many at once.
 const freshReadsPerSecond, freshReadsAtOnce = 50, 200
 
-// get returns a namespace. The first pod of a namespace may be there before the
-// cache has heard of that.
+// get returns a namespace. The cache may not know the namespace yet when its first pod is
+// created.
 func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.cached.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -55,8 +55,8 @@ func (n namespaces) fresh(ctx context.Context, name string) (*corev1.Namespace, 
 	return namespace, nil
 }
 
-// optedIn reports whether the API server may well ask about pods of a namespace: it
-// selects by the label, which follows the annotation.
+// optedIn reports whether the API server may call the webhook for pods of a namespace: it
+// selects namespaces by the label, which follows the annotation.
 func optedIn(namespace *corev1.Namespace) bool {
 	label := pod.Scope(namespace.Labels[pod.InjectAnnotation])
 	scope, err := pod.NamespaceScope(namespace.Annotations)
@@ -64,7 +64,7 @@ func optedIn(namespace *corev1.Namespace) bool {
 }
 
 // asksForAll reports whether all pods of a namespace are wrapped. The label doesn't
-// count: without the annotation, nobody wants that any more.
+// count: without the annotation, the namespace has opted out.
 func asksForAll(namespace *corev1.Namespace) bool {
 	scope, err := pod.NamespaceScope(namespace.Annotations)
 	return err == nil && scope == pod.AllPods

@@ -14,13 +14,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// servicesPatience is how long the start waits to be told the addresses of services.
+// servicesPatience limits the time for which the start waits for the addresses of
+// services.
 const servicesPatience = 10 * time.Second
 
-// serviceAddresses are those of the cluster's services, which lookups don't
-// connect to: that of the API server, which every container knows, and the
-// ranges that the API server tells from Kubernetes 1.33 on. An error means that
-// it didn't tell.
+// serviceAddresses returns the addresses of the cluster's services, to which lookups
+// don't connect: the API server's address, which every container knows, and the ranges
+// that the API server publishes from Kubernetes 1.33 on. An error means that the ranges
+// are unknown.
 func serviceAddresses(ctx context.Context, client kubernetes.Interface) (addresses []netip.Prefix, err error) {
 	if own, err := netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")); err == nil {
 		addresses = append(addresses, netip.PrefixFrom(own, own.BitLen()))

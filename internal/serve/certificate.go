@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Overlap is how long a server goes on with its former certificate when there is
-// a new one: long enough for API servers to have heard of the CA of the new one.
+// Overlap is the time for which a server still serves its former certificate after a
+// renewal: long enough for API servers to learn of the new certificate's CA.
 const Overlap = 30 * time.Second
 
-// Certificates serves the certificate that Read returns. When that changes, the
-// former one is served for the Overlap; when it can't be read, for as long as
-// it is valid. The zero value of the other fields is ready to use.
+// Certificates serves the certificate that Read returns. After a change, it serves the
+// former certificate for the Overlap; while Read fails, for as long as the former
+// certificate is valid. The zero value of the other fields is ready to use.
 type Certificates struct {
 	Read func() (*tls.Certificate, error)
 
-	now func() time.Time // tests change it
+	now func() time.Time // replaced by tests
 
 	mu      sync.Mutex
 	serving *tls.Certificate
@@ -28,8 +28,8 @@ type Certificates struct {
 	since   time.Time
 }
 
-// Get is the GetCertificate of a tls.Config. Its error is Read's, if there is
-// no certificate yet.
+// Get is the GetCertificate of a tls.Config. If there is no certificate yet, Get returns
+// Read's error.
 func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	read, err := c.Read()
 	now := time.Now()

@@ -12,22 +12,21 @@ import (
 const (
 	// maxBody is the longest body that knative.dev/pkg's webhooks read, in bytes.
 	maxBody = 3 << 20
-	// longBody is longer than that of a pod that somebody wrote: those of Tekton
-	// are some 20 KiB.
+	// longBody is more than the length of usual pods: Tekton's are some 20 KiB.
 	longBody = 128 << 10
 )
 
-// LimitLongBodies has requests with long bodies wait while those under way are
-// longer than total bytes together: a pod takes some ten times its length while
-// it is decoded, copied and compared. Of short ones, the API server sends no more
-// than its own flow control lets through, and they wait for nobody: the time
-// that a pod takes may be its author's choice.
+// LimitLongBodies makes requests with long bodies wait while the sum of those under way
+// exceeds total bytes: a pod takes some ten times its length in memory while it is
+// decoded, copied and compared. Requests with short bodies don't wait, because the time
+// that a pod takes may be its author's choice; the API server's flow control limits their
+// number.
 func LimitLongBodies(next http.Handler, total int64) http.Handler {
 	room := semaphore.NewWeighted(total)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		length := r.ContentLength
 		if length < 0 || length > maxBody {
-			length = maxBody // more isn't read
+			length = maxBody // the limit of what is read
 		}
 		if length <= longBody {
 			next.ServeHTTP(w, r)

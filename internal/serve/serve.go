@@ -3,12 +3,12 @@
 
 // Package serve serves webhooks over TLS, and stops without refusing a request.
 //
-// An API server keeps its connections to a webhook, and sends requests over
-// them as long as there are any, also after the endpoint is gone from the
-// Service. knative.dev/pkg's own server drains until no request has come for a
-// while. Under load that never happens, and it ends by SIGKILL, with requests
-// under way. This one closes each connection with the answer to its next
-// request, so that requests go to other replicas, and stops after a while in any case.
+// An API server keeps its connections to a webhook, and sends requests over them as long
+// as they are open, also after the endpoint has been removed from the Service.
+// knative.dev/pkg's own server drains until no request has come for a while. Under load
+// that never happens, and the server ends by SIGKILL, with requests under way. This
+// server closes each connection with the response to its next request, so that the
+// following requests go to other replicas, and its draining has a time limit.
 package serve
 
 import (
@@ -29,14 +29,15 @@ import (
 )
 
 const (
-	// headerTimeout is what a client may take to send the header of a request.
+	// headerTimeout limits the time in which a client sends the header of a request.
 	headerTimeout = time.Minute
-	// maxHeader is how long it may be, in bytes: at level debug, knative.dev/pkg logs all of it.
+	// maxHeader is the longest header, in bytes: at level debug, knative.dev/pkg logs all
+	// of it.
 	maxHeader = 16 << 10
-	// lastAnswers is what the last requests may take that are under way: the
-	// longest that an API server waits for one of our webhooks.
+	// lastAnswers is the time for the last requests under way: the longest timeout of the
+	// injector's webhooks.
 	lastAnswers = 10 * time.Second
-	// pollInterval is how often a server that drains looks whether it is uncalled.
+	// pollInterval is the time between two checks of Uncalled while the server drains.
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -45,21 +46,21 @@ type Server struct {
 	Handler http.Handler
 	TLS     *tls.Config
 	Logger  *zap.SugaredLogger
-	// Ready returns an error as long as requests can't reach the server, nil if they
-	// can. Probes fail until then. Without it, the server is ready from the start.
+	// Ready returns an error as long as requests can't reach the server. Probes fail
+	// until it returns nil. A nil function makes the server ready from the start.
 	Ready func() error
-	// Quiet is the time without a request after which draining ends: long
-	// enough for every node to have heard that the endpoint is gone.
+	// Quiet is the time without a request after which draining ends: long enough for
+	// every node to learn that the endpoint is gone.
 	Quiet time.Duration
 	// Longest is the time after which draining ends in any case.
 	Longest time.Duration
-	// Uncalled reports whether no API server sends requests any more, so that draining
-	// ends. Without it, an API server always may.
+	// Uncalled reports whether no API server sends requests any more, which ends
+	// draining. A nil function stands for false.
 	Uncalled func() bool
 }
 
-// Run serves on listener until ctx is done, then drains, and returns when every
-// request is answered. While it drains, probes fail.
+// Run serves on listener until ctx is done, then drains, and returns after the last
+// response. While it drains, probes fail.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	drainer := &handlers.Drainer{Inner: s.Handler, QuietPeriod: s.Quiet, HealthCheck: s.healthCheck()}
 	var draining atomic.Bool
@@ -74,7 +75,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
 		MaxHeaderBytes:    maxHeader,
-		// No HTTP/2: API servers don't speak it to webhooks, and others could
+		// HTTP/1 only: API servers don't call webhooks by HTTP/2, and other clients could
 		// open any number of streams.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 	}
@@ -99,7 +100,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// healthCheck answers probes, and logs each reason not to be ready once.
+// healthCheck responds to probes, and logs each reason of unreadiness once.
 func (s *Server) healthCheck() http.HandlerFunc {
 	if s.Ready == nil {
 		return nil
@@ -121,8 +122,8 @@ func (s *Server) healthCheck() http.HandlerFunc {
 	}
 }
 
-// drain returns when requests have ceased, when no API server sends any, or at the
-// latest after the longest time.
+// drain returns when no more requests come, when no API server calls the webhooks, or
+// after the longest time.
 func (s *Server) drain(ctx context.Context, drainer *handlers.Drainer) {
 	ctx, cancel := context.WithTimeout(ctx, s.Longest)
 	defer cancel()
@@ -147,11 +148,11 @@ func (s *Server) drain(ctx context.Context, drainer *handlers.Drainer) {
 	}
 }
 
-// errorLog passes on what net/http has to say.
+// errorLog logs the messages of net/http.
 type errorLog struct{ logger *zap.SugaredLogger }
 
-// Write implements io.Writer. A handshake that fails is the client's problem,
-// or happens before there is a certificate.
+// Write implements io.Writer. It drops failed handshakes, which are the client's fault,
+// or occur before the first certificate.
 func (e *errorLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if strings.HasPrefix(text, "http: TLS handshake error") {

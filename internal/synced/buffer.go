@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package synced has a buffer for tests whose goroutines write and read at once.
+// Package synced provides a buffer that goroutines of a test can share.
 package synced
 
 import (
@@ -22,7 +22,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String is what was written until now.
+// String returns the text written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,13 +1,13 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall removes the injector's webhook configurations when its
-// namespace is being deleted.
+// Package uninstall removes the injector's webhook configurations when its namespace is
+// being deleted.
 //
-// The namespace owns them, so Kubernetes deletes them when it is gone. But it
-// may never be: one object with a finalizer that nobody removes keeps it, long
-// after the injector's pods are gone, and failurePolicy Fail would refuse every
-// pod of the namespaces that opted in.
+// The namespace owns the configurations, so Kubernetes deletes them after the namespace.
+// But the deletion of the namespace may never end, for instance if a finalizer of one of
+// its objects is never removed. Long after the injector's pods are gone, failurePolicy
+// Fail would then refuse every pod of the namespaces that opted in.
 package uninstall
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/admission"
 )
 
-// NewController returns a constructor of the controller that removes them. Every
-// replica runs it, for the leader may be the first that is gone.
+// NewController returns a constructor of the controller that removes the configurations.
+// Every replica runs it, because the leader may end first.
 func NewController(webhooks admission.Webhooks) func(context.Context, configmap.Watcher) *controller.Impl {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		namespaces := namespaceinformer.Get(ctx)
@@ -49,7 +49,7 @@ func NewController(webhooks admission.Webhooks) func(context.Context, configmap.
 	}
 }
 
-// remover is leader-aware only because knative.dev/pkg wants it of every reconciler.
+// remover is leader-aware only because knative.dev/pkg requires it of every reconciler.
 type remover struct {
 	reconciler.LeaderAwareFuncs
 

@@ -103,8 +103,9 @@ func formerStartupFlags(c *corev1.Container) (flags []string) {
 	return flags
 }
 
-// alignStartupProbe keeps the kubelet from killing a container that waits for failures of
-// its other probes, and from marking it as ready, until its command runs.
+// alignStartupProbe sets the startupProbe of a container that waits. Until the command
+// runs, the probe keeps the kubelet from marking the container as ready, and from killing
+// it because other probes fail.
 func alignStartupProbe(c *corev1.Container, pod *corev1.Pod, waits bool) {
 	wanted := &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(startedCommand)}},

@@ -288,7 +288,7 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 func TestTheInjectorFindsItselfConfined(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, namespaces.CheckConfinement(t.Context(), asInjector(t), framework.SystemNamespace))
-	require.ErrorContains(t, namespaces.CheckConfinement(t.Context(), cluster.Kube, framework.SystemNamespace), "it could grant itself",
+	require.ErrorContains(t, namespaces.CheckConfinement(t.Context(), cluster.Kube, framework.SystemNamespace), "the injector could grant itself",
 		"an administrator is somebody whom the policies don't name")
 }
 
