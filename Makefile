@@ -43,7 +43,7 @@ help:
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
-	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the table in README.md'
+	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
 	@echo 'make down    no cluster, and nothing left of it'
