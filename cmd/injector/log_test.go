@@ -74,7 +74,7 @@ func admit(t *testing.T, server http.Handler) {
 	require.Contains(t, answer.Body.String(), `"allowed":true`)
 }
 
-func TestADecisionIsOneLineThatNamesThePodAndWhatBecameOfIt(t *testing.T) {
+func TestADecisionIsOneLineThatNamesThePodAndTheOutcome(t *testing.T) {
 	core, log := observer.New(zap.InfoLevel)
 	server := newPodWebhook(t, core)
 	log.TakeAll()

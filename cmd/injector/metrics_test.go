@@ -60,7 +60,7 @@ func labelsAfter(t *testing.T, requests ...string) (series []attribute.Set) {
 	return series
 }
 
-func TestWhatAForeignPodPostsMakesNoLabels(t *testing.T) {
+func TestRequestsOfForeignPodsMakeNoLabels(t *testing.T) {
 	var requests []string
 	for i := 100; i < 200; i++ {
 		requests = append(requests, fmt.Sprintf(
@@ -73,7 +73,7 @@ func TestWhatAForeignPodPostsMakesNoLabels(t *testing.T) {
 	}
 }
 
-func TestWhatAnAPIServerAsksAboutIsInTheLabels(t *testing.T) {
+func TestRequestsOfAPIServersAreInTheLabels(t *testing.T) {
 	series := labelsAfter(t,
 		`"kind":{"version":"v1","kind":"Pod"},"operation":"CREATE"`,
 		`"kind":{"version":"v1","kind":"Namespace"},"operation":"UPDATE","subResource":"status"`,

@@ -87,7 +87,7 @@ func TestAnEmptySecretIsWaitedFor(t *testing.T) {
 	require.Empty(t, client.Actions())
 }
 
-func TestWhatIsCurrentIsLeftAlone(t *testing.T) {
+func TestACurrentConfigurationIsLeftAlone(t *testing.T) {
 	owner := metav1.OwnerReference{UID: "uid"}
 	current, changed := withCABundle(&admissionregistrationv1.MutatingWebhookConfiguration{
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "one"}},

@@ -34,7 +34,7 @@ func keep(t *testing.T, leader bool, there ...*corev1.Secret) (*fake.Clientset, 
 	return client, k.Reconcile(t.Context(), key.String())
 }
 
-func TestASecretThatSomebodyDeletedComesBack(t *testing.T) {
+func TestADeletedSecretIsCreatedAgain(t *testing.T) {
 	client, err := keep(t, true)
 	require.NoError(t, err)
 	secret, err := client.CoreV1().Secrets(key.Namespace).Get(t.Context(), key.Name, metav1.GetOptions{})

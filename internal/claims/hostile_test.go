@@ -26,11 +26,11 @@ import (
 )
 
 // Whoever may create claims anywhere may label them as ours.
-func TestWhatSomebodyWritesIntoMetadataIsNotKept(t *testing.T) {
+func TestForeignMetadataIsNotKept(t *testing.T) {
 	long := strings.Repeat("x", 1<<18)
 	heavy := metav1.ObjectMeta{
 		Name: Name, Namespace: "tenant", UID: "volume", Generation: 1, ResourceVersion: "1",
-		Labels:        maps.Clone(ours()),
+		Labels:        maps.Clone(ourLabels()),
 		Annotations:   map[string]string{"long": long},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:` + long + `":{}}`)}},
 		Finalizers:    []string{"example.test/" + long},
@@ -103,11 +103,11 @@ func TestWhateverAnotherWebhookSaysAConditionTellsOfIt(t *testing.T) {
 	}
 }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestTransientErrorsAreRetried(t *testing.T) {
 	for name, failure := range map[string]error{
 		"the API server is busy":       apierrors.NewTooManyRequests("busy", 1),
 		"a webhook that isn't there":   apierrors.NewInternalError(fmt.Errorf("failed calling webhook: connection refused")),
-		"somebody else was first":      apierrors.NewConflict(schema.GroupResource{}, "it", context.Canceled),
+		"another client was first":     apierrors.NewConflict(schema.GroupResource{}, "it", context.Canceled),
 		"a token that is just renewed": apierrors.NewUnauthorized("expired"),
 		"the network":                  context.DeadlineExceeded,
 	} {

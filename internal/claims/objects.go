@@ -37,8 +37,8 @@ const (
 	claimMount = "/claim"
 )
 
-// ours returns the labels of all objects that the reconciler creates.
-func ours() map[string]string {
+// ourLabels returns the labels of all objects that the reconciler creates.
+func ourLabels() map[string]string {
 	return map[string]string{managedByLabel: manager, "app.kubernetes.io/part-of": manager}
 }
 
@@ -77,7 +77,7 @@ func wantedClaim(v *ToolVolume, name string) *corev1.PersistentVolumeClaim {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
 	}
-	maps.Copy(claim.Labels, ours())
+	maps.Copy(claim.Labels, ourLabels())
 	if len(claim.Spec.AccessModes) == 0 {
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	}
@@ -92,7 +92,7 @@ func wantedClaim(v *ToolVolume, name string) *corev1.PersistentVolumeClaim {
 func (i Images) wantedJob(claim *corev1.PersistentVolumeClaim) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: claim.Name, Namespace: claim.Namespace, Labels: ours(),
+			Name: claim.Name, Namespace: claim.Namespace, Labels: ourLabels(),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "PersistentVolumeClaim", Name: claim.Name, UID: claim.UID, Controller: new(true),
 			}},
@@ -101,7 +101,7 @@ func (i Images) wantedJob(claim *corev1.PersistentVolumeClaim) *batchv1.Job {
 			BackoffLimit:          new(int32(jobRetries)),
 			ActiveDeadlineSeconds: new(int64(jobPatience / time.Second)),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: ours()},
+				ObjectMeta: metav1.ObjectMeta{Labels: ourLabels()},
 				Spec: corev1.PodSpec{
 					RestartPolicy:                corev1.RestartPolicyNever,
 					AutomountServiceAccountToken: new(false),

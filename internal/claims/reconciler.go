@@ -249,7 +249,7 @@ func (f *filler) deleteClaim(ctx context.Context, v *ToolVolume, name string, ui
 func (f *filler) createDefault(ctx context.Context, namespace string) error {
 	document, err := json.Marshal(map[string]any{
 		"apiVersion": Resource.GroupVersion().String(), "kind": Kind,
-		"metadata": map[string]any{"name": Name, "namespace": namespace, "labels": ours()},
+		"metadata": map[string]any{"name": Name, "namespace": namespace, "labels": ourLabels()},
 	})
 	if err != nil {
 		return fmt.Errorf("encoding a ToolVolume: %w", err)

@@ -48,7 +48,7 @@ func TestAClaimIsMadeBoundFilledAndThenMounted(t *testing.T) {
 	require.Empty(t, w.allJobs(), "its pod would keep the claim")
 }
 
-func TestAJobFillsWhatGetsItsVolumeForAPod(t *testing.T) {
+func TestAJobFillsAClaimThatGetsItsVolumeForAPod(t *testing.T) {
 	w := newWorld(t, class("node", storagev1.VolumeBindingWaitForFirstConsumer))
 	w.write(ofClass("node"), nil)
 	require.NoError(t, w.reconcile())
@@ -126,7 +126,7 @@ func (w *world) ago(d time.Duration) {
 	require.NoError(w.t, w.filler.writeStatus(w.t.Context(), v))
 }
 
-func TestAClaimThatSomebodyDeletesIsMountedNoMoreAndMadeAnew(t *testing.T) {
+func TestADeletedClaimIsMountedNoMoreAndCreatedAgain(t *testing.T) {
 	w := filledClaim(t, Spec{})
 	claim := w.onlyClaim()
 	claims := w.kube.CoreV1().PersistentVolumeClaims("tenant")
@@ -176,8 +176,8 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 		"a class that isn't there": {ofClass("none"), nil, corev1.ConditionFalse, StorageClassNotFound, `there is no storage class "none"; name another one`},
 		"no class at all":          {Spec{}, nil, corev1.ConditionUnknown, Pending, "name a class in spec.volumeClaimTemplate.spec.storageClassName"},
 		"a quota":                  {Spec{}, func(w *world) { w.refused = true }, corev1.ConditionFalse, ClaimRefused, "change spec.volumeClaimTemplate, or what forbids it"},
-		"somebody else's claim":    {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "exists that doesn't belong to this ToolVolume; delete that claim"},
-		"somebody else's claim that goes": {Spec{}, func(w *world) {
+		"a foreign claim":          {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "exists that doesn't belong to this ToolVolume; delete that claim"},
+		"a foreign claim that goes": {Spec{}, func(w *world) {
 			w.takeName()
 			w.startDeleting(w.onlyClaim())
 		}, corev1.ConditionUnknown, Pending, "is being deleted"},
@@ -193,7 +193,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 			w.bind(w.onlyClaim())
 			w.refused = true
 		}, corev1.ConditionFalse, JobRefused, "creating the Job that fills claim"},
-		"somebody else's Job": {Spec{}, func(w *world) {
+		"a foreign Job": {Spec{}, func(w *world) {
 			require.NoError(t, w.reconcile())
 			w.bind(w.onlyClaim())
 			_, err := w.kube.BatchV1().Jobs("tenant").Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: w.onlyClaim().Name}}, metav1.CreateOptions{})
@@ -261,7 +261,7 @@ func TestANamespaceThatAsksNoMoreKeepsItsOwnToolVolume(t *testing.T) {
 
 func TestANamespaceThatAsksNoMoreLosesOurToolVolume(t *testing.T) {
 	w := newWorld(t)
-	w.write(Spec{}, ours())
+	w.write(Spec{}, ourLabels())
 	require.NoError(t, w.reconcile())
 	w.namespace.Annotations[pod.InjectAnnotation] = "false"
 	require.NoError(t, w.reconcile())
@@ -315,9 +315,9 @@ func TestTheClaimOfAToolVolumeThatGoesIsMountedNoMore(t *testing.T) {
 	require.Empty(t, w.ready())
 }
 
-func TestAToolVolumeThatSomebodyWroteIntoIsTheirs(t *testing.T) {
+func TestAToolVolumeWithAChangedSpecIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
-	w.write(ofClass("none"), ours())
+	w.write(ofClass("none"), ourLabels())
 	w.namespace.Annotations[pod.InjectAnnotation] = "false"
 	for range 3 {
 		require.NoError(t, w.reconcile())

@@ -137,7 +137,7 @@ func TestTheShortestAndTheLongestLookupTimeoutAreGood(t *testing.T) {
 	}
 }
 
-func TestABadValueSaysWhatWouldBeRight(t *testing.T) {
+func TestAnInvalidValueIsRefusedWithTheValidValues(t *testing.T) {
 	for _, test := range []struct{ key, value, says string }{
 		{"lookup-timeout", "99ms", `key "lookup-timeout": "99ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "3001ms", `key "lookup-timeout": "3001ms" is not a duration from 100ms to 3s`},
@@ -373,7 +373,7 @@ func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {
 	require.False(t, store.Load().Policy.ForbidOptOut, "a good one follows")
 }
 
-func TestWhoeverFollowsIsToldWhatComesIntoForce(t *testing.T) {
+func TestFollowersGetTheConfigurationThatComesIntoForce(t *testing.T) {
 	named := metav1.ObjectMeta{Name: config.Name}
 	watcher := &configmap.ManualWatcher{}
 	var told []pod.Delivery

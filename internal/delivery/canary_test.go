@@ -54,7 +54,7 @@ func TestTheNamesOfCanariesAreThoseThatAreGranted(t *testing.T) {
 	require.Nil(t, proofs.Data, "applying it again forgets nothing")
 }
 
-func TestWhatBecameOfACanary(t *testing.T) {
+func TestTheResultOfACanary(t *testing.T) {
 	waiting := []corev1.ContainerStatus{{Name: "entrypoint", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
 	for what, test := range map[string]struct {
 		status corev1.PodStatus
@@ -71,7 +71,7 @@ func TestWhatBecameOfACanary(t *testing.T) {
 		"it took too long":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", ContainerStatuses: waiting}, 0, failed, "DeadlineExceeded; container entrypoint: ImagePullBackOff"},
 		"the node is full":                 {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "Node didn't have enough resource"}, 0, failed, "OutOfpods: Node didn't have"},
 		"the binary isn't there":           {notFound, 0, failed, "container entrypoint ended with 128: StartError: exec: no such file"},
-		"nobody says why":                  {corev1.PodStatus{Phase: corev1.PodFailed}, 0, failed, "its kubelet gives no reason"},
+		"no reason":                        {corev1.PodStatus{Phase: corev1.PodFailed}, 0, failed, "its kubelet gives no reason"},
 	} {
 		got, says := resultOf(&corev1.Pod{Status: test.status}, test.age)
 		require.Equal(t, test.want, got, what)

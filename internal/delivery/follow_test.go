@@ -119,7 +119,7 @@ func TestAnAPIServerThatIsAwayChangesNothing(t *testing.T) {
 	require.False(t, w.auto.Verdict().ImageVolumes(), "from the start")
 }
 
-func TestUnderAnotherDeliveryNobodyWatchesNodes(t *testing.T) {
+func TestUnderAnotherDeliveryNodesAreNotWatched(t *testing.T) {
 	w := newWatched(t, pod.InitContainer, listed("a", fits))
 	w.look(t.Context())
 	require.EqualValues(t, 1, w.requests.Load(), "whether it is permitted")

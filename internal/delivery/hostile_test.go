@@ -77,7 +77,7 @@ func TestProofsThatAreNeededOutliveAnyNumberOfFailures(t *testing.T) {
 }
 
 // Nodes say of themselves what they like, and each change of any has all looked at.
-func TestWhatANodeSaysIsKeptInAFewBytes(t *testing.T) {
+func TestTheTextOfANodeIsKeptInAFewBytes(t *testing.T) {
 	long := strings.Repeat("1.", 1<<19)
 	n := listed("a", system{"v1.36.0-" + long, "containerd://2.3.0-" + long, long, long}, tainted("long", corev1.TaintEffect(long)))
 	n.Status.Conditions[0].Message = long

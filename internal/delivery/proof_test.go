@@ -23,7 +23,7 @@ func TestThePauseAfterACanaryGrowsToAnHour(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedIsRead(t *testing.T) {
+func TestStoredProofsAreRead(t *testing.T) {
 	known := proofs{fits.question(images): {fits, images, failed, noon, 3, "why"}}
 	require.Equal(t, known, readProofs(known.data(nil)))
 }

@@ -264,7 +264,7 @@ func TestACanaryThatNeverRunsIsGivenUp(t *testing.T) {
 	require.Equal(t, 1, l.made)
 }
 
-func TestACanaryThatSomebodyDeletesIsNotMadeAgainAtOnce(t *testing.T) {
+func TestADeletedCanaryIsNotCreatedAgainAtOnce(t *testing.T) {
 	l := newLeader(t, newCluster(t), listed("a", fits))
 	for range 20 {
 		l.round()
@@ -309,7 +309,7 @@ func TestACanaryRunsOnANodeThatIsReadyOnly(t *testing.T) {
 	require.Equal(t, 1, l.made)
 }
 
-func TestACanaryNobodyAsksForIsRemoved(t *testing.T) {
+func TestACanaryWithoutAQuestionIsRemoved(t *testing.T) {
 	for what, change := range map[string]func(*leader){
 		"its node is gone":      func(l *leader) { l.lose("a") },
 		"another delivery":      func(l *leader) { l.auto.Configure(&config.Config{}) },

@@ -127,7 +127,7 @@ func TestNothingIsProvenByAbsence(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfANodeTellsTheSame(t *testing.T) {
+func TestASlimNodeLeadsToTheSameVerdict(t *testing.T) {
 	n := listed("a", fits, cordoned, tainted("virtual-kubelet.io/provider", corev1.TaintEffectNoSchedule))
 	n.Status.Images = make([]corev1.ContainerImage, 50)
 	n.Annotations = map[string]string{"large": "one"}

@@ -148,7 +148,7 @@ func TestANamespaceThatOptsInGetsTheGrantAndLosesItWhenItOptsOut(t *testing.T) {
 	require.Nil(t, w.binding("a"))
 }
 
-func TestAGrantThatSomebodyChangedIsRepaired(t *testing.T) {
+func TestAChangedGrantIsRepaired(t *testing.T) {
 	for what, change := range map[string]func(*rbacv1.RoleBinding){
 		"no subject": func(b *rbacv1.RoleBinding) { b.Subjects = nil },
 		"one subject more": func(b *rbacv1.RoleBinding) {
@@ -157,7 +157,7 @@ func TestAGrantThatSomebodyChangedIsRepaired(t *testing.T) {
 		"no owner":                func(b *rbacv1.RoleBinding) { b.OwnerReferences = nil },
 		"a former namespace's":    func(b *rbacv1.RoleBinding) { b.OwnerReferences[0].UID = "uid-of-before" },
 		"no label to find it by":  func(b *rbacv1.RoleBinding) { b.Labels = nil },
-		"a label of somebody's":   func(b *rbacv1.RoleBinding) { b.Labels["app.kubernetes.io/part-of"] = "else" },
+		"a foreign label":         func(b *rbacv1.RoleBinding) { b.Labels["app.kubernetes.io/part-of"] = "else" },
 		"subject of another name": func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "elsewhere" },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestAGrantThatSomebodyChangedIsRepaired(t *testing.T) {
 	}
 }
 
-func TestWhatOthersAddToAGrantIsTheirs(t *testing.T) {
+func TestForeignAdditionsToAGrantStay(t *testing.T) {
 	w := newWorld(t, optedInNamespace())
 	require.NoError(t, w.reconcile("a"))
 	binding := w.binding("a")
@@ -187,7 +187,7 @@ func TestWhatOthersAddToAGrantIsTheirs(t *testing.T) {
 
 // The role of a RoleBinding can't be changed, so one with another role was
 // never ours.
-func TestSomebodyElsesRoleBindingOfTheSameNameIsLeftAloneAndReported(t *testing.T) {
+func TestAForeignRoleBindingOfTheSameNameIsLeftAloneAndReported(t *testing.T) {
 	theirs := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: GrantName, Namespace: "a"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "of-a-tenant"},

@@ -198,7 +198,7 @@ func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {
 	require.False(t, admit(t, in, out).Allowed, "nobody opts in with a mistake")
 }
 
-func TestADeliveryThatNobodyKnowsIsRefusedWhenItIsWritten(t *testing.T) {
+func TestAnUnknownDeliveryIsRefusedWhenItIsWritten(t *testing.T) {
 	good, bad := namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true"))
 	good.Annotations["entrypointer.dev/delivery"] = "image-volume"
 	bad.Annotations["entrypointer.dev/delivery"] = "sidecar"

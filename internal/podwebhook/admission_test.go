@@ -264,7 +264,7 @@ func TestAllowedRegistriesHoldForTools(t *testing.T) {
 	require.Contains(t, <-recorder.Events, `Warning ToolNotAllowed reading annotation entrypointer.dev/tools as the operator has it by default: namespace "tenant" can't have tool "ni"`)
 }
 
-func TestARefusalNamesThePodByWhatItsAuthorKnows(t *testing.T) {
+func TestARefusalNamesTheObjectThatThePodsAuthorKnows(t *testing.T) {
 	w, recorder := newWrapper(t, nil, missing)
 	response := w.admit(logtesting.TestContextWithLogger(t), review(t, "testdata/review.json"))
 	require.False(t, response.Allowed)
@@ -284,7 +284,7 @@ func TestADryRunHasNoSideEffects(t *testing.T) {
 }
 
 // Any pod can post to the Service of the webhook.
-func TestWhatTheAPIServerWouldNotAskHasNoEffect(t *testing.T) {
+func TestARequestThatNoAPIServerSendsHasNoEffect(t *testing.T) {
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
 		"a namespace that didn't opt in": func(r *admissionv1.AdmissionRequest) { r.Namespace = "other" },
 		"a namespace that isn't there":   func(r *admissionv1.AdmissionRequest) { r.Namespace = "missing" },
@@ -319,7 +319,7 @@ func TestAWaivedLookupWarns(t *testing.T) {
 	require.Contains(t, event, "kind=ReplicaSet", "controllers read no warnings")
 }
 
-func TestAChangeOfTheConfigurationForgetsWhatWasLearned(t *testing.T) {
+func TestAChangeOfTheConfigurationForgetsFormerAnswers(t *testing.T) {
 	metrics, err := newMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
 	kept := &lookups{metrics: metrics}

@@ -58,7 +58,7 @@ func (a authority) sign(t *testing.T, usage x509.ExtKeyUsage, notAfter time.Time
 	return certificate
 }
 
-func TestOnlyWhoShowsACertificateOfTheAPIServersCAIsAnswered(t *testing.T) {
+func TestOnlyCallersWithACertificateOfTheAPIServersCAAreAnswered(t *testing.T) {
 	ours, others := newAuthority(t), newAuthority(t)
 	soon := time.Now().Add(time.Hour)
 	for name, test := range map[string]struct {
@@ -66,8 +66,8 @@ func TestOnlyWhoShowsACertificateOfTheAPIServersCAIsAnswered(t *testing.T) {
 		answered bool
 	}{
 		"the API server":                 {[]*x509.Certificate{ours.sign(t, x509.ExtKeyUsageClientAuth, soon)}, true},
-		"nobody":                         {nil, false},
-		"somebody else":                  {[]*x509.Certificate{others.sign(t, x509.ExtKeyUsageClientAuth, soon)}, false},
+		"no certificate":                 {nil, false},
+		"another client":                 {[]*x509.Certificate{others.sign(t, x509.ExtKeyUsageClientAuth, soon)}, false},
 		"a server":                       {[]*x509.Certificate{ours.sign(t, x509.ExtKeyUsageServerAuth, soon)}, false},
 		"an API server of long ago":      {[]*x509.Certificate{ours.sign(t, x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute))}, false},
 		"somebody else, with the others": {[]*x509.Certificate{others.sign(t, x509.ExtKeyUsageClientAuth, soon), ours.certificate}, false},

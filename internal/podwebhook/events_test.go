@@ -80,7 +80,7 @@ func TestASecondLookAtAPodIsNoSecondEvent(t *testing.T) {
 	require.Contains(t, <-recorder.Events, "Warning UnknownAnnotation ", "a template with our annotation is no second look")
 }
 
-func TestALongWarningIsCutToWhatAnEventHolds(t *testing.T) {
+func TestALongWarningIsCutToTheLengthOfAnEvent(t *testing.T) {
 	w, recorder := newWrapper(t, nil, found)
 	result := pod.Result{Pod: &corev1.Pod{}, Warnings: []pod.Warning{{Reason: pod.ReasonLookupFailed, Message: strings.Repeat("ü", 1000)}}}
 	request, p := misspelt(t)

@@ -78,7 +78,7 @@ func TestTheWebhooksGoWhenTheNamespaceGoes(t *testing.T) {
 	}
 }
 
-func TestAWebhookThatCanNotBeRemovedKeepsNoOther(t *testing.T) {
+func TestAFailedRemovalDoesNotPreventTheOthers(t *testing.T) {
 	r, client := world(t, nil)
 	client.PrependReactor("delete", "mutatingwebhookconfigurations", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return action.(clienttesting.DeleteAction).GetName() == "pods", nil, errors.New("no")

@@ -56,7 +56,7 @@ func serviceAccount(name string, secrets ...string) *corev1.ServiceAccount {
 	return account
 }
 
-// privateRegistry serves team/app to the user with the right password, and to nobody else.
+// privateRegistry serves team/app only to the user with the right password.
 func privateRegistry(t *testing.T) *registrytest.Server {
 	t.Helper()
 	server := registrytest.New(t)

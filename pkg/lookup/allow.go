@@ -30,8 +30,8 @@ type Pattern struct{ host, path string }
 
 // ParsePattern parses a pattern in the form that [Pattern] describes.
 func ParsePattern(text string) (Pattern, error) {
-	if text == anything {
-		return Pattern{host: anything}, nil
+	if text == anyRegistry {
+		return Pattern{host: anyRegistry}, nil
 	}
 	concrete := text
 	domain, wild := strings.CutPrefix(text, "*.")
@@ -48,8 +48,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return pattern, nil
 }
 
-// anything is the pattern of all registries.
-const anything = "*"
+// anyRegistry is the pattern of all registries.
+const anyRegistry = "*"
 
 // anyHost stands for the wildcard, which can't occur in the name of a host.
 const anyHost = "any."

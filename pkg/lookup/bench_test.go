@@ -35,8 +35,8 @@ func BenchmarkRememberedLookup(b *testing.B) {
 	}
 }
 
-// An image whose facts are known, asked for by somebody new: the registry, in
-// this process, opens the manifest.
+// A new asker looks up an image whose facts are cached: the registry, in this process,
+// opens the manifest.
 func BenchmarkCachedLookup(b *testing.B) {
 	config := []byte(`{"os":"linux","architecture":"amd64","config":{"Entrypoint":["/entry"]}}`)
 	image := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":%q,"digest":%q,"size":%d},"layers":[]}`,

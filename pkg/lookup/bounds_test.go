@@ -58,7 +58,7 @@ func listOf(bytes int, before, element, after string) []byte {
 }
 
 // A lookup may take a few times the length of what it reads, and no more.
-func TestWhatAnAnswerTakesIsBoundedByItsLength(t *testing.T) {
+func TestTheMemoryOfAnAnswerIsBoundedByItsLength(t *testing.T) {
 	config := []byte(`{"os":"linux","architecture":"amd64","config":{"Entrypoint":["/entry"]}}`)
 	describe := fmt.Sprintf(`"config":{"mediaType":%q,"digest":%q,"size":%d}`, types.OCIConfigJSON, digestOf(config), len(config))
 	words := listOf(lookup.MaxConfigBytes, `{"config":{"Cmd":[`, `""`, `]}}`)
@@ -123,7 +123,7 @@ func liveAfter(do func()) int64 {
 }
 
 // Dry runs count against no quota, so a tenant can send pods without end.
-func TestWhatIsKeptOfPodsIsBounded(t *testing.T) {
+func TestTheKeptTextOfPodsIsBounded(t *testing.T) {
 	asked, err := lookup.New(anonymous, lookup.Options{Allowed: lookup.AllowList{Everywhere: patterns(t, "nobody.example")}}, ample)
 	require.NoError(t, err)
 	t.Run("names of two megabytes", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestARepositoryMayHaveOneLetter(t *testing.T) {
 	require.Equal(t, "registry.example/b@"+digestOf(manifest), got.Pinned)
 }
 
-func TestADigestThatIsNoneIsNotAskedFor(t *testing.T) {
+func TestAnInvalidDigestIsNotRequested(t *testing.T) {
 	for _, evil := range []string{"../../../other/manifests/x", "sha256:x", "", "x?y=z", "sha256:../../secret"} {
 		index := fmt.Appendf(nil, `{"manifests":[{"mediaType":%q,"digest":%q,"platform":{"os":"linux","architecture":"amd64"}}]}`, types.OCIManifestSchema1, evil)
 		var paths []string

@@ -146,7 +146,7 @@ func TestAHostThatDoesntAnswerIsUnreachable(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	for name, image := range map[string]string{
-		"nobody listens":            strings.TrimPrefix(server.URL, "http://") + "/app",
+		"a closed port":             strings.TrimPrefix(server.URL, "http://") + "/app",
 		"a name that doesn't exist": "registry.invalid/app",
 	} {
 		t.Run(name, func(t *testing.T) {

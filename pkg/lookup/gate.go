@@ -54,7 +54,7 @@ func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
 		}
 		limit := int64(maxOtherBytes)
 		if resp.StatusCode == http.StatusOK {
-			limit = max(limit, limitOf(kindOf(first(req).URL)))
+			limit = max(limit, limitOf(kindOf(originalRequest(req).URL)))
 		}
 		resp.Body = &limitedBody{ReadCloser: resp.Body, limit: limit, left: limit + 1}
 		return resp, nil
@@ -80,7 +80,7 @@ func (g *gate) check(namespace string, of name.Repository, req *http.Request) er
 		what = "redirect to"
 	}
 	what = fmt.Sprintf("%s %q", what, shorten(to.Host))
-	begun := first(req)
+	begun := originalRequest(req)
 	switch kind := kindOf(begun.URL); {
 	case to.Scheme != "https" && !slices.Contains(g.trusted, to.Hostname()):
 		return &notAllowedError{what: what + " without TLS"}
@@ -95,8 +95,8 @@ func (g *gate) check(namespace string, of name.Repository, req *http.Request) er
 	}
 }
 
-// first returns the request that led to this request by redirects.
-func first(req *http.Request) *http.Request {
+// originalRequest returns the request that led to this request by redirects.
+func originalRequest(req *http.Request) *http.Request {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
 	}

@@ -99,7 +99,7 @@ func TestWhereARegistryMayLead(t *testing.T) {
 	}
 }
 
-// What is no registry may be anybody's: a database, a mail server.
+// A service that is no registry may be any service: a database, a mail server.
 func TestNothingOfAnAnswerThatIsNoRegistrysIsShown(t *testing.T) {
 	const secret = "hunter2"
 	onPing := func(status int, header, body string) func(http.ResponseWriter, *http.Request) bool {

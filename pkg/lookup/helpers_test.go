@@ -19,7 +19,7 @@ import (
 // a TLS handshake was seen to take three seconds.
 const ample = time.Minute
 
-// credentials are what is to be tried, whoever asks.
+// credentials yields the same credentials for every query.
 func credentials(some ...authn.Authenticator) iter.Seq2[authn.Authenticator, error] {
 	return func(yield func(authn.Authenticator, error) bool) {
 		for _, credential := range some {
@@ -30,7 +30,7 @@ func credentials(some ...authn.Authenticator) iter.Seq2[authn.Authenticator, err
 	}
 }
 
-// anonymous asks without credentials, whoever asks.
+// anonymous yields no credentials for every query.
 func anonymous(context.Context, lookup.Query, authn.Resource) iter.Seq2[authn.Authenticator, error] {
 	return credentials(authn.Anonymous)
 }

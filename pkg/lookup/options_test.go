@@ -33,7 +33,7 @@ func patterns(t *testing.T, texts ...string) []lookup.Pattern {
 	return parsed
 }
 
-// nobody fails the test when it is asked.
+// nobody is a Lookuper that fails the test when it is called.
 func nobody(t *testing.T) lookups {
 	return func(_ context.Context, query lookup.Query) (*lookup.Image, error) {
 		t.Errorf("somebody was asked for %q", query.Image)
@@ -109,7 +109,7 @@ func TestAPatternThatMatchesNothingIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfAnImageNeedsNoRegistry(t *testing.T) {
+func TestAStaticImageNeedsNoRegistry(t *testing.T) {
 	static := lookup.StaticImages{}
 	require.NoError(t, static.Add("tools/build:1", lookup.Config{Entrypoint: []string{"/build"}}))
 	known := lookup.Know(nobody(t), static)

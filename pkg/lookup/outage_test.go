@@ -15,7 +15,7 @@ import (
 )
 
 // A Knative Revision that scales from zero, while the registry is down.
-func TestWhoOpenedADigestIsAnsweredWhileTheRegistryIsDown(t *testing.T) {
+func TestAPodThatOpenedADigestIsAnsweredWhileTheRegistryIsDown(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]func(http.ResponseWriter, *http.Request) bool{
 		"no answer":         func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true },

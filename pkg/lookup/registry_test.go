@@ -115,7 +115,7 @@ func TestATenantWithoutCredentialsNeverLearnsWhatIsCached(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoImageIsSaidToBeNone(t *testing.T) {
+func TestContentThatIsNoImageIsReportedAsSuch(t *testing.T) {
 	server := registrytest.New(t)
 	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), "application/vnd.example.chart+json")
 	registrytest.Push(t, server.Image("chart"), artifact)
@@ -127,7 +127,7 @@ func TestWhatIsNoImageIsSaidToBeNone(t *testing.T) {
 	registrytest.RequireReason(t, err, lookup.NotAnImage, "without any image for Linux")
 }
 
-func TestWhatIsTooLongIsNotRead(t *testing.T) {
+func TestLongResponsesAreNotRead(t *testing.T) {
 	server := registrytest.New(t)
 	registrytest.Push(t, server.Image("long"), registrytest.NewImage(t, registrytest.AMD64, []string{strings.Repeat("x", lookup.MaxConfigBytes+1)}, nil))
 	_, err := newLookup(anonymous).Lookup(t.Context(), lookup.Query{Image: server.Image("long")})
@@ -162,7 +162,7 @@ func TestARegistryThatNamesAnothersDigestLearnsNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAServiceThatIsNoRegistrySaysIsNotPassedOn(t *testing.T) {
+func TestTheAnswerOfAServiceThatIsNoRegistryIsNotPassedOn(t *testing.T) {
 	server := registrytest.New(t)
 	server.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
 		http.Error(w, "internal: token=hunter2", http.StatusBadRequest)

@@ -18,7 +18,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/registrytest"
 )
 
-// lookups answers as told; what is tested here is who gets the answer, and when.
+// lookups is a Lookuper with a prepared answer, for tests of its distribution.
 type lookups func(context.Context, lookup.Query) (*lookup.Image, error)
 
 func (l lookups) Lookup(ctx context.Context, query lookup.Query) (*lookup.Image, error) {
@@ -105,7 +105,7 @@ func TestARegistryIsNotAskedBeforeItWantsToBe(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpDoesntSpoilItForTheOthers(t *testing.T) {
+func TestACallerThatGivesUpDoesNotEndTheQueryOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remembered := lookup.Remember(lookups(func(ctx context.Context, _ lookup.Query) (*lookup.Image, error) {
 			select {
@@ -135,7 +135,7 @@ func TestWhoGivesUpDoesntSpoilItForTheOthers(t *testing.T) {
 	})
 }
 
-func TestAQuestionEndsWithTheLastWhoWaitsForIt(t *testing.T) {
+func TestAQueryEndsWithTheLastCallerThatWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
 		remembered := lookup.Remember(lookups(func(ctx context.Context, _ lookup.Query) (*lookup.Image, error) {

@@ -43,7 +43,7 @@ func TestALookupIsToldOfNoMorePullSecretsThanItTries(t *testing.T) {
 	require.Equal(t, p.Spec.ServiceAccountName, registry.queries[0].ServiceAccount)
 }
 
-func TestWhatNoRegistryCouldHaveIsNotLookedUp(t *testing.T) {
+func TestImpossibleReferencesAreNotLookedUp(t *testing.T) {
 	longest := strings.Repeat("h", 253) + ":65535/" + strings.Repeat("r", 255) + ":" + strings.Repeat("t", 128) + "@sha512:" + strings.Repeat("0", 128)
 	for name, test := range map[string]struct {
 		pod    *corev1.Pod
@@ -73,7 +73,7 @@ func TestWhatNoRegistryCouldHaveIsNotLookedUp(t *testing.T) {
 }
 
 // Warnings, refusals and the status go into logs, events and answers.
-func TestWhatIsQuotedOfAPodIsShort(t *testing.T) {
+func TestQuotesOfAPodAreShort(t *testing.T) {
 	huge := strings.Repeat("ü", mebibyte)
 	of := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := asking(running("a", "x"))

@@ -76,7 +76,7 @@ func TestPodsInAUserNamespaceMountNoClaim(t *testing.T) {
 	}
 }
 
-func TestAClaimHoldsNobodyElsesProgram(t *testing.T) {
+func TestAClaimHoldsOnlyTheSupervisor(t *testing.T) {
 	wrapped := func() *corev1.Pod { return inject(t, claiming(), asking(running("a", "x"))).Pod }
 	for name, forge := range map[string]func(*corev1.Pod){
 		"another version's claim": func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "entrypointer-ba9876543210" },

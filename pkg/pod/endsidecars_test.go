@@ -45,7 +45,7 @@ func TestTheLastContainerThatWorksEndsTheSidecars(t *testing.T) {
 		"none":                        {"none", nil, nil},
 		"only a success is the end":   {"istio", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{istioFlag, "-end-sidecars-on=completed"}},
 		"a rule restarts it":          {"istio", func(p *corev1.Pod) { p.Spec.Containers[1].RestartPolicyRules = restartedAfter(42) }, []string{istioFlag, "-end-sidecars-on=completed"}},
-		"nobody to end, so far":       {"istio", func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[1:] }, nil},
+		"no sidecar, so far":          {"istio", func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[1:] }, nil},
 		"a native sidecar is stopped": {"istio", nativeProxy, nil},
 		"another one works": {"istio", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, running("b", "y")) }, []string{
 			"-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=exited", "-end-sidecars-when=exited:/entrypointer/order/b",
@@ -156,8 +156,8 @@ func TestWorkThatHasNoEndIsRefusedOfAPodOnly(t *testing.T) {
 	}
 }
 
-// Names on a namespace are for pods that have such a container; what can have any name may
-// be in each.
+// A sidecar with a fixed name, set on a namespace, applies to pods with a container of that
+// name. A sidecar whose name varies may be in each pod.
 func TestANamespacesNamesAreForPodsThatHaveThem(t *testing.T) {
 	all := "istio, linkerd, vault, cloud-sql-proxy, http://:1/quit"
 	require.Equal(t, []string{istioFlag, "-end-sidecar=http://127.0.0.1:9091/quitquitquit", "-end-sidecar=http://:1/quit", "-end-sidecars-on=exited"},
@@ -165,7 +165,7 @@ func TestANamespacesNamesAreForPodsThatHaveThem(t *testing.T) {
 	require.Empty(t, flagsBefore(inject(t, ofNamespace("linkerd, vault"), meshed()).Pod, 1))
 }
 
-func TestWhatIsLeftOutCountsAsASidecarWithAWarning(t *testing.T) {
+func TestAnUnwrappedContainerCountsAsASidecarWithAWarning(t *testing.T) {
 	for _, injector := range []*pod.Injector{newInjector(nil), ofNamespace("istio")} {
 		p := annotated(meshed(running("b", "y")), pod.ContainersAnnotation, "a")
 		if injector.Defaults == nil {
@@ -195,7 +195,7 @@ func TestAFailedLookupKeepsTheSidecars(t *testing.T) {
 	requireRefused(t, refusal(t, injector, annotated(p, endSidecarsKey, "istio")), pod.LookupFailed, `wrapping container "b"`)
 }
 
-func TestAWrongSidecarIsRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestAnInvalidSidecarIsRefusedWithTheValidValues(t *testing.T) {
 	for _, value := range []string{"", ",", "Istio", "none, istio", "https://:1/", "http://localhost:1/", "http://:0/", "tcp://:1", "file:///x", `["x"]`, strings.Repeat("http://:1/,", 17)} {
 		requireRefused(t, refusal(t, newInjector(nil), annotated(meshed(), endSidecarsKey, value)), pod.InvalidAnnotation,
 			"reading annotation "+endSidecarsKey, `is wrong; it can be "istio", "linkerd"`)

@@ -315,8 +315,8 @@ func decode[T any](t *testing.T, document []byte) *T {
 	return &value
 }
 
-// fromLater puts a field that nobody knows into every object of a document. In
-// a map of strings or of quantities it is an entry like any other.
+// fromLater adds an unknown field to every object of a document. In a map of strings or
+// of quantities, the field is an ordinary entry.
 func fromLater(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -30,7 +30,7 @@ func flagsOf(result pod.Result) []string {
 	return args[:slices.Index(args, "--")]
 }
 
-func TestAStepIsHandedOverByWhatTektonsArgsSay(t *testing.T) {
+func TestAStepIsHandedOverAccordingToTektonsArgs(t *testing.T) {
 	for name, test := range map[string]struct{ args, want []string }{
 		"a first step": {
 			[]string{"-wait_file", "/tekton/downward/ready", "-wait_file_content", "-post_file", "/tekton/run/0/out"},
@@ -102,7 +102,7 @@ func TestTurnedOffTheHandOffIsTektons(t *testing.T) {
 	}
 }
 
-func TestWhoeverIsReplacedTellsOnlyThatTheCommandWasNotStarted(t *testing.T) {
+func TestAReplacedSupervisorReportsOnlyThatTheCommandWasNotStarted(t *testing.T) {
 	p := annotated(stepOf("-wait_file", "/a", "-post_file", "/b"), "entrypointer.dev/mode", "exec")
 	require.Equal(t, []string{"-mode=exec", "-wait-file=/a", "-wait-abort=/a.err", "-start-failure-file=/b"}, flagsOf(inject(t, newInjector(nil), p)))
 }

@@ -26,7 +26,7 @@ func requireRefused(t *testing.T, err error, outcome pod.Outcome, says ...string
 	}
 }
 
-func TestWhosePodDecidesWhatIsWrapped(t *testing.T) {
+func TestTheOwnerDecidesWhichContainersAreWrapped(t *testing.T) {
 	containers := []corev1.Container{
 		running("step-build", "make"), running("sidecar-db", "db"), running("queue-proxy", "q"),
 		running("istio-proxy", "i"), running("app", "a"),
@@ -276,7 +276,7 @@ func TestACopyOfAWrappedPodWithAnotherCommandIsWrapped(t *testing.T) {
 	require.Len(t, wrapped.VolumeMounts, 1)
 }
 
-func TestNobodyElseMayWriteToTheEntrypointsVolume(t *testing.T) {
+func TestOnlyTheInitContainerMayWriteToTheSupervisorsVolume(t *testing.T) {
 	wrapped := func() *corev1.Pod { return inject(t, newInjector(nil), asking(running("a", "x"))).Pod }
 	writable := corev1.VolumeMount{Name: pod.VolumeName, MountPath: "/x"}
 
@@ -298,7 +298,7 @@ func TestNobodyElseMayWriteToTheEntrypointsVolume(t *testing.T) {
 	requireRefused(t, err, pod.NameCollision, `"theirs"`)
 }
 
-func TestWhatIsInOurPlaceIsRefusedByName(t *testing.T) {
+func TestObjectsThatTakeOurNamesOrPathsAreRefusedByName(t *testing.T) {
 	mounted := func(path string) *corev1.Pod {
 		c := running("app", "x")
 		c.VolumeMounts = []corev1.VolumeMount{{Name: "theirs", MountPath: path}}

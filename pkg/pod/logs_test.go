@@ -121,11 +121,11 @@ func TestTheOperatorMayRefusePodsWhoseLogsCannotBeSent(t *testing.T) {
 		logs     string
 		says     string // "" admits it
 	}{
-		"there is no service":   {without, sending(running("main", "serve")), "stream", "no log service is installed: the operator installs it"},
-		"it has a terminal":     {withService, sending(terminal), "tee", "it has a terminal (tty: true)"},
-		"it is sent":            {withService, sending(running("main", "serve")), "stream", ""},
-		"it may stay unsent":    {without, sending(running("main", "serve")), "off", ""},
-		"nobody asked for that": {without, sending(running("main", "serve")), "", ""},
+		"there is no service":  {without, sending(running("main", "serve")), "stream", "no log service is installed: the operator installs it"},
+		"it has a terminal":    {withService, sending(terminal), "tee", "it has a terminal (tty: true)"},
+		"it is sent":           {withService, sending(running("main", "serve")), "stream", ""},
+		"it may stay unsent":   {without, sending(running("main", "serve")), "off", ""},
+		"the option isn't set": {without, sending(running("main", "serve")), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.logs != "" {
@@ -197,7 +197,7 @@ func TestLogsWithoutAParentToSendThemAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, `"on" is wrong; it can be "off", "stream" or "tee"`)
 }
 
-func TestWhatIsInTheWayOfTheTokenIsRefused(t *testing.T) {
+func TestAMountInThePlaceOfTheTokenIsRefused(t *testing.T) {
 	mounting := func(at string) *corev1.Pod {
 		p := sending(running("main", "serve"))
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
@@ -216,7 +216,7 @@ func TestWhatIsInTheWayOfTheTokenIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `where volume "entrypointer-secret-`)
 }
 
-func TestATokenForSomebodyElseIsReplaced(t *testing.T) {
+func TestAForgedTokenVolumeIsReplaced(t *testing.T) {
 	p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
 	want := inject(t, withLogs(), p).Pod
 	forged := p.DeepCopy()
@@ -258,7 +258,7 @@ func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
 	require.Equal(t, injector.Logs.EntrypointImage, image())
 }
 
-func TestWhatAPodBelongsToGoesAlongWithItsLogs(t *testing.T) {
+func TestLabelsOfTektonAndKnativeGoAlongWithTheLogs(t *testing.T) {
 	for label, known := range map[string]bool{
 		"tekton.dev/taskRun": true, "tekton.dev/pipelineRun": true, "tekton.dev/pipelineTask": true,
 		"serving.knative.dev/service": true, "serving.knative.dev/revision": true, "app": false,

@@ -104,7 +104,7 @@ func TestOptionsBecomeFlags(t *testing.T) {
 	}
 }
 
-func TestAWrongValueRefusesThePodWithTheKeyAndWhatWouldBeRight(t *testing.T) {
+func TestAnInvalidValueRefusesThePodWithTheKeyAndTheValidValues(t *testing.T) {
 	for _, test := range []struct{ option, value, right string }{
 		{"hand-off", "yes", `"true" or "false"`},
 		{"unset-env", "", "names of variables"},
@@ -151,7 +151,7 @@ func TestAWrongValueRefusesThePodWithTheKeyAndWhatWouldBeRight(t *testing.T) {
 	requireRefused(t, err, pod.InvalidAnnotation, "entrypointer.dev/env", "less than 128 KiB")
 }
 
-func TestWhatAContainerSaysComesBeforeThePodTheNamespaceAndTheOperator(t *testing.T) {
+func TestAContainersSettingTakesPrecedenceOverThePodTheNamespaceAndTheOperator(t *testing.T) {
 	defaults := func(of, timeout string) pod.Defaults {
 		return pod.Defaults{Of: of, Values: map[string]string{"timeout": timeout}}
 	}
@@ -182,7 +182,7 @@ func TestANamespacesOptionsAreAmongItsAnnotations(t *testing.T) {
 	requireRefused(t, err, pod.InvalidAnnotation, `annotation entrypointer.dev/timeout of namespace "tenant": "x" is wrong`)
 }
 
-func TestWhoeverIsReplacedCanDoNothingAfterwards(t *testing.T) {
+func TestAReplacedSupervisorCanDoNothingAfterwards(t *testing.T) {
 	injector := newInjector(nil)
 	injector.Defaults = []pod.Defaults{{Values: map[string]string{"timeout": "1h", "env": "A=1", "pause": "before-start"}}}
 	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec")
@@ -253,7 +253,7 @@ func TestAModeThatIsOverriddenContradictsNothing(t *testing.T) {
 	requireRefused(t, err, pod.InvalidAnnotation, "annotation entrypointer.dev/status-file: it contradicts annotation entrypointer.dev/mode: exec")
 }
 
-func TestWhatIsTurnedOffContradictsNothing(t *testing.T) {
+func TestAnOptionThatIsTurnedOffContradictsNothing(t *testing.T) {
 	p := annotated(asking(running("a", "x")), "entrypointer.dev/mode", "exec", "entrypointer.dev/termination-message", "false")
 	require.Equal(t, []string{"-mode=exec", "--", "x"}, inject(t, newInjector(nil), p).Pod.Spec.Containers[0].Args)
 }
@@ -388,7 +388,7 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 		inject(t, newInjector(nil), unasked).Warnings)
 }
 
-func TestAnAnnotationThatLacksWhatItNeedsIsWarnedOf(t *testing.T) {
+func TestAnAnnotationThatLacksItsCompanionIsWarnedOf(t *testing.T) {
 	const grace, hooks, codes = "entrypointer.dev/grace-period", "entrypointer.dev/before-start-timeout", "entrypointer.dev/success-exit-codes"
 	for name, test := range map[string]struct {
 		annotations []string
@@ -427,7 +427,7 @@ func TestAnAnnotationThatLacksWhatItNeedsIsWarnedOf(t *testing.T) {
 	require.Empty(t, inject(t, injector, asking(running("a", "x"))).Warnings, "a default is for pods that have a timeout")
 }
 
-func TestASpellingMistakeIsAnsweredByWhatMayBeMeant(t *testing.T) {
+func TestASpellingMistakeIsAnsweredByASuggestion(t *testing.T) {
 	for key, meant := range map[string]string{
 		"entrypointer.dev/tiemout":           "entrypointer.dev/timeout",
 		"tiemout.entrypointer.dev/a":         "timeout.entrypointer.dev/a",

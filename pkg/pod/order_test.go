@@ -78,10 +78,10 @@ func TestConditionsBecomeFlags(t *testing.T) {
 		change func(*corev1.Pod)
 		want   []string
 	}{
-		"a failure is final where nobody is restarted":      {"b:started", nil, []string{"-depends-on-final=started:" + b}},
-		"who is restarted comes back":                       {"b:started", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyAlways) }, []string{"-depends-on=started:" + b}},
-		"who is restarted after a failure may be completed": {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=completed:" + b}},
-		"who is restarted after a failure has exited then":  {"b:exited", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=exited:" + b}},
+		"a failure is final where no container is restarted":     {"b:started", nil, []string{"-depends-on-final=started:" + b}},
+		"a restarted container comes back":                       {"b:started", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyAlways) }, []string{"-depends-on=started:" + b}},
+		"a container restarted after a failure may be completed": {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=completed:" + b}},
+		"a container restarted after a failure has exited then":  {"b:exited", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=exited:" + b}},
 		"a container's own policy counts": {"b:completed", func(p *corev1.Pod) {
 			restarting(p, corev1.RestartPolicyAlways).Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
 		}, []string{"-depends-on-final=completed:" + b}},
@@ -121,7 +121,7 @@ func TestConditionsBecomeFlags(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
+func TestAnImpossibleOrderIsRefused(t *testing.T) {
 	hook := &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
@@ -161,10 +161,10 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 			p.Labels = map[string]string{"tekton.dev/taskRun": "t"}
 			dependsOn(p, "step-a", "step-b:started")
 		}, []string{"depends-on.entrypointer.dev/step-a", "Tekton has an order of its own"}},
-		"completed, of who is restarted after it": {func(p *corev1.Pod) { dependsOn(restarting(p, corev1.RestartPolicyAlways), "a", "b:completed") }, []string{
+		"completed, of a container restarted after it": {func(p *corev1.Pod) { dependsOn(restarting(p, corev1.RestartPolicyAlways), "a", "b:completed") }, []string{
 			`"a" can't wait for "b" to be completed`, "it is restarted after a success", "set restartPolicy: OnFailure or Never",
 		}},
-		"exited, of who is always restarted": {func(p *corev1.Pod) { dependsOn(restarting(p, ""), "a", "b:exited") }, []string{
+		"exited, of a container that is always restarted": {func(p *corev1.Pod) { dependsOn(restarting(p, ""), "a", "b:exited") }, []string{
 			`"a" can't wait for "b" to be exited`, "it is restarted whenever it ends",
 		}},
 		"completed, against a container's own policy": {func(p *corev1.Pod) {
@@ -184,13 +184,13 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 				ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 			}}
 		}, []string{`"a" can't wait for "b" to be completed`, `a rule of container "c" restarts all containers`, "use action Restart"}},
-		"ready, of who has no probe": {func(p *corev1.Pod) { dependsOn(p, "a", "b:ready") }, []string{
+		"ready, of a container without a probe": {func(p *corev1.Pod) { dependsOn(p, "a", "b:ready") }, []string{
 			`when container "b" is ready`, "it has no readinessProbe", "set annotation ready-when.entrypointer.dev/b",
 		}},
-		"more than started, of who is replaced": {func(p *corev1.Pod) {
+		"more than started, of a replaced supervisor": {func(p *corev1.Pod) {
 			dependsOn(annotated(p, "mode.entrypointer.dev/b", "exec"), "a", "b:completed")
 		}, []string{"by annotation mode.entrypointer.dev/b: exec", "wait for it to be started"}},
-		"who is replaced, without locks": {func(p *corev1.Pod) {
+		"a replaced supervisor, without locks": {func(p *corev1.Pod) {
 			dependsOn(annotated(p, "mode.entrypointer.dev/b", "exec"), "a", "b:started")
 			p.Spec.RuntimeClassName = new("gvisor")
 		}, []string{"by annotation mode.entrypointer.dev/b: exec", "runtimeClassName"}},
@@ -223,7 +223,7 @@ func TestAnOrderThatCanNotComeTrueIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWrongDependencyIsRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestAnInvalidDependencyIsRefusedWithTheValidForm(t *testing.T) {
 	for _, value := range []string{"", ",", "b", "b:", ":ready", "b:done", "b:Ready", "b:started??", "b:started, b:exited", "B:started", "../b:started", "b:started;c:started"} {
 		requireRefused(t, refusal(t, newInjector(nil), dependsOn(abc(), "a", value)), pod.InvalidAnnotation,
 			"reading annotation depends-on.entrypointer.dev/a", fmt.Sprintf("%q is wrong; it can be CONTAINER:CONDITION", value))
@@ -234,7 +234,7 @@ func TestAWrongDependencyIsRefusedWithWhatWouldBeRight(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoeverWaitsHasALongestTime(t *testing.T) {
+func TestOnlyContainersThatWaitHaveATimeout(t *testing.T) {
 	injector := newInjector(nil)
 	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/depends-on-timeout": "1h"})}
 	wrapped := inject(t, injector, dependsOn(abc(), "a", "b:started")).Pod
@@ -277,7 +277,7 @@ func TestATaskRunIsWarnedOfOptionsOfTheOrder(t *testing.T) {
 }
 
 // A container that would run unwrapped could neither wait nor tell.
-func TestAFailedLookupIsNotWaivedForWhoHasAPlaceInTheOrder(t *testing.T) {
+func TestAFailedLookupIsNotWaivedForAContainerWithAPlaceInTheOrder(t *testing.T) {
 	injector := newInjector(nil)
 	injector.Policy.WaiveFailedLookups = true
 	for _, unknown := range []int{0, 1} {

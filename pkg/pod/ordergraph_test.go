@@ -71,8 +71,8 @@ func TestAnOrderHasABound(t *testing.T) {
 	requireRefused(t, refusal(t, newInjector(nil), annotated(restarting(ofMany(20_000, nil), corev1.RestartPolicyNever), "entrypointer.dev/end-sidecars", "istio")), pod.InvalidAnnotation, "more than 16 containers")
 }
 
-// TestACycleIsRefusedExactlyIfThereIsOne compares with the way of Kahn: take away
-// whoever waits for nobody who is left, until nobody can be taken away.
+// TestACycleIsRefusedExactlyIfThereIsOne compares with Kahn's algorithm: it removes
+// containers that wait for no remaining container, until none can be removed.
 func TestACycleIsRefusedExactlyIfThereIsOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	cycles := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// shells knows what busybox runs, so that nobody is warned of its stop signal.
+// shells looks busybox up successfully, so that its stop signal causes no warning.
 func shells() *pod.Injector { return newInjector(images{"busybox": image(nil, []string{"sh"})}) }
 
 // graceful gives a pod a grace period.
@@ -136,15 +136,15 @@ func TestContainersOfARevisionStopInTurn(t *testing.T) {
 func TestAForgedStopIsRepaired(t *testing.T) {
 	injector := shells()
 	for name, forge := range map[string]func(*corev1.Pod){
-		"who is awaited may write": func(p *corev1.Pod) { p.Spec.Containers[1].VolumeMounts[2].ReadOnly = false },
-		"it can't say it is over":  func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].ReadOnly = true },
-		"a volume gone":            func(p *corev1.Pod) { p.Spec.Volumes = p.Spec.Volumes[:3] },
-		"a longer share":           func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-share=1000h" },
-		"an end with nobody":       func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-when=exited:/entrypointer/order/b" },
-		"no word from the first":   func(p *corev1.Pod) { p.Spec.Containers[1].Args = p.Spec.Containers[1].Args[3:] },
-		"a signal that is none":    func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-signal=SIGNONE" },
-		"the usual signal":         func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-signal=15" },
-		"a signal for who needn't": func(p *corev1.Pod) {
+		"an awaited container may write":  func(p *corev1.Pod) { p.Spec.Containers[1].VolumeMounts[2].ReadOnly = false },
+		"it can't say it is over":         func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].ReadOnly = true },
+		"a volume gone":                   func(p *corev1.Pod) { p.Spec.Volumes = p.Spec.Volumes[:3] },
+		"a longer share":                  func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-share=1000h" },
+		"an end with an absent container": func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-when=exited:/entrypointer/order/b" },
+		"no word from the first":          func(p *corev1.Pod) { p.Spec.Containers[1].Args = p.Spec.Containers[1].Args[3:] },
+		"a signal that is none":           func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-signal=SIGNONE" },
+		"the usual signal":                func(p *corev1.Pod) { p.Spec.Containers[2].Args[2] = "-stop-signal=15" },
+		"an unnecessary signal": func(p *corev1.Pod) {
 			c := &p.Spec.Containers[3]
 			c.Args = append([]string{"-stop-signal=SIGQUIT"}, c.Args...)
 		},
@@ -183,11 +183,11 @@ func TestAHelperEndsWithTheWork(t *testing.T) {
 		want   []string
 		order  string
 	}{
-		"a failure ends it where nobody is restarted": {"b:completed", nil, []string{"-stop-when-final=completed:/entrypointer/order/b"}, "a until b"},
-		"it outlasts a failure that is none for good": {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-stop-when=completed:/entrypointer/order/b"}, "a until b"},
-		"with several, when the last has ended":       {"b:completed, c:exited", nil, []string{"-stop-when-final=completed:/entrypointer/order/b", "-stop-when-final=exited:/entrypointer/order/c"}, "a until b, c"},
-		"the pod need not have one":                   {"b:exited\nnobody:exited?", nil, []string{"-stop-when-final=exited:/entrypointer/order/b"}, "a until b"},
-		"the pod has none":                            {"nobody:exited?", nil, nil, ""},
+		"a failure ends it where no container is restarted": {"b:completed", nil, []string{"-stop-when-final=completed:/entrypointer/order/b"}, "a until b"},
+		"it outlasts a failure that is none for good":       {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-stop-when=completed:/entrypointer/order/b"}, "a until b"},
+		"with several, when the last has ended":             {"b:completed, c:exited", nil, []string{"-stop-when-final=completed:/entrypointer/order/b", "-stop-when-final=exited:/entrypointer/order/c"}, "a until b, c"},
+		"the pod need not have one":                         {"b:exited\nnobody:exited?", nil, []string{"-stop-when-final=exited:/entrypointer/order/b"}, "a until b"},
+		"the pod has none":                                  {"nobody:exited?", nil, nil, ""},
 		"of a pod that always restarts its containers": {"b:exited", func(p *corev1.Pod) {
 			restarting(p, corev1.RestartPolicyAlways)
 			p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
@@ -223,7 +223,7 @@ func TestAHelperReadsOfTheWorkOnly(t *testing.T) {
 	require.Equal(t, []string{"-order-dir=/entrypointer/order/b"}, flagsBefore(wrapped, 1))
 }
 
-func TestAHelperThatCanNotEndIsRefused(t *testing.T) {
+func TestAHelperWithoutAnEndIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		says   []string
@@ -240,7 +240,7 @@ func TestAHelperThatCanNotEndIsRefused(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			stopWhen(p, "istio-proxy", "a:exited")
 		}, []string{`"istio-proxy" can't be ended, because`, "proxies that other webhooks add are left alone"}},
-		"who isn't wrapped": {func(p *corev1.Pod) { stopWhen(annotated(p, pod.ContainersAnnotation, "a"), "a", "b:exited") }, []string{
+		"an unwrapped container": {func(p *corev1.Pod) { stopWhen(annotated(p, pod.ContainersAnnotation, "a"), "a", "b:exited") }, []string{
 			`container "b" doesn't report its state`, "add it to annotation entrypointer.dev/containers",
 		}},
 		"a helper that is restarted": {func(p *corev1.Pod) { stopWhen(restarting(p, corev1.RestartPolicyAlways), "a", "b:exited") }, []string{

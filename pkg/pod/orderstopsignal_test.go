@@ -37,7 +37,7 @@ func TestAContainerWaitsForTheStopSignalOfItsImage(t *testing.T) {
 		"of its image":                         {func(c *corev1.Container) { c.Image = "nginx" }, held + " -stop-signal=SIGQUIT", ""},
 		"also where only that knows what runs": {func(c *corev1.Container) { c.Image, c.Command = "nginx", nil }, held + " -stop-signal=SIGQUIT", ""},
 		"the usual one needs no words":         {func(c *corev1.Container) { c.Image = "term" }, held, ""},
-		"what nobody can hold back needs none": {func(c *corev1.Container) { c.Image = "kill" }, held, ""},
+		"a signal that can't be held back":     {func(c *corev1.Container) { c.Image = "kill" }, held, ""},
 		"of its spec":                          {func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGUSR1)} }, held + " -stop-signal=SIGUSR1", ""},
 		"of its spec, by the number":           {func(c *corev1.Container) { c.Lifecycle = &corev1.Lifecycle{StopSignal: new(corev1.SIGRTMAX)} }, held + " -stop-signal=SIGRTMIN+30", ""},
 		"of its spec rather than its image": {func(c *corev1.Container) {
@@ -74,7 +74,7 @@ func TestAContainerWaitsForTheStopSignalOfItsImage(t *testing.T) {
 }
 
 // Who depends on another one has to tell it when it is being stopped.
-func TestWhoeverIsStoppedFirstKnowsItsStopSignalToo(t *testing.T) {
+func TestAContainerThatIsStoppedFirstKnowsItsStopSignalToo(t *testing.T) {
 	p := graceful(dependsOn(abc(), "b", "c:started"), 30)
 	p.Spec.Containers[1].Image = "nginx"
 	wrapped := inject(t, newInjector(images{"nginx": stoppedBy("SIGQUIT"), "busybox": stoppedBy("")}), p).Pod
@@ -92,8 +92,8 @@ type lookups func(context.Context, lookup.Query) (*lookup.Image, error)
 
 func (l lookups) Lookup(ctx context.Context, q lookup.Query) (*lookup.Image, error) { return l(ctx, q) }
 
-// Whose stop signal nobody needs isn't looked up, and a pod waits once for a registry
-// that is silent, not for each of its containers.
+// Only stop signals that matter are looked up, and a pod waits for a silent registry once,
+// instead of once for each container.
 func TestStopSignalsCostLittle(t *testing.T) {
 	var asked []string
 	injector := newInjector(nil)

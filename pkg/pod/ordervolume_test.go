@@ -98,7 +98,7 @@ func TestTheOrderIsOnDiskAlsoWhereDiskIsLimited(t *testing.T) {
 }
 
 // What of an earlier look isn't asked for any more.
-func TestWhatAnEarlierLookHasLeftGoes(t *testing.T) {
+func TestLeftoversOfAnEarlierCallAreRemoved(t *testing.T) {
 	injector := newInjector(nil)
 	orders := map[string]func() *corev1.Pod{
 		"none":       abc,
@@ -143,16 +143,16 @@ func TestAForgedOrderIsRepaired(t *testing.T) {
 		return func(p *corev1.Pod) { change(&p.Spec.Containers[container].VolumeMounts[at]) }
 	}
 	for name, forge := range map[string]func(*corev1.Pod){
-		"who waits may write":          mount(0, 1, func(m *corev1.VolumeMount) { m.ReadOnly = false }),
-		"who is awaited may not write": mount(1, 1, func(m *corev1.VolumeMount) { m.ReadOnly = true }),
-		"a part of the volume":         mount(0, 1, func(m *corev1.VolumeMount) { m.SubPath = "evil" }),
-		"a part that a variable names": mount(0, 1, func(m *corev1.VolumeMount) { m.SubPathExpr = "$(EVIL)" }),
-		"a mount that is propagated":   mount(1, 1, func(m *corev1.VolumeMount) { m.MountPropagation = new(corev1.MountPropagationBidirectional) }),
+		"a container that waits may write":   mount(0, 1, func(m *corev1.VolumeMount) { m.ReadOnly = false }),
+		"an awaited container may not write": mount(1, 1, func(m *corev1.VolumeMount) { m.ReadOnly = true }),
+		"a part of the volume":               mount(0, 1, func(m *corev1.VolumeMount) { m.SubPath = "evil" }),
+		"a part that a variable names":       mount(0, 1, func(m *corev1.VolumeMount) { m.SubPathExpr = "$(EVIL)" }),
+		"a mount that is propagated":         mount(1, 1, func(m *corev1.VolumeMount) { m.MountPropagation = new(corev1.MountPropagationBidirectional) }),
 		"mounted twice": func(p *corev1.Pod) {
 			c := &p.Spec.Containers[0]
 			c.VolumeMounts = append(c.VolumeMounts, c.VolumeMounts[1])
 		},
-		"a mount for who has no part": func(p *corev1.Pod) {
+		"a mount for a container outside the order": func(p *corev1.Pod) {
 			p.Spec.Containers[2].VolumeMounts = append(p.Spec.Containers[2].VolumeMounts, p.Spec.Containers[1].VolumeMounts[1])
 		},
 		"a mount of nothing that we add": func(p *corev1.Pod) {
@@ -162,7 +162,7 @@ func TestAForgedOrderIsRepaired(t *testing.T) {
 		"a mount gone":             func(p *corev1.Pod) { c := &p.Spec.Containers[0]; c.VolumeMounts = c.VolumeMounts[:1] },
 		"a volume gone":            func(p *corev1.Pod) { p.Spec.Volumes = p.Spec.Volumes[:2] },
 		"a volume of another size": func(p *corev1.Pod) { p.Spec.Volumes[1].EmptyDir.SizeLimit = nil },
-		"a volume that nobody asks for": func(p *corev1.Pod) {
+		"a volume without a use": func(p *corev1.Pod) {
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "entrypointer-order-a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 			p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "entrypointer-order-a", MountPath: "/entrypointer/order/a"})
 		},
@@ -205,7 +205,7 @@ func TestNamesAndPathsOfTheOrderThatAreTakenAreRefused(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			p.Spec.Containers[3].VolumeMounts = []corev1.VolumeMount{{Name: "entrypointer-order-b", MountPath: "/entrypointer/order/b"}}
 		}, `container "istio-proxy" mounts it at "/entrypointer/order/b"`},
-		"who waits, elsewhere": {func(p *corev1.Pod) {
+		"a container that waits, elsewhere": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{strange}
 		}, `container "a" mounts it at "/x"`},
 	} {
@@ -232,7 +232,7 @@ func TestNamesAndPathsOfTheOrderThatAreTakenAreRefused(t *testing.T) {
 	}
 }
 
-func TestAProbeOfTheAuthorsStaysWithWhoeverDoesNotWait(t *testing.T) {
+func TestAProbeOfTheAuthorsStaysInAContainerThatDoesNotWait(t *testing.T) {
 	theirs := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check"}}}}
 	p := chain()
 	p.Spec.Containers[2].StartupProbe = theirs

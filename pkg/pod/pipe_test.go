@@ -105,7 +105,7 @@ func TestAPipeWaitsNoLongerThanTheOrderDoes(t *testing.T) {
 	require.Empty(t, flagsBefore(wrapped, 2))
 }
 
-func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
+func TestAnImpossiblePipeIsRefused(t *testing.T) {
 	hook := &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
 	const key = "reading annotation stdin.entrypointer.dev/b: "
 	for name, test := range map[string]struct {
@@ -113,8 +113,8 @@ func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
 		says   []string
 	}{
 		"from itself":                      {func(p *corev1.Pod) { reads(p, "b", "b") }, []string{key, "a container can't read its own output"}},
-		"from nobody":                      {func(p *corev1.Pod) { reads(p, "b", "d") }, []string{key, `no container "d" in spec.containers; it has "a", "b", "c"`}},
-		"to nobody":                        {func(p *corev1.Pod) { reads(p, "d", "a") }, []string{"stdin.entrypointer.dev/d", `no container "d"`}},
+		"from an absent container":         {func(p *corev1.Pod) { reads(p, "b", "d") }, []string{key, `no container "d" in spec.containers; it has "a", "b", "c"`}},
+		"to an absent container":           {func(p *corev1.Pod) { reads(p, "d", "a") }, []string{"stdin.entrypointer.dev/d", `no container "d"`}},
 		"to two":                           {func(p *corev1.Pod) { reads(p, "c", "a") }, []string{"stdin.entrypointer.dev/c: ", `"b" reads that output already`}},
 		"in a circle":                      {func(p *corev1.Pod) { reads(p, "a", "b") }, []string{"wait for each other", "a -> b -> a"}},
 		"in a circle of three":             {func(p *corev1.Pod) { reads(reads(p, "c", "b"), "a", "c") }, []string{"a -> c -> b -> a"}},
@@ -127,13 +127,13 @@ func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
 		"to a terminal":                    {func(p *corev1.Pod) { p.Spec.Containers[1].TTY = true }, []string{key, `stdin or tty is true in "b"`}},
 		"beside another stdin":             {func(p *corev1.Pod) { p.Spec.Containers[1].Stdin = true }, []string{key, `stdin or tty is true in "b"`}},
 		"between kernels":                  {func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{key, "in a pod with a runtimeClassName, containers may not share a kernel"}},
-		"from who is replaced":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, the container has no supervisor that connects the pipe"}},
-		"to who is replaced":               {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"annotation stdin.entrypointer.dev/b", "it contradicts annotation mode.entrypointer.dev/b: exec"}},
+		"from a replaced supervisor":       {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, the container has no supervisor that connects the pipe"}},
+		"to a replaced supervisor":         {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"annotation stdin.entrypointer.dev/b", "it contradicts annotation mode.entrypointer.dev/b: exec"}},
 		"from a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			reads(p, "b", "istio-proxy")
 		}, []string{key, `the output of container "istio-proxy" can't be connected`, "proxies that other webhooks add are left alone"}},
-		"to who wasn't chosen": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "a, c") }, []string{
+		"to an unselected container": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "a, c") }, []string{
 			key, `"b" can't be given an input`, "add it to annotation entrypointer.dev/containers",
 		}},
 		"from an init container": {func(p *corev1.Pod) {
@@ -153,7 +153,7 @@ func TestAPipeThatCanNotBeIsRefused(t *testing.T) {
 			p.Spec.Containers[0], p.Spec.Containers[1] = p.Spec.Containers[1], p.Spec.Containers[0]
 			p.Spec.Containers[0].Lifecycle = hook
 		}, []string{key, `"b" has a postStart hook`, `doesn't start "a"`}},
-		"a hook before the reader of who is waited for": {func(p *corev1.Pod) {
+		"a hook before the reader of an awaited container": {func(p *corev1.Pod) {
 			p.Spec.Containers[1], p.Spec.Containers[2] = p.Spec.Containers[2], p.Spec.Containers[1]
 			dependsOn(p, "c", "a:started").Spec.Containers[1].Lifecycle = hook
 		}, []string{`"c" has a postStart hook`, `doesn't start "b"`}},
@@ -179,7 +179,7 @@ func TestAPipeThatGoesWellWithOtherOptions(t *testing.T) {
 		"a hook behind the other end": func(p *corev1.Pod) {
 			p.Spec.Containers[1].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}}
 		},
-		"who is replaced by default, is not here": func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") },
+		"a default mode: exec has no effect here": func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := reads(abc(), "b", "a")

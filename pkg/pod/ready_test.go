@@ -78,7 +78,7 @@ func TestAReadinessProbeIsTheEntrypoints(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyWaitsForIsWarnedOf(t *testing.T) {
+func TestAReadyWhenForWhichNoContainerWaitsIsWarnedOf(t *testing.T) {
 	p := annotated(dependsOn(abc(), "a", "b:started"), "ready-when.entrypointer.dev/b", "tcp://:1")
 	result := inject(t, newInjector(nil), p)
 	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: `annotation ready-when.entrypointer.dev/b has no effect: no container depends on "b" being ready`}}, result.Warnings)

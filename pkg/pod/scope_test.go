@@ -66,7 +66,7 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 			pod: made(nil, map[string]string{pod.InjectAnnotation: "false"}), policy: pod.Policy{ForbidOptOut: true},
 			owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
 		},
-		"an operator who leaves such pods out": {
+		"an operator that leaves such pods out": {
 			pod: made(nil, nil), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, owner: pod.Annotation, outcome: pod.NotSelected,
 		},
 		"a pod that fills a claim": {pod: filling(copierImage, nil), outcome: pod.NotOurs},

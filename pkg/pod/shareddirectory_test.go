@@ -85,7 +85,7 @@ func TestStepsShareDirectoriesAsWell(t *testing.T) {
 	require.Equal(t, []string{"entrypointer-shared-cache"}, sharedVolumes(result.Pod))
 }
 
-func TestWhatAContainerSharesWithNobodyIsWarnedOf(t *testing.T) {
+func TestADirectoryOfASingleContainerIsWarnedOf(t *testing.T) {
 	result := inject(t, newInjector(nil), shares(shares(abc(), "a", "x, y"), "b", "x"))
 	require.Equal(t, []pod.Warning{{Reason: pod.ReasonDirectoryNotShared, Message: `annotation shared-directory.entrypointer.dev/a: no other container of the pod shares directory "y"`}}, result.Warnings)
 	require.Len(t, sharedVolumes(result.Pod), 2, "it gets it all the same")
@@ -108,13 +108,13 @@ func TestAWrongNameOfASharedDirectoryIsRefused(t *testing.T) {
 		"the containers share 17 directories, and a pod can have 16")
 }
 
-func TestWhoCannotShareADirectoryIsRefused(t *testing.T) {
+func TestAContainerThatCannotShareADirectoryIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		says   string
 	}{
-		"who isn't there": {func(p *corev1.Pod) { shares(p, "nobody", "x") }, `the pod has no container "nobody"`},
-		"who is left out": {func(p *corev1.Pod) {
+		"an absent container": {func(p *corev1.Pod) { shares(p, "nobody", "x") }, `the pod has no container "nobody"`},
+		"a container that is left out": {func(p *corev1.Pod) {
 			shares(annotated(p, "entrypointer.dev/containers", "b"), "c", "x")
 		}, `container "c" gets no shared directory, because it isn't wrapped`},
 		"a proxy": {func(p *corev1.Pod) {
@@ -140,7 +140,7 @@ func TestWhoCannotShareADirectoryIsRefused(t *testing.T) {
 }
 
 // A container that would run unwrapped would lack its directory.
-func TestAFailedLookupIsNotWaivedForWhoSharesADirectory(t *testing.T) {
+func TestAFailedLookupIsNotWaivedForAContainerThatSharesADirectory(t *testing.T) {
 	injector := newInjector(nil)
 	injector.Policy.WaiveFailedLookups = true
 	p := shares(shares(abc(), "a", "x"), "b", "x")
@@ -207,7 +207,7 @@ func TestAForgedSharedDirectoryIsRepaired(t *testing.T) {
 }
 
 // What of an earlier look isn't asked for any more.
-func TestWhatIsNoLongerSharedGoes(t *testing.T) {
+func TestADirectoryThatIsNoLongerSharedIsRemoved(t *testing.T) {
 	injector := newInjector(nil)
 	sharings := map[string]func() *corev1.Pod{
 		"nothing":   abc,

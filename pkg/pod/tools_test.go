@@ -103,7 +103,7 @@ func TestToolsComeByAnImageVolumeWhereOneDirectoryHasThem(t *testing.T) {
 	}
 }
 
-func TestWhoAsksForToolsIsGivenThem(t *testing.T) {
+func TestContainersThatAskForToolsGetThem(t *testing.T) {
 	two := func() *corev1.Pod { return asking(running("a", "x"), running("b", "y")) }
 	mounted := []string{pod.ToolsMountPath + ":"}
 	for name, test := range map[string]struct {
@@ -143,7 +143,7 @@ func TestPATHIsAddedToWhereToolsAre(t *testing.T) {
 
 // Whose word it is decides what becomes of a pod: its author can correct an
 // annotation of the pod, and nothing else.
-func TestAToolThatCanNotBeHad(t *testing.T) {
+func TestAnUnavailableTool(t *testing.T) {
 	team, err := lookup.ParsePattern("registry.example.test/team")
 	require.NoError(t, err)
 	restricted := offering(pod.InitContainer, ni, yq)
@@ -201,7 +201,7 @@ func TestAPodOfManyContainersIsWarnedOfToolsOnce(t *testing.T) {
 	require.Len(t, result.Pod.Spec.InitContainers, 2)
 }
 
-func TestAToolThatCouldBeGivenToNoPodIsNone(t *testing.T) {
+func TestAToolThatNoPodCouldGetIsInvalid(t *testing.T) {
 	require.NoError(t, ni.Check())
 	longest := ni
 	longest.Name, longest.Path = strings.Repeat("x", 45), "/"+strings.Repeat("p", 1023)
@@ -233,14 +233,13 @@ func TestAToolThatCouldBeGivenToNoPodIsNone(t *testing.T) {
 	}
 }
 
-// What the tool's image says of its user is nobody's concern but the kubelet's,
-// which refuses root.
+// The user of the tool's image matters only to the kubelet, which refuses root.
 func TestAToolIsCopiedByAUserThatIsNotRoot(t *testing.T) {
 	as := func(user *int64) *corev1.SecurityContext { return &corev1.SecurityContext{RunAsUser: user} }
 	for name, test := range map[string]struct {
 		pod, container, want *int64
 	}{
-		"nobody says anything":         {nil, nil, new(int64(65532))},
+		"no user is set":               {nil, nil, new(int64(65532))},
 		"the pod does":                 {new(int64(1000)), nil, nil},
 		"the pod says root":            {new(int64(0)), nil, new(int64(65532))},
 		"a container does":             {nil, new(int64(1000680000)), new(int64(1000680000))},
@@ -304,8 +303,8 @@ func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
 		"an image as the volume": func(p *corev1.Pod) {
 			p.Spec.Volumes[1].VolumeSource = corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "evil"}}
 		},
-		"a part of the volume for who asks": func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].SubPath = "evil" },
-		"a part that a variable names":      func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].SubPathExpr = "$(EVIL)" },
+		"a part of the volume for a container that asks": func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].SubPath = "evil" },
+		"a part that a variable names":                   func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts[1].SubPathExpr = "$(EVIL)" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRepaired(t, injector, wrapped(), forge)
@@ -364,7 +363,7 @@ func TestNamesAndPathsOfToolsThatAreTakenAreRefused(t *testing.T) {
 			p.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "d", DevicePath: "/entrypointer/tools/d"}}
 		}, `its volume "d"`},
 		"a message": {func(p *corev1.Pod) { p.Spec.Containers[0].TerminationMessagePath = "/entrypointer/tools/ni" }, "terminationMessagePath"},
-		"somebody who may write there": {func(p *corev1.Pod) {
+		"a container that may write there": {func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{running("evil", "x")}
 			p.Spec.InitContainers[0].VolumeMounts = []corev1.VolumeMount{{Name: "entrypointer-tools", MountPath: "/x"}}
 		}, `container "evil" mounts it as well`},

@@ -50,7 +50,7 @@ func TestAnImageVolumeNeedsNoInitContainer(t *testing.T) {
 	require.Equal(t, result.Pod, again.Pod)
 }
 
-func TestAnImageVolumeHoldsNobodyElsesProgram(t *testing.T) {
+func TestAnImageVolumeHoldsOnlyTheSupervisor(t *testing.T) {
 	wrapped := func() *corev1.Pod { return inject(t, mounting(), asking(running("a", "x"))).Pod }
 	for name, forge := range map[string]func(*corev1.Pod){
 		"another image": func(p *corev1.Pod) { p.Spec.Volumes[0].Image.Reference = "registry.example.test/evil" },

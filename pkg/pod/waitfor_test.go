@@ -18,7 +18,7 @@ const (
 	ready    = "http://127.0.0.1:15021/healthz/ready"
 )
 
-func TestAContainerWaitsForWhatIsNotWrapped(t *testing.T) {
+func TestAContainerWaitsForUnwrappedContainers(t *testing.T) {
 	for name, test := range map[string]struct {
 		value  string
 		change func(*corev1.Pod)
@@ -57,17 +57,17 @@ func TestAContainerWaitsForWhatIsNotWrapped(t *testing.T) {
 	}
 }
 
-func TestAWaitThatCanNotBeIsRefused(t *testing.T) {
+func TestAnImpossibleWaitIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		says   string
 	}{
-		"who has a startupProbe that can't be tried": {func(p *corev1.Pod) {
+		"a startupProbe that the supervisor can't run": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{}}}
 		}, `container "a" wait: its startupProbe has to begin`},
-		"who isn't wrapped": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "b") }, `container "a" can't be kept waiting, because it isn't wrapped`},
-		"who isn't there":   {func(p *corev1.Pod) { annotated(p, "wait-for.entrypointer.dev/x", ready) }, `the pod has no container "x"`},
-		"for all":           {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/wait-for", ready) }, "write wait-for.entrypointer.dev/CONTAINER"},
+		"an unwrapped container": {func(p *corev1.Pod) { annotated(p, pod.ContainersAnnotation, "b") }, `container "a" can't be kept waiting, because it isn't wrapped`},
+		"an absent container":    {func(p *corev1.Pod) { annotated(p, "wait-for.entrypointer.dev/x", ready) }, `the pod has no container "x"`},
+		"for all":                {func(p *corev1.Pod) { annotated(p, "entrypointer.dev/wait-for", ready) }, "write wait-for.entrypointer.dev/CONTAINER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := annotated(abc(), waitForA, ready)
@@ -85,7 +85,7 @@ func TestAWaitThatCanNotBeIsRefused(t *testing.T) {
 	requireRefused(t, refusal(t, injector, p), pod.LookupFailed, `wrapping container "a"`)
 }
 
-func TestAHookThatMayKeepAwayWhatIsWaitedForIsWarnedOf(t *testing.T) {
+func TestAHookThatMayDelayTheAwaitedContainerIsWarnedOf(t *testing.T) {
 	p := annotated(abc(), waitForA, ready)
 	p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
 	require.Empty(t, inject(t, newInjector(nil), p).Warnings)

@@ -51,7 +51,7 @@ func TestATenantThatUsesItsShareUpWaitsForItself(t *testing.T) {
 	})
 }
 
-func TestWhatTenantsHeldIsThereAgain(t *testing.T) {
+func TestReleasedSharesAreAvailableAgain(t *testing.T) {
 	shares := tenants.NewShares(4, 2)
 	var all sync.WaitGroup
 	for i := range 1000 {
