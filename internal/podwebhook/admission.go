@@ -200,22 +200,24 @@ func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionReq
 	return namespace, nil
 }
 
-// decideFresh decides again with the namespace as it is now, if the decision is to
-// leave alone a pod that says nothing to us: API servers ask about such a pod only if
-// its namespace opts in for all pods, of which the cache may not have heard.
+// decideFresh decides again with the namespace as it is now, if the decision is to leave
+// alone a pod that doesn't ask: its namespace may opt in for all pods, and the cache may
+// lag behind. If the pod has no annotation and no label of ours either, that is the only
+// case in which API servers call for it, so a namespace that can't be read refuses it.
 func (w *wrapper) decideFresh(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {
 	result, err := w.decide(ctx, namespace, before)
-	if err != nil || result.Outcome != pod.NotOurs || result.Pod != before || asksForAll(namespace) {
+	if err != nil || result.Outcome != pod.NotOurs || asksForAll(namespace) {
 		return result, err
 	}
-	fresh, err := w.namespaces.fresh(ctx, namespace.Name)
-	if err != nil {
-		return pod.Result{}, err
-	}
-	if !asksForAll(fresh) {
+	fresh, unread := w.namespaces.fresh(ctx, namespace.Name)
+	switch {
+	case unread != nil && result.Pod == before:
+		return pod.Result{}, unread
+	case unread == nil && asksForAll(fresh):
+		return w.decide(ctx, fresh, before)
+	default:
 		return result, nil
 	}
-	return w.decide(ctx, fresh, before)
 }
 
 func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, before *corev1.Pod) (pod.Result, error) {

@@ -210,15 +210,18 @@ func TestAPodIsWrappedThoughTheCacheLagsBehindTheNamespace(t *testing.T) {
 	for name, test := range map[string]struct {
 		cached, current string
 		asks, wrapped   bool
+		mentions        bool
 	}{
-		"opted in for all since":                   {"", "all", false, true},
-		"opted in since":                           {"", "true", true, true},
-		"opted in for all instead of some":         {"true", "all", false, true},
-		"not for all":                              {"true", "true", false, false},
-		"for all, as is known":                     {"all", "all", false, true},
-		"opted out since, which is known later":    {"all", "", false, true},
-		"opted out, as is known":                   {"", "", true, false},
-		"opted in, of a pod that would be in both": {"true", "all", true, true},
+		"opted in for all since, of a pod with an option": {cached: "true", current: "all", mentions: true, wrapped: true},
+		"not for all, of a pod with an option":            {cached: "true", current: "true", mentions: true},
+		"opted in for all since":                          {cached: "", current: "all", wrapped: true},
+		"opted in since":                                  {cached: "", current: "true", asks: true, wrapped: true},
+		"opted in for all instead of some":                {cached: "true", current: "all", wrapped: true},
+		"not for all":                                     {cached: "true", current: "true"},
+		"for all, as is known":                            {cached: "all", current: "all", wrapped: true},
+		"opted out since, which is known later":           {cached: "all", current: "", wrapped: true},
+		"opted out, as is known":                          {cached: "", current: "", asks: true},
+		"opted in, of a pod that would be in both":        {cached: "true", current: "all", asks: true, wrapped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := newWrapper(t, nil, found)
@@ -229,9 +232,12 @@ func TestAPodIsWrappedThoughTheCacheLagsBehindTheNamespace(t *testing.T) {
 			if test.asks {
 				p.Annotations = map[string]string{pod.InjectAnnotation: "true"}
 			}
+			if test.mentions {
+				p.Annotations = map[string]string{"entrypointer.dev/timeout": "1h"}
+			}
 			response := w.admit(logtesting.TestContextWithLogger(t), asking(t, review(t, "testdata/review.json"), p))
 			require.True(t, response.Allowed)
-			require.Equal(t, test.wrapped, len(response.Patch) > 0)
+			require.Equal(t, test.wrapped, strings.Contains(string(response.Patch), pod.InitContainerName))
 		})
 	}
 }

@@ -114,7 +114,7 @@ func expanded(c corev1.Container, env map[string]string) (command, args []string
 	return command, args
 }
 
-// supervisedArgv is what the entrypoint starts: what its flags say of the
+// supervisedArgv is what the supervisor starts: what its flags say of the
 // platform that it runs on, and what is behind the dashes.
 func supervisedArgv(t *testing.T, c corev1.Container, platform string, env map[string]string) []string {
 	t.Helper()

@@ -3,7 +3,7 @@
 
 // Demo runs the examples twice, in a namespace that opted in and in one that
 // didn't, and shows the difference: what the containers' commands were and have
-// become, that they ran under the entrypoint, and that they did the same. The first
+// become, that they ran under the supervisor, and that they did the same. The first
 // example runs once more by each other delivery.
 //
 //	go run ./test/demo

@@ -104,7 +104,7 @@ func claimsOfContainer(plain, wrapped container) []claim {
 	first, before := framework.First(wrapped.processes), framework.First(plain.processes)
 	return []claim{{
 		holds: strings.HasPrefix(first, pod.EntrypointPath+" ") && before != "" && !strings.Contains(before, pod.EntrypointPath),
-		text:  "PID 1 is our entrypoint, was " + firstWord(before),
+		text:  "PID 1 is the supervisor, was " + firstWord(before),
 		but:   fmt.Sprintf("plain: %q; wrapped: %q", before, first),
 	}, {
 		holds: followsTheRule(plain, wrapped),
@@ -120,7 +120,7 @@ func claimsOfContainer(plain, wrapped container) []claim {
 // followsTheRule compares commands: after ours comes the author's, to the
 // letter. Where there was none, what ran there as PID 1.
 func followsTheRule(plain, wrapped container) bool {
-	end := slices.Index(wrapped.args, "--") // of the entrypoint's own flags
+	end := slices.Index(wrapped.args, "--") // of the supervisor's own flags
 	if !slices.Equal(wrapped.command, []string{pod.EntrypointPath}) || end < 0 {
 		return false
 	}

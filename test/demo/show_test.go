@@ -36,7 +36,7 @@ func TestAClaimThatDoesNotHoldIsCountedAndShown(t *testing.T) {
 		"":                          func(*result) {},
 		"in both namespaces":        func(r *result) { r.wrapped.verdict = "not Succeeded" },
 		"result in both":            func(r *result) { r.wrapped.facts[0].value = "41" },
-		"PID 1 is our entrypoint":   func(r *result) { r.wrapped.containers[0].processes = nil },
+		"PID 1 is the supervisor":   func(r *result) { r.wrapped.containers[0].processes = nil },
 		"same command":              func(r *result) { r.wrapped.containers[0].args = []string{"--", "sh"} },
 		"same output, same exit":    func(r *result) { r.wrapped.containers[0].exit = "1" },
 		"1 container of the user's": func(r *result) { r.plain.containers = append(r.plain.containers, container{}) },

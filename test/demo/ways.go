@@ -103,7 +103,7 @@ func (w way) describeClaim(ctx context.Context, cluster *framework.Cluster) erro
 	return nil
 }
 
-// claims are that the entrypoint came in this way, and that nothing else differs.
+// claims are that the supervisor came in this way, and that nothing else differs.
 func (r wayResult) claims() []claim {
 	status := string(pod.Injected) + " by " + r.delivery
 	all := append([]claim{{

@@ -87,7 +87,7 @@ func countCanaries(t *testing.T) func() int {
 	}
 }
 
-// waitForDelivery waits until all replicas bring the entrypoint in this way.
+// waitForDelivery waits until all replicas bring the supervisor in this way.
 func waitForDelivery(t *testing.T, namespace, want string) {
 	t.Helper()
 	start := time.Now()
@@ -144,7 +144,7 @@ func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says .
 	})
 }
 
-// ranBy runs a pod, and looks how the entrypoint came into it.
+// ranBy runs a pod, and looks how the supervisor came into it.
 func ranBy(t *testing.T, namespace, name, want string) {
 	t.Helper()
 	createPod(t, namespace, askingPod(name, busybox(t, "main", "readlink", "/proc/1/exe")))

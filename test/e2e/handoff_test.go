@@ -277,7 +277,7 @@ func TestTurnedOffByTheOperatorTektonWaitsAsEver(t *testing.T) {
 		tries++
 		wrapped := stepsOfNew(t, both.optedIn, chain(t, fmt.Sprint("off-", tries), 2))
 		if flags := flagsBeforeCommand(wrapped[1]); len(flags) > 0 {
-			return fmt.Errorf("it has the entrypoint wait: %q", flags)
+			return fmt.Errorf("it has the supervisor wait: %q", flags)
 		}
 		requireTektonsWaiting(t, wrapped, plain)
 		return nil

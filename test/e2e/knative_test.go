@@ -57,7 +57,7 @@ func requireWrappedAnswer(t *testing.T, answer string) {
 	t.Helper()
 	said, processes := framework.SplitProcesses(answer)
 	require.Equal(t, "hello, Knative\n", said)
-	require.Len(t, processes, 2, "the entrypoint and the server")
+	require.Len(t, processes, 2, "the supervisor and the server")
 	require.Equal(t, framework.Process{PID: 1, Command: pod.EntrypointPath + " -- /ko-app/hello"}, processes[0])
 	require.Equal(t, "/ko-app/hello", processes[1].Command)
 }

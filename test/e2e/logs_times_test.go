@@ -53,16 +53,16 @@ func TestATaskRunIsReadAsItPrintedWithWhatHappenedToIt(t *testing.T) {
 	require.Equal(t, "three\nfour\nfive\n", kubectl.reads(t, viewer, "five", "-n", namespace, "taskrun/ordered", "--since-time", since, "--prefix=false"))
 	require.Equal(t, "[pod/ordered-pod/step-first] two\n", kubectl.reads(t, viewer, "two", "-n", namespace, "taskrun/ordered", "--stream=stderr", "-c", "step-first", "--prefix", "--since=1h"))
 
-	happened := map[string][]string{}
+	eventKinds := map[string][]string{}
 	for _, name := range []string{"first", "last"} { // what has printed nothing has a second for its events, which may be too little
 		text := kubectl.reads(t, viewer, `"finished"`, "-n", namespace, "taskrun/ordered", "--events", "-o", "json", "-c", "step-"+name)
 		for line := range strings.Lines(text) {
 			var event struct{ Event string }
 			require.NoError(t, json.Unmarshal([]byte(line), &event), line)
-			happened[name] = append(happened[name], event.Event)
+			eventKinds[name] = append(eventKinds[name], event.Event)
 		}
 	}
-	for name, kinds := range happened {
+	for name, kinds := range eventKinds {
 		require.Equal(t, []string{"waiting", "waited", "started", "exited", "finished"}, kinds, name)
 	}
 	require.Contains(t, kubectl.reads(t, viewer, "finished", "-n", namespace, "taskrun/ordered", "--events", "-c", "step-first"), " exited exitCode=0 milliseconds=")

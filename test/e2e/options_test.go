@@ -60,7 +60,7 @@ func readyPod(t *testing.T, namespace, name string) *corev1.Pod {
 	return servingPod(t, readyService(t, namespace, name))
 }
 
-// entrypointIn runs a subcommand of the entrypoint in a container, whose image
+// entrypointIn runs a subcommand of the supervisor in a container, whose image
 // may have nothing else to run.
 func entrypointIn(t *testing.T, p *corev1.Pod, container string, args ...string) string {
 	t.Helper()
@@ -100,7 +100,7 @@ func ended(t *testing.T, p *corev1.Pod, container string) *corev1.ContainerState
 	return last
 }
 
-// reported is the entrypoint's status, as in docs/reference.md.
+// reported is the supervisor's status, as in docs/reference.md.
 type reported struct {
 	Phase, Paused, Reason, Signal       string
 	ExitCode, CommandExitCode, OOMKills int

@@ -34,7 +34,7 @@ func TestAnAskingPodRunsUnderTheEntrypoint(t *testing.T) {
 	require.Equal(t, "my parent is 1\n", logs(t, namespace, "asking", "main"))
 	require.NotContains(t, inside("cat", "/proc/self/environ"), "ENTRYPOINTER", "our variables")
 	_, err := cluster.Exec(t.Context(), namespace, "asking", "main", "sh", "-c", ": > "+pod.MountPath+"/file")
-	require.ErrorContains(t, err, "Read-only", "writing next to the entrypoint")
+	require.ErrorContains(t, err, "Read-only", "writing next to the supervisor")
 }
 
 func TestOnlyTheContainersThatAPodNamesAreWrapped(t *testing.T) {

@@ -183,7 +183,7 @@ func steps(p *corev1.Pod) (containers []corev1.Container) {
 	return containers
 }
 
-// flagsBeforeCommand are those that a wrapped container has for the entrypoint.
+// flagsBeforeCommand are those that a wrapped container has for the supervisor.
 func flagsBeforeCommand(c corev1.Container) []string {
 	return c.Args[:slices.Index(c.Args, "--")]
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package equality runs the examples of somebody else's project, Tekton's, with
-// and without the entrypoint, and tells whether anybody could tell.
+// and without the supervisor, and tells whether anybody could tell.
 //
 // Nothing of the examples is in this repository: they are in Tekton's module.
 // Which of them run is decided by rules (see [Rule]), not by a list.

@@ -29,8 +29,8 @@ import (
 const (
 	// patience is what the slowest example may take on a slow machine.
 	patience = 10 * time.Minute
-	// glance is the time between two looks at an example that runs.
-	glance = 400 * time.Millisecond
+	// checkInterval is the time between two looks at an example that runs.
+	checkInterval = 400 * time.Millisecond
 	// tries is how often an example may run unwrapped to show that it differs
 	// from itself.
 	tries = 3
@@ -204,7 +204,7 @@ func (w *watch) until(ctx context.Context, runs []*unstructured.Unstructured) er
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the runs in namespace %q: time was up after %v: %w", w.namespace, patience, err)
-		case <-time.After(glance):
+		case <-time.After(checkInterval):
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Way is how an example runs in a namespace that opted in, beside the one that
-// didn't: how the entrypoint gets into its pods, and whether it sends logs.
+// didn't: how the supervisor gets into its pods, and whether it sends logs.
 type Way string
 
 // The ways.
@@ -55,7 +55,7 @@ func (w Way) right(p *corev1.Pod) error {
 		return err
 	}
 	if got := framework.Delivery(p); got != w.delivery() {
-		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, w.delivery())
+		return fmt.Errorf("pod %q has the supervisor by %q instead of %q", p.Name, got, w.delivery())
 	}
 	for _, c := range p.Spec.Containers {
 		step := slices.Equal(c.Command, []string{pod.EntrypointPath})

@@ -70,7 +70,7 @@ func TestAPodIsAsItsNamespaceAsksFor(t *testing.T) {
 	}
 	require.NoError(t, Copied.right(taskRun("--", "make")))
 	require.NoError(t, Tee.right(taskRun(teeFlag, "--", "make")))
-	require.ErrorContains(t, Mounted.right(taskRun("--", "make")), `has the entrypoint by "init-container"`)
+	require.ErrorContains(t, Mounted.right(taskRun("--", "make")), `has the supervisor by "init-container"`)
 	require.ErrorContains(t, Copied.right(taskRun(teeFlag, "--", "make")), `"step-a"`)
 	require.ErrorContains(t, Tee.right(taskRun("--", "make")), `"step-a"`)
 	require.Error(t, Tee.right(&corev1.Pod{}), "what isn't wrapped")

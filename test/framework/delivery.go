@@ -15,7 +15,7 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// The injector's configuration by which it brings the entrypoint into pods, and
+// The injector's configuration by which it brings the supervisor into pods, and
 // its values.
 const (
 	DeliveryKey   = "delivery"
@@ -27,7 +27,7 @@ const (
 // SharedClassVariable names the storage class that tests of claims use.
 const SharedClassVariable = "E2E_SHARED_STORAGE_CLASS"
 
-// Delivery is how the entrypoint came into a pod, empty if it didn't.
+// Delivery is how the supervisor came into a pod, empty if it didn't.
 func Delivery(p *corev1.Pod) string {
 	for _, v := range p.Spec.Volumes {
 		switch {
@@ -43,7 +43,7 @@ func Delivery(p *corev1.Pod) string {
 	return ""
 }
 
-// Delivered waits until the entrypoint comes into pods of a namespace in this way, and
+// Delivered waits until the supervisor comes into pods of a namespace in this way, and
 // returns one that would be created. Each replica of the injector decides by itself, so
 // ten pods in a row must agree.
 func (c *Cluster) Delivered(ctx context.Context, namespace, delivery string) (would *corev1.Pod, _ error) {
@@ -64,7 +64,7 @@ func (c *Cluster) Delivered(ctx context.Context, namespace, delivery string) (wo
 	})
 }
 
-// asks is a pod that asks for the entrypoint, and that PodSecurity's strictest level admits.
+// asks is a pod that asks for the supervisor, and that PodSecurity's strictest level admits.
 func asks() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "asks", Annotations: map[string]string{pod.InjectAnnotation: "true"}},

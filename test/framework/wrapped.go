@@ -14,7 +14,7 @@ import (
 )
 
 // StepsWrapped says what is missing in a TaskRun's pod for all of its steps,
-// and nothing else, to run under the entrypoint.
+// and nothing else, to run under the supervisor.
 func StepsWrapped(p *corev1.Pod) error {
 	first := len(p.Spec.InitContainers) > 0 && p.Spec.InitContainers[0].Name == pod.InitContainerName
 	if !first && Delivery(p) != ImageVolume && Delivery(p) != Claim {

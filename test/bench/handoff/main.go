@@ -101,7 +101,7 @@ type figures struct {
 type side struct {
 	name      string
 	namespace string
-	delivery  string // of the entrypoint, empty where there is none
+	delivery  string // of the supervisor, empty where there is none
 	runs      map[shape][]taskRun
 	waiting   []framework.Usage // of each step that waited, while it did
 }

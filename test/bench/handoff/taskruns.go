@@ -78,10 +78,10 @@ func prepare(ctx context.Context) (*bench, error) {
 	return b, nil
 }
 
-// delivered wants a pod to have got the entrypoint in the side's way.
+// delivered wants a pod to have got the supervisor in the side's way.
 func (s *side) delivered(p *corev1.Pod) error {
 	if got := framework.Delivery(p); got != s.delivery {
-		return fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, s.delivery)
+		return fmt.Errorf("pod %q has the supervisor by %q instead of %q", p.Name, got, s.delivery)
 	}
 	return nil
 }

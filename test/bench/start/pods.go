@@ -30,7 +30,7 @@ const (
 // start of its command, each time.
 type kind struct {
 	name      string
-	delivery  string // of the entrypoint, empty where there is none
+	delivery  string // of the supervisor, empty where there is none
 	idle      bool   // with an init container that does nothing
 	namespace string
 	starts    []time.Duration
@@ -113,7 +113,7 @@ func (b *bench) start(ctx context.Context, k *kind) (time.Duration, error) {
 	}
 	defer func() { _ = pods.Delete(context.WithoutCancel(ctx), p.Name, metav1.DeleteOptions{}) }()
 	if got := framework.Delivery(p); got != k.delivery {
-		return 0, fmt.Errorf("pod %q has the entrypoint by %q instead of %q", p.Name, got, k.delivery)
+		return 0, fmt.Errorf("pod %q has the supervisor by %q instead of %q", p.Name, got, k.delivery)
 	}
 	if err := b.done(ctx, p); err != nil {
 		return 0, err

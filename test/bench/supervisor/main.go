@@ -3,7 +3,7 @@
 
 //go:build linux
 
-// Supervisor measures what the entrypoint costs in a container, beside programs
+// Supervisor measures what the supervisor costs in a container, beside programs
 // that do the same or a similar job, and prints it as the table of docs/benchmarks.md.
 // With -update, it writes the table there. It needs no cluster.
 package main

@@ -198,7 +198,7 @@ type observation struct {
 	pod     *corev1.Pod
 }
 
-// awaitWaiting asks the entrypoint of a container since when it waits, if it depends on others.
+// awaitWaiting asks the supervisor of a container since when it waits, if it depends on others.
 func (o observation) awaitWaiting(ctx context.Context, l *life) error {
 	if o.pod.Annotations["depends-on.entrypointer.dev/"+l.container] == "" {
 		return nil
