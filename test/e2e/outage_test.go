@@ -117,7 +117,7 @@ func TestAPodOfANamespaceThatWasAnnotatedWhileTheInjectorIsDownIsRefused(t *test
 				return fmt.Errorf("pod %q would run unwrapped", p.Name)
 			}
 			require.ErrorContains(t, err, "would run without its supervisor: namespace \""+namespace+"\" is annotated")
-			require.ErrorContains(t, err, "the injector sets it as soon as it runs")
+			require.ErrorContains(t, err, "the injector sets the label as soon as it runs")
 			return nil
 		})
 	}

@@ -270,7 +270,7 @@ func TestWhoeverTakesTheInjectorOverCanNotHaveMoreSentToIt(t *testing.T) {
 	everything.Webhooks[0].Rules[0].Resources = []string{"*"}
 	more := mutating.DeepCopy()
 	more.Webhooks = append(more.Webhooks, *mutating.Webhooks[0].DeepCopy())
-	more.Webhooks[1].Name = "second.entrypointer.dev"
+	more.Webhooks[len(more.Webhooks)-1].Name = "another.entrypointer.dev"
 	for what, changed := range map[string]*admissionregistrationv1.MutatingWebhookConfiguration{
 		"everywhere": everywhere, "everything": everything, "a webhook more": more,
 	} {
