@@ -22,10 +22,14 @@ func adviceOnOptIn(now, before *corev1.Namespace, want pod.Scope) (advice []stri
 		advice = append(advice, fmt.Sprintf("entrypointer: in namespace %q, TaskRuns and Knative Revisions are wrapped; another pod asks by its own annotation %s: \"true\" "+
 			"(in a Deployment: in spec.template.metadata); to wrap all pods: %s", now.Name, pod.InjectAnnotation, annotate(now.Name, string(pod.AllPods))))
 	}
-	if before.Name != "" {
-		advice = append(advice, fmt.Sprintf("entrypointer: pods that exist already stay as they are; to replace those of Deployments: kubectl -n %s rollout restart deployment", now.Name))
+	if before.Name == "" {
+		return advice
 	}
-	return advice
+	replace := "to replace those of Deployments"
+	if want == pod.OwnedPods {
+		replace = "to replace those of Deployments whose templates ask"
+	}
+	return append(advice, fmt.Sprintf("entrypointer: pods that exist already stay as they are; %s: kubectl -n %s rollout restart deployment", replace, now.Name))
 }
 
 // adviceOnLabel tells the author of a manual change of the label to change the
