@@ -298,7 +298,15 @@ func cut(text string) string {
 	if len(text) <= maxName {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxName], "") + "..."
+	return beginning(text, maxName) + "..."
+}
+
+// beginning returns as much of a text as fits into so many bytes.
+func beginning(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytes], "")
 }
 
 // describe names a pod by the object that its author knows.

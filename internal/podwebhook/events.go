@@ -38,17 +38,13 @@ func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod,
 		return
 	}
 	for _, warning := range result.Warnings {
-		message := warning.Message
-		if len(message) > maxEventMessage {
-			message = strings.ToValidUTF8(message[:maxEventMessage], "")
-		}
 		e.recorder.Event(&corev1.ObjectReference{
 			APIVersion: strings.Clone(owner.APIVersion),
 			Kind:       strings.Clone(owner.Kind),
 			Namespace:  request.Namespace,
 			Name:       strings.Clone(owner.Name),
 			UID:        types.UID(strings.Clone(string(owner.UID))),
-		}, corev1.EventTypeWarning, string(warning.Reason), message)
+		}, corev1.EventTypeWarning, string(warning.Reason), beginning(warning.Message, maxEventMessage))
 	}
 }
 

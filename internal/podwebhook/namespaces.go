@@ -5,6 +5,7 @@ package podwebhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,26 +34,35 @@ const freshReadsPerSecond, freshReadsAtOnce = 50, 200
 // created.
 func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.cached.Get(name)
-	if apierrors.IsNotFound(err) {
-		namespace, err = n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return n.read(ctx, name)
+	case err != nil:
+		return nil, unread(name, err)
+	default:
+		return namespace, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading namespace %q: %w; try again", name, err)
-	}
-	return namespace, nil
 }
 
 // fresh returns a namespace as the API server has it. The API server calls for a pod as
 // soon as its namespace has the label; the cache may lag behind.
 func (n namespaces) fresh(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if !n.reads.TryAccept() {
-		return nil, fmt.Errorf("reading namespace %q: too many namespaces were read in the last second; try again", name)
+		return nil, unread(name, errors.New("too many namespaces were read in the last second"))
 	}
+	return n.read(ctx, name)
+}
+
+func (n namespaces) read(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading namespace %q: %w; try again", name, err)
+		return nil, unread(name, err)
 	}
 	return namespace, nil
+}
+
+func unread(name string, err error) error {
+	return fmt.Errorf("reading namespace %q: %w; try again", name, err)
 }
 
 // optedIn reports whether the API server may call the webhook for pods of a namespace: it

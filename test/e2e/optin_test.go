@@ -91,8 +91,14 @@ func TestTheLabelFollowsTheAnnotationAtOnce(t *testing.T) {
 // webhooks by what it last heard of a namespace.
 func waitUntilSelected(t *testing.T, namespace string, want bool) {
 	t.Helper()
-	eventually(t, time.Minute, fmt.Sprintf("the API server to see that namespace %q is opted in: %v", namespace, want), func() error {
-		seen, err := wouldBecome(t, namespace, askingPod("probe", busybox(t, "main", "true")))
+	waitUntilWrapped(t, namespace, askingPod("probe", busybox(t, "main", "true")), want)
+}
+
+// waitUntilWrapped waits until a pod would be wrapped, or left alone.
+func waitUntilWrapped(t *testing.T, namespace string, p *corev1.Pod, want bool) {
+	t.Helper()
+	eventually(t, time.Minute, fmt.Sprintf("the API server to see that pod %q of namespace %q is to be wrapped: %v", p.Name, namespace, want), func() error {
+		seen, err := wouldBecome(t, namespace, p.DeepCopy())
 		if err != nil {
 			return err // a policy's, perhaps: the label isn't seen yet
 		}

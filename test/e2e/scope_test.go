@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
-	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // forAllPods is a namespace that opts in for all of its pods.
@@ -30,7 +29,7 @@ func forAllPods(t *testing.T) string {
 func TestInANamespaceForAllPodsNobodyAsks(t *testing.T) {
 	t.Parallel()
 	namespace := forAllPods(t)
-	waitUntilAllAreSelected(t, namespace)
+	waitUntilWrapped(t, namespace, plainPod("probe", busybox(t, "main", "true")), true)
 
 	p := plainPod("bare", busybox(t, "main", "readlink", "/proc/1/exe"))
 	requireWrapped(t, createPod(t, namespace, p), "main")
@@ -55,30 +54,12 @@ func TestInANamespaceForAllPodsNobodyAsks(t *testing.T) {
 func TestANamespaceThatNoLongerOptsInForAllPodsWrapsThoseThatAsk(t *testing.T) {
 	t.Parallel()
 	namespace := forAllPods(t)
-	waitUntilAllAreSelected(t, namespace)
+	waitUntilWrapped(t, namespace, plainPod("probe", busybox(t, "main", "true")), true)
 	_, err := annotate(t.Context(), namespace, `"true"`)
 	require.NoError(t, err)
 	waitForLabel(t, namespace, true)
-	eventually(t, time.Minute, "a pod that doesn't ask to be left alone", func() error {
-		seen, err := wouldBecome(t, namespace, plainPod("probe", busybox(t, "main", "true")))
-		if err != nil {
-			return err
-		}
-		return framework.Untouched(seen)
-	})
+	waitUntilWrapped(t, namespace, plainPod("probe", busybox(t, "main", "true")), false)
 	requireWrapped(t, createPod(t, namespace, askingPod("asks", busybox(t, "main", "true"))), "main")
-}
-
-// waitUntilAllAreSelected waits until the API server asks about a pod that says nothing.
-func waitUntilAllAreSelected(t *testing.T, namespace string) {
-	t.Helper()
-	eventually(t, time.Minute, fmt.Sprintf("all pods of namespace %q to be wrapped", namespace), func() error {
-		seen, err := wouldBecome(t, namespace, plainPod("probe", busybox(t, "main", "true")))
-		if err == nil && framework.Untouched(seen) == nil {
-			err = fmt.Errorf("namespace %q: a pod would run as it was written", namespace)
-		}
-		return err
-	})
 }
 
 func TestAnAnnotationOfAPodThatExistsIsWarnedOf(t *testing.T) {
