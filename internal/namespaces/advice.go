@@ -5,6 +5,9 @@ package namespaces
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,6 +46,18 @@ func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 		return []string{managed + "to opt in: " + annotate(now.Name, string(pod.OwnedPods))}
 	}
 	return []string{managed + "to opt out: " + annotate(now.Name, "")}
+}
+
+// adviceOnPrefix tells the author of a namespace the right prefix of an annotation such
+// as entrypoint.dev/inject. The webhook's match condition has the same rule.
+func adviceOnPrefix(now, before *corev1.Namespace) []string {
+	for _, key := range slices.Sorted(maps.Keys(now.Annotations)) {
+		misspelled := strings.HasPrefix(key, "entrypoint") && strings.HasSuffix(key, "/inject") && key != pod.InjectAnnotation
+		if misspelled && changed(now, before, key) {
+			return []string{fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect; did you mean %q?", key, pod.InjectAnnotation)}
+		}
+	}
+	return nil
 }
 
 // setByHand reports whether this write changes the label.

@@ -141,6 +141,27 @@ func TestALabelThatIsChangedByHandIsPutRightWithTheCommandForTheAnnotation(t *te
 	}
 }
 
+func TestAMisspelledPrefixIsWarnedOfWhenItIsWritten(t *testing.T) {
+	for key, warned := range map[string]bool{
+		"entrypoint.dev/inject":   true,
+		"entrypointer.io/inject":  true,
+		"entrypointer/inject":     true,
+		"entrypoint.dev/path":     false,
+		"sidecar.istio.io/inject": false,
+	} {
+		before, now := namespace("a", nil, nil), namespace("a", nil, nil)
+		now.Annotations[key] = "true"
+		response := admit(t, now, before)
+		require.True(t, response.Allowed)
+		if !warned {
+			require.Empty(t, response.Warnings, key)
+			continue
+		}
+		require.Equal(t, []string{"entrypointer: annotation " + key + ` is unknown and has no effect; did you mean "entrypointer.dev/inject"?`}, response.Warnings)
+		require.Empty(t, admit(t, now, now).Warnings, "a later write")
+	}
+}
+
 func TestANamespaceThatOptsInIsToldWhichPodsAreNotWrapped(t *testing.T) {
 	const ask, exist = "another pod asks by its own annotation entrypointer.dev/inject: \"true\"", "kubectl -n a rollout restart deployment"
 	plain, owned, all := namespace("a", nil, nil), namespace("a", new("true"), new("true")), namespace("a", new("all"), new("all"))

@@ -22,6 +22,7 @@ const (
 	notOptedIn   = "annotations of entrypointer have no effect, because the namespace doesn't opt in"
 	doesNotAsk   = "annotations of entrypointer have no effect, because the pod doesn't ask"
 	existsBefore = "annotations of entrypointer have no effect on a pod that exists"
+	misspelled   = "an annotation is not one of entrypointer, and has no effect"
 )
 
 // warnings returns a function that answers what a policy that is installed warns of.
@@ -78,6 +79,8 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 		"opting out where nobody opted in":       {"", nil, nil, keys{"entrypointer.dev/inject": "false"}, nil, nil},
 		"an option without asking":               {"true", nil, nil, timeout, nil, []string{doesNotAsk}},
 		"a label on an object, and not opted in": {"", nil, ask, ask, nil, []string{notOptedIn}},
+		"a misspelled prefix":                    {"true", nil, nil, keys{"entrypoint.dev/inject": "true"}, nil, []string{misspelled}},
+		"another's annotation like ours":         {"true", nil, nil, keys{"entrypoint.dev/path": "/bin/sh"}, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			template := map[string]any{"metadata": metadata(test.template, test.labels), "spec": map[string]any{}}
@@ -135,6 +138,7 @@ func TestAnAnnotationWithoutEffectOnAPodIsWarnedOf(t *testing.T) {
 		"annotated otherwise when it exists":  {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "false"}, nil), []string{existsBefore}},
 		"annotated by others when it exists":  {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "true", "tekton.dev/ready": "READY"}, nil), nil},
 		"labelled when it exists":             {"true", podWith(nil, nil), podWith(nil, ask), []string{noLabel}},
+		"a misspelled prefix":                 {"true", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), []string{misspelled}},
 		"an annotation is removed, uselessly": {"true", podWith(injected, nil), podWith(nil, nil), nil},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -54,9 +54,10 @@ func (m marks) template(spec string) string {
 }
 
 const (
-	asks    = `entrypointer.dev/inject: "true"`
-	optsOut = `entrypointer.dev/inject: "false"`
-	option  = `timeout.entrypointer.dev/main: 1h`
+	asks       = `entrypointer.dev/inject: "true"`
+	optsOut    = `entrypointer.dev/inject: "false"`
+	option     = `timeout.entrypointer.dev/main: 1h`
+	misspelled = `entrypoint.dev/inject: "true"`
 )
 
 // Whatever somebody new to the annotations writes, in each place where it has no effect.
@@ -90,6 +91,7 @@ func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
 			"asks, not opted in":        {out, marks{templateAnnotations: asks}, optIn},
 			"an option, not opted in":   {out, marks{templateAnnotations: option}, optIn},
 			"opting out, not opted in":  {out, marks{templateAnnotations: optsOut}, ""},
+			"a misspelled prefix":       {in, marks{templateAnnotations: misspelled}, "did you mean entrypointer.dev/inject?"},
 			"on the object, for nobody": {out, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind},
 		} {
 			requireWarning(t, kind+", "+what, test.namespace, manifest(test.marks), test.want)
@@ -112,6 +114,7 @@ func TestAnAnnotationOrALabelWithoutEffectOnATaskRunOrAPodIsWarnedOf(t *testing.
 		requireWarning(t, kind+", right", in, manifest(marks{annotations: asks}), "")
 		requireWarning(t, kind+", a label", in, manifest(marks{labels: asks}), noLabel)
 		requireWarning(t, kind+", a label, not opted in", out, manifest(marks{labels: asks}), noLabel)
+		requireWarning(t, kind+", a misspelled prefix", in, manifest(marks{annotations: misspelled}), "did you mean entrypointer.dev/inject?")
 		requireWarning(t, kind+", asks, not opted in", out, manifest(marks{annotations: asks}), `annotation entrypointer.dev/inject has no effect until namespace "`+out+`" opts in`)
 		requireWarning(t, kind+", opting out, not opted in", out, manifest(marks{annotations: optsOut}), "")
 	}

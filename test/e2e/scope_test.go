@@ -82,30 +82,31 @@ func TestANamespaceThatOptsInHearsWhichPodsMustAsk(t *testing.T) {
 	client, err := kubernetes.NewForConfig(heardBy(&heard))
 	require.NoError(t, err)
 	namespace := plainNamespace(t)
-	set := func(kind, value string) []string {
+	set := func(kind, key, value string) []string {
 		heard = nil
 		_, err := client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType,
-			[]byte(`{"metadata":{"`+kind+`":{"`+pod.InjectAnnotation+`":`+value+`}}}`), metav1.PatchOptions{})
+			[]byte(`{"metadata":{"`+kind+`":{"`+key+`":`+value+`}}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		return heard
 	}
 	// The webhook has 2 s, and what it would say is left out if it doesn't answer.
-	says := func(kind, value string, want ...string) {
+	says := func(kind, key, value string, want ...string) {
 		t.Helper()
 		eventually(t, time.Minute, "the injector to speak of a namespace", func() error {
-			heard := set(kind, value)
+			heard := set(kind, key, value)
 			for _, text := range want {
 				if !strings.Contains(strings.Join(heard, "\n"), text) {
-					set(kind, "null")
+					set(kind, key, "null")
 					return fmt.Errorf("%q was heard, not %q", heard, text)
 				}
 			}
 			return nil
 		})
 	}
-	says("labels", `"true"`, "to opt in: kubectl annotate --overwrite namespace "+namespace+" entrypointer.dev/inject=true")
-	says("annotations", `"true"`, "another pod asks by its own annotation", "kubectl -n "+namespace+" rollout restart deployment")
-	says("labels", `"false"`, "to opt out: kubectl annotate namespace "+namespace+" entrypointer.dev/inject-")
+	says("annotations", "entrypoint.dev/inject", `"true"`, `annotation entrypoint.dev/inject is unknown and has no effect; did you mean "entrypointer.dev/inject"?`)
+	says("labels", pod.InjectAnnotation, `"true"`, "to opt in: kubectl annotate --overwrite namespace "+namespace+" entrypointer.dev/inject=true")
+	says("annotations", pod.InjectAnnotation, `"true"`, "another pod asks by its own annotation", "kubectl -n "+namespace+" rollout restart deployment")
+	says("labels", pod.InjectAnnotation, `"false"`, "to opt out: kubectl annotate namespace "+namespace+" entrypointer.dev/inject-")
 	for _, ns := range []string{`""`, `"yes"`, `"True"`} {
 		_, err := client.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"`+pod.InjectAnnotation+`":`+ns+`}}}`), metav1.PatchOptions{})
