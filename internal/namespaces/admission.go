@@ -84,7 +84,7 @@ func (l *labelAdmission) admit(_ context.Context, request *admissionv1.Admission
 		}
 	}
 	response.Warnings = slices.Concat(response.Warnings,
-		adviceOnLabel(&now, &before, want), adviceOnPrefix(&now, &before), l.withoutEffect(&now, want != pod.NoPods, options), adviceOnOptIn(&now, &before, want))
+		adviceOnLabel(&now, &before, want), adviceOnPrefix(&now, &before), l.withoutEffect(&now, want != pod.NoPods, options), adviceOnScope(&now, &before, want))
 	return response
 }
 

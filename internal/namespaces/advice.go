@@ -14,25 +14,28 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// adviceOnOptIn tells the author of a namespace that opts in the limits of the
-// annotation: it wraps no pod that must ask, and no pod that exists.
-func adviceOnOptIn(now, before *corev1.Namespace, want pod.Scope) (advice []string) {
+// adviceOnScope tells the author of a namespace that opts in or out the limits of the
+// annotation: it wraps no pod that must ask, and changes no pod that exists.
+func adviceOnScope(now, before *corev1.Namespace, want pod.Scope) (advice []string) {
 	had, err := pod.NamespaceScope(before.Annotations)
-	if want == pod.NoPods || want == had || err == nil && had == pod.AllPods {
+	if err == nil && want == had || !changed(now, before, pod.InjectAnnotation) {
 		return nil
 	}
-	if want == pod.OwnedPods {
+	stay, replaced := "stay as they are", "Deployments"
+	switch want {
+	case pod.NoPods:
+		stay = "stay wrapped"
+	case pod.OwnedPods:
 		advice = append(advice, fmt.Sprintf("entrypointer: in namespace %q, TaskRuns and Knative Revisions are wrapped; another pod asks by its own annotation %s: \"true\" "+
 			"(in a Deployment: in spec.template.metadata); to wrap all pods: %s", now.Name, pod.InjectAnnotation, annotate(now.Name, string(pod.AllPods))))
+		if had != pod.AllPods {
+			replaced = "Deployments whose templates ask"
+		}
 	}
 	if before.Name == "" {
 		return advice
 	}
-	replace := "to replace those of Deployments"
-	if want == pod.OwnedPods {
-		replace = "to replace those of Deployments whose templates ask"
-	}
-	return append(advice, fmt.Sprintf("entrypointer: pods that exist already stay as they are; %s: kubectl -n %s rollout restart deployment", replace, now.Name))
+	return append(advice, fmt.Sprintf("entrypointer: pods that exist already %s; to replace those of %s: kubectl -n %s rollout restart deployment", stay, replaced, now.Name))
 }
 
 // adviceOnLabel tells the author of a manual change of the label to change the
@@ -41,11 +44,11 @@ func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 	if !setByHand(now, before) || follows(now, want) {
 		return nil
 	}
-	managed := fmt.Sprintf("entrypointer: label %s is managed by entrypointer, and follows the annotation of that name; ", labelKey)
+	const managed = "entrypointer: label " + labelKey + " is managed by entrypointer, which has %s again; the label follows the annotation of that name; "
 	if want == pod.NoPods {
-		return []string{managed + "to opt in: " + annotate(now.Name, string(pod.OwnedPods))}
+		return []string{fmt.Sprintf(managed, "removed it") + "to opt in: " + annotate(now.Name, string(pod.OwnedPods))}
 	}
-	return []string{managed + "to opt out: " + annotate(now.Name, "")}
+	return []string{fmt.Sprintf(managed, fmt.Sprintf("set it to %q", want)) + "to opt out: " + annotate(now.Name, "")}
 }
 
 // adviceOnPrefix tells the author of a namespace the right prefix of an annotation such

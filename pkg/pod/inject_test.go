@@ -223,7 +223,7 @@ func TestAForgedStatusAnnotationChangesNothing(t *testing.T) {
 	forged.Annotations[pod.InjectAnnotation] = "false"
 	require.Equal(t, string(pod.OptedOut), inject(t, newInjector(nil), forged).Pod.Annotations[pod.StatusAnnotation])
 	delete(forged.Annotations, pod.InjectAnnotation)
-	require.Equal(t, string(pod.NotOurs), inject(t, newInjector(nil), forged).Pod.Annotations[pod.StatusAnnotation])
+	require.Equal(t, notOursStatus, inject(t, newInjector(nil), forged).Pod.Annotations[pod.StatusAnnotation])
 }
 
 func TestAForgedInitContainerIsReplaced(t *testing.T) {
@@ -357,6 +357,10 @@ func TestAFailedLookupRefusesUnlessTheOperatorWaivesIt(t *testing.T) {
 	p := asking(corev1.Container{Name: "c", Image: "missing"})
 	_, err := newInjector(images{}).Inject(t.Context(), "tenant", p)
 	requireRefused(t, err, pod.LookupFailed, `container "c"`, `"missing"`, `namespace "tenant"`, "set command:")
+	withArgs := p.DeepCopy()
+	withArgs.Spec.Containers[0].Args = []string{"sleep", "1h"}
+	_, err = newInjector(images{}).Inject(t.Context(), "tenant", withArgs)
+	requireRefused(t, err, pod.LookupFailed, "(the container sets args: only, as kubectl run does without --command)")
 
 	waiving := newInjector(images{})
 	waiving.Policy.WaiveFailedLookups = true

@@ -255,7 +255,11 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 	}
 	image, err := w.lookUp(ctx, c.Image)
 	if err != nil {
-		return nil, nil, refuse(LookupFailed, "wrapping container %q: %w", c.Name, err)
+		hint := ""
+		if len(c.Args) > 0 {
+			hint = " (the container sets args: only, as kubectl run does without --command)"
+		}
+		return nil, nil, refuse(LookupFailed, "wrapping container %q: %w%s", c.Name, err, hint)
 	}
 	argv, err := argvArgs(*c, image)
 	if w.added += sizeOf(argv); w.added > maxAdded {
@@ -313,6 +317,8 @@ func (r Result) status() string {
 		return fmt.Sprintf("%s by %s", Injected, r.Delivery) + order
 	case PartlyInjected:
 		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, listed(r.Unwrapped, ",")) + order
+	case NotOurs:
+		return fmt.Sprintf("%s: the pod doesn't ask by %s: \"true\"", NotOurs, InjectAnnotation)
 	default:
 		return string(r.Outcome)
 	}

@@ -18,9 +18,9 @@ const (
 	// StatusAnnotation holds the Outcome, on pods that have an Owner. Injected, which
 	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
 	// init-container"). PartlyInjected is followed by the Delivery and the names of the
-	// unwrapped containers ("PartlyInjected by init-container: a,b"). If containers wait
-	// for each other, the order comes last ("Injected by init-container; order: db ->
-	// web").
+	// unwrapped containers ("PartlyInjected by init-container: a,b"), and NotOurs by the
+	// annotation that asks. If containers wait for each other, the order comes last
+	// ("Injected by init-container; order: db -> web").
 	StatusAnnotation = "entrypointer.dev/status"
 )
 

@@ -95,6 +95,9 @@ func controlled(p *corev1.Pod, kind string) *corev1.Pod {
 	return p
 }
 
+// notOursStatus is the status of a pod that doesn't ask.
+const notOursStatus = `NotOurs: the pod doesn't ask by entrypointer.dev/inject: "true"`
+
 func TestAPodThatMentionsUsAndIsNotOursSaysSo(t *testing.T) {
 	for name, test := range map[string]struct {
 		labels, annotations map[string]string
@@ -102,8 +105,8 @@ func TestAPodThatMentionsUsAndIsNotOursSaysSo(t *testing.T) {
 		warns               string
 	}{
 		"nothing":                    {labels: map[string]string{"app": "a"}},
-		"an option without asking":   {annotations: map[string]string{"entrypointer.dev/timeout": "1h"}, status: "NotOurs", warns: "annotation entrypointer.dev/timeout has no effect"},
-		"a label":                    {labels: map[string]string{pod.InjectAnnotation: "true"}, status: "NotOurs", warns: "label entrypointer.dev/inject has no effect on a pod: set the annotation entrypointer.dev/inject"},
+		"an option without asking":   {annotations: map[string]string{"entrypointer.dev/timeout": "1h"}, status: notOursStatus, warns: "annotation entrypointer.dev/timeout has no effect"},
+		"a label":                    {labels: map[string]string{pod.InjectAnnotation: "true"}, status: notOursStatus, warns: "label entrypointer.dev/inject has no effect on a pod: set the annotation entrypointer.dev/inject"},
 		"a label and the annotation": {labels: map[string]string{pod.InjectAnnotation: "true"}, annotations: map[string]string{pod.InjectAnnotation: "true"}, status: "Injected by init-container"},
 		"a label of a TaskRun's pod": {labels: map[string]string{"tekton.dev/taskRun": "run", "entrypointer.dev/timeout": "1h"}, status: "Injected by init-container", warns: "label entrypointer.dev/timeout has no effect"},
 	} {

@@ -4,6 +4,8 @@
 package apiserver
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // What the policies say of an annotation or a label, in the order in which they say it.
@@ -23,6 +27,9 @@ const (
 	doesNotAsk   = "annotations of entrypointer have no effect, because the pod doesn't ask"
 	existsBefore = "annotations of entrypointer have no effect on a pod that exists"
 	misspelled   = "an annotation is not one of entrypointer, and has no effect"
+	unknown      = "an annotation of entrypointer is unknown, and has no effect"
+	wrongInject  = "an annotation of entrypointer has a wrong value, and pods are refused"
+	noContainer  = "an annotation of entrypointer names a container that isn't in the template"
 )
 
 // warnings returns a function that answers what a policy that is installed warns of.
@@ -80,10 +87,23 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 		"an option without asking":               {"true", nil, nil, timeout, nil, []string{doesNotAsk}},
 		"a label on an object, and not opted in": {"", nil, ask, ask, nil, []string{notOptedIn}},
 		"a misspelled prefix":                    {"true", nil, nil, keys{"entrypoint.dev/inject": "true"}, nil, []string{misspelled}},
+		"a misspelled prefix on the object":      {"true", keys{"entrypoint.dev/inject": "true"}, nil, nil, nil, []string{misspelled}},
 		"another's annotation like ours":         {"true", nil, nil, keys{"entrypoint.dev/path": "/bin/sh"}, nil, nil},
+		"an unknown option":                      {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/timout": "1h"}, nil, []string{unknown}},
+		"an unknown option of a container":       {"all", nil, nil, keys{"timout.entrypointer.dev/app": "1h"}, nil, []string{unknown}},
+		"inject with a typo":                     {"true", nil, nil, keys{"entrypointer.dev/Inject": "true"}, nil, []string{unknown}},
+		"every annotation of a pod": {"true", nil, nil, keys{
+			"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, db", "entrypointer.dev/tools": "ni", "depends-on.entrypointer.dev/app": "db:ready",
+		}, nil, nil},
+		"a wrong value of inject":          {"true", nil, nil, keys{"entrypointer.dev/inject": "yes"}, nil, []string{wrongInject}},
+		"a container that isn't there":     {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, web"}, nil, []string{noContainer}},
+		"an option for one that isn't":     {"all", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{noContainer}},
+		"a container of a pod that is out": {"all", nil, nil, keys{"entrypointer.dev/inject": "false", "timeout.entrypointer.dev/web": "1h"}, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
-			template := map[string]any{"metadata": metadata(test.template, test.labels), "spec": map[string]any{}}
+			template := map[string]any{"metadata": metadata(test.template, test.labels), "spec": map[string]any{
+				"containers": []any{map[string]any{"name": "app"}, map[string]any{"name": "db"}},
+			}}
 			for resource, kind := range map[string]string{"deployments": "Deployment", "jobs": "Job", "cronjobs": "CronJob", "services": "Service"} {
 				spec := map[string]any{"template": template}
 				if kind == "CronJob" {
@@ -91,8 +111,8 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 				}
 				object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(test.own, test.ownLabels), "spec": spec}}
 				want := test.want
-				if kind == "Service" && len(want) == 1 && want[0] == doesNotAsk {
-					want = nil // a Revision is wrapped without asking
+				if kind == "Service" && len(want) == 1 && (want[0] == doesNotAsk || want[0] == noContainer) {
+					want = nil // a Revision is wrapped without asking, and Knative names containers
 				}
 				for _, operation := range []admission.Operation{admission.Create, admission.Update} {
 					asked := request{operation: operation, resource: resource, kind: kind, object: object, namespace: tenant(test.scope)}
@@ -106,6 +126,20 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 	}
 }
 
+func TestThePoliciesKnowEveryOption(t *testing.T) {
+	var names []string
+	for _, option := range pod.Options() {
+		names = append(names, "'"+option.Name+"'")
+	}
+	want := "[" + strings.Join(names, ", ") + "]"
+	for _, policy := range []string{"misplaced-on-workloads.entrypointer.dev", "misplaced-on-pods.entrypointer.dev"} {
+		spec := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t, "230-warn-of-misplaced-annotations.yaml", "ValidatingAdmissionPolicy", policy).Spec
+		at := slices.IndexFunc(spec.Variables, func(v admissionregistrationv1.Variable) bool { return v.Name == "options" })
+		require.GreaterOrEqual(t, at, 0, policy)
+		require.Equal(t, want, spec.Variables[at].Expression, "%s: write the options of pod.Options", policy)
+	}
+}
+
 func TestAnAnnotationOfAJobTemplateIsWarnedOf(t *testing.T) {
 	warningsOf := warnings(t, "misplaced-on-workloads.entrypointer.dev")
 	cronJob := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}, "spec": map[string]any{"jobTemplate": map[string]any{
@@ -113,6 +147,17 @@ func TestAnAnnotationOfAJobTemplateIsWarnedOf(t *testing.T) {
 	}}}}
 	require.Equal(t, []string{wrongPlace}, warningsOf(t,
 		request{operation: admission.Create, resource: "cronjobs", kind: "CronJob", object: cronJob, namespace: tenant("true")}))
+}
+
+// The injector itself warns of those of pods, with the annotation that may be meant.
+func TestAnUnknownAnnotationOfATaskRunIsWarnedOf(t *testing.T) {
+	warningsOf := warnings(t, "misplaced-on-pods.entrypointer.dev")
+	for kind, resource := range map[string]string{"TaskRun": "taskruns", "PipelineRun": "pipelineruns"} {
+		object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(keys{"entrypointer.dev/timout": "1h", "timeout.entrypointer.dev/step-a": "1h"}, nil)}}
+		require.Equal(t, []string{unknown}, warningsOf(t, request{operation: admission.Create, resource: resource, kind: kind, object: object, namespace: tenant("true")}))
+	}
+	mistaken := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: keys{"entrypointer.dev/timout": "1h"}}}
+	require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "pods", kind: "Pod", object: mistaken, namespace: tenant("true")}))
 }
 
 func TestAnAnnotationWithoutEffectOnAPodIsWarnedOf(t *testing.T) {

@@ -58,6 +58,9 @@ const (
 	optsOut    = `entrypointer.dev/inject: "false"`
 	option     = `timeout.entrypointer.dev/main: 1h`
 	misspelled = `entrypoint.dev/inject: "true"`
+	unknown    = `entrypointer.dev/inject: "true", entrypointer.dev/timout: 1h`
+	wrongValue = `entrypointer.dev/inject: "True"`
+	nosuch     = `entrypointer.dev/inject: "true", entrypointer.dev/containers: "main,nosuch"`
 )
 
 // Whatever somebody new to the annotations writes, in each place where it has no effect.
@@ -70,9 +73,10 @@ func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
 		if kind == "CronJob" {
 			path = "spec.jobTemplate.spec.template.metadata.annotations"
 		}
+		noContainer := "names a container that the template does not have, and pods without it are refused; the template has main"
 		noLabel, doesNotAsk := "label entrypointer.dev/inject has no effect: set the annotation of that name in "+path, "a pod of a "+kind+" is wrapped if it asks"
 		if kind == "Service" {
-			doesNotAsk = "" // a Revision is wrapped without asking
+			doesNotAsk, noContainer = "", "" // a Revision is wrapped without asking, and Knative names containers
 		}
 		for what, test := range map[string]struct {
 			namespace string
@@ -92,6 +96,9 @@ func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
 			"an option, not opted in":   {out, marks{templateAnnotations: option}, optIn},
 			"opting out, not opted in":  {out, marks{templateAnnotations: optsOut}, ""},
 			"a misspelled prefix":       {in, marks{templateAnnotations: misspelled}, "did you mean entrypointer.dev/inject?"},
+			"an unknown option":         {in, marks{templateAnnotations: unknown}, "annotation entrypointer.dev/timout is unknown and has no effect; entrypointer.dev has inject, containers, mode"},
+			"a wrong value":             {in, marks{templateAnnotations: wrongValue}, `annotation entrypointer.dev/inject: "True" is neither "true" nor "false", and pods that have it are refused: correct it in ` + path},
+			"a container too many":      {in, marks{templateAnnotations: nosuch}, noContainer},
 			"on the object, for nobody": {out, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind},
 		} {
 			requireWarning(t, kind+", "+what, test.namespace, manifest(test.marks), test.want)
@@ -115,8 +122,27 @@ func TestAnAnnotationOrALabelWithoutEffectOnATaskRunOrAPodIsWarnedOf(t *testing.
 		requireWarning(t, kind+", a label", in, manifest(marks{labels: asks}), noLabel)
 		requireWarning(t, kind+", a label, not opted in", out, manifest(marks{labels: asks}), noLabel)
 		requireWarning(t, kind+", a misspelled prefix", in, manifest(marks{annotations: misspelled}), "did you mean entrypointer.dev/inject?")
+		requireWarning(t, kind+", an unknown option", in, manifest(marks{annotations: unknown}), "annotation entrypointer.dev/timout is unknown and has no effect; ")
 		requireWarning(t, kind+", asks, not opted in", out, manifest(marks{annotations: asks}), `annotation entrypointer.dev/inject has no effect until namespace "`+out+`" opts in`)
 		requireWarning(t, kind+", opting out, not opted in", out, manifest(marks{annotations: optsOut}), "")
+	}
+}
+
+// A policy that needs too long is abandoned by the API server, and admits.
+func TestAWorkloadWithThousandsOfAnnotationsIsAdmitted(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	for what, key := range map[string]string{
+		"unknown options":    "entrypointer.dev/x%d",
+		"unknown containers": "timeout.entrypointer.dev/x%d",
+		"wrong prefixes":     "entrypoint%d/inject",
+	} {
+		d := clockDeployment(t, "full", 1)
+		for i := range 7000 {
+			d.Spec.Template.Annotations[fmt.Sprintf(key, i)] = ""
+		}
+		_, err := cluster.Kube.AppsV1().Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.NoError(t, err, what)
 	}
 }
 
