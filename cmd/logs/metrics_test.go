@@ -60,7 +60,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	t.Parallel()
 	logger, d := slog.New(slog.DiscardHandler), &describer{}
 	_ = storage.Measured(nil, d)
-	api.New(nil, nil, logger).Measure(d)
+	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, logger, d)
 	page, err := os.ReadFile("../../docs/logs.md")
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
-	service.Measure(registry)
+	service.RegisterMetrics(registry)
 	maintenance := keeper.New(store, logger, registry)
 	service.Limit(maintenance)
 

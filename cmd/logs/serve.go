@@ -49,7 +49,7 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 	mux.Handle("/", service.Handler())
 	mux.Handle("/apis/", service.Aggregated(front))
 	server := &http.Server{
-		Handler: service.Measured(mux),
+		Handler: service.InstrumentHandler(mux),
 		// The API server sends a certificate, which front verifies. Pods send none.
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
@@ -122,7 +122,8 @@ func serveUntilDone(ctx context.Context, server *http.Server, serve func() error
 // errorLog logs the errors of net/http.
 type errorLog struct{ logger *slog.Logger }
 
-// Write implements io.Writer. A failed handshake is the client's problem, so it is logged at level debug.
+// Write implements io.Writer. A failed handshake is the client's problem, so it is logged
+// at level debug.
 func (e *errorLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if strings.HasPrefix(text, "http: TLS handshake error") {

@@ -111,8 +111,8 @@ func setDuration(into *time.Duration) func(string) string {
 	}
 }
 
-// Asked implements supervisor.Output.
-func (c *Capture) Asked() bool { return c.mode != "" }
+// Enabled implements supervisor.Output.
+func (c *Capture) Enabled() bool { return c.mode != "" }
 
 // Open implements supervisor.Output.
 func (c *Capture) Open(start supervisor.Starter) error {
@@ -174,8 +174,8 @@ func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 // gets to its other work.
 const maxReads = 16
 
-// Take implements supervisor.Output.
-func (c *Capture) Take() time.Duration {
+// Advance implements supervisor.Output.
+func (c *Capture) Advance() time.Duration {
 	pause := supervisor.Forever
 	for _, p := range c.pipes {
 		pause = min(pause, p.take(c.ring, maxReads))
@@ -187,15 +187,15 @@ func (c *Capture) Take() time.Duration {
 	return pause
 }
 
-// Say implements supervisor.Output.
-func (c *Capture) Say(line []byte) { c.ring.Write(ring.Stderr, line) }
+// WriteLine implements supervisor.Output.
+func (c *Capture) WriteLine(line []byte) { c.ring.Write(ring.Stderr, line) }
 
 // End implements supervisor.Output.
 func (c *Capture) End() {
 	for _, p := range c.pipes {
 		p.markEnd(c.ring)
 	}
-	c.Take()
+	c.Advance()
 }
 
 // Delivered implements supervisor.Output.
@@ -208,8 +208,8 @@ func (c *Capture) Delivered() bool {
 	return c.shipper.isDone(c.ring)
 }
 
-// Patience implements supervisor.Output.
-func (c *Capture) Patience() (afterEnd, afterTerm time.Duration) {
+// DeliveryTimeouts implements supervisor.Output.
+func (c *Capture) DeliveryTimeouts() (afterEnd, afterTerm time.Duration) {
 	if !printed(c.ring) {
 		return min(c.flush, eventsFlush), c.grace
 	}
@@ -247,7 +247,7 @@ func (c *Capture) missingFromService() []string {
 		}
 	}
 	why := c.shipper.failure(c.ring)
-	if patience, _ := c.Patience(); why == "" {
+	if patience, _ := c.DeliveryTimeouts(); why == "" {
 		why = "it has taken no more within " + patience.String()
 	}
 	if !printed(c.ring) || streams == nil {
@@ -256,8 +256,8 @@ func (c *Capture) missingFromService() []string {
 	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
 
-// News implements supervisor.Output.
-func (c *Capture) News() bool {
+// StatusChanged implements supervisor.Output.
+func (c *Capture) StatusChanged() bool {
 	if failure := c.shipper.failure(c.ring); failure != c.recordedFailure {
 		c.recordSendingChange(failure)
 		c.recordedFailure = failure

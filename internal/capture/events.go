@@ -41,7 +41,7 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 	c.events.ended = true
 	c.ring.End(ring.Events)
 	c.shipper.needed = true // even if the command has printed nothing
-	c.Take()
+	c.Advance()
 }
 
 // describe returns an event as JSON without its closing brace, nil if the event isn't

@@ -19,7 +19,7 @@ import (
 
 var key = types.NamespacedName{Namespace: "entrypointer-system", Name: "entrypointer-webhook-certs"}
 
-func keep(t *testing.T, leader bool, there ...*corev1.Secret) (*fake.Clientset, error) {
+func reconcile(t *testing.T, leader bool, there ...*corev1.Secret) (*fake.Clientset, error) {
 	t.Helper()
 	client := fake.NewClientset()
 	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -35,7 +35,7 @@ func keep(t *testing.T, leader bool, there ...*corev1.Secret) (*fake.Clientset, 
 }
 
 func TestADeletedSecretIsCreatedAgain(t *testing.T) {
-	client, err := keep(t, true)
+	client, err := reconcile(t, true)
 	require.NoError(t, err)
 	secret, err := client.CoreV1().Secrets(key.Namespace).Get(t.Context(), key.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -44,13 +44,13 @@ func TestADeletedSecretIsCreatedAgain(t *testing.T) {
 }
 
 func TestASecretThatIsThereIsLeftAlone(t *testing.T) {
-	client, err := keep(t, true, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+	client, err := reconcile(t, true, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
 	require.NoError(t, err)
 	require.Empty(t, client.Actions())
 }
 
 func TestOnlyTheLeaderCreatesTheSecret(t *testing.T) {
-	client, err := keep(t, false)
+	client, err := reconcile(t, false)
 	require.True(t, controller.IsSkipKey(err))
 	require.Empty(t, client.Actions())
 }

@@ -27,7 +27,7 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 		claim, err = claims.Create(ctx, wantedClaim(v, name), metav1.CreateOptions{})
 		if refuses(err) {
 			v.manager().MarkFalse(Bound, ClaimRefused, "creating claim %q: %s; change spec.volumeClaimTemplate, or what forbids it", name, quoted(err.Error()))
-			return nil, later, nil
+			return nil, blockedCheckInterval, nil
 		}
 	}
 	if err != nil {
@@ -36,22 +36,22 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 	switch {
 	case claim.DeletionTimestamp != nil:
 		v.manager().MarkUnknown(Bound, Pending, "claim %q is being deleted, which takes until no pod on a node mounts it; then entrypointer creates it again", name)
-		return nil, later, nil
+		return nil, blockedCheckInterval, nil
 	case !metav1.IsControlledBy(claim, v):
 		v.manager().MarkFalse(Bound, NameTaken, "a claim %q exists that doesn't belong to this ToolVolume; delete that claim", name)
-		return nil, later, nil
+		return nil, blockedCheckInterval, nil
 	case claim.Status.Phase == corev1.ClaimLost:
 		v.manager().MarkFalse(Bound, ClaimLost, "the volume of claim %q is gone; delete the claim, and entrypointer creates it again", name)
-		return nil, later, nil
+		return nil, blockedCheckInterval, nil
 	case claim.Status.Phase == corev1.ClaimBound:
 		v.manager().MarkTrue(Bound)
 		return claim, 0, nil
 	}
 	waits, err := f.waitsForPod(ctx, v, claim)
 	if err != nil || !waits {
-		return nil, later, err
+		return nil, blockedCheckInterval, err
 	}
-	return claim, soon, nil
+	return claim, jobCheckInterval, nil
 }
 
 // waitsForPod reports whether a claim without a volume gets one as soon as a pod mounts
@@ -99,7 +99,7 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 	case !metav1.IsControlledBy(job, claim):
 		v.manager().MarkUnknown(Populated, Pending, "Job %q has the name of the Job that fills the claim, and doesn't belong to the claim. "+
 			"entrypointer deletes Jobs of its own. Delete any other Job: kubectl -n %s delete job %s", job.Name, v.Namespace, job.Name)
-		return false, later, f.deleteJob(ctx, v.Namespace, job.Name)
+		return false, blockedCheckInterval, f.deleteJob(ctx, v.Namespace, job.Name)
 	case jobIs(job, batchv1.JobComplete) != nil:
 		v.manager().MarkTrue(Bound)
 		v.manager().MarkTrue(Populated)
@@ -107,27 +107,27 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 	case jobIs(job, batchv1.JobFailed) != nil:
 		v.manager().MarkFalse(Populated, JobFailed, "filling claim %q failed: %s; see: kubectl -n %s describe job %s, and the logs of its pods; "+
 			"change spec.volumeClaimTemplate, or delete the Job, and entrypointer tries again", claim.Name, quoted(jobIs(job, batchv1.JobFailed).Message), v.Namespace, job.Name)
-		return false, later, nil
+		return false, blockedCheckInterval, nil
 	}
 	populating(v, claim)
 	// A suspended Job, or one with a foreign finalizer, never ends.
 	if time.Since(job.CreationTimestamp.Time) > jobPatience {
-		return false, later, nil
+		return false, blockedCheckInterval, nil
 	}
-	return false, soon, nil
+	return false, jobCheckInterval, nil
 }
 
 func (f *filler) createJob(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	_, err := f.client.BatchV1().Jobs(v.Namespace).Create(ctx, f.images.wantedJob(claim), metav1.CreateOptions{})
 	if refuses(err) {
 		v.manager().MarkFalse(Populated, JobRefused, "creating the Job that fills claim %q: %s", claim.Name, quoted(err.Error()))
-		return false, later, nil
+		return false, blockedCheckInterval, nil
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return false, 0, fmt.Errorf("creating the Job that fills claim %q in namespace %q: %w", claim.Name, v.Namespace, err)
 	}
 	populating(v, claim)
-	return false, soon, nil
+	return false, jobCheckInterval, nil
 }
 
 func populating(v *ToolVolume, claim *corev1.PersistentVolumeClaim) {

@@ -97,7 +97,7 @@ func TestWhateverAnotherWebhookSaysAConditionTellsOfIt(t *testing.T) {
 				require.NoError(t, w.reconcile())
 				w.requireCondition(corev1.ConditionFalse, what, "no claims here")
 				require.Less(t, len(w.toolVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
-				require.Equal(t, later, w.again)
+				require.Equal(t, blockedCheckInterval, w.again)
 			})
 		}
 	}
@@ -137,13 +137,13 @@ func TestAJobThatDoesNotEndIsLookedAtLessOften(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	w.bind(w.onlyClaim())
 	require.NoError(t, w.reconcile())
-	require.Equal(t, soon, w.again)
+	require.Equal(t, jobCheckInterval, w.again)
 	job := w.allJobs()[0]
 	job.CreationTimestamp = metav1.NewTime(time.Now().Add(-2 * jobPatience))
 	_, err := w.kube.BatchV1().Jobs("tenant").Update(t.Context(), &job, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, w.reconcile())
-	require.Equal(t, later, w.again)
+	require.Equal(t, blockedCheckInterval, w.again)
 }
 
 // Policy engines number their answers, say. Each status that is written brings the
@@ -164,13 +164,13 @@ func TestAMessageThatIsAnotherEachTimeIsWrittenNowAndThen(t *testing.T) {
 	})
 	for range 10 {
 		require.NoError(t, w.reconcile())
-		require.Equal(t, later, w.again)
+		require.Equal(t, blockedCheckInterval, w.again)
 	}
 	require.Equal(t, 1, written)
 	message := func() string { return w.toolVolume().Status.GetCondition(apis.ConditionReady).Message }
 	require.Contains(t, message(), "request 1;")
 
-	w.ago(later)
+	w.ago(blockedCheckInterval)
 	require.NoError(t, w.reconcile())
 	require.Contains(t, message(), "request 11;")
 

@@ -27,9 +27,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// soon is the time until the next check of a Job, later until the next check of a state
-// that needs manual intervention.
-const soon, later = 2 * time.Second, 30 * time.Second
+// jobCheckInterval is the time until the next check of a Job, blockedCheckInterval until
+// the next check of a state that needs manual intervention.
+const jobCheckInterval, blockedCheckInterval = 2 * time.Second, 30 * time.Second
 
 var everything = labels.Everything()
 
@@ -174,7 +174,7 @@ func earlier(a, b time.Duration) time.Duration {
 func (f *filler) retire(ctx context.Context, s *seen, v *ToolVolume, wanted string, wait time.Duration) (time.Duration, error) {
 	return f.retireWhere(ctx, s, v, func(name string, _ types.UID) time.Duration {
 		if name == wanted {
-			return keep
+			return keepClaim
 		}
 		return max(wait, 0)
 	})
@@ -185,14 +185,14 @@ func (f *filler) retire(ctx context.Context, s *seen, v *ToolVolume, wanted stri
 func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *ToolVolume, wanted string) (time.Duration, error) {
 	return f.retireWhere(ctx, s, v, func(name string, uid types.UID) time.Duration {
 		if name == wanted || v.Status.filled(name, uid) != nil {
-			return keep
+			return keepClaim
 		}
 		return 0
 	})
 }
 
-// keep is the result for a claim that stays.
-const keep = time.Duration(-1)
+// keepClaim is the result for a claim that stays.
+const keepClaim = time.Duration(-1)
 
 func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when func(name string, uid types.UID) time.Duration) (again time.Duration, _ error) {
 	all, err := s.claims.ByNamespace(v.Namespace).List(everything)
@@ -210,7 +210,7 @@ func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when f
 			continue
 		}
 		switch wait := when(claim.GetName(), claim.GetUID()); {
-		case wait == keep:
+		case wait == keepClaim:
 		case wait > 0:
 			again = earlier(again, wait)
 		default:

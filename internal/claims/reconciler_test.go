@@ -37,7 +37,7 @@ func TestAClaimIsMadeBoundFilledAndThenMounted(t *testing.T) {
 	require.Len(t, jobs, 1)
 	require.Equal(t, claim.UID, jobs[0].OwnerReferences[0].UID)
 	w.requireCondition(corev1.ConditionUnknown, Populating, `copies the supervisor into claim "`+claim.Name)
-	require.Equal(t, soon, w.again)
+	require.Equal(t, jobCheckInterval, w.again)
 	require.Empty(t, w.ready())
 
 	w.finish(batchv1.JobComplete, "")
@@ -214,7 +214,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 			}
 			require.NoError(t, w.reconcile())
 			w.requireCondition(test.status, test.reason, test.hints)
-			require.Equal(t, later, w.again, "it is looked at again")
+			require.Equal(t, blockedCheckInterval, w.again, "it is looked at again")
 			require.Empty(t, w.ready())
 		})
 	}

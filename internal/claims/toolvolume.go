@@ -150,7 +150,7 @@ func (v *ToolVolume) keepTimes(before Status) {
 		switch {
 		case was.Message == now.Message:
 			now.LastTransitionTime = since
-		case now.IsFalse() && before.ObservedGeneration == v.Generation && time.Since(since.Inner.Time) < later:
+		case now.IsFalse() && before.ObservedGeneration == v.Generation && time.Since(since.Inner.Time) < blockedCheckInterval:
 			now.Message, now.LastTransitionTime = was.Message, since
 		}
 	}

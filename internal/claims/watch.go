@@ -53,7 +53,7 @@ type seen struct {
 // run checks until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	w.look(ctx)
-	look.Again(ctx, look.Interval, nil, w.look)
+	look.Every(ctx, look.Interval, nil, w.look)
 	w.stop()
 }
 

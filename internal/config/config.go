@@ -148,8 +148,8 @@ func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
 	return nil, errors.Join(all...)
 }
 
-// fault is a key that isn't in force as it is written.
-type fault struct {
+// faultyKey is a key that isn't in force as it is written.
+type faultyKey struct {
 	err error
 	// instead describes what is in force.
 	instead string
@@ -158,15 +158,15 @@ type fault struct {
 // read reads all valid keys. It skips unknown keys, which may be another release's. An
 // invalid value is replaced by a safe one: the strictest value if the key keeps tenants
 // within bounds, and otherwise the default.
-func read(cm *corev1.ConfigMap) (*Config, []fault) {
+func read(cm *corev1.ConfigMap) (*Config, []faultyKey) {
 	config := &Config{LookupTimeout: MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
-	var faults []fault
+	var faults []faultyKey
 	for _, name := range slices.Sorted(maps.Keys(cm.Data)) {
 		if name == configmap.ExampleKey {
 			continue
 		}
 		if instead, err := config.set(name, cm.Data[name]); err != nil {
-			faults = append(faults, fault{fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, name, err), instead})
+			faults = append(faults, faultyKey{fmt.Errorf("reading ConfigMap %q: key %q: %w", Name, name, err), instead})
 		}
 	}
 	return config, append(faults, config.checkTools()...)

@@ -35,12 +35,12 @@ func setTools(c *Config, value string) error {
 
 // checkTools finds tools that no pod could get, and tools of the defaults that don't
 // exist. It is called after the keys have been read.
-func (c *Config) checkTools() (faults []fault) {
+func (c *Config) checkTools() (faults []faultyKey) {
 	var names []string
 	for _, tool := range c.Tools {
 		names = append(names, tool.Name)
 		if !c.Lookup.Allowed.AllowsSomewhere(tool.Image) {
-			faults = append(faults, fault{
+			faults = append(faults, faultyKey{
 				fmt.Errorf("reading ConfigMap %q: key \"tools\": tool %q: no key %s allows image %q in any namespace; add its registry there, or remove the tool",
 					Name, tool.Name, allowedRegistriesKey, tool.Image),
 				"no pod gets it",
@@ -53,7 +53,7 @@ func (c *Config) checkTools() (faults []fault) {
 	}
 	for _, name := range asked {
 		if !slices.Contains(names, name) {
-			faults = append(faults, fault{
+			faults = append(faults, faultyKey{
 				fmt.Errorf("reading ConfigMap %q: key \"defaults\": tools: there is no tool %q; key \"tools\" has [%s]", Name, name, strings.Join(names, ", ")),
 				"pods run without it, and are warned",
 			})

@@ -58,7 +58,7 @@ func (a *Auto) Absent() bool { return a.absent.Load() }
 // Configure notes the configuration in force.
 func (a *Auto) Configure(c *config.Config) {
 	a.update(func(e *evidence) { e.configured = c.Policy.Delivery == pod.Auto })
-	a.hurry()
+	a.triggerCheck()
 }
 
 // namespaceHandler notes which namespaces ask for auto themselves.
@@ -92,11 +92,11 @@ func (a *Auto) learnAsking(namespace string, asks bool) {
 			e.asking[namespace] = true
 		}
 	})
-	a.hurry()
+	a.triggerCheck()
 }
 
-// hurry triggers a check of the follower.
-func (a *Auto) hurry() {
+// triggerCheck triggers a check of the follower.
+func (a *Auto) triggerCheck() {
 	select {
 	case a.asked <- struct{}{}:
 	default: // a check is already due

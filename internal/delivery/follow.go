@@ -39,7 +39,7 @@ type follower struct {
 // follow checks until ctx is done.
 func (f *follower) follow(ctx context.Context) {
 	f.look(ctx)
-	look.Again(ctx, look.Interval, f.auto.asked, f.look)
+	look.Every(ctx, look.Interval, f.auto.asked, f.look)
 	f.end() // the last admissions get the delivery that works everywhere
 }
 

@@ -70,11 +70,11 @@ func (c *canaries) Reconcile(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, roundPatience)
 	defer cancel()
-	return errors.Join(c.tell(ctx), c.run(ctx))
+	return errors.Join(c.recordVerdict(ctx), c.run(ctx))
 }
 
-// tell writes an event when the verdict has changed.
-func (c *canaries) tell(ctx context.Context) error {
+// recordVerdict writes an event when the verdict has changed.
+func (c *canaries) recordVerdict(ctx context.Context) error {
 	verdict := c.auto.Verdict()
 	if verdict == c.told || verdict.Reason == NodesUnknown {
 		return nil
@@ -164,7 +164,7 @@ func (r *round) run(ctx context.Context) error {
 		faults = append(faults, r.start(ctx, p))
 	}
 	r.idle = len(r.busy) == 0 && len(r.over) == 0
-	r.comeBack()
+	r.scheduleNext()
 	return errors.Join(faults...)
 }
 
@@ -279,8 +279,8 @@ func (r *round) start(ctx context.Context, p *corev1.Pod) error {
 	return fmt.Errorf("creating canary %q: %w", p.Name, err)
 }
 
-// comeBack schedules the next round.
-func (r *round) comeBack() {
+// scheduleNext schedules the next round.
+func (r *round) scheduleNext() {
 	if len(r.busy) > 0 || len(r.over) > 0 {
 		r.later(canaryPoll)
 		return

@@ -26,15 +26,15 @@ import (
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
-// everybody authorizes all users to read namespace tenant, in the place of the API
+// fakeAuthenticator authorizes all users to read namespace tenant, in the place of the API
 // server.
-type everybody struct{ api.Authenticator }
+type fakeAuthenticator struct{ api.Authenticator }
 
 // User implements api.FrontProxy.
-func (everybody) User(*http.Request) (api.User, error) { return api.User{Name: "jane"}, nil }
+func (fakeAuthenticator) User(*http.Request) (api.User, error) { return api.User{Name: "jane"}, nil }
 
 // MayRead implements api.Authenticator.
-func (everybody) MayRead(_ context.Context, _ api.User, namespace, _ string) error {
+func (fakeAuthenticator) MayRead(_ context.Context, _ api.User, namespace, _ string) error {
 	if namespace != "tenant" {
 		return api.ErrForbidden
 	}
@@ -56,7 +56,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	store := streamstest.Open(t, t.TempDir())
 	c := &cluster{t: t, store: store, phase: "Running"}
-	service := api.New(store, everybody{}, slog.New(slog.DiscardHandler)).Aggregated(everybody{})
+	service := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		phase, cut := c.phase, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0

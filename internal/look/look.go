@@ -13,9 +13,9 @@ import (
 // Interval is the time between two checks.
 const Interval = 10 * time.Second
 
-// Again calls look after each interval, and after each value on sooner, until ctx is
+// Every calls look after each interval, and after each value on sooner, until ctx is
 // done. sooner may be nil.
-func Again(ctx context.Context, interval time.Duration, sooner <-chan struct{}, look func(context.Context)) {
+func Every(ctx context.Context, interval time.Duration, sooner <-chan struct{}, look func(context.Context)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

@@ -16,7 +16,7 @@ func TestItLooksAfterEachIntervalUntilItIsDone(t *testing.T) {
 	looked, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		look.Again(ctx, time.Millisecond, nil, func(context.Context) { looked <- struct{}{} })
+		look.Every(ctx, time.Millisecond, nil, func(context.Context) { looked <- struct{}{} })
 	}()
 	<-looked
 	<-looked
@@ -33,7 +33,7 @@ func TestItLooksAtOnceWhenItIsAskedTo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looked, sooner := make(chan struct{}), make(chan struct{})
-	go look.Again(ctx, time.Hour, sooner, func(context.Context) { looked <- struct{}{} })
+	go look.Every(ctx, time.Hour, sooner, func(context.Context) { looked <- struct{}{} })
 	for range 2 {
 		sooner <- struct{}{}
 		<-looked

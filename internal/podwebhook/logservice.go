@@ -33,7 +33,7 @@ type logService struct {
 func followLogService(ctx context.Context, client kubernetes.Interface, logger *zap.SugaredLogger) *logService {
 	l := &logService{client: client, logger: logger}
 	l.look(ctx)
-	go look.Again(ctx, look.Interval, nil, l.look)
+	go look.Every(ctx, look.Interval, nil, l.look)
 	return l
 }
 

@@ -83,11 +83,11 @@ const (
 	sidecarsAfterStop = time.Second
 )
 
-// polledQuitters are the concurrent shutdown requests.
-type polledQuitters []*order.Quitter
+// shutdownRequests are the concurrent shutdown requests.
+type shutdownRequests []*order.ShutdownRequest
 
 // Poll appends the descriptors on whose events the caller calls act.
-func (qs polledQuitters) Poll(fds []unix.PollFd) []unix.PollFd {
+func (qs shutdownRequests) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, q := range qs {
 		fds = q.Poll(fds)
 	}
@@ -96,7 +96,7 @@ func (qs polledQuitters) Poll(fds []unix.PollFd) []unix.PollFd {
 
 // act continues the requests. It returns true if all are finished, and otherwise the
 // time until the next call.
-func (qs polledQuitters) act() (over bool, pause time.Duration) {
+func (qs shutdownRequests) act() (over bool, pause time.Duration) {
 	over, pause = true, forever
 	for _, q := range qs {
 		if done, next := q.Act(); !done {
@@ -124,9 +124,9 @@ func (s *supervision) endSidecars() {
 	if state, _ := order.NewDependencies(s.opts.endSidecarsWhen, s.opts.heartbeat).Look(); state != await.Met {
 		return
 	}
-	var asked polledQuitters
+	var asked shutdownRequests
 	for _, target := range s.opts.endSidecars {
-		q := order.NewQuitter(target)
+		q := order.NewShutdownRequest(target)
 		defer q.Close()
 		asked = append(asked, q)
 	}

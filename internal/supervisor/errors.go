@@ -60,7 +60,7 @@ func say(line string) {
 var write = writeToStderr
 
 func writeToStderr(line []byte) {
-	fromBehind(func() { // it may be a terminal (stty tostop)
+	withTTOUBlocked(func() { // it may be a terminal (stty tostop)
 		// An error of stderr can't be reported anywhere.
 		_, _ = Write(2, line)
 	})

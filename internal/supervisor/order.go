@@ -17,10 +17,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 )
 
-// A presence is this container's part in the order of the pod: the state that it
+// An orderState is this container's part in the order of the pod: the state that it
 // publishes to containers that depend on it, and the probes of its command. The zero
 // value publishes nothing.
-type presence struct {
+type orderState struct {
 	incarnation         *order.Incarnation // nil if no container depends on this one
 	prober              *order.Prober      // non-nil from the command's start until it is ready
 	startupProber       *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed

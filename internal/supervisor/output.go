@@ -20,8 +20,8 @@ import (
 type Output interface {
 	// Flags are the flags that configure the Output.
 	Flags() []Flag
-	// Asked reports whether the flags ask for the Output.
-	Asked() bool
+	// Enabled reports whether the flags ask for the Output.
+	Enabled() bool
 	// Open creates the descriptors that replace 1 and 2. After an error, the command
 	// uses the container's own.
 	Open(start Starter) error
@@ -29,24 +29,24 @@ type Output interface {
 	Files() (stdout, stderr uintptr)
 	// Poll appends the descriptors on whose events the caller calls Take.
 	Poll(fds []unix.PollFd) []unix.PollFd
-	// Take works without blocking, and returns the time after which to call it again if
+	// Advance works without blocking, and returns the time after which to call it again if
 	// no event arrives.
-	Take() (pause time.Duration)
-	// Say prints a line of the supervisor, in place of stderr.
-	Say(line []byte)
+	Advance() (pause time.Duration)
+	// WriteLine prints a line of the supervisor, in place of stderr.
+	WriteLine(line []byte)
 	// Event records an event.
 	Event(e Event, text string, number int)
 	// End is called when the command has ended. Later output isn't taken.
 	End()
 	// Delivered reports whether all output has reached its destination.
 	Delivered() bool
-	// Patience returns how long to wait for Delivered after the end, and the total time
-	// after a SIGTERM, 0 if that isn't known.
-	Patience() (afterEnd, afterTerm time.Duration)
+	// DeliveryTimeouts returns how long to wait for Delivered after the end, and the
+	// total time after a SIGTERM, 0 if that isn't known.
+	DeliveryTimeouts() (afterEnd, afterTerm time.Duration)
 	// Close is called last. It returns what wasn't delivered and why, or "".
 	Close() string
-	// News reports whether Status has changed since its last call.
-	News() bool
+	// StatusChanged reports whether Status has changed since its last call.
+	StatusChanged() bool
 	// Status returns a JSON object.
 	Status() string
 }
@@ -71,7 +71,7 @@ const Forever = forever
 // availableOutput is the Output of this binary, nil if it has none.
 var availableOutput Output
 
-func capturesOutput() bool { return availableOutput != nil && availableOutput.Asked() }
+func capturesOutput() bool { return availableOutput != nil && availableOutput.Enabled() }
 
 // openOutput connects the Output if the flags ask for it.
 func (s *supervision) openOutput() {
@@ -84,7 +84,7 @@ func (s *supervision) openOutput() {
 		return
 	}
 	s.output = availableOutput
-	write = s.output.Say
+	write = s.output.WriteLine
 }
 
 // startBeside starts a program in addition to the command. The kernel kills it when the
@@ -133,8 +133,8 @@ func (s *supervision) sleep(pause time.Duration) {
 		return
 	}
 	s.noteFirstTerm()
-	pause = min(pause, s.output.Take())
-	if s.phase != "" && s.output.News() {
+	pause = min(pause, s.output.Advance())
+	if s.phase != "" && s.output.StatusChanged() {
 		s.setPhase(s.phase)
 	}
 	sleep(pause, s.output.Poll(fds))
@@ -167,7 +167,7 @@ func (s *supervision) deliver() {
 	}
 	s.output.End()
 	s.event(EventFinished, string(s.reason), s.exitCode)
-	afterEnd, afterTerm := s.output.Patience()
+	afterEnd, afterTerm := s.output.DeliveryTimeouts()
 	deadline := time.Now().Add(afterEnd)
 	_ = s.until(func() time.Duration {
 		s.noteFirstTerm()

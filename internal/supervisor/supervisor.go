@@ -70,7 +70,7 @@ type supervision struct {
 	opts *options
 	status
 	publisher
-	presence
+	orderState
 	pipes
 	waiter          *await.Waiter
 	output          Output     // nil if the command uses the container's own stdout and stderr

@@ -82,14 +82,14 @@ func isOrphanedGroup() bool {
 
 // setForeground is tcsetpgrp(3).
 func (t terminal) setForeground(pgrp int) {
-	fromBehind(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
+	withTTOUBlocked(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
 }
 
-// fromBehind calls do with SIGTTOU blocked. The kernel sends SIGTTOU to a background
+// withTTOUBlocked calls do with SIGTTOU blocked. The kernel sends SIGTTOU to a background
 // process that changes the terminal, and the supervisor is in the background once the
 // command has the foreground. Its handler would return, and the system call would be
 // repeated forever.
-func fromBehind(do func()) {
+func withTTOUBlocked(do func()) {
 	runtime.LockOSThread() // the signal mask belongs to the thread
 	defer runtime.UnlockOSThread()
 	var ttou, old unix.Sigset_t

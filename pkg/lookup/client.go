@@ -39,7 +39,7 @@ const maxRedirects = 5
 
 // connect determines how the registry authenticates clients, and authenticates.
 func (r *Registry) connect(ctx context.Context, namespace string, to name.Repository, credential authn.Authenticator) (*client, error) {
-	patient := transport.NewRetry(r.gate.passage(namespace, to),
+	patient := transport.NewRetry(r.gate.roundTripperFor(namespace, to),
 		transport.WithRetryBackoff(transport.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 3}),
 		transport.WithRetryPredicate(isTransient),
 		transport.WithRetryStatusCodes(http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
@@ -71,7 +71,7 @@ func isTransient(err error) bool {
 
 func fewRedirects(_ *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return &strangeError{what: fmt.Sprintf("the registry redirects more than %d times", maxRedirects)}
+		return &protocolError{what: fmt.Sprintf("the registry redirects more than %d times", maxRedirects)}
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *client) digestOf(ctx context.Context, ref reference) (string, error) {
 	case err != nil:
 		return c.digestOfWhole(ctx, ref)
 	case ref.digest != "" && told.String() != ref.digest:
-		return "", &strangeError{what: "the registry has another manifest under this digest"}
+		return "", &protocolError{what: "the registry has another manifest under this digest"}
 	}
 	return told.String(), nil
 }
@@ -191,7 +191,7 @@ func readAll(body io.Reader, length int64) ([]byte, error) {
 // verify returns an error unless the answer has this digest, which must be valid.
 func (a *answer) verify(wanted string) error {
 	if parsed := digest.Digest(wanted); parsed.Algorithm().FromBytes(a.body) != parsed {
-		return &strangeError{what: "the registry's response doesn't have the requested digest"}
+		return &protocolError{what: "the registry's response doesn't have the requested digest"}
 	}
 	return nil
 }

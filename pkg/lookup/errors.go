@@ -61,13 +61,13 @@ type Error struct {
 // Error names the image, the namespace, the cause, and the way out.
 func (e *Error) Error() string {
 	return fmt.Sprintf("looking up image %.1024q for namespace %q: %s: %v; %s",
-		e.Query.Image, e.Query.Namespace, e.Reason, e.Err, e.wayOut())
+		e.Query.Image, e.Query.Namespace, e.Reason, e.Err, e.remedy())
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func (e *Error) wayOut() string {
+func (e *Error) remedy() string {
 	const setCommand = "set command: in the container, which makes the lookup unnecessary"
 	switch e.Reason {
 	case InvalidReference, NotFound, NotAnImage:
@@ -189,7 +189,7 @@ func innermost(err error) error {
 		notAllowed *notAllowedError
 		tooMany    *tooManyRequestsError
 		tooLong    *tooLongError
-		strange    *strangeError
+		strange    *protocolError
 		busy       *busyError
 	)
 	switch {
@@ -285,10 +285,10 @@ func (e *busyError) Error() string {
 
 func (e *busyError) Unwrap() error { return e.cause }
 
-// strangeError is the error of a response that violates the registry protocol.
-type strangeError struct{ what string }
+// protocolError is the error of a response that violates the registry protocol.
+type protocolError struct{ what string }
 
-func (e *strangeError) Error() string { return e.what }
+func (e *protocolError) Error() string { return e.what }
 
 // notAllowedError is the error of a request that the operator's configuration forbids.
 type notAllowedError struct {
@@ -315,7 +315,7 @@ func reasonOf(err error) Reason {
 		notImage   *notAnImageError
 		notAllowed *notAllowedError
 		tooMany    *tooManyRequestsError
-		strange    *strangeError
+		strange    *protocolError
 		tooLong    *tooLongError
 	)
 	switch {

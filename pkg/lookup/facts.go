@@ -125,7 +125,7 @@ func (f *facts) fetch(ctx context.Context, from *client, opened string) ([]Confi
 // read gets the content of a digest, and has it parsed within bounds.
 func (f *facts) read(ctx context.Context, from *client, kind, wanted string, parse func(*answer) error) error {
 	if _, err := digest.Parse(wanted); err != nil {
-		return &strangeError{what: "the registry sent an invalid digest"}
+		return &protocolError{what: "the registry sent an invalid digest"}
 	}
 	answer, err := from.get(ctx, kind, wanted)
 	if err != nil {

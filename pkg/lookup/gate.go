@@ -39,8 +39,8 @@ type gate struct {
 	trusted []string // hosts that the operator names
 }
 
-// passage returns the transport for a lookup in a repository.
-func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
+// roundTripperFor returns the transport for a lookup in a repository.
+func (g *gate) roundTripperFor(namespace string, of name.Repository) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if err := g.check(namespace, of, req); err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func (g *gate) passage(namespace string, of name.Repository) http.RoundTripper {
 			return nil, err
 		}
 		if resp.StatusCode == http.StatusTooManyRequests {
-			return nil, wantsFewer(resp)
+			return nil, newTooManyRequestsError(resp)
 		}
 		limit := int64(maxOtherBytes)
 		if resp.StatusCode == http.StatusOK {
@@ -88,7 +88,7 @@ func (g *gate) check(namespace string, of name.Repository, req *http.Request) er
 		return nil
 	case kind == manifests && g.allowed.allows(namespace, repositoryOf(to)), kind == other && g.allowed.allowsHost(namespace, to.Host):
 		return nil
-	case kind == other && neighbours(to.Hostname(), home.Hostname()):
+	case kind == other && sameSite(to.Hostname(), home.Hostname()):
 		return nil
 	default:
 		return &notAllowedError{what: what}
@@ -157,8 +157,8 @@ func authority(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// neighbours reports whether two hosts have the same registrable domain.
-func neighbours(a, b string) bool {
+// sameSite reports whether two hosts have the same registrable domain.
+func sameSite(a, b string) bool {
 	of := registrableDomain(a)
 	return of != "" && of == registrableDomain(b)
 }

@@ -38,5 +38,5 @@ func New(credentials Credentials, options Options, budget time.Duration) (Lookup
 		return nil, err
 	}
 	registry := NewRegistry(credentials, transport, options)
-	return Remember(Know(Restrict(registry, options.Allowed), options.Static), budget), nil
+	return Remember(WithStaticImages(Restrict(registry, options.Allowed), options.Static), budget), nil
 }

@@ -112,7 +112,7 @@ func TestAPatternThatMatchesNothingIsRefused(t *testing.T) {
 func TestAStaticImageNeedsNoRegistry(t *testing.T) {
 	static := lookup.StaticImages{}
 	require.NoError(t, static.Add("tools/build:1", lookup.Config{Entrypoint: []string{"/build"}}))
-	known := lookup.Know(nobody(t), static)
+	known := lookup.WithStaticImages(nobody(t), static)
 	for _, image := range []string{"tools/build:1", "docker.io/tools/build:1", "index.docker.io/tools/build:1"} {
 		got, err := known.Lookup(t.Context(), lookup.Query{Image: image})
 		require.NoError(t, err)

@@ -74,7 +74,7 @@ func (w *words) UnmarshalJSON(list []byte) error {
 		return err
 	}
 	if begin != json.Delim('[') {
-		return &strangeError{what: "the registry sent a config with a command line that isn't a list"}
+		return &protocolError{what: "the registry sent a config with a command line that isn't a list"}
 	}
 	for decoder.More() {
 		if len(*w) == maxArgvBytes/stringHeader {
@@ -133,7 +133,7 @@ func unmarshal(raw []byte, into any, what string) error {
 		return err
 	}
 	if err != nil {
-		return &strangeError{what: fmt.Sprintf("the %s that the registry sent isn't JSON of that form", what)}
+		return &protocolError{what: fmt.Sprintf("the %s that the registry sent isn't JSON of that form", what)}
 	}
 	return nil
 }

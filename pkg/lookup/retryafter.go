@@ -13,9 +13,9 @@ import (
 // maxRetryAfter is the longest wait that a registry can impose.
 const maxRetryAfter = time.Minute
 
-// wantsFewer makes "429 Too Many Requests" final, because an immediate retry would add to
-// the load. The error contains the time of the next request.
-func wantsFewer(resp *http.Response) error {
+// newTooManyRequestsError makes "429 Too Many Requests" final, because an immediate retry
+// would add to the load. The error contains the time of the next request.
+func newTooManyRequestsError(resp *http.Response) error {
 	_ = resp.Body.Close()
 	return &tooManyRequestsError{after: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 }

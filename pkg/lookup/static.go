@@ -27,17 +27,19 @@ func (s StaticImages) Add(image string, config Config) error {
 	return nil
 }
 
-// Know answers queries for these images, and passes all others to next. The reference
-// isn't pinned, because there is no digest.
-func Know(next Lookuper, images StaticImages) Lookuper { return &knowing{next: next, images: images} }
+// WithStaticImages answers queries for these images, and passes all others to next. The
+// reference isn't pinned, because there is no digest.
+func WithStaticImages(next Lookuper, images StaticImages) Lookuper {
+	return &staticLookuper{next: next, images: images}
+}
 
-type knowing struct {
+type staticLookuper struct {
 	next   Lookuper
 	images StaticImages
 }
 
 // Lookup implements Lookuper.
-func (k *knowing) Lookup(ctx context.Context, query Query) (*Image, error) {
+func (k *staticLookuper) Lookup(ctx context.Context, query Query) (*Image, error) {
 	if ref, err := parseReference(query.Image); err == nil {
 		if config, ok := k.images[ref.String()]; ok {
 			return &Image{Pinned: query.Image, Configs: []Config{config}, Source: Static}, nil

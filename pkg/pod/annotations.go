@@ -103,8 +103,8 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
 	return warnings
 }
 
-// askedInVain warns if a pod that asks to be wrapped has no container to wrap.
-func askedInVain(pod *corev1.Pod, owner Owner) []Warning {
+// nothingToWrapWarnings warns if a pod that asks to be wrapped has no container to wrap.
+func nothingToWrapWarnings(pod *corev1.Pod, owner Owner) []Warning {
 	if pod.Annotations[InjectAnnotation] != "true" {
 		return nil
 	}

@@ -138,7 +138,7 @@ func (w *wrapping) compileEnding(selected []int) error {
 		return err
 	}
 	w.warnings = append(w.warnings, w.leftOut(s.source, selected)...)
-	o := w.beside()
+	o := w.ensureOrdering()
 	o.ending = e
 	for _, name := range e.members {
 		for _, other := range e.members {
@@ -207,7 +207,7 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 		if !slices.Contains(e.members, c.Name) {
 			continue
 		}
-		l, err := w.lifeOf(c)
+		l, err := w.restartPolicyOf(c)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -247,7 +247,7 @@ func (w *wrapping) leftOut(source string, selected []int) (warnings []Warning) {
 // mustBeWrapped reports whether a container can't run unwrapped, because its pod's
 // annotations give it a place in the order.
 func (o *ordering) mustBeWrapped(name string) bool {
-	return o != nil && (slices.Contains(o.names, name) || len(o.waitsFor[name]) > 0 || o.ending != nil && o.ending.own && slices.Contains(o.ending.members, name))
+	return o != nil && (slices.Contains(o.names, name) || len(o.waitForFlags[name]) > 0 || o.ending != nil && o.ending.own && slices.Contains(o.ending.members, name))
 }
 
 // keepSidecars cancels the end of sidecars if a member runs unwrapped, because an

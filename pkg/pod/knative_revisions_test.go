@@ -26,13 +26,13 @@ var revisionImages = images{
 	userImage("worker"): image(nil, []string{"python", "-m", "worker"}),
 }
 
-// answering is a container that gets the requests.
-func answering(name, app string, change ...func(*corev1.Container)) corev1.Container {
+// servingContainer is the container that gets the requests.
+func servingContainer(name, app string, change ...func(*corev1.Container)) corev1.Container {
 	return changed(corev1.Container{Name: name, Image: userImage(app), Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}, change)
 }
 
-// beside is a container that doesn't.
-func beside(name, app string, change ...func(*corev1.Container)) corev1.Container {
+// sidecarContainer is a container that gets no requests.
+func sidecarContainer(name, app string, change ...func(*corev1.Container)) corev1.Container {
 	return changed(corev1.Container{Name: name, Image: userImage(app)}, change)
 }
 
@@ -92,34 +92,34 @@ var revisions = map[string]struct {
 	argv map[string][]string
 }{
 	"the image alone": {
-		of(answering("user-container", "app")),
+		of(servingContainer("user-container", "app")),
 		map[string][]string{"user-container": {"/ko-app/app"}},
 	},
 	"an image with CMD": {
-		of(answering("user-container", "server")),
+		of(servingContainer("user-container", "server")),
 		map[string][]string{"user-container": {"/docker-entrypoint.sh", "serve", "--on=$$PORT"}},
 	},
 	"args instead of CMD": {
-		of(answering("user-container", "server", withArgs("--on=$(PORT)"))),
+		of(servingContainer("user-container", "server", withArgs("--on=$(PORT)"))),
 		map[string][]string{"user-container": {"/docker-entrypoint.sh", "--on=$(PORT)"}},
 	},
 	"a command of its own": {
-		of(answering("user-container", "server", withCommand("/bin/sh", "-c"), withArgs("exec serve"))),
+		of(servingContainer("user-container", "server", withCommand("/bin/sh", "-c"), withArgs("exec serve"))),
 		map[string][]string{"user-container": {"/bin/sh", "-c", "exec serve"}},
 	},
 	"several containers": {
-		of(answering("front", "server"), beside("worker", "worker"), beside("cache", "app", withArgs("--size=1"))),
+		of(servingContainer("front", "server"), sidecarContainer("worker", "worker"), sidecarContainer("cache", "app", withArgs("--size=1"))),
 		map[string][]string{
 			"front": {"/docker-entrypoint.sh", "serve", "--on=$$PORT"}, "worker": {"python", "-m", "worker"}, "cache": {"/ko-app/app", "--size=1"},
 		},
 	},
 	"probes": {
-		of(answering("user-container", "app", probes), beside("worker", "worker", probes)),
+		of(servingContainer("user-container", "app", probes), sidecarContainer("worker", "worker", probes)),
 		map[string][]string{"user-container": {"/ko-app/app"}, "worker": {"python", "-m", "worker"}},
 	},
 	"volumes": {
 		corev1.PodSpec{
-			Containers: []corev1.Container{answering("user-container", "app", mounted("config", "/config"), mounted("scratch", "/scratch"))},
+			Containers: []corev1.Container{servingContainer("user-container", "app", mounted("config", "/config"), mounted("scratch", "/scratch"))},
 			Volumes: []corev1.Volume{
 				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
 				{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
@@ -129,29 +129,29 @@ var revisions = map[string]struct {
 	},
 	"security contexts": {
 		corev1.PodSpec{
-			Containers:      []corev1.Container{answering("user-container", "app", restricted)},
+			Containers:      []corev1.Container{servingContainer("user-container", "app", restricted)},
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), FSGroup: new(int64(2000))},
 		},
 		map[string][]string{"user-container": {"/ko-app/app"}},
 	},
 	"init containers": {
 		corev1.PodSpec{
-			Containers:     []corev1.Container{answering("user-container", "app")},
+			Containers:     []corev1.Container{servingContainer("user-container", "app")},
 			InitContainers: []corev1.Container{{Name: "migrate", Image: userImage("worker"), Args: []string{"migrate"}}},
 		},
 		map[string][]string{"user-container": {"/ko-app/app"}},
 	},
 	"resources": {
-		of(answering("user-container", "app", limits(map[corev1.ResourceName]string{"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}))),
+		of(servingContainer("user-container", "app", limits(map[corev1.ResourceName]string{"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}))),
 		map[string][]string{"user-container": {"/ko-app/app"}},
 	},
 	"a GPU": {
-		of(answering("user-container", "app", limits(map[corev1.ResourceName]string{"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}))),
+		of(servingContainer("user-container", "app", limits(map[corev1.ResourceName]string{"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}))),
 		map[string][]string{"user-container": {"/ko-app/app"}},
 	},
 	"a scheduler's wishes": {
 		corev1.PodSpec{
-			Containers:         []corev1.Container{answering("user-container", "app")},
+			Containers:         []corev1.Container{servingContainer("user-container", "app")},
 			NodeSelector:       map[string]string{"disk": "ssd"},
 			Tolerations:        []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
 			RuntimeClassName:   new("gvisor"),

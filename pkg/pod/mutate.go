@@ -90,9 +90,9 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case NotOurs:
 		result.Warnings = ignoredUnasked(pod)
 	case NothingToWrap:
-		result.Warnings = askedInVain(pod, owner)
+		result.Warnings = nothingToWrapWarnings(pod, owner)
 	case "":
-		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, lonely: map[string]companion{}}
+		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{}}
 		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
@@ -120,11 +120,11 @@ type wrapping struct {
 	keepsSidecars bool
 	restarter     *string // the result of restartsAll, nil before the first call
 	// signalsTook is the time that lookups of stop signals have taken so far.
-	signalsTook time.Duration
-	warnings    []Warning
-	toolboxes   map[string]*toolbox  // of the containers, by their names
-	asked       map[string]*toolbox  // by the sources of the settings
-	lonely      map[string]companion // by the sources of the settings
+	signalsTook  time.Duration
+	warnings     []Warning
+	toolboxes    map[string]*toolbox    // of the containers, by their names
+	asked        map[string]*toolbox    // by the sources of the settings
+	requirements map[string]requirement // by the sources of the settings
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
@@ -159,7 +159,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 			w.warnOfTools(c.Name)
 		}
 	}
-	w.warnOfLonely()
+	w.warnOfUnmetRequirements()
 	if len(wrapped) == 0 {
 		result.Outcome = LookupWaived
 		return result, nil

@@ -118,16 +118,16 @@ type ordering struct {
 	signals map[string]string
 	// startups are the flags of the authors' startupProbes of containers that wait.
 	startups map[string][]string
-	// waitsFor are the flags of containers that wait for unwrapped containers.
-	waitsFor map[string][]string
-	ending   *ending
-	pipes    pipes
+	// waitForFlags are the flags of containers that wait for unwrapped containers.
+	waitForFlags map[string][]string
+	ending       *ending
+	pipes        pipes
 	// doubtful reports that locks and inotify may not work between the containers.
 	doubtful bool
 }
 
 func (o *ordering) isWaiter(name string) bool {
-	return o != nil && (len(o.waits[name]) > 0 || len(o.waitsFor[name]) > 0 || o.pipes.has(name))
+	return o != nil && (len(o.waits[name]) > 0 || len(o.waitForFlags[name]) > 0 || o.pipes.has(name))
 }
 
 // see notes that a container reads the state of another container.

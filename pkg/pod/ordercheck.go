@@ -22,14 +22,14 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 			return refuse(InvalidAnnotation, "ordering container %q: no container has such a name", name)
 		}
 	}
-	lives, err := w.livesOf(o, among)
+	policies, err := w.restartPoliciesOf(o, among)
 	if err != nil {
 		return err
 	}
-	if err := o.checkConditions(lives); err != nil {
+	if err := o.checkConditions(policies); err != nil {
 		return err
 	}
-	if err := o.checkEnds(w.owner, lives); err != nil {
+	if err := o.checkEnds(w.owner, policies); err != nil {
 		return err
 	}
 	if err := o.checkPipes(); err != nil {
@@ -46,39 +46,40 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 			return err
 		}
 	}
-	return o.stopInReverse(w.pod, among, lives)
+	return o.stopInReverse(w.pod, among, policies)
 }
 
-// livesOf returns the lives of the containers that have a place in the order.
-func (w *wrapping) livesOf(o *ordering, among orderable) (lives map[string]*life, err error) {
-	lives = map[string]*life{}
+// restartPoliciesOf returns the restart policies of the containers that have a place in
+// the order.
+func (w *wrapping) restartPoliciesOf(o *ordering, among orderable) (policies map[string]*restartPolicy, err error) {
+	policies = map[string]*restartPolicy{}
 	for _, name := range o.names {
-		if lives[name] != nil { // the API server refuses a duplicate name, but later
+		if policies[name] != nil { // the API server refuses a duplicate name, but later
 			continue
 		}
-		if lives[name], err = w.lifeOf(among.containers[name]); err != nil {
+		if policies[name], err = w.restartPolicyOf(among.containers[name]); err != nil {
 			return nil, err
 		}
 	}
-	return lives, nil
+	return policies, nil
 }
 
 // checkConditions refuses unreliable conditions, and notes whose failures are final.
-func (o *ordering) checkConditions(lives map[string]*life) error {
+func (o *ordering) checkConditions(policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
 		for at, d := range o.waits[name] {
-			if why := lives[d.on].prevents(d.condition, o.doubtful); why != nil {
+			if why := policies[d.on].prevents(d.condition, o.doubtful); why != nil {
 				return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q can't wait for %q to be %s: %w",
 					dependsOnOption, domain, name, name, d.on, string(d.condition), why)
 			}
-			o.waits[name][at].final = lives[d.on].failsForGood()
+			o.waits[name][at].final = policies[d.on].failsForGood()
 		}
 	}
 	return nil
 }
 
-// A life describes how a container can end, and whether it is restarted.
-type life struct {
+// A restartPolicy describes how a container can end, and whether it is restarted.
+type restartPolicy struct {
 	mode     string       // the source of mode: exec, "" without
 	restarts [1 << 8]bool // by exit code, whether the kubelet starts it again
 	withAll  string       // the container of which a rule restarts all of the pod's, "" without
@@ -88,15 +89,15 @@ type life struct {
 // (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/core/validation/validation.go).
 const maxRestartRules = 20
 
-// lifeOf determines the restart policy of a container. The first rule of the container
+// restartPolicyOf determines the restart policy of a container. The first rule of the container
 // that matches takes precedence over the container's policy, and that over the pod's
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
-func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
+func (w *wrapping) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) {
 	settings, err := w.settings(w.pod, w.owner, c.Name)
 	if err != nil {
 		return nil, err
 	}
-	l := life{withAll: w.restartsAll()}
+	l := restartPolicy{withAll: w.restartsAll()}
 	if at := slices.IndexFunc(settings, setting.replaces); at >= 0 {
 		l.mode = settings[at].source
 	}
@@ -111,12 +112,12 @@ func (w *wrapping) lifeOf(c *corev1.Container) (*life, error) {
 	if len(c.RestartPolicyRules) > maxRestartRules {
 		return nil, refuse(InvalidAnnotation, "reading the restartPolicyRules of container %q: there are %d, and Kubernetes allows %d", c.Name, len(c.RestartPolicyRules), maxRestartRules)
 	}
-	l.heed(c.RestartPolicyRules)
+	l.applyRules(c.RestartPolicyRules)
 	return &l, nil
 }
 
-// heed notes the restarts of rules. No rule prevents a restart.
-func (l *life) heed(rules []corev1.ContainerRestartRule) {
+// applyRules notes the restarts of rules. No rule prevents a restart.
+func (l *restartPolicy) applyRules(rules []corev1.ContainerRestartRule) {
 	for _, rule := range rules {
 		if rule.ExitCodes == nil {
 			continue
@@ -134,11 +135,11 @@ func (l *life) heed(rules []corev1.ContainerRestartRule) {
 }
 
 // failsForGood reports whether the kubelet never restarts the container after a failure.
-func (l *life) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
+func (l *restartPolicy) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
 
 // prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
 // doubtful, a supervisor has to report continuously that the container lives.
-func (l *life) prevents(what condition, doubtful bool) error {
+func (l *restartPolicy) prevents(what condition, doubtful bool) error {
 	switch {
 	case l.mode != "" && doubtful:
 		return fmt.Errorf("by %s: exec, the container has no supervisor that reports its state, as is necessary in a pod with a runtimeClassName; remove one of them", l.mode)

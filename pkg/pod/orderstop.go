@@ -44,7 +44,7 @@ func parseEnds(value string) ([]dependency, error) {
 
 // checkEnds refuses helpers that can't end with the work, and notes whose failures are
 // final.
-func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
+func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
 		if len(o.until[name]) == 0 {
 			continue
@@ -52,10 +52,10 @@ func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 		refuseEnd := func(format string, args ...any) error {
 			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: "+format, append([]any{stopWhenOption, domain, name}, args...)...)
 		}
-		if all := lives[name].withAll; all != "" {
+		if all := policies[name].withAll; all != "" {
 			return refuseEnd("container %q would be started again, because a rule of container %q restarts all containers of the pod; use action Restart", name, all)
 		}
-		if lives[name].restarts[0] {
+		if policies[name].restarts[0] {
 			advice := "set restartPolicy: OnFailure or Never, of the pod or of that container"
 			if owner == Knative {
 				advice = "Knative restarts all containers of a Revision; remove the annotation"
@@ -63,7 +63,7 @@ func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 			return refuseEnd("container %q would be started again and again, because it is restarted after a success; %s", name, advice)
 		}
 		for at, d := range o.until[name] {
-			watched := lives[d.on]
+			watched := policies[d.on]
 			switch why := watched.prevents(d.condition, o.doubtful); {
 			case d.on == name:
 				return refuseEnd("container %q can't end when it has ended itself; name the containers that it helps", name)
@@ -81,11 +81,11 @@ func (o *ordering) checkEnds(owner Owner, lives map[string]*life) error {
 // stopInReverse stops each container after the containers that depend on it. For this,
 // both read each other's directories, both need a supervisor, and the pod needs a grace
 // period.
-func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, lives map[string]*life) error {
+func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[string]*restartPolicy) error {
 	grace := graceOf(pod)
 	for _, waiter := range o.names {
 		for _, d := range o.waits[waiter] {
-			if grace <= 0 || lives[waiter].mode != "" || lives[d.on].mode != "" {
+			if grace <= 0 || policies[waiter].mode != "" || policies[d.on].mode != "" {
 				continue
 			}
 			if o.stops[d.on] == nil {

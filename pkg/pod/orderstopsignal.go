@@ -22,9 +22,9 @@ const signalPatience = 3 * time.Second
 // usualSignals need no flag. The last two can't be held back.
 var usualSignals = []string{"", "SIGTERM", "SIGKILL", "SIGSTOP"}
 
-// mindsSignal reports whether the stop signal of a container matters: the container is
-// held back, or others are held back for it, or it is a helper that gets the signal.
-func (o *ordering) mindsSignal(name string) bool {
+// stopSignalMatters reports whether the stop signal of a container matters: the container
+// is held back, or others are held back for it, or it is a helper that gets the signal.
+func (o *ordering) stopSignalMatters(name string) bool {
 	return o != nil && (o.turns[name] || len(o.until[name]) > 0)
 }
 
@@ -33,7 +33,7 @@ func (o *ordering) mindsSignal(name string) bool {
 // container that already has its place in the order has the signal among its flags, from
 // an earlier call.
 func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, image *lookup.Image, already bool) {
-	if !w.order.mindsSignal(c.Name) {
+	if !w.order.stopSignalMatters(c.Name) {
 		return
 	}
 	signal := ""

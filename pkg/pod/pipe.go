@@ -115,7 +115,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 		{writer, reader, stdinFromFlag, stdinFromFinalFlag},
 		{reader, writer, stdoutToFlag, stdoutToFinalFlag},
 	} {
-		l, err := w.lifeOf(among.containers[partner.name])
+		l, err := w.restartPolicyOf(among.containers[partner.name])
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 
 // finalEnds returns the ends after which the container isn't restarted, "" if it always
 // is.
-func (l *life) finalEnds() string {
+func (l *restartPolicy) finalEnds() string {
 	switch completes, fails := !l.restarts[0], l.failsForGood(); {
 	case completes && fails:
 		return string(exited)

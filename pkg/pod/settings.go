@@ -163,7 +163,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	w.noteCompanions(settings)
+	w.noteRequirements(settings)
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
 		logs:        w.logs(c),
@@ -199,7 +199,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		}
 		all = append(all, flags...)
 	}
-	inOrder := append(w.order.flags(c.Name), w.order.besideFlags(c.Name)...)
+	inOrder := append(w.order.flags(c.Name), w.order.standaloneFlags(c.Name)...)
 	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
 }
 

@@ -54,7 +54,7 @@ func (w *wrapping) compileStartupProbes(selected []int) error {
 // keepsParent returns why a container has no supervisor that could try a probe, nil if it
 // has one.
 func (w *wrapping) keepsParent(c *corev1.Container) error {
-	l, err := w.lifeOf(c)
+	l, err := w.restartPolicyOf(c)
 	if err == nil && l.mode != "" {
 		err = fmt.Errorf("by %s: exec, the command takes its place", l.mode)
 	}

@@ -136,15 +136,15 @@ func parseStep(argv []string) (s step, certain bool) {
 		case !hasValue:
 			value, args = args[0], args[1:]
 		}
-		if !s.heed(name, value) {
+		if !s.applyFlag(name, value) {
 			return step{}, false
 		}
 	}
 	return s, true
 }
 
-// heed takes from a flag the parts that concern the order.
-func (s *step) heed(name, value string) (certain bool) {
+// applyFlag takes from a flag the parts that concern the order.
+func (s *step) applyFlag(name, value string) (certain bool) {
 	s.credentials = s.credentials || slices.Contains(tektonCredentials, name)
 	switch name {
 	case "wait_file":

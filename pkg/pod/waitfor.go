@@ -55,20 +55,21 @@ func parseURL(word string) (url string, ok bool) {
 	return "", false // a command
 }
 
-// beside returns the graph, to note waits for URLs in it.
-func (w *wrapping) beside() *ordering {
+// ensureOrdering returns the graph, to note waits for URLs in it.
+func (w *wrapping) ensureOrdering() *ordering {
 	if w.order == nil {
 		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != ""}
 	}
 	return w.order
 }
 
-// besideFlags returns the flags of a container that has no relation to other containers.
-func (o *ordering) besideFlags(name string) []string {
+// standaloneFlags returns the flags of a container that has no relation to other
+// containers.
+func (o *ordering) standaloneFlags(name string) []string {
 	if o == nil {
 		return nil
 	}
-	return slices.Concat(o.waitsFor[name], o.startups[name], o.ending.flags(name))
+	return slices.Concat(o.waitForFlags[name], o.startups[name], o.ending.flags(name))
 }
 
 // compileWaitFor notes which containers wait for URLs, and refuses containers that can't.
@@ -94,11 +95,11 @@ func (w *wrapping) compileWaitFor(selected []int) error {
 			w.warnings = append(w.warnings, warning(ReasonHookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if the container waits for %q, the hook must not need the command",
 				key, c.Name, later, later))
 		}
-		o := w.beside()
-		if o.waitsFor == nil {
-			o.waitsFor = map[string][]string{}
+		o := w.ensureOrdering()
+		if o.waitForFlags == nil {
+			o.waitForFlags = map[string][]string{}
 		}
-		o.waitsFor[c.Name] = flags
+		o.waitForFlags[c.Name] = flags
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ type Cache[V any] struct {
 	mu      sync.Mutex
 	used    int
 	values  map[string]*list.Element // of *entry[V]
-	tenants map[string]*kept
+	tenants map[string]*tenantValues
 }
 
-// kept are the values of one tenant, the most recently used first.
-type kept struct {
+// tenantValues are the values of one tenant, the most recently used first.
+type tenantValues struct {
 	list.List
 
 	used int
@@ -37,7 +37,7 @@ type entry[V any] struct {
 
 // NewCache returns a Cache of a size, with a share for each tenant, in bytes.
 func NewCache[V any](size, share int) *Cache[V] {
-	return &Cache[V]{size: size, share: share, values: map[string]*list.Element{}, tenants: map[string]*kept{}}
+	return &Cache[V]{size: size, share: share, values: map[string]*list.Element{}, tenants: map[string]*tenantValues{}}
 }
 
 // Get returns the value of the key, for whichever tenant it was kept.
@@ -74,7 +74,7 @@ func (c *Cache[V]) Add(tenant, key string, value V, bytes int, ttl time.Duration
 	}
 	own, ok := c.tenants[tenant]
 	if !ok {
-		own = &kept{}
+		own = &tenantValues{}
 		c.tenants[tenant] = own
 	}
 	c.values[key] = own.PushFront(&entry[V]{key: key, tenant: tenant, value: value, bytes: bytes, expires: time.Now().Add(ttl)})
@@ -89,8 +89,8 @@ func (c *Cache[V]) Add(tenant, key string, value V, bytes int, ttl time.Duration
 }
 
 // greediest returns the tenant that keeps most.
-func (c *Cache[V]) greediest() *kept {
-	var most *kept
+func (c *Cache[V]) greediest() *tenantValues {
+	var most *tenantValues
 	for _, own := range c.tenants {
 		if most == nil || own.used > most.used {
 			most = own

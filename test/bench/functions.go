@@ -17,7 +17,7 @@ import (
 
 // benchmarks runs the Go benchmarks that the table shows.
 func benchmarks(ctx context.Context) (parse.Set, error) {
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,8 @@ func mixedReviews() ([][]byte, error) {
 	return reviews, nil
 }
 
-// poster returns a function that has the injector decide on a review, as the API server would.
+// poster returns a function that has the injector decide on a review, as the API server
+// would.
 func poster(ctx context.Context, cluster *framework.Cluster) (func(context.Context, []byte) error, error) {
 	webhook, err := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, framework.PodWebhook, metav1.GetOptions{})
 	if err != nil {
@@ -219,12 +220,12 @@ func leaveOne(ctx context.Context, cluster *framework.Cluster) (node, name strin
 	if err != nil {
 		return "", "", err
 	}
-	return node, name, cluster.InjectorServes(ctx)
+	return node, name, cluster.WaitForInjector(ctx)
 }
 
 func restore(ctx context.Context, cluster *framework.Cluster) error {
 	if err := cluster.ScaleInjector(ctx, 2); err != nil {
 		return err
 	}
-	return cluster.InjectorServes(ctx)
+	return cluster.WaitForInjector(ctx)
 }

@@ -225,7 +225,7 @@ func (b *build) pushKind(ctx context.Context) error {
 func (b *build) step(name, what string, do func() error) error {
 	part := b.parts[name]
 	part.Begin(1)
-	part.Say(what)
+	part.SetStatus(what)
 	if err := do(); err != nil {
 		return err
 	}

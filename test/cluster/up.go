@@ -43,7 +43,7 @@ func (c *cluster) up(ctx context.Context, _ []string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	progress.Say("the cluster is up, after %s; it is at KUBECONFIG=%s", time.Since(start).Round(time.Second), c.layout.Kubeconfig())
+	progress.Printf("the cluster is up, after %s; it is at KUBECONFIG=%s", time.Since(start).Round(time.Second), c.layout.Kubeconfig())
 	return nil
 }
 

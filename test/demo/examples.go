@@ -37,7 +37,7 @@ var examples = []example{
 }
 
 func finishTaskRun(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
-	taskRun, err := cluster.TaskRunDone(ctx, namespace, "steps")
+	taskRun, err := cluster.WaitForTaskRun(ctx, namespace, "steps")
 	if err != nil {
 		return run{}, err
 	}
@@ -50,7 +50,7 @@ func finishTaskRun(ctx context.Context, cluster *framework.Cluster, namespace st
 }
 
 func finishPipelineRun(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
-	pipelineRun, err := cluster.PipelineRunDone(ctx, namespace, "relay")
+	pipelineRun, err := cluster.WaitForPipelineRun(ctx, namespace, "relay")
 	if err != nil {
 		return run{}, err
 	}
@@ -74,7 +74,7 @@ func finishPipelineRun(ctx context.Context, cluster *framework.Cluster, namespac
 }
 
 func finishService(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
-	service, err := cluster.ServiceReady(ctx, namespace, "hello")
+	service, err := cluster.WaitForService(ctx, namespace, "hello")
 	if err != nil {
 		return run{}, err
 	}
@@ -100,7 +100,7 @@ func finishService(ctx context.Context, cluster *framework.Cluster, namespace st
 }
 
 func finishDeployment(ctx context.Context, cluster *framework.Cluster, namespace string) (run, error) {
-	if err := cluster.DeploymentReady(ctx, namespace, "clock"); err != nil {
+	if err := cluster.WaitForDeployment(ctx, namespace, "clock"); err != nil {
 		return run{}, err
 	}
 	p, err := cluster.PodOf(ctx, namespace, "app=clock")

@@ -74,10 +74,10 @@ func readLogs(ctx context.Context, cluster *framework.Cluster) ([]*reading, erro
 	if err := cluster.Create(ctx, optedIn, objects...); err != nil {
 		return nil, err
 	}
-	if _, err := cluster.TaskRunDone(ctx, optedIn, name); err != nil {
+	if _, err := cluster.WaitForTaskRun(ctx, optedIn, name); err != nil {
 		return nil, err
 	}
-	if _, err := cluster.ServiceReady(ctx, optedIn, name); err != nil {
+	if _, err := cluster.WaitForService(ctx, optedIn, name); err != nil {
 		return nil, err
 	}
 	all := newReadings(name)

@@ -55,7 +55,7 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 		if err := cluster.Preflight(ctx); err != nil {
 			return err
 		}
-		return cluster.InjectorServes(ctx)
+		return cluster.WaitForInjector(ctx)
 	})
 	if err != nil {
 		return err

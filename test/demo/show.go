@@ -101,7 +101,7 @@ func claimsOfRun(r result) []claim {
 }
 
 func claimsOfContainer(plain, wrapped container) []claim {
-	first, before := framework.First(wrapped.processes), framework.First(plain.processes)
+	first, before := framework.PID1Command(wrapped.processes), framework.PID1Command(plain.processes)
 	return []claim{{
 		holds: strings.HasPrefix(first, pod.EntrypointPath+" ") && before != "" && !strings.Contains(before, pod.EntrypointPath),
 		text:  "PID 1 is the supervisor, was " + firstWord(before),
@@ -128,7 +128,7 @@ func followsTheRule(plain, wrapped container) bool {
 	if len(plain.command) > 0 {
 		return slices.Equal(withoutChance(argv), withoutChance(slices.Concat(plain.command, plain.args)))
 	}
-	return strings.Join(argv, " ") == framework.First(plain.processes)
+	return strings.Join(argv, " ") == framework.PID1Command(plain.processes)
 }
 
 // scriptName is what Tekton calls a step's script; its end is random.

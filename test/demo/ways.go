@@ -55,7 +55,7 @@ func (w way) run(ctx context.Context, cluster *framework.Cluster) (wayResult, er
 			return wayResult{}, err
 		}
 	}
-	if _, err := cluster.Delivered(ctx, w.namespace, w.delivery); err != nil {
+	if _, err := cluster.WaitForDelivery(ctx, w.namespace, w.delivery); err != nil {
 		return wayResult{}, err
 	}
 	objects, err := framework.Example(ctx, byWays.file)

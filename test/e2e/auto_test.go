@@ -91,7 +91,7 @@ func countCanaries(t *testing.T) func() int {
 func waitForDelivery(t *testing.T, namespace, want string) {
 	t.Helper()
 	start := time.Now()
-	_, err := cluster.Delivered(t.Context(), namespace, want)
+	_, err := cluster.WaitForDelivery(t.Context(), namespace, want)
 	require.NoError(t, err)
 	t.Logf("pods get %s after %v", want, time.Since(start).Round(100*time.Millisecond))
 }
@@ -246,7 +246,8 @@ func waitForNoCanary(t *testing.T) {
 	})
 }
 
-// withFlag rolls the injector out with another value of a flag, and returns the one of before.
+// withFlag rolls the injector out with another value of a flag, and returns the one of
+// before.
 func withFlag(ctx context.Context, t *testing.T, flag, value string) (before string) {
 	t.Helper()
 	deployments := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace)
@@ -260,7 +261,7 @@ func withFlag(ctx context.Context, t *testing.T, flag, value string) (before str
 	require.NoError(t, err)
 	_, err = deployments.Patch(ctx, framework.Injector, types.JSONPatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(ctx, framework.SystemNamespace, framework.Injector))
+	require.NoError(t, cluster.WaitForDeployment(ctx, framework.SystemNamespace, framework.Injector))
 	return before
 }
 
@@ -333,7 +334,7 @@ func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 
 	// Replicas that never had the rights serve as well, and use them when they come.
 	require.NoError(t, cluster.KillInjector(t.Context(), 1))
-	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.NoError(t, cluster.WaitForInjector(t.Context()))
 	waitForDelivery(t, namespace, framework.InitContainer)
 	made := countCanaries(t)
 	_, err = framework.Run(t.Context(), "ko", "apply", "-f", "config/auto")

@@ -68,7 +68,7 @@ func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string
 func waitForClaim(t *testing.T, namespace, claim string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "pods to mount claim "+claim, func() error {
-		p, err := cluster.Delivered(t.Context(), namespace, framework.Claim)
+		p, err := cluster.WaitForDelivery(t.Context(), namespace, framework.Claim)
 		if err != nil {
 			return err
 		}
@@ -137,9 +137,9 @@ func TestAClaimIsFilledMountedAndReplacedByAnUpgrade(t *testing.T) {
 		defer cancel()
 		_, err := framework.Run(ctx, "ko", "apply", "-f", "config/webhook")
 		require.NoError(t, err)
-		require.NoError(t, cluster.DeploymentReady(ctx, framework.SystemNamespace, framework.Injector))
+		require.NoError(t, cluster.WaitForDeployment(ctx, framework.SystemNamespace, framework.Injector))
 	})
-	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), framework.SystemNamespace, framework.Injector))
 	var second string
 	eventually(t, 2*time.Minute, "the next release's claim", func() error {
 		if second = waitForColumns(t, namespace, "True", ""); second == first {
@@ -203,7 +203,7 @@ func requireTektonAndKnativeMount(t *testing.T, class string) {
 		Name: "first", Image: image(t, "busybox:1.37"), Script: "readlink /proc/1/exe",
 	}}}))
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
-	require.NoError(t, framework.StepsWrapped(its))
+	require.NoError(t, framework.CheckStepsWrapped(its))
 	require.Equal(t, framework.Claim, framework.Delivery(its))
 	service := helloService(t, namespace, func(*servingv1.RevisionTemplateSpec) {})
 	requireWrappedAnswer(t, waitForAnswer(t, service))

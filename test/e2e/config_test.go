@@ -72,7 +72,7 @@ func TestTheOperatorMayLetAPodRunUnwrappedWhoseImageCanNotBeFound(t *testing.T) 
 		if err != nil {
 			return err
 		}
-		return framework.Untouched(seen)
+		return framework.CheckNotWrapped(seen)
 	})
 	p.Spec.Containers = append(p.Spec.Containers, busybox(t, "other", "true"))
 	seen, err := wouldBecome(t, namespace, p)
@@ -88,11 +88,11 @@ func TestTheOperatorMayForbidPodsToOptOut(t *testing.T) {
 	p.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	seen, err := wouldBecome(t, namespace, p)
 	require.NoError(t, err)
-	require.NoError(t, framework.Untouched(seen), "by default")
+	require.NoError(t, framework.CheckNotWrapped(seen), "by default")
 	configureForNow(t, "pod-opt-out", "forbidden")
 	eventually(t, time.Minute, "the injector to wrap it all the same", func() error {
 		seen, err := wouldBecome(t, namespace, p)
-		if err == nil && framework.Untouched(seen) == nil {
+		if err == nil && framework.CheckNotWrapped(seen) == nil {
 			return errors.New("it would run as it is")
 		}
 		return err

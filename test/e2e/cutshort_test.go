@@ -171,11 +171,11 @@ func requireHangs(t *testing.T, namespace, name string) {
 		case err != nil:
 			return err
 		case !run.Status.GetCondition(apis.ConditionSucceeded).IsUnknown():
-			return framework.GiveUp(errors.New("it is done"))
+			return framework.Permanent(errors.New("it is done"))
 		case run.Status.Steps[0].Terminated == nil:
 			return errors.New("its first step runs")
 		case run.Status.Steps[1].Running == nil || run.Status.Steps[2].Running == nil:
-			return framework.GiveUp(errors.New("its other steps don't wait"))
+			return framework.Permanent(errors.New("its other steps don't wait"))
 		}
 		return nil
 	}

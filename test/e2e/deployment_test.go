@@ -47,15 +47,15 @@ func TestARolloutOfAnAnnotatedDeploymentWrapsItsPods(t *testing.T) {
 	d := clockDeployment(t, "clock", 1)
 	delete(d.Spec.Template.Annotations, pod.InjectAnnotation)
 	createDeployment(t, namespace, d)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "clock"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "clock"))
 	before, err := cluster.PodOf(t.Context(), namespace, "app=clock")
 	require.NoError(t, err)
-	require.NoError(t, framework.Untouched(before))
+	require.NoError(t, framework.CheckNotWrapped(before))
 
 	patch := `{"spec":{"template":{"metadata":{"annotations":{"` + pod.InjectAnnotation + `":"true"}}}}}`
 	_, err = cluster.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "clock", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "clock"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "clock"))
 	after, err := cluster.PodOf(t.Context(), namespace, "app=clock")
 	require.NoError(t, err)
 	requireWrapped(t, after, "main")

@@ -45,7 +45,7 @@ func TestAWarningIsOneEventOfTheOneThatWantedThePods(t *testing.T) {
 	d := clockDeployment(t, "misspelt", 4)
 	d.Spec.Template.Annotations[misspelt] = "1h"
 	createDeployment(t, deployments, d)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), deployments, d.Name))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), deployments, d.Name))
 	waitForEvents(t, deployments, "entrypointer")
 
 	run := taskRun("misspelt", pipelinev1.TaskSpec{Steps: []pipelinev1.Step{{Name: "only", Image: image(t, "busybox:1.37"), Command: []string{"true"}}}})
@@ -85,7 +85,7 @@ func TestARefusalIsTheMessageOfATaskRunAndNoEventOfOurs(t *testing.T) {
 	run.Annotations = map[string]string{"entrypointer.dev/timeout": "soon"}
 	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
 	require.NoError(t, err)
-	done, err := cluster.TaskRunDone(t.Context(), namespace, run.Name)
+	done, err := cluster.WaitForTaskRun(t.Context(), namespace, run.Name)
 	require.NoError(t, err)
 	require.Contains(t, done.Status.GetCondition("Succeeded").GetMessage(), `reading annotation entrypointer.dev/timeout: "soon" is wrong`)
 	require.Empty(t, eventsOf(t, namespace, "entrypointer"))

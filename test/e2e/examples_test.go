@@ -26,7 +26,7 @@ type seen struct{ said, first string }
 // see splits an output into what was said and who was PID 1.
 func see(output string) seen {
 	said, processes := framework.SplitProcesses(output)
-	return seen{said: said, first: framework.First(processes)}
+	return seen{said: said, first: framework.PID1Command(processes)}
 }
 
 // examples has for each file in examples/ how to see what it shows.
@@ -71,7 +71,7 @@ func requireExamplesRun(t *testing.T, times int) {
 	takeMirror(t)
 	configureForNow(t, "tools", "") // of which the script offers the one that an example asks for
 	namespace := plainNamespace(t)
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(top, "examples", "*.yaml"))
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func createExample(t *testing.T, namespace, file string) {
 
 func seeTaskRun(t *testing.T, namespace string) map[string]seen {
 	t.Helper()
-	run, err := cluster.TaskRunDone(t.Context(), namespace, "steps")
+	run, err := cluster.WaitForTaskRun(t.Context(), namespace, "steps")
 	require.NoError(t, err)
 	ran := describe(t, run)
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
@@ -113,7 +113,7 @@ func seeTaskRun(t *testing.T, namespace string) map[string]seen {
 
 func seePipelineRun(t *testing.T, namespace string) map[string]seen {
 	t.Helper()
-	run, err := cluster.PipelineRunDone(t.Context(), namespace, "relay")
+	run, err := cluster.WaitForPipelineRun(t.Context(), namespace, "relay")
 	require.NoError(t, err)
 	require.Equal(t, "42", run.Status.Results[0].Value.StringVal)
 	pods, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -130,14 +130,14 @@ func seePipelineRun(t *testing.T, namespace string) map[string]seen {
 
 func seeService(t *testing.T, namespace string) map[string]seen {
 	t.Helper()
-	service, err := cluster.ServiceReady(t.Context(), namespace, "hello")
+	service, err := cluster.WaitForService(t.Context(), namespace, "hello")
 	require.NoError(t, err)
 	return map[string]seen{"answer": see(waitForAnswer(t, service))}
 }
 
 func seeDeployment(t *testing.T, namespace string) map[string]seen {
 	t.Helper()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "clock"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "clock"))
 	p, err := cluster.PodOf(t.Context(), namespace, "app=clock")
 	require.NoError(t, err)
 	return map[string]seen{

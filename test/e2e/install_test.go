@@ -40,15 +40,16 @@ func install(t *testing.T) string {
 
 func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
 	install(t)
-	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.NoError(t, cluster.WaitForInjector(t.Context()))
 	before := installed(t)
 	said := install(t)
 	time.Sleep(2 * time.Second) // whatever it set off would be under way
-	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.NoError(t, cluster.WaitForInjector(t.Context()))
 	require.Equal(t, before, installed(t), "versions of the objects, after kubectl said:\n%s", said)
 }
 
-// installed has the version of every object of config/webhook, config/auto and config/claims, and the restarts of the injector's pods.
+// installed has the version of every object of config/webhook, config/auto and
+// config/claims, and the restarts of the injector's pods.
 func installed(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -186,7 +187,7 @@ func requireUninstalledBy(t *testing.T, release func(), command ...string) {
 	requireNobodyIsConfined(t)
 	requireWrapsOnceRolledOut(t, first)
 	install(t)
-	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.NoError(t, cluster.WaitForInjector(t.Context()))
 	waitForGrant(t, namespace, true)
 	again := createPod(t, namespace, askingPod("again", busybox(t, "main", "true")))
 	requireWrapped(t, again, "main")

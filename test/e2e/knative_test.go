@@ -29,7 +29,7 @@ func helloService(t *testing.T, namespace string, change func(*servingv1.Revisio
 	change(&service.Spec.Template)
 	_, err = cluster.Serving.ServingV1().Services(namespace).Create(t.Context(), service, metav1.CreateOptions{})
 	require.NoError(t, err)
-	service, err = cluster.ServiceReady(t.Context(), namespace, service.Name)
+	service, err = cluster.WaitForService(t.Context(), namespace, service.Name)
 	require.NoError(t, err)
 	return service
 }

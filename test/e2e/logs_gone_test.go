@@ -38,7 +38,7 @@ func readsADeployment(t *testing.T, kubectl plugin) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "prints"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "prints"))
 	former, err := cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: app})
 	require.NoError(t, err)
 	require.Len(t, former.Items, int(replicas))
@@ -49,7 +49,7 @@ func readsADeployment(t *testing.T, kubectl plugin) {
 	next := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"VERSION","value":"second"}]}]}}}}`)
 	_, err = cluster.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "prints", types.StrategicMergePatchType, next, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "prints"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "prints"))
 	for _, p := range former.Items {
 		waitUntilPodIsGone(t, namespace, p.Name)
 		require.Equal(t, "first starts\nfirst ends\n", kubectl.reads(t, viewer, "ends", "-n", namespace, p.Name))

@@ -85,7 +85,7 @@ func withToken(t *testing.T, token string) (path string) {
 
 func TestLogsAreReadThroughTheAPIServer(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, "logs"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, "logs"))
 	kubectl := newPlugin(t)
 	for name, test := range map[string]func(*testing.T, plugin){
 		"of a pod":               readsAPod,
@@ -181,7 +181,7 @@ func readsRuns(t *testing.T, kubectl plugin) {
 	require.NoError(t, err, string(followed))
 	require.ElementsMatch(t, strings.Split(want.String(), "\n"), strings.Split(string(followed), "\n"))
 
-	_, err = cluster.PipelineRunDone(t.Context(), namespace, "release")
+	_, err = cluster.WaitForPipelineRun(t.Context(), namespace, "release")
 	require.NoError(t, err)
 	require.NoError(t, cluster.Tekton.TektonV1().PipelineRuns(namespace).Delete(t.Context(), "release", metav1.DeleteOptions{}))
 	for _, kubeconfig := range []string{"", viewer} {

@@ -31,7 +31,7 @@ import (
 func s3Bucket(t *testing.T) string {
 	t.Helper()
 	namespace := plainNamespace(t)
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	build := exec.CommandContext(t.Context(), "ko", "build", ".")
 	build.Dir = filepath.Join(top, "test", "stores", "versitygw")
@@ -76,7 +76,7 @@ func changeLogService(ctx context.Context, change func(*appsv1.DeploymentSpec)) 
 	if err != nil {
 		return err
 	}
-	return cluster.DeploymentReady(ctx, endpoint.Namespace, framework.LogService)
+	return cluster.WaitForDeployment(ctx, endpoint.Namespace, framework.LogService)
 }
 
 // logServiceOn has the log service be replicas on a bucket until the end of the test.

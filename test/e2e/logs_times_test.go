@@ -21,7 +21,7 @@ import (
 
 func TestATaskRunIsReadAsItPrintedWithWhatHappenedToIt(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, "logs"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, "logs"))
 	kubectl := newPlugin(t)
 	namespace, token := logsNamespace(t, "stream")
 	viewer := withToken(t, token)

@@ -35,7 +35,7 @@ type logClient struct {
 
 func logService(t *testing.T) *logClient {
 	t.Helper()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), endpoint.Namespace, framework.LogService))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, framework.LogService))
 	e, err := cluster.LogEndpoint(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "https://logs.entrypointer-logs.svc", e.Address)
@@ -208,7 +208,7 @@ func TestLogsOutliveTheLogServicesReplica(t *testing.T) {
 	eventually(t, time.Minute, "the ConfigMap", func() error {
 		after, err := cluster.LogEndpoint(t.Context())
 		if err == nil && after != before {
-			err = framework.GiveUp(fmt.Errorf("the endpoint was %v, and is %v", before, after))
+			err = framework.Permanent(fmt.Errorf("the endpoint was %v, and is %v", before, after))
 		}
 		return err
 	})

@@ -96,7 +96,7 @@ func TestAnImageWhosePlatformsDifferRunsWhatTheOneOfTheNodeSays(t *testing.T) {
 	namespace := optedInNamespace(t)
 	created := createPod(t, namespace, askingPod("platforms", c))
 	require.Contains(t, strings.Join(created.Spec.Containers[0].Args, " "), "the other one", "the supervisor gets both, and chooses")
-	require.Equal(t, ran{ExitCode: 0, Reason: "Completed", Log: "this one costs 5$\n"}, ranMain(t, namespace, "platforms"))
+	require.Equal(t, containerResult{ExitCode: 0, Reason: "Completed", Log: "this one costs 5$\n"}, ranMain(t, namespace, "platforms"))
 }
 
 func TestAPodWithoutAnythingToRunIsRefused(t *testing.T) {

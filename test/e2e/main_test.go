@@ -51,7 +51,7 @@ func prepare() (err error) {
 	if err := cluster.Preflight(ctx); err != nil {
 		return err
 	}
-	return cluster.InjectorServes(ctx)
+	return cluster.WaitForInjector(ctx)
 }
 
 // eventually tries until it succeeds, and ends the test if it doesn't in time.

@@ -84,7 +84,7 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 	spread.NodeTaintsPolicy = &taints
 	d.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spread}
 	createDeployment(t, namespace, d)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "drained"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "drained"))
 	require.NotEmpty(t, podsOn(t, namespace, node))
 
 	ends := watchPods(t, namespace, func(p *corev1.Pod) error {
@@ -106,8 +106,8 @@ func TestWhileANodeIsDrainedNoPodIsRefusedAndThoseOfItEndAndComeBackWrapped(t *t
 		_, err = framework.Run(t.Context(), "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector="+selector, "--timeout=3m")
 		require.NoError(t, err)
 	}
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "drained"))
-	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "drained"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), framework.SystemNamespace, framework.Injector))
 	admitted, refusals := steady.stop()
 	t.Logf("%d pods were admitted meanwhile", admitted)
 	require.Empty(t, refusals)

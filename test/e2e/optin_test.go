@@ -102,7 +102,7 @@ func waitUntilWrapped(t *testing.T, namespace string, p *corev1.Pod, want bool) 
 		if err != nil {
 			return err // a policy's, perhaps: the label isn't seen yet
 		}
-		if (framework.Untouched(seen) != nil) != want {
+		if (framework.CheckNotWrapped(seen) != nil) != want {
 			return errors.New("a pod would still be treated as before")
 		}
 		return nil

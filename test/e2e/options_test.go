@@ -40,16 +40,16 @@ func optionExample(t *testing.T, name string) (namespace string) {
 }
 
 // ranTask is what became of the example's TaskRun.
-func ranTask(t *testing.T, namespace, name string) taskRan {
+func ranTask(t *testing.T, namespace, name string) taskRunResult {
 	t.Helper()
-	run, err := cluster.TaskRunDone(t.Context(), namespace, name)
+	run, err := cluster.WaitForTaskRun(t.Context(), namespace, name)
 	require.NoError(t, err)
 	return describe(t, run)
 }
 
 func readyService(t *testing.T, namespace, name string) *servingv1.Service {
 	t.Helper()
-	service, err := cluster.ServiceReady(t.Context(), namespace, name)
+	service, err := cluster.WaitForService(t.Context(), namespace, name)
 	require.NoError(t, err)
 	return service
 }
@@ -293,7 +293,7 @@ func TestOptionsOfANamespaceAreThoseOfItsPods(t *testing.T) {
 		eventually(t, patience, "the namespace's options in a pod", func() error {
 			got, err := wouldBecome(t, namespace, p)
 			if err != nil {
-				return framework.GiveUp(err)
+				return framework.Permanent(err)
 			}
 			if args = got.Spec.Containers[0].Args; args[0] == "--" {
 				return fmt.Errorf("the args are %q", args)

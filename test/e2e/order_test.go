@@ -82,7 +82,7 @@ func waitForJob(t *testing.T, namespace, name string) {
 		}
 		for _, c := range job.Status.Conditions {
 			if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-				return framework.GiveUp(errors.New(c.Message))
+				return framework.Permanent(errors.New(c.Message))
 			}
 			if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
 				return nil
@@ -132,7 +132,7 @@ func TestAServerIsNeitherKilledNorReadyUntilItsMigrationIsDone(t *testing.T) {
 	require.Contains(t, entrypointIn(t, p, "web", "status"), `"phase":"Waiting"`)
 
 	execIn(t, namespace, p.Name, "migrate", "touch", "/tmp/go")
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "migrate-then-serve"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "migrate-then-serve"))
 	require.Zero(t, containerStatus(t, p, "web").RestartCount)
 	require.Contains(t, logs(t, namespace, p.Name, "web"), "schema 2\n")
 	eventually(t, patience, "the server to be an endpoint", func() error {
@@ -147,7 +147,7 @@ func TestTheExampleOfAMigrationServes(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
 	createExample(t, namespace, "order/migrate-then-serve.yaml")
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "migrate-then-serve"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "migrate-then-serve"))
 	p := podOfApp(t, namespace, "migrate-then-serve")
 	require.Equal(t, "schema 2\n", logs(t, namespace, p.Name, "web"))
 	require.Zero(t, containerStatus(t, p, "web").RestartCount)

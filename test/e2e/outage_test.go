@@ -39,7 +39,7 @@ func takeDown(t *testing.T) (bringBack func()) {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		require.NoError(t, cluster.ScaleInjector(ctx, replicas))
-		require.NoError(t, cluster.InjectorServes(ctx))
+		require.NoError(t, cluster.WaitForInjector(ctx))
 	})
 	t.Cleanup(bringBack)
 	// In this order: pods that are stopped because of the scale drain for long,
@@ -80,7 +80,7 @@ func TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown(t *tes
 	require.Empty(t, pods.Items, "pods that were created while the injector was down")
 
 	bringBack()
-	require.NoError(t, cluster.DeploymentReady(t.Context(), namespace, "patient"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "patient"))
 	pods, err = cluster.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for i := range pods.Items {
@@ -211,10 +211,10 @@ func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 		if p.Status.Phase == corev1.PodFailed {
 			return fmt.Errorf("pod %q failed: %s", p.Name, containerStates(p))
 		}
-		return framework.Untouched(p)
+		return framework.CheckNotWrapped(p)
 	})
 	inOptedIn := watchPods(t, optedInNS, func(p *corev1.Pod) error {
-		if framework.Untouched(p) == nil {
+		if framework.CheckNotWrapped(p) == nil {
 			return fmt.Errorf("pod %q is not wrapped", p.Name)
 		}
 		return nil
@@ -231,14 +231,14 @@ func TestKillingAllInjectorsDuringABurstOfPodsLosesNothing(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // some before the kill, some while nobody serves
 	}
 
-	require.NoError(t, cluster.DeploymentReady(t.Context(), plainNS, "burst"))
-	require.NoError(t, cluster.DeploymentReady(t.Context(), optedInNS, "burst"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), plainNS, "burst"))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), optedInNS, "burst"))
 	require.Equal(t, most, inPlain.stop(), "pods that were ever seen in the namespace that did not opt in")
 	require.Equal(t, most, inOptedIn.stop(), "pods that were ever seen in the namespace that opted in")
 	events, err := cluster.Kube.CoreV1().Events(optedInNS).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
 	require.NoError(t, err)
 	t.Logf("meanwhile, pods were refused %d times", refusals(events.Items))
-	require.NoError(t, cluster.InjectorServes(t.Context()))
+	require.NoError(t, cluster.WaitForInjector(t.Context()))
 }
 
 func refusals(events []corev1.Event) (sum int32) {

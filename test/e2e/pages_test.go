@@ -55,7 +55,7 @@ func TestThePagesShowWhatTheirCommandsPrint(t *testing.T) {
 // blocksOfPages returns the console blocks of each page that has some to run.
 func blocksOfPages(t *testing.T) map[string][]markdown.Block {
 	t.Helper()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	files, err := markdown.Pages(top)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func installs(blocks []markdown.Block) bool {
 
 func requireTrue(t *testing.T, blocks []markdown.Block) {
 	t.Helper()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	shell := markdown.Shell{Directory: top, Environment: os.Environ(), Names: map[string]string{}}
 	for _, name := range namespacesOfPages {

@@ -37,7 +37,7 @@ func TestThePodsOfAPipelineRunAreWrappedAndPassResultsOn(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
-	run, err := cluster.PipelineRunDone(t.Context(), namespace, "passes")
+	run, err := cluster.WaitForPipelineRun(t.Context(), namespace, "passes")
 	require.NoError(t, err)
 	condition := run.Status.GetCondition(apis.ConditionSucceeded)
 	require.Equal(t, corev1.ConditionTrue, condition.Status, condition.Message)

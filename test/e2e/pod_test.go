@@ -52,7 +52,7 @@ func TestOnlyTheContainersThatAPodNamesAreWrapped(t *testing.T) {
 func TestAPodThatDoesNotAskIsUntouchedInAnOptedInNamespace(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	require.NoError(t, framework.Untouched(createPod(t, namespace, plainPod("silent", busybox(t, "main", "true")))))
+	require.NoError(t, framework.CheckNotWrapped(createPod(t, namespace, plainPod("silent", busybox(t, "main", "true")))))
 	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, "silent").Status.Phase)
 }
 

@@ -80,7 +80,7 @@ func waitForPhase(t *testing.T, namespace, name string, phases ...corev1.PodPhas
 		}
 		err = fmt.Errorf("it is %q: %s", got.Status.Phase, containerStates(got))
 		if got.Status.Phase == corev1.PodFailed || got.Status.Phase == corev1.PodSucceeded {
-			return framework.GiveUp(err)
+			return framework.Permanent(err)
 		}
 		return err
 	})

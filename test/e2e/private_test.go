@@ -59,7 +59,7 @@ func TestAPrivateImageRunsWhereThereIsAPullSecret(t *testing.T) {
 	argv := []string{"echo", "known to those who may pull"}
 	image := registry.push(t, "private", argv)
 	p := askingPod("private", corev1.Container{Name: "main", Image: image})
-	want := ran{Reason: "Completed", Log: "known to those who may pull\n"}
+	want := containerResult{Reason: "Completed", Log: "known to those who may pull\n"}
 
 	t.Run("of the pod", func(t *testing.T) {
 		t.Parallel()

@@ -52,7 +52,8 @@ func can(t *testing.T, what ...string) bool {
 	}
 }
 
-// allowed are the lines of kubectl auth can-i --list, for what a user may do in a namespace.
+// allowed are the lines of kubectl auth can-i --list, for what a user may do in a
+// namespace.
 func allowed(t *testing.T, user, namespace string) []string {
 	t.Helper()
 	out, err := framework.Run(t.Context(), "kubectl", "auth", "can-i", "--list", "--no-headers", "--as", user, "-n", namespace)
@@ -385,7 +386,7 @@ func TestARoleBindingThatIsInTheWayIsLeftAloneAndReported(t *testing.T) {
 			return errors.New("there is none")
 		}
 		if err == nil && !strings.Contains(events.Items[0].Message, `binds ClusterRole "view"; delete it`) {
-			return framework.GiveUp(fmt.Errorf("it says %q", events.Items[0].Message))
+			return framework.Permanent(fmt.Errorf("it says %q", events.Items[0].Message))
 		}
 		return err
 	})

@@ -39,8 +39,8 @@ func admitSteadily(t *testing.T, namespace string) *admissions {
 	for range atOnce {
 		a.workers.Go(func() {
 			for ctx.Err() == nil {
-				// Not the context that ends: a request that is cut short is no refusal. A pod of its
-				// own: the client writes to it.
+				// Not the context that ends: a request that is cut short is no refusal. A
+				// pod of its own: the client writes to it.
 				created, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p.DeepCopy(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				a.count(created, err)
 				time.Sleep(pause)
@@ -56,7 +56,7 @@ func (a *admissions) count(created *corev1.Pod, err error) {
 	switch {
 	case err != nil:
 		a.refusals = append(a.refusals, err.Error())
-	case framework.Untouched(created) == nil:
+	case framework.CheckNotWrapped(created) == nil:
 		a.refusals = append(a.refusals, "a pod would run unwrapped")
 	default:
 		a.admitted++
@@ -89,7 +89,7 @@ func TestARolloutUnderSteadyAdmissionsRefusesNobody(t *testing.T) {
 	steady := admitSteadily(t, namespace)
 	_, err = framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "rollout", "restart", "deployment/"+framework.Injector)
 	require.NoError(t, err)
-	require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), framework.SystemNamespace, framework.Injector))
 	eventually(t, 3*time.Minute, "the former replicas to be gone", func() error {
 		now, err := cluster.InjectorPods(t.Context())
 		for i := range now {

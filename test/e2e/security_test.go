@@ -19,9 +19,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// tell says who a container runs as, and what it may do. A shell that may not
+// identityScript says who a container runs as, and what it may do. A shell that may not
 // write a file says so.
-const tell = `
+const identityScript = `
 id -u; id -g; id -G
 touch /data/file; stat -c '%n %u %g %a' /data /data/file
 touch /file && echo wrote to /
@@ -95,7 +95,7 @@ func TestWhatAPodMayDoIsWhatItMayDoUnwrapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := busybox(t, "main", "sh", "-c", tell)
+			c := busybox(t, "main", "sh", "-c", identityScript)
 			c.SecurityContext = &corev1.SecurityContext{}
 			c.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 			p := askingPod(name, c)
@@ -111,7 +111,7 @@ func TestWhatAPodMayDoIsWhatItMayDoUnwrapped(t *testing.T) {
 
 // withoutPID1 drops what may well differ: who is the first process, where a
 // container has one of its own, and that the first isn't the only one.
-func withoutPID1(r ran) ran {
+func withoutPID1(r containerResult) containerResult {
 	r.Log = strings.NewReplacer("PID 1 is sh\n", "", "PID 1 is entrypoint\n", "").Replace(r.Log)
 	return r
 }

@@ -75,9 +75,9 @@ func exitCodeOf(s stepOutcome) int32 { return s.ExitCode }
 func (both pair) start(t *testing.T, run *pipelinev1.TaskRun) {
 	t.Helper()
 	both.createTaskRun(t, run)
-	require.NoError(t, framework.Untouched(podOfTaskRun(t, both.plain, run.Name)))
+	require.NoError(t, framework.CheckNotWrapped(podOfTaskRun(t, both.plain, run.Name)))
 	wrapped := podOfTaskRun(t, both.optedIn, run.Name)
-	require.NoError(t, framework.StepsWrapped(wrapped))
+	require.NoError(t, framework.CheckStepsWrapped(wrapped))
 	for _, c := range steps(wrapped) {
 		require.Contains(t, flagsBeforeCommand(c), "-post-file="+valueAfter(t, c.Args, "-post_file"), "of step %q", c.Name)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// taskRan is what became of a TaskRun, without what differs from run to run.
-type taskRan struct {
+// taskRunResult is what became of a TaskRun, without what differs from run to run.
+type taskRunResult struct {
 	Succeeded corev1.ConditionStatus
 	Reason    string
 	Message   string
@@ -37,11 +37,11 @@ type stepRan struct {
 }
 
 // runTask runs a TaskRun to its end.
-func runTask(t *testing.T, namespace string, run *pipelinev1.TaskRun) (taskRan, *corev1.Pod) {
+func runTask(t *testing.T, namespace string, run *pipelinev1.TaskRun) (taskRunResult, *corev1.Pod) {
 	t.Helper()
 	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
 	require.NoError(t, err)
-	done, err := cluster.TaskRunDone(t.Context(), namespace, run.Name)
+	done, err := cluster.WaitForTaskRun(t.Context(), namespace, run.Name)
 	require.NoError(t, err)
 	require.NotEmpty(t, done.Status.PodName, "the pod of a TaskRun that says: %v", done.Status.GetCondition(apis.ConditionSucceeded))
 	p, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), done.Status.PodName, metav1.GetOptions{})
@@ -49,10 +49,10 @@ func runTask(t *testing.T, namespace string, run *pipelinev1.TaskRun) (taskRan, 
 	return describe(t, done), p
 }
 
-func describe(t *testing.T, run *pipelinev1.TaskRun) taskRan {
+func describe(t *testing.T, run *pipelinev1.TaskRun) taskRunResult {
 	t.Helper()
 	condition := run.Status.GetCondition(apis.ConditionSucceeded)
-	ran := taskRan{
+	ran := taskRunResult{
 		Succeeded: condition.Status,
 		Reason:    condition.Reason,
 		Message:   strings.ReplaceAll(condition.Message, run.Namespace, "NAMESPACE"),
@@ -72,10 +72,10 @@ func describe(t *testing.T, run *pipelinev1.TaskRun) taskRan {
 }
 
 // taskInBoth runs the same TaskRun in a namespace that opted in and in one that didn't.
-func taskInBoth(t *testing.T, run *pipelinev1.TaskRun) (plain, wrapped taskRan) {
+func taskInBoth(t *testing.T, run *pipelinev1.TaskRun) (plain, wrapped taskRunResult) {
 	t.Helper()
 	plain, p := runTask(t, plainNamespace(t), run)
-	require.NoError(t, framework.Untouched(p))
+	require.NoError(t, framework.CheckNotWrapped(p))
 	wrapped, p = runTask(t, optedInNamespace(t), run)
 	requireWrapped(t, p, stepContainers(p)...)
 	for i := range plain.Steps {
@@ -161,7 +161,7 @@ func TestAStepThatCanNotStartFailsAsUnwrapped(t *testing.T) {
 }
 
 // withoutTimes drops the first word of each line that Tekton's entrypoint logs: when.
-func withoutTimes(ran taskRan) taskRan {
+func withoutTimes(ran taskRunResult) taskRunResult {
 	for i, s := range ran.Steps {
 		var lines []string
 		for line := range strings.Lines(s.Log) {
@@ -182,6 +182,6 @@ func TestATaskRunOptsItsPodOut(t *testing.T) {
 	})
 	run.Annotations = map[string]string{pod.InjectAnnotation: "false"}
 	ran, p := runTask(t, optedInNamespace(t), run)
-	require.NoError(t, framework.Untouched(p))
+	require.NoError(t, framework.CheckNotWrapped(p))
 	require.Equal(t, "/tekton/bin/entrypoint\n", ran.Steps[0].Log)
 }

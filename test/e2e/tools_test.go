@@ -176,7 +176,7 @@ func TestAPathThatIsNotInAToolsImageIsSaidToThePodsOwner(t *testing.T) {
 		run.Annotations = map[string]string{"entrypointer.dev/tools": "lost"}
 		_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
 		require.NoError(t, err)
-		failed, err := cluster.TaskRunDone(t.Context(), namespace, "lost")
+		failed, err := cluster.WaitForTaskRun(t.Context(), namespace, "lost")
 		require.NoError(t, err)
 		require.Contains(t, failed.Status.GetCondition("Succeeded").GetMessage(), "entrypointer-tool-lost")
 		t.Log(failed.Status.GetCondition("Succeeded").GetMessage())

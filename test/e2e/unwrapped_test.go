@@ -16,8 +16,9 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// ran is what a container did, as far as anybody could tell who didn't know of us.
-type ran struct {
+// containerResult is what a container did, as far as anybody could tell who didn't know
+// of us.
+type containerResult struct {
 	ExitCode int32
 	Signal   int32
 	Reason   string
@@ -38,13 +39,13 @@ func newPair(t *testing.T, labels ...string) pair {
 func (both pair) create(t *testing.T, p *corev1.Pod) (plain, wrapped *corev1.Pod) {
 	t.Helper()
 	plain, wrapped = createPod(t, both.plain, p), createPod(t, both.optedIn, p)
-	require.NoError(t, framework.Untouched(plain))
-	require.Error(t, framework.Untouched(wrapped))
+	require.NoError(t, framework.CheckNotWrapped(plain))
+	require.Error(t, framework.CheckNotWrapped(wrapped))
 	return plain, wrapped
 }
 
 // run runs the same pod in both, and returns what became of its container "main".
-func (both pair) run(t *testing.T, p *corev1.Pod) (plain, wrapped ran) {
+func (both pair) run(t *testing.T, p *corev1.Pod) (plain, wrapped containerResult) {
 	t.Helper()
 	_, created := both.create(t, p)
 	requireWrapped(t, created, "main")
@@ -52,18 +53,18 @@ func (both pair) run(t *testing.T, p *corev1.Pod) (plain, wrapped ran) {
 }
 
 // inBoth runs a pod in a pair of its own.
-func inBoth(t *testing.T, p *corev1.Pod) (plain, wrapped ran) {
+func inBoth(t *testing.T, p *corev1.Pod) (plain, wrapped containerResult) {
 	t.Helper()
 	return newPair(t).run(t, p)
 }
 
-func ranMain(t *testing.T, namespace, name string) ran {
+func ranMain(t *testing.T, namespace, name string) containerResult {
 	t.Helper()
 	done := waitUntilDone(t, namespace, name)
 	require.Len(t, done.Status.ContainerStatuses, 1)
 	terminated := done.Status.ContainerStatuses[0].State.Terminated
 	require.NotNil(t, terminated)
-	return ran{terminated.ExitCode, terminated.Signal, terminated.Reason, terminated.Message, sorted(logs(t, namespace, name, "main"))}
+	return containerResult{terminated.ExitCode, terminated.Signal, terminated.Reason, terminated.Message, sorted(logs(t, namespace, name, "main"))}
 }
 
 // sorted sorts lines: what goes to stdout and what goes to stderr is collected

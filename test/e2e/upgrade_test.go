@@ -43,7 +43,7 @@ var renamedFlags = []renamedFlag{
 // of its Deployment, and the image of the init containers that it adds.
 func nextRelease(t *testing.T) (file, copier string) {
 	t.Helper()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	dir, replace := t.TempDir(), map[string]string{}
 	for i, flag := range renamedFlags {
@@ -211,9 +211,10 @@ func TestAnUpgradeAndADowngradeUnderLoadLoseNoPod(t *testing.T) {
 		}
 	})
 	rolledOut := func() {
-		require.NoError(t, cluster.DeploymentReady(t.Context(), framework.SystemNamespace, framework.Injector))
+		require.NoError(t, cluster.WaitForDeployment(t.Context(), framework.SystemNamespace, framework.Injector))
 	}
-	// It is chance whether both releases answer for one pod, in the moment in which both serve.
+	// It is chance whether both releases answer for one pod, in the moment in which both
+	// serve.
 	for round := 0; round < 5 && load.changed == 0; round++ {
 		load.during("upgrade", releases, func() {
 			_, err := framework.Run(t.Context(), "kubectl", "apply", "-f", file)

@@ -199,7 +199,7 @@ func TestServerSideApplyCreatesAWrappedPod(t *testing.T) {
 	applied, err := cluster.Kube.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, types.ApplyPatchType, document, metav1.PatchOptions{FieldManager: "somebody"})
 	require.NoError(t, err)
 	requireWrapped(t, applied, "main")
-	require.Equal(t, ran{Reason: "Completed", Log: "applied\n"}, ranMain(t, namespace, p.Name))
+	require.Equal(t, containerResult{Reason: "Completed", Log: "applied\n"}, ranMain(t, namespace, p.Name))
 }
 
 // The kubelet runs a static pod from a file on its node, whatever the API server
@@ -211,5 +211,5 @@ func TestTheMirrorOfAStaticPodIsUntouched(t *testing.T) {
 	p.Spec.NodeName = "any"
 	seen, err := wouldBecome(t, optedInNamespace(t), p)
 	require.NoError(t, err)
-	require.NoError(t, framework.Untouched(seen))
+	require.NoError(t, framework.CheckNotWrapped(seen))
 }

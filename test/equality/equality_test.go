@@ -14,7 +14,7 @@ import (
 	"knative.dev/pkg/apis"
 )
 
-var here = Here{
+var here = ClusterCapabilities{
 	Images: map[string]string{"ubuntu": "local/ubuntu", "busybox": "local/busybox", "nop": "local/nop"},
 	Nodes:  []map[string]string{{"kubernetes.io/os": "linux"}},
 	Scope: func(kind schema.GroupVersionKind) (namespaced, served bool) {

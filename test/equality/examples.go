@@ -33,7 +33,7 @@ type Example struct {
 var Directories = []string{"pipelineruns", "taskruns"}
 
 // Load reads the examples below a directory, and adapts them to the cluster.
-func Load(dir string, here Here) ([]Example, error) {
+func Load(dir string, here ClusterCapabilities) ([]Example, error) {
 	var examples []Example
 	for _, sub := range Directories {
 		err := filepath.WalkDir(filepath.Join(dir, sub), func(path string, entry fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func Load(dir string, here Here) ([]Example, error) {
 	return examples, nil
 }
 
-func parse(name string, content []byte, here Here) (Example, error) {
+func parse(name string, content []byte, here ClusterCapabilities) (Example, error) {
 	objects, err := framework.Decode(content)
 	if err != nil {
 		return Example{}, fmt.Errorf("decoding example %q: %w", name, err)

@@ -61,7 +61,7 @@ func prepare() (err error) {
 	if err := cluster.Preflight(ctx); err != nil {
 		return err
 	}
-	return cluster.InjectorServes(ctx)
+	return cluster.WaitForInjector(ctx)
 }
 
 func TestWrappedOrNotNobodyCanTell(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWrappedOrNotNobodyCanTell(t *testing.T) {
 		defer mu.Unlock()
 		report.Findings = append(report.Findings, finding)
 		if !t.Failed() {
-			keep(t, finding)
+			saveFinding(t, finding)
 		}
 	}
 	t.Run("examples", func(t *testing.T) {
@@ -164,7 +164,7 @@ func comparePage(t *testing.T, report Report) {
 	if os.Getenv("E2E_IMAGE_REGISTRY") == "" {
 		return
 	}
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	written, err := os.ReadFile(filepath.Join(top, "docs", "equality.md"))
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func earlier(t *testing.T) (findings []Finding) {
 	return findings
 }
 
-func keep(t *testing.T, finding Finding) {
+func saveFinding(t *testing.T, finding Finding) {
 	t.Helper()
 	if *resume == "" {
 		return
@@ -212,7 +212,7 @@ const section = "equality"
 // other features and other images.
 func publish(t *testing.T, report Report) {
 	t.Helper()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	readme := filepath.Join(top, "README.md")
 	details := filepath.Join(top, "docs", "equality.md")

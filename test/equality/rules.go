@@ -36,8 +36,8 @@ type Skipped struct {
 	Detail string
 }
 
-// Here is what a cluster has that an example may ask for.
-type Here struct {
+// ClusterCapabilities is what a cluster has that an example may ask for.
+type ClusterCapabilities struct {
 	Images map[string]string   // references, by kind: the last element of a repository's path
 	Nodes  []map[string]string // labels
 	// Scope tells whether objects of a kind are in namespaces, and whether the
@@ -46,7 +46,7 @@ type Here struct {
 }
 
 // prepare replaces the images of an example, and tells whether it can run.
-func (h Here) prepare(objects []*unstructured.Unstructured) *Skipped {
+func (h ClusterCapabilities) prepare(objects []*unstructured.Unstructured) *Skipped {
 	if resolver := find(objects, "resolver"); len(resolver) > 0 {
 		return &Skipped{Resolver, fmt.Sprint(resolver[0])}
 	}
@@ -70,7 +70,7 @@ func (h Here) prepare(objects []*unstructured.Unstructured) *Skipped {
 	return nil
 }
 
-func (h Here) hasNode(selector map[string]any) bool {
+func (h ClusterCapabilities) hasNode(selector map[string]any) bool {
 	return slices.ContainsFunc(h.Nodes, func(node map[string]string) bool {
 		for key, value := range selector {
 			if node[key] != value {
@@ -86,7 +86,7 @@ var parameter = regexp.MustCompile(`^\$\(params\.([^)]+)\)$`)
 
 // replaceImages replaces every image, also where it is the value of a parameter
 // that says which image a step uses. It returns those that it can't replace.
-func (h Here) replaceImages(objects []*unstructured.Unstructured) (foreign []string) {
+func (h ClusterCapabilities) replaceImages(objects []*unstructured.Unstructured) (foreign []string) {
 	replace := func(fields map[string]any, key string) {
 		reference, ok := fields[key].(string)
 		if !ok {

@@ -53,7 +53,7 @@ func examine(t *testing.T, example Example, ways []Way, alone bool) (_ Finding, 
 	})
 	for i, way := range ways {
 		group.Go(func() (err error) {
-			wrapped[i], err = in(t.Context(), way.annotations(), way.right, example)
+			wrapped[i], err = in(t.Context(), way.annotations(), way.checkPod, example)
 			return err
 		})
 	}
@@ -115,7 +115,7 @@ func (o *result) cutMoreThan(other *result) bool {
 }
 
 func unwrapped(ctx context.Context, example Example) (*result, error) {
-	return in(ctx, nil, framework.Untouched, example)
+	return in(ctx, nil, framework.CheckNotWrapped, example)
 }
 
 // in runs an example in a namespace of its own, and tells what became of it. Each of
@@ -137,7 +137,7 @@ func in(ctx context.Context, annotations map[string]string, right func(*corev1.P
 		return nil, err
 	}
 	seen := &result{fields: Outcome{}}
-	if err := watch.tell(ctx, seen.fields, example.Runs); err != nil {
+	if err := watch.addOutcomes(ctx, seen.fields, example.Runs); err != nil {
 		return nil, err
 	}
 	for _, p := range watch.pods {
@@ -257,17 +257,17 @@ func (w *watch) keepPods(ctx context.Context) error {
 	return nil
 }
 
-// tell tells what became of the runs, and of their children.
-func (w *watch) tell(ctx context.Context, outcome Outcome, runs []*unstructured.Unstructured) error {
+// addOutcomes tells what became of the runs, and of their children.
+func (w *watch) addOutcomes(ctx context.Context, outcome Outcome, runs []*unstructured.Unstructured) error {
 	for _, run := range runs {
-		if err := w.tellOf(ctx, outcome, "", run.GetKind(), run.GetName()); err != nil {
+		if err := w.addOutcome(ctx, outcome, "", run.GetKind(), run.GetName()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *watch) tellOf(ctx context.Context, outcome Outcome, parent, kind, name string) error {
+func (w *watch) addOutcome(ctx context.Context, outcome Outcome, parent, kind, name string) error {
 	path := parent + name
 	switch kind {
 	case "TaskRun":
@@ -284,7 +284,7 @@ func (w *watch) tellOf(ctx context.Context, outcome Outcome, parent, kind, name 
 		}
 		outcome.AddPipelineRun(path, run)
 		for _, child := range run.Status.ChildReferences {
-			if err := w.tellOf(ctx, outcome, path+"/", child.Kind, child.Name); err != nil {
+			if err := w.addOutcome(ctx, outcome, path+"/", child.Kind, child.Name); err != nil {
 				return err
 			}
 		}

@@ -25,20 +25,20 @@ import (
 var kinds = []string{"alpine", "bash", "busybox", "debian", "node", "nop", "perl", "python", "ubuntu"}
 
 // survey finds out what the cluster has.
-func survey(ctx context.Context) (here Here, err error) {
+func survey(ctx context.Context) (here ClusterCapabilities, err error) {
 	if here.Images, err = images(ctx); err != nil {
-		return Here{}, err
+		return ClusterCapabilities{}, err
 	}
 	nodes, err := cluster.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return Here{}, fmt.Errorf("listing nodes: %w", err)
+		return ClusterCapabilities{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	for _, node := range nodes.Items {
 		here.Nodes = append(here.Nodes, node.Labels)
 	}
 	resources, err := restmapper.GetAPIGroupResources(cluster.Kube.Discovery())
 	if err != nil {
-		return Here{}, fmt.Errorf("discovering the kinds of objects: %w", err)
+		return ClusterCapabilities{}, fmt.Errorf("discovering the kinds of objects: %w", err)
 	}
 	mapper := restmapper.NewDiscoveryRESTMapper(resources)
 	here.Scope = func(kind schema.GroupVersionKind) (namespaced, served bool) {

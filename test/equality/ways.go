@@ -49,9 +49,9 @@ func (w Way) delivery() string {
 	return framework.InitContainer
 }
 
-// right says what is missing in a TaskRun's pod, or too much.
-func (w Way) right(p *corev1.Pod) error {
-	if err := framework.StepsWrapped(p); err != nil {
+// checkPod says what is missing in a TaskRun's pod, or too much.
+func (w Way) checkPod(p *corev1.Pod) error {
+	if err := framework.CheckStepsWrapped(p); err != nil {
 		return err
 	}
 	if got := framework.Delivery(p); got != w.delivery() {

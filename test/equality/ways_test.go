@@ -68,12 +68,12 @@ func TestAPodIsAsItsNamespaceAsksFor(t *testing.T) {
 		}
 		return p
 	}
-	require.NoError(t, Copied.right(taskRun("--", "make")))
-	require.NoError(t, Tee.right(taskRun(teeFlag, "--", "make")))
-	require.ErrorContains(t, Mounted.right(taskRun("--", "make")), `has the supervisor by "init-container"`)
-	require.ErrorContains(t, Copied.right(taskRun(teeFlag, "--", "make")), `"step-a"`)
-	require.ErrorContains(t, Tee.right(taskRun("--", "make")), `"step-a"`)
-	require.Error(t, Tee.right(&corev1.Pod{}), "what isn't wrapped")
+	require.NoError(t, Copied.checkPod(taskRun("--", "make")))
+	require.NoError(t, Tee.checkPod(taskRun(teeFlag, "--", "make")))
+	require.ErrorContains(t, Mounted.checkPod(taskRun("--", "make")), `has the supervisor by "init-container"`)
+	require.ErrorContains(t, Copied.checkPod(taskRun(teeFlag, "--", "make")), `"step-a"`)
+	require.ErrorContains(t, Tee.checkPod(taskRun("--", "make")), `"step-a"`)
+	require.Error(t, Tee.checkPod(&corev1.Pod{}), "what isn't wrapped")
 	require.Equal(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "init-container", logsAnnotation: "tee"}, Tee.annotations())
 	require.Equal(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "image-volume"}, Mounted.annotations())
 }

@@ -43,10 +43,10 @@ func Delivery(p *corev1.Pod) string {
 	return ""
 }
 
-// Delivered waits until the supervisor comes into pods of a namespace in this way, and
-// returns one that would be created. Each replica of the injector decides by itself, so
-// ten pods in a row must agree.
-func (c *Cluster) Delivered(ctx context.Context, namespace, delivery string) (would *corev1.Pod, _ error) {
+// WaitForDelivery waits until the supervisor comes into pods of a namespace in this way,
+// and returns one that would be created. Each replica of the injector decides by itself,
+// so ten pods in a row must agree.
+func (c *Cluster) WaitForDelivery(ctx context.Context, namespace, delivery string) (would *corev1.Pod, _ error) {
 	row := 0
 	return would, Eventually(ctx, 2*time.Minute, "pods in namespace "+namespace+" to get "+delivery, func(ctx context.Context) (err error) {
 		would, err = c.Kube.CoreV1().Pods(namespace).Create(ctx, asks(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -64,7 +64,8 @@ func (c *Cluster) Delivered(ctx context.Context, namespace, delivery string) (wo
 	})
 }
 
-// asks is a pod that asks for the supervisor, and that PodSecurity's strictest level admits.
+// asks is a pod that asks for the supervisor, and that PodSecurity's strictest level
+// admits.
 func asks() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "asks", Annotations: map[string]string{pod.InjectAnnotation: "true"}},

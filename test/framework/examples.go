@@ -24,7 +24,7 @@ import (
 
 // Examples returns the names of the files in examples/.
 func Examples() ([]string, error) {
-	top, err := Top()
+	top, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func Examples() ([]string, error) {
 // Example returns the objects in one of the files in examples/, as they are: ko builds
 // the images of its ko:// references, as "ko apply" does.
 func Example(ctx context.Context, file string) ([]*unstructured.Unstructured, error) {
-	top, err := Top()
+	top, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}

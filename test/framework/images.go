@@ -70,7 +70,7 @@ func (k *koImages) image(ctx context.Context, path string) (string, error) {
 // Run runs a command in the top directory of this repository and returns its
 // stdout. The error has what it wrote to stderr.
 func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	top, err := Top()
+	top, err := RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}

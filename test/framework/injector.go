@@ -29,9 +29,9 @@ const (
 // being there: for a moment, a Service may lead to a replica that is gone.
 const answersInARow = 5
 
-// InjectorServes waits until the injector is rolled out and its webhook answers.
-func (c *Cluster) InjectorServes(ctx context.Context) error {
-	if err := c.DeploymentReady(ctx, SystemNamespace, Injector); err != nil {
+// WaitForInjector waits until the injector is rolled out and its webhook answers.
+func (c *Cluster) WaitForInjector(ctx context.Context) error {
+	if err := c.WaitForDeployment(ctx, SystemNamespace, Injector); err != nil {
 		return err
 	}
 	row := 0

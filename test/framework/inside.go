@@ -31,7 +31,8 @@ func (c *Cluster) Logs(ctx context.Context, namespace, pod, container string) (s
 	return string(text), nil
 }
 
-// FollowLogs returns what a container wrote and, if asked to follow, will write until it ends.
+// FollowLogs returns what a container wrote and, if asked to follow, will write until it
+// ends.
 func (c *Cluster) FollowLogs(ctx context.Context, namespace, pod, container string, follow bool) (io.ReadCloser, error) {
 	stream, err := c.Kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Container: container, Follow: follow}).Stream(ctx)
 	if err != nil {
@@ -103,8 +104,8 @@ func SplitProcesses(output string) (said string, table []Process) {
 	return rest.String(), table
 }
 
-// First is the command of PID 1, or empty if the table has none.
-func First(table []Process) string {
+// PID1Command is the command of PID 1, or empty if the table has none.
+func PID1Command(table []Process) string {
 	for _, p := range table {
 		if p.PID == 1 {
 			return p.Command

@@ -21,8 +21,8 @@ import (
 // patience is what anything may take on a small machine that does other things as well.
 const patience = 3 * time.Minute
 
-// TaskRunDone waits until a TaskRun has succeeded or failed.
-func (c *Cluster) TaskRunDone(ctx context.Context, namespace, name string) (run *pipelinev1.TaskRun, err error) {
+// WaitForTaskRun waits until a TaskRun has succeeded or failed.
+func (c *Cluster) WaitForTaskRun(ctx context.Context, namespace, name string) (run *pipelinev1.TaskRun, err error) {
 	err = Eventually(ctx, patience, fmt.Sprintf("TaskRun %q in namespace %q to be done", name, namespace), func(ctx context.Context) (err error) {
 		if run, err = c.Tekton.TektonV1().TaskRuns(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
@@ -32,8 +32,8 @@ func (c *Cluster) TaskRunDone(ctx context.Context, namespace, name string) (run 
 	return run, err
 }
 
-// PipelineRunDone waits until a PipelineRun has succeeded or failed.
-func (c *Cluster) PipelineRunDone(ctx context.Context, namespace, name string) (run *pipelinev1.PipelineRun, err error) {
+// WaitForPipelineRun waits until a PipelineRun has succeeded or failed.
+func (c *Cluster) WaitForPipelineRun(ctx context.Context, namespace, name string) (run *pipelinev1.PipelineRun, err error) {
 	err = Eventually(ctx, patience, fmt.Sprintf("PipelineRun %q in namespace %q to be done", name, namespace), func(ctx context.Context) (err error) {
 		if run, err = c.Tekton.TektonV1().PipelineRuns(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
@@ -43,8 +43,8 @@ func (c *Cluster) PipelineRunDone(ctx context.Context, namespace, name string) (
 	return run, err
 }
 
-// ServiceReady waits until a Knative Service is READY.
-func (c *Cluster) ServiceReady(ctx context.Context, namespace, name string) (service *servingv1.Service, err error) {
+// WaitForService waits until a Knative Service is READY.
+func (c *Cluster) WaitForService(ctx context.Context, namespace, name string) (service *servingv1.Service, err error) {
 	err = Eventually(ctx, patience, fmt.Sprintf("Knative Service %q in namespace %q to be ready", name, namespace), func(ctx context.Context) (err error) {
 		if service, err = c.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
@@ -57,9 +57,9 @@ func (c *Cluster) ServiceReady(ctx context.Context, namespace, name string) (ser
 	return service, err
 }
 
-// DeploymentReady waits until all replicas of a Deployment are those that it
+// WaitForDeployment waits until all replicas of a Deployment are those that it
 // asks for now, and are available.
-func (c *Cluster) DeploymentReady(ctx context.Context, namespace, name string) error {
+func (c *Cluster) WaitForDeployment(ctx context.Context, namespace, name string) error {
 	return Eventually(ctx, patience, fmt.Sprintf("Deployment %q in namespace %q to be rolled out", name, namespace), func(ctx context.Context) error {
 		deployment, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

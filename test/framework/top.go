@@ -15,8 +15,8 @@ import (
 // module is the first line of the go.mod in the top directory.
 const module = "module github.com/entrypointer/entrypointer\n"
 
-// Top is the top directory of the repository that the current directory is in.
-func Top() (string, error) {
+// RepositoryRoot is the top directory of the repository that the current directory is in.
+func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -43,7 +43,7 @@ const (
 
 // ReplaceIn replaces a section of a page by text that was made.
 func ReplaceIn(file, section, text string) error {
-	top, err := Top()
+	top, err := RepositoryRoot()
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 const pause = 200 * time.Millisecond
 
 // Eventually tries until it succeeds. When time is up, or waiting longer is of
-// no use (see [GiveUp]), the error says what was awaited, and the last try's.
+// no use (see [Permanent]), the error says what was awaited, and the last try's.
 func Eventually(ctx context.Context, within time.Duration, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -29,7 +29,7 @@ func Eventually(ctx context.Context, within time.Duration, what string, try func
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		if final, ok := errors.AsType[*hopeless](err); ok {
+		if final, ok := errors.AsType[*permanentError](err); ok {
 			return fmt.Errorf("waiting for %s: gave up after %v: %w", what, since(start), final.error)
 		}
 		select {
@@ -40,9 +40,9 @@ func Eventually(ctx context.Context, within time.Duration, what string, try func
 	}
 }
 
-// GiveUp is for tries that find out that the next one can't do better.
-func GiveUp(err error) error { return &hopeless{err} }
+// Permanent is for tries that find out that the next one can't do better.
+func Permanent(err error) error { return &permanentError{err} }
 
-type hopeless struct{ error }
+type permanentError struct{ error }
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }

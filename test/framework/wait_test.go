@@ -21,7 +21,7 @@ func TestEventuallyGivesUpWhenTold(t *testing.T) {
 	tries := 0
 	err := Eventually(t.Context(), time.Hour, "rain", func(context.Context) error {
 		tries++
-		return GiveUp(errors.New("a desert"))
+		return Permanent(errors.New("a desert"))
 	})
 	require.ErrorContains(t, err, "waiting for rain: gave up after 0s: a desert")
 	require.Equal(t, 1, tries)

@@ -13,9 +13,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// StepsWrapped says what is missing in a TaskRun's pod for all of its steps,
+// CheckStepsWrapped says what is missing in a TaskRun's pod for all of its steps,
 // and nothing else, to run under the supervisor.
-func StepsWrapped(p *corev1.Pod) error {
+func CheckStepsWrapped(p *corev1.Pod) error {
 	first := len(p.Spec.InitContainers) > 0 && p.Spec.InitContainers[0].Name == pod.InitContainerName
 	if !first && Delivery(p) != ImageVolume && Delivery(p) != Claim {
 		return fmt.Errorf("the first init container of pod %q isn't %q", p.Name, pod.InitContainerName)
@@ -32,9 +32,9 @@ func StepsWrapped(p *corev1.Pod) error {
 	return nil
 }
 
-// Untouched says what of ours is in a pod, but for an annotation that tells why
+// CheckNotWrapped says what of ours is in a pod, but for an annotation that tells why
 // it was left alone.
-func Untouched(p *corev1.Pod) error {
+func CheckNotWrapped(p *corev1.Pod) error {
 	for _, c := range p.Spec.InitContainers {
 		if c.Name == pod.InitContainerName {
 			return fmt.Errorf("pod %q has init container %q", p.Name, c.Name)

@@ -22,12 +22,12 @@ func wrappedPod() *corev1.Pod {
 }
 
 func TestStepsAreWrappedAndNothingElseIs(t *testing.T) {
-	require.NoError(t, StepsWrapped(wrappedPod()))
+	require.NoError(t, CheckStepsWrapped(wrappedPod()))
 	delivered := wrappedPod()
 	delivered.Annotations[pod.StatusAnnotation] = "Injected by image-volume"
 	delivered.Spec.InitContainers = nil
 	delivered.Spec.Volumes = []corev1.Volume{{Name: pod.VolumeName, VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{}}}}
-	require.NoError(t, StepsWrapped(delivered))
+	require.NoError(t, CheckStepsWrapped(delivered))
 	for what, spoil := range map[string]func(*corev1.Pod){
 		"no init container":   func(p *corev1.Pod) { p.Spec.InitContainers = nil },
 		"not the first":       func(p *corev1.Pod) { p.Spec.InitContainers = p.Spec.InitContainers[1:] },
@@ -37,12 +37,12 @@ func TestStepsAreWrappedAndNothingElseIs(t *testing.T) {
 	} {
 		p := wrappedPod()
 		spoil(p)
-		require.Error(t, StepsWrapped(p), what)
+		require.Error(t, CheckStepsWrapped(p), what)
 	}
 }
 
 func TestAnythingOfOursShows(t *testing.T) {
-	require.NoError(t, Untouched(&corev1.Pod{Spec: corev1.PodSpec{
+	require.NoError(t, CheckNotWrapped(&corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{{Name: "prepare"}},
 		Containers:     []corev1.Container{{Name: "step-build", Command: []string{"/tekton/bin/entrypoint"}}},
 	}}))
@@ -51,11 +51,11 @@ func TestAnythingOfOursShows(t *testing.T) {
 		"volume":         {Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: pod.VolumeName}}}},
 		"command":        {Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: []string{pod.EntrypointPath}}}}},
 	} {
-		require.Error(t, Untouched(&leave), what)
+		require.Error(t, CheckNotWrapped(&leave), what)
 	}
 	p := &corev1.Pod{}
 	p.Annotations = map[string]string{pod.StatusAnnotation: "Injected by init-container"}
-	require.Error(t, Untouched(p), "annotation")
+	require.Error(t, CheckNotWrapped(p), "annotation")
 	p.Annotations[pod.StatusAnnotation] = string(pod.OptedOut)
-	require.NoError(t, Untouched(p))
+	require.NoError(t, CheckNotWrapped(p))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // keep gives the namespace limits.
-func (s *service) keep(share keeper.Share) *keeper.Keeper {
+func (s *service) keep(share keeper.NamespaceLimits) *keeper.Keeper {
 	k := keeper.New(s.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	k.Use(&keeper.Limits{Defaults: share})
 	s.mu.Lock() // which each request takes
@@ -31,7 +31,7 @@ func (s *service) keep(share keeper.Share) *keeper.Keeper {
 
 func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 	s := serve(t)
-	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 10)
+	s.keep(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 10)
 	status := filepath.Join(t.TempDir(), "status")
 	got := s.run(s.command("-status-file="+status, "--", "sh", "-c", "echo out; echo err >&2; sleep 1; echo out; exit 7"))
 	require.Equal(t, 7, got.code)
@@ -47,7 +47,7 @@ func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 
 func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 	s := serve(t)
-	s.keep(keeper.Share{Streams: 10}).Took("tenant", "", 0, 20)
+	s.keep(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 20)
 	var requests atomic.Int64
 	s.meet(func(http.ResponseWriter, *http.Request) bool {
 		requests.Add(1)
@@ -69,12 +69,12 @@ func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 
 func TestARefusedStreamIsCreatedOnceThereIsRoom(t *testing.T) {
 	s := serve(t)
-	k := s.keep(keeper.Share{Streams: 10})
-	k.Took("tenant", "", 0, 20)
+	k := s.keep(keeper.NamespaceLimits{Streams: 10})
+	k.RecordUsage("tenant", "", 0, 20)
 	status := filepath.Join(t.TempDir(), "status")
 	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; "+waiting(status+".told")+"; echo out"))
 	waitForFailure(t, status, "limit of streams")
-	k.Took("tenant", "", 0, -15)
+	k.RecordUsage("tenant", "", 0, -15)
 	letGoOn(t, status+".told")
 	require.Zero(t, wait().code)
 	require.Equal(t, stream{data: []byte("out\nout\n"), complete: true}, s.stream("stdout"))

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/logs/room"
+	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -91,7 +91,7 @@ type Server struct {
 	streams       *streams.Store
 	authenticator Authenticator
 	logger        *slog.Logger
-	room          *room.Room
+	memory        *budget.Budget
 	readers       chan struct{}
 	sources       *sources
 	timing        timing
@@ -105,8 +105,8 @@ type Server struct {
 // countingStore returns the store for writing to a stream of a namespace. What is stored
 // counts against the limits. The id is "" for a new stream.
 func (s *Server) countingStore(namespace, id string) *streams.Store {
-	return s.streams.Counting(namespace, func(bytes, made int64) {
-		s.limits.Took(namespace, id, bytes, made)
+	return s.streams.WithAccounting(namespace, func(bytes, made int64) {
+		s.limits.RecordUsage(namespace, id, bytes, made)
 		s.metrics.stored.Add(float64(bytes))
 	})
 }
@@ -115,7 +115,7 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
 		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, metrics: newMetrics(),
-		room: room.New(maxBodyMemory, maxPodMemory), readers: make(chan struct{}, maxReaders),
+		memory: budget.New(maxBodyMemory, maxPodMemory), readers: make(chan struct{}, maxReaders),
 		stopFollowing: make(chan struct{}),
 	}
 }

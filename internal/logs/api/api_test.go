@@ -26,14 +26,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/entrypointer/entrypointer/internal/logs/room"
+	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// everybody authenticates pods and users, in the place of the API server.
-type everybody struct {
+// fakeAuthenticator authenticates pods and users, in the place of the API server.
+type fakeAuthenticator struct {
 	unreachable bool
 	onlyPod     string // whose logs may be read, "" for all
 }
@@ -44,7 +44,7 @@ var pods = map[string]Pod{
 }
 
 // Writer implements Authenticator.
-func (e *everybody) Writer(_ context.Context, token string) (Pod, error) {
+func (e *fakeAuthenticator) Writer(_ context.Context, token string) (Pod, error) {
 	if e.unreachable {
 		return Pod{}, fmt.Errorf("asking the API server: %w", io.ErrUnexpectedEOF)
 	}
@@ -56,7 +56,7 @@ func (e *everybody) Writer(_ context.Context, token string) (Pod, error) {
 }
 
 // Reader implements Authenticator.
-func (e *everybody) Reader(_ context.Context, token string) (User, error) {
+func (e *fakeAuthenticator) Reader(_ context.Context, token string) (User, error) {
 	if user, known := strings.CutPrefix(token, "token-of-user-"); known {
 		return User{Name: user}, nil
 	}
@@ -64,7 +64,7 @@ func (e *everybody) Reader(_ context.Context, token string) (User, error) {
 }
 
 // MayRead implements Authenticator.
-func (e *everybody) MayRead(_ context.Context, user User, namespace, pod string) error {
+func (e *fakeAuthenticator) MayRead(_ context.Context, user User, namespace, pod string) error {
 	if user.Name != namespace || e.onlyPod != "" && pod != e.onlyPod {
 		return ErrForbidden
 	}
@@ -74,7 +74,7 @@ func (e *everybody) MayRead(_ context.Context, user User, namespace, pod string)
 // A service is one or more replicas on one directory.
 type service struct {
 	t        *testing.T
-	who      *everybody
+	who      *fakeAuthenticator
 	servers  []*Server
 	replicas []*httptest.Server
 	next     int
@@ -85,7 +85,7 @@ type service struct {
 
 func serve(t *testing.T, replicas int) *service {
 	t.Helper()
-	s := &service{t: t, who: &everybody{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
+	s := &service{t: t, who: &fakeAuthenticator{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
 	for range replicas {
 		store := streamstest.Open(t, s.directory)
 		server := New(store, s.who, slog.New(slog.DiscardHandler))
@@ -304,15 +304,15 @@ func TestInvalidRequestsAreExplained(t *testing.T) {
 func TestAWriteBeyondTheMemoryIsAskedToRetry(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].room = room.New(maxBodyMemory, maxBodyMemory)
-	require.True(t, s.servers[0].room.Take("others", maxBodyMemory))
+	s.servers[0].memory = budget.New(maxBodyMemory, maxBodyMemory)
+	require.True(t, s.servers[0].memory.TryAcquire("others", maxBodyMemory))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
-	s.servers[0].room.GiveBack("others", maxBodyMemory)
+	s.servers[0].memory.Release("others", maxBodyMemory)
 	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
-	s.requireAllGivenBack()
+	s.requireAllReleased()
 }
 
 // Each request has sent one byte of the megabyte that it may send.
@@ -340,7 +340,7 @@ func TestAPodThatSendsSlowlyBlocksNoOtherPod(t *testing.T) {
 			return response.Body.Close()
 		})
 	}
-	require.Eventually(t, func() bool { return isFull(s.servers[0].room, "uid-a") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isFull(s.servers[0].memory, "uid-a") }, 10*time.Second, time.Millisecond)
 	got := s.do(http.MethodPatch, "/logs/"+answer.ID+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusAccepted, got.status)
 	require.NoError(t, slow.Wait(), "none waits for good")
@@ -348,7 +348,7 @@ func TestAPodThatSendsSlowlyBlocksNoOtherPod(t *testing.T) {
 	for status := range statuses {
 		require.Contains(t, []int{http.StatusTooManyRequests, http.StatusBadRequest}, status)
 	}
-	s.requireAllGivenBack()
+	s.requireAllReleased()
 }
 
 func TestARequestThatIsCutShortIsNotAccepted(t *testing.T) {
@@ -579,19 +579,19 @@ func FuzzContentRange(f *testing.F) {
 	})
 }
 
-// requireAllGivenBack waits until no request holds memory.
-func (s *service) requireAllGivenBack() {
+// requireAllReleased waits until no request holds memory.
+func (s *service) requireAllReleased() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
-		return s.servers[0].room.Taken() == 0 && s.servers[0].streams.HeldBytes() == 0
+		return s.servers[0].memory.InUse() == 0 && s.servers[0].streams.HeldBytes() == 0
 	}, 10*time.Second, time.Millisecond)
 }
 
 // isFull reports whether a pod holds its whole share.
-func isFull(r *room.Room, pod string) bool {
-	if !r.Take(pod, 1) {
+func isFull(r *budget.Budget, pod string) bool {
+	if !r.TryAcquire(pod, 1) {
 		return true
 	}
-	r.GiveBack(pod, 1)
+	r.Release(pod, 1)
 	return false
 }

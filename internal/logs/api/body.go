@@ -37,10 +37,10 @@ func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, mo
 		}
 	}
 	bytes := max(most, minBodyMemory)
-	if !s.room.Take(pod.UID, bytes) {
+	if !s.memory.TryAcquire(pod.UID, bytes) {
 		return sent, nil, busyProblem()
 	}
-	release = func() { s.room.GiveBack(pod.UID, bytes) }
+	release = func() { s.memory.Release(pod.UID, bytes) }
 	if sent, err = readBody(w, r, most); err != nil {
 		release()
 		return sent, nil, err

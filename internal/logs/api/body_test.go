@@ -112,7 +112,7 @@ func TestACanonicalMemberIsStoredUnchanged(t *testing.T) {
 			require.Equal(t, test.text, s.text(path))
 		})
 	}
-	s.requireAllGivenBack()
+	s.requireAllReleased()
 }
 
 // The service accepts what a plain gzip reader accepts, and returns the same bytes.

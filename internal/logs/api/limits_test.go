@@ -15,35 +15,35 @@ import (
 // strict has room for some bytes and streams.
 type strict struct{ bytes, streams int64 }
 
-func (s *strict) Room(string) error {
+func (s *strict) CheckBytes(string) error {
 	if s.bytes <= 0 {
 		return errors.New("the quota is used up")
 	}
 	return nil
 }
 
-func (s *strict) RoomForMarker(string) error {
+func (s *strict) CheckMarker(string) error {
 	if s.bytes <= -1_000_000 {
 		return errors.New("not even for markers")
 	}
 	return nil
 }
 
-func (s *strict) RoomForStream(string) error {
+func (s *strict) CheckStream(string) error {
 	if s.streams <= 0 {
 		return errors.New("there are too many streams")
 	}
 	return nil
 }
 
-func (s *strict) RoomForMarkedStream(string) error {
+func (s *strict) CheckSurplusStream(string) error {
 	if s.streams <= -2 {
 		return errors.New("there are far too many streams")
 	}
 	return nil
 }
 
-func (s *strict) Took(_, _ string, bytes, streams int64) {
+func (s *strict) RecordUsage(_, _ string, bytes, streams int64) {
 	s.bytes -= bytes
 	s.streams -= streams
 }

@@ -61,7 +61,7 @@ func (s readAPI) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	store, release := s.streams.Holding(q.namespace)
+	store, release := s.streams.WithMemoryHold(q.namespace)
 	defer release()
 	var all []streams.Listed
 	var more bool

@@ -43,8 +43,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// Measure registers the metrics of the server.
-func (s *Server) Measure(registry prometheus.Registerer) {
+// RegisterMetrics registers the metrics of the server.
+func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 	m := s.metrics
 	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.following,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, including those that follow a stream."},
@@ -61,8 +61,8 @@ const (
 	reasonPieces  = "Pieces"
 )
 
-// Measured counts the requests to a handler by the patterns of its ServeMux.
-func (s *Server) Measured(handler http.Handler) http.Handler {
+// InstrumentHandler counts the requests to a handler by the patterns of its ServeMux.
+func (s *Server) InstrumentHandler(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, answer := time.Now(), &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		completed := false

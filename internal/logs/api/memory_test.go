@@ -81,7 +81,7 @@ func crowd(t *testing.T, pieces int64) (*Server, *crowded, *httptest.Server) {
 	bucket := &crowded{Bucket: storagetest.OpenFiles(t, t.TempDir()), pieces: pieces, member: member.Bytes(), ordinary: "none"}
 	store, err := streams.Open(t.Context(), bucket)
 	require.NoError(t, err)
-	server := New(store, &everybody{}, slog.New(slog.DiscardHandler))
+	server := New(store, &fakeAuthenticator{}, slog.New(slog.DiscardHandler))
 	front := httptest.NewServer(server.Handler())
 	t.Cleanup(front.Close)
 	return server, bucket, front

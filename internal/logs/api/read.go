@@ -32,7 +32,7 @@ func (s readAPI) state(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	store, release := s.streams.Holding(source.Namespace)
+	store, release := s.streams.WithMemoryHold(source.Namespace)
 	defer release()
 	state, err := store.State(r.Context(), id)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 		defer s.metrics.following.Dec()
 	}
 	c := &transfer{Server: s.Server, out: out, connection: http.NewResponseController(w)}
-	store, release := s.streams.Holding(source.Namespace)
+	store, release := s.streams.WithMemoryHold(source.Namespace)
 	defer release()
 	reader := store.Reader(id, from)
 	defer reader.Close()

@@ -89,8 +89,8 @@ func configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: ConfigMap}, Data: data}
 }
 
-// knowing returns a Proxy that has read a ConfigMap.
-func knowing(t *testing.T, data map[string]string) *Proxy {
+// proxyWith returns a Proxy that has read a ConfigMap.
+func proxyWith(t *testing.T, data map[string]string) *Proxy {
 	t.Helper()
 	p := New()
 	require.NoError(t, p.read(t.Context(), fake.NewClientset(configMap(data)).CoreV1().ConfigMaps(metav1.NamespaceSystem)))
@@ -121,7 +121,7 @@ func TestTheAPIServerNamesTheUser(t *testing.T) {
 	t.Parallel()
 	authority := newCA(t)
 	certificate := authority.client("front-proxy-client")
-	user, err := asks(t, knowing(t, authority.data()), &certificate, http.Header{
+	user, err := asks(t, proxyWith(t, authority.data()), &certificate, http.Header{
 		"X-Remote-User": {"jane"}, "X-Remote-Uid": {"1"}, "X-Remote-Group": {"devs", "system:authenticated"},
 		"X-Remote-Extra-Acme.com%2fproject": {"some", "more"}, "X-Remote-Extra-Scopes": {"s"}, "Authorization": {"Bearer x"},
 	})
@@ -152,7 +152,7 @@ func TestHeadersOfOtherClientsDoNotCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			user, err := asks(t, knowing(t, data), test.certificate, test.headers.Clone())
+			user, err := asks(t, proxyWith(t, data), test.certificate, test.headers.Clone())
 			require.ErrorIs(t, err, api.ErrNotProxy)
 			require.Empty(t, user.Name)
 			require.Empty(t, user.Groups)
@@ -182,7 +182,7 @@ func TestWithoutAllowedNamesAllCertificatesOfTheCACount(t *testing.T) {
 	data := authority.data()
 	data["requestheader-allowed-names"] = "[]"
 	certificate := authority.client("any")
-	user, err := asks(t, knowing(t, data), &certificate, http.Header{"X-Remote-User": {"jane"}})
+	user, err := asks(t, proxyWith(t, data), &certificate, http.Header{"X-Remote-User": {"jane"}})
 	require.NoError(t, err)
 	require.Equal(t, "jane", user.Name)
 }
@@ -206,7 +206,7 @@ func TestAnIncompleteConfigMapIsReported(t *testing.T) {
 func TestTheTrustIsKeptWhileTheAPIServerIsDown(t *testing.T) {
 	t.Parallel()
 	authority := newCA(t)
-	p := knowing(t, authority.data())
+	p := proxyWith(t, authority.data())
 	client := fake.NewClientset()
 	client.PrependReactor("get", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")

@@ -25,25 +25,25 @@ import (
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
-// A house is a keeper with a store whose files can be made older.
-type house struct {
+// A testKeeper is a keeper with a store whose files can be made older.
+type testKeeper struct {
 	*Keeper
 	t         *testing.T
 	directory string
 	store     *streams.Store
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *testKeeper {
 	t.Helper()
 	directory := t.TempDir()
 	store := streamstest.Open(t, directory)
-	return &house{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
+	return &testKeeper{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
 }
 
 // stream creates a stream with some bytes, each written on its own.
-func (h *house) stream(namespace, pod string, bytes int) (id string) {
+func (h *testKeeper) stream(namespace, pod string, bytes int) (id string) {
 	h.t.Helper()
-	store := h.store.Counting(namespace, func(bytes, made int64) { h.Took(namespace, "", bytes, made) })
+	store := h.store.WithAccounting(namespace, func(bytes, made int64) { h.RecordUsage(namespace, "", bytes, made) })
 	id, err := store.Create(h.t.Context(), streams.Source{Namespace: namespace, Pod: pod, PodUID: pod, Name: "stdout", Labels: map[string]string{"tekton.dev/taskRun": "run"}})
 	require.NoError(h.t, err)
 	for i := range int64(bytes) {
@@ -53,7 +53,7 @@ func (h *house) stream(namespace, pod string, bytes int) (id string) {
 }
 
 // files returns the files below a directory.
-func (h *house) files(below string) (list []string) {
+func (h *testKeeper) files(below string) (list []string) {
 	require.NoError(h.t, filepath.WalkDir(filepath.Join(h.directory, below), func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			list = append(list, path)
@@ -67,7 +67,7 @@ func (h *house) files(below string) (list []string) {
 }
 
 // age makes all files older.
-func (h *house) age(by time.Duration) {
+func (h *testKeeper) age(by time.Duration) {
 	for _, path := range h.files("") {
 		info, err := os.Stat(path)
 		require.NoError(h.t, err)
@@ -75,7 +75,7 @@ func (h *house) age(by time.Duration) {
 	}
 }
 
-func (h *house) look() {
+func (h *testKeeper) look() {
 	h.t.Helper()
 	clear(h.records) // as if that much time had passed
 	require.NoError(h.t, h.Sweep(h.t.Context()))
@@ -111,7 +111,7 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	id := h.stream("tenant", "pod", 1)
 	h.age(4 * 24 * time.Hour)
 	require.NoError(t, h.Sweep(t.Context()), "the stream has been idle for long")
-	store := h.store.Counting("tenant", func(bytes, made int64) { h.Took("tenant", id, bytes, made) })
+	store := h.store.WithAccounting("tenant", func(bytes, made int64) { h.RecordUsage("tenant", id, bytes, made) })
 	for i := range int64(50) {
 		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
 	}
@@ -142,26 +142,26 @@ func TestUsageIsWhatTheSweepHasFoundAndWhatCameSince(t *testing.T) {
 	limits, err := ReadLimits(map[string]string{"quota.tenant": "20k", "streams.tenant": "2"})
 	require.NoError(t, err)
 	h.Use(limits)
-	require.NoError(t, h.Room("tenant"))
+	require.NoError(t, h.CheckBytes("tenant"))
 	h.stream("tenant", "a", 20)
-	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
-	require.NoError(t, h.RoomForMarker("tenant"))
-	require.NoError(t, h.RoomForStream("tenant"))
-	require.NoError(t, h.Room("another"))
+	require.ErrorIs(t, h.CheckBytes("tenant"), ErrQuota)
+	require.NoError(t, h.CheckMarker("tenant"))
+	require.NoError(t, h.CheckStream("tenant"))
+	require.NoError(t, h.CheckBytes("another"))
 	before := h.usage.of("tenant")
 	h.look()
 	require.InDelta(t, before.bytes, h.usage.of("tenant").bytes, 3000, "entries of the index aren't counted again")
 	require.Equal(t, int64(1), h.usage.of("tenant").streams)
-	require.ErrorIs(t, h.Room("tenant"), ErrQuota)
+	require.ErrorIs(t, h.CheckBytes("tenant"), ErrQuota)
 	h.stream("tenant", "b", 20)
-	require.ErrorIs(t, h.RoomForStream("tenant"), ErrStreams)
-	require.ErrorIs(t, h.RoomForMarker("tenant"), ErrQuota, "twice the quota")
-	require.NoError(t, h.RoomForMarkedStream("tenant"))
+	require.ErrorIs(t, h.CheckStream("tenant"), ErrStreams)
+	require.ErrorIs(t, h.CheckMarker("tenant"), ErrQuota, "twice the quota")
+	require.NoError(t, h.CheckSurplusStream("tenant"))
 	h.stream("tenant", "c", 0)
-	require.NoError(t, h.RoomForMarkedStream("tenant"))
+	require.NoError(t, h.CheckSurplusStream("tenant"))
 	h.stream("tenant", "d", 0)
-	require.ErrorIs(t, h.RoomForMarkedStream("tenant"), ErrStreams, "twice as many")
-	require.NoError(t, h.RoomForMarkedStream("another"))
+	require.ErrorIs(t, h.CheckSurplusStream("tenant"), ErrStreams, "twice as many")
+	require.NoError(t, h.CheckSurplusStream("another"))
 }
 
 func TestNewLimitsApplyAndInvalidOnesAreReported(t *testing.T) {

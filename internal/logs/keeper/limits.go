@@ -34,22 +34,22 @@ type Limits struct {
 	// Interval is the pause between two sweeps.
 	Interval time.Duration
 	// Defaults are for namespaces without limits of their own.
-	Defaults   Share
-	Namespaces map[string]Share
+	Defaults   NamespaceLimits
+	Namespaces map[string]NamespaceLimits
 }
 
-// A Share has the limits of a namespace. 0 stands for no limit.
-type Share struct {
+// A NamespaceLimits has the limits of a namespace. 0 stands for no limit.
+type NamespaceLimits struct {
 	Retention time.Duration
 	Quota     int64 // in bytes, as stored
 	Streams   int64
 }
 
 // DefaultLimits are the limits without a ConfigMap.
-var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: Share{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000}}
+var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000}}
 
 // Of returns the limits of a namespace.
-func (l *Limits) Of(namespace string) Share {
+func (l *Limits) Of(namespace string) NamespaceLimits {
 	if share, own := l.Namespaces[namespace]; own {
 		return share
 	}
@@ -57,17 +57,20 @@ func (l *Limits) Of(namespace string) Share {
 }
 
 // shareSetters has, by key, how to set a limit. Each key can be followed by .NAMESPACE.
-var shareSetters = map[string]func(*Share, string) error{
-	"retention": func(s *Share, value string) (err error) { s.Retention, err = parseDuration(value); return err },
-	"quota":     func(s *Share, value string) (err error) { s.Quota, err = parseQuantity(value); return err },
-	"streams":   func(s *Share, value string) (err error) { s.Streams, err = parseQuantity(value); return err },
+var shareSetters = map[string]func(*NamespaceLimits, string) error{
+	"retention": func(s *NamespaceLimits, value string) (err error) {
+		s.Retention, err = parseDuration(value)
+		return err
+	},
+	"quota":   func(s *NamespaceLimits, value string) (err error) { s.Quota, err = parseQuantity(value); return err },
+	"streams": func(s *NamespaceLimits, value string) (err error) { s.Streams, err = parseQuantity(value); return err },
 }
 
 // ReadLimits parses the data of the ConfigMap. An unknown key is an error, because it is
 // probably misspelled.
 func ReadLimits(data map[string]string) (*Limits, error) {
 	limits := DefaultLimits
-	limits.Namespaces = map[string]Share{}
+	limits.Namespaces = map[string]NamespaceLimits{}
 	var faults []error
 	// "quota" comes before "quota.NAMESPACE", whose other limits are the defaults.
 	names := slices.SortedFunc(maps.Keys(data), func(a, b string) int {

@@ -41,9 +41,9 @@ func TestANamespaceCanHaveItsOwnLimits(t *testing.T) {
 		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "quota": "100Mi", "retention": "12h", "interval": "10s",
 	})
 	require.NoError(t, err)
-	require.Equal(t, Share{0, 5 << 30, 100_000}, limits.Of("team-a"))
-	require.Equal(t, Share{12 * time.Hour, 100 << 20, 10}, limits.Of("team-b"))
-	require.Equal(t, Share{12 * time.Hour, 100 << 20, 100_000}, limits.Of("team-c"))
+	require.Equal(t, NamespaceLimits{0, 5 << 30, 100_000}, limits.Of("team-a"))
+	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 10}, limits.Of("team-b"))
+	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 100_000}, limits.Of("team-c"))
 	require.Equal(t, 10*time.Second, limits.Interval)
 }
 

@@ -27,8 +27,8 @@ type usage struct {
 	found       map[string]amount // by namespace
 	sinceSweep  map[string]amount
 	duringSweep map[string]amount // the part of sinceSweep that was stored while a sweep runs
-	// written has the streams that were written since the last sweep began, so their records
-	// are outdated.
+	// written has the streams that were written since the last sweep began, so their
+	// records are outdated.
 	written map[string]bool
 }
 
@@ -69,12 +69,12 @@ func (u *usage) endSweep(found map[string]amount) {
 	u.found, u.sinceSweep, u.duringSweep = found, u.duringSweep, map[string]amount{}
 }
 
-// Room returns an error if a namespace can't store another byte.
-func (k *Keeper) Room(namespace string) error { return k.checkQuota(namespace, 1) }
+// CheckBytes returns an error if a namespace can't store another byte.
+func (k *Keeper) CheckBytes(namespace string) error { return k.checkQuota(namespace, 1) }
 
-// RoomForMarker returns an error if a namespace can't store another marker. Pods mark the
+// CheckMarker returns an error if a namespace can't store another marker. Pods mark the
 // bytes that the quota has refused, so markers may use up to twice the quota.
-func (k *Keeper) RoomForMarker(namespace string) error { return k.checkQuota(namespace, 2) }
+func (k *Keeper) CheckMarker(namespace string) error { return k.checkQuota(namespace, 2) }
 
 func (k *Keeper) checkQuota(namespace string, times int64) error {
 	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes/times >= quota {
@@ -83,13 +83,13 @@ func (k *Keeper) checkQuota(namespace string, times int64) error {
 	return nil
 }
 
-// RoomForStream returns an error if a namespace can't have another stream.
-func (k *Keeper) RoomForStream(namespace string) error { return k.checkStreams(namespace, 1) }
+// CheckStream returns an error if a namespace can't have another stream.
+func (k *Keeper) CheckStream(namespace string) error { return k.checkStreams(namespace, 1) }
 
-// RoomForMarkedStream returns an error if a namespace can't have another surplus stream,
+// CheckSurplusStream returns an error if a namespace can't have another surplus stream,
 // which takes markers but no bytes. A namespace can have as many of them as of other
 // streams.
-func (k *Keeper) RoomForMarkedStream(namespace string) error { return k.checkStreams(namespace, 2) }
+func (k *Keeper) CheckSurplusStream(namespace string) error { return k.checkStreams(namespace, 2) }
 
 func (k *Keeper) checkStreams(namespace string, times int64) error {
 	if most := k.limits.Load().Of(namespace).Streams; most > 0 && k.usage.of(namespace).streams/times >= most {
@@ -98,8 +98,8 @@ func (k *Keeper) checkStreams(namespace string, times int64) error {
 	return nil
 }
 
-// Took counts bytes and streams that a namespace has stored. The id is "" for new
+// RecordUsage counts bytes and streams that a namespace has stored. The id is "" for new
 // streams.
-func (k *Keeper) Took(namespace, id string, bytes, streams int64) {
+func (k *Keeper) RecordUsage(namespace, id string, bytes, streams int64) {
 	k.usage.add(namespace, id, amount{bytes, streams})
 }

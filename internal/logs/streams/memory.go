@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/entrypointer/entrypointer/internal/logs/room"
+	"github.com/entrypointer/entrypointer/internal/logs/budget"
 )
 
 const (
@@ -41,8 +41,8 @@ const (
 
 // A memoryHold is memory that a request has taken. A nil hold is unlimited.
 type memoryHold struct {
-	room         *room.Room
-	namespace    string // the client of the room
+	memory       *budget.Budget
+	namespace    string // the client of the budget
 	bytes        int64
 	largeSlots   chan struct{} // for large listings
 	hasLargeSlot bool          // has one of largeSlots
@@ -52,7 +52,7 @@ func (h *memoryHold) take(bytes int64) error {
 	if h == nil {
 		return nil
 	}
-	if !h.room.Take(h.namespace, bytes) {
+	if !h.memory.TryAcquire(h.namespace, bytes) {
 		return ErrBusy
 	}
 	h.bytes += bytes
@@ -84,14 +84,14 @@ func (h *memoryHold) shrinkTo(bytes int64) {
 	if h.bytes <= bytes {
 		return
 	}
-	h.room.GiveBack(h.namespace, h.bytes-bytes)
+	h.memory.Release(h.namespace, h.bytes-bytes)
 	h.bytes = bytes
 }
 
 func (h *memoryHold) release() { h.shrinkTo(0) }
 
 func (l *layoutCache) hold(namespace string) *memoryHold {
-	return &memoryHold{room: l.room, namespace: namespace, largeSlots: l.largeSlots}
+	return &memoryHold{memory: l.memory, namespace: namespace, largeSlots: l.largeSlots}
 }
 
 // sibling returns an empty hold of the same namespace.
@@ -99,16 +99,16 @@ func (h *memoryHold) sibling() *memoryHold {
 	if h == nil {
 		return nil
 	}
-	return &memoryHold{room: h.room, namespace: h.namespace, largeSlots: h.largeSlots}
+	return &memoryHold{memory: h.memory, namespace: h.namespace, largeSlots: h.largeSlots}
 }
 
-// Holding returns the same store for reads of a namespace. They hold memory of its share
-// until release is called, and fail with ErrBusy if there isn't enough.
-func (s *Store) Holding(namespace string) (holding *Store, release func()) {
+// WithMemoryHold returns the same store for reads of a namespace. They hold memory of its
+// share until release is called, and fail with ErrBusy if there isn't enough.
+func (s *Store) WithMemoryHold(namespace string) (holding *Store, release func()) {
 	copied := *s
 	copied.hold = s.layouts.hold(namespace)
 	return &copied, copied.hold.release
 }
 
 // HeldBytes returns the memory that all reads hold.
-func (s *Store) HeldBytes() int64 { return s.layouts.room.Taken() }
+func (s *Store) HeldBytes() int64 { return s.layouts.memory.InUse() }

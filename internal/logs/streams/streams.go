@@ -16,8 +16,9 @@
 // Offsets and lengths are hexadecimal, in bytes before compression. A repeated request
 // writes an object of the same name, so it changes nothing. Objects may be written in any
 // order; overlaps are resolved by readers (layout.go). The index has an empty object
-// pods/<namespace>/<pod>/<id> for each stream, and labels/<namespace>/<key>/<value>/<id> for
-// each of its labels (list.go). A stream that is being deleted has gone/<id> (remove.go).
+// pods/<namespace>/<pod>/<id> for each stream, and labels/<namespace>/<key>/<value>/<id>
+// for each of its labels (list.go). A stream that is being deleted has gone/<id>
+// (remove.go).
 package streams
 
 import (
@@ -67,12 +68,12 @@ type Store struct {
 	layouts    *layoutCache
 	hold       *memoryHold                // the memory of reads, nil for unlimited
 	owner      string                     // the namespace of the writers
-	took       func(bytes, streams int64) // see Counting
+	took       func(bytes, streams int64) // see WithAccounting
 }
 
-// Counting returns the same store for the writers of a namespace. It calls took after
+// WithAccounting returns the same store for the writers of a namespace. It calls took after
 // each write, with the bytes including ObjectOverhead, and the number of new streams.
-func (s *Store) Counting(namespace string, took func(bytes, streams int64)) *Store {
+func (s *Store) WithAccounting(namespace string, took func(bytes, streams int64)) *Store {
 	counting := *s
 	counting.owner, counting.took = namespace, took
 	return &counting

@@ -19,12 +19,13 @@ import (
 // bytes that every reader sees, and where two of them overlap, they have the same bytes.
 // Joined objects take precedence over others, so late objects change nothing.
 //
-// The parts of a joined object are deleted once the joined object is in everybody's listing.
-// A joined object is deleted if a longer one has all of its bytes, so no two can be deleted
-// because of each other. After a crash, some bytes are stored twice until the next Tidy.
+// The parts of a joined object are deleted once the joined object is in everybody's
+// listing. A joined object is deleted if a longer one has all of its bytes, so no two can
+// be deleted because of each other. After a crash, some bytes are stored twice until the
+// next Tidy.
 
-// A Tidied says what Tidy has found and done.
-type Tidied struct {
+// A TidyResult says what Tidy has found and done.
+type TidyResult struct {
 	// Bytes is the size of the stream in the storage, with ObjectOverhead for each object.
 	Bytes int64
 	Last  time.Time // the last write, by the storage's clock
@@ -46,16 +47,16 @@ const (
 
 // Tidy joins and deletes objects of a stream, unless the last write is longer ago than
 // its retention. A retention of 0 is unlimited. The time is that of the storage's clock.
-func (s *Store) Tidy(ctx context.Context, id string, now time.Time, keep time.Duration) (Tidied, error) {
+func (s *Store) Tidy(ctx context.Context, id string, now time.Time, keep time.Duration) (TidyResult, error) {
 	t := tidier{store: s, id: id, now: now, keep: keep}
 	if err := t.run(ctx); err != nil {
-		return t.Tidied, fmt.Errorf("tidying stream %q: %w", id, err)
+		return t.TidyResult, fmt.Errorf("tidying stream %q: %w", id, err)
 	}
-	return t.Tidied, nil
+	return t.TidyResult, nil
 }
 
 type tidier struct {
-	Tidied
+	TidyResult
 	store *Store
 	id    string
 	now   time.Time

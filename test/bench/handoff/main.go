@@ -78,7 +78,7 @@ func run(rounds int, idle time.Duration, update bool) error {
 	if !update {
 		return nil
 	}
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return err
 	}

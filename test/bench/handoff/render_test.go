@@ -49,7 +49,7 @@ func TestTheREADMETellsTheDirectionOfEachRatio(t *testing.T) {
 
 // The README tells what the table of the benchmarks' page says.
 func TestTheREADMETellsTheTableOfTheBenchmarks(t *testing.T) {
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	table, err := markdown.Section(filepath.Join(top, framework.Benchmarks), "handoff")
 	require.NoError(t, err)

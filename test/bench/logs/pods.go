@@ -109,7 +109,7 @@ func (b *bench) wait(ctx context.Context, namespace, name string, phases ...core
 			return nil
 		}
 		if p.Status.Phase == corev1.PodFailed {
-			return framework.GiveUp(fmt.Errorf("it failed: %s", said(p)))
+			return framework.Permanent(fmt.Errorf("it failed: %s", said(p)))
 		}
 		return fmt.Errorf("it is %s", p.Status.Phase)
 	})

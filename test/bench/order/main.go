@@ -47,7 +47,7 @@ func run(turns int, kubexit string, update bool) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return err
 	}

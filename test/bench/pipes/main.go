@@ -119,7 +119,7 @@ func measure(ctx context.Context, cluster *framework.Cluster, namespace string, 
 		for _, status := range now.Status.ContainerStatuses {
 			if end := status.State.Terminated; end != nil && end.ExitCode != 0 {
 				said, _ := cluster.Logs(ctx, namespace, p.Name, status.Name)
-				return framework.GiveUp(fmt.Errorf("container %q has failed with %d: %s", status.Name, end.ExitCode, said))
+				return framework.Permanent(fmt.Errorf("container %q has failed with %d: %s", status.Name, end.ExitCode, said))
 			}
 		}
 		return fmt.Errorf("it is %s", now.Status.Phase)

@@ -47,7 +47,7 @@ func prepare(ctx context.Context) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.InjectorServes(ctx); err != nil {
+	if err := cluster.WaitForInjector(ctx); err != nil {
 		return nil, err
 	}
 	b := &bench{cluster: cluster, kinds: []*kind{

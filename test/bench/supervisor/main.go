@@ -37,7 +37,7 @@ func main() {
 func run(turns int, idle time.Duration, update bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func run(update bool) error {
 	if !update {
 		return nil
 	}
-	top, err := framework.Top()
+	top, err := framework.RepositoryRoot()
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func observe(ctx context.Context) (l timeline, err error) {
 	if err != nil {
 		return l, err
 	}
-	if err := cluster.InjectorServes(ctx); err != nil {
+	if err := cluster.WaitForInjector(ctx); err != nil {
 		return l, err
 	}
 	namespace, err := cluster.NewNamespace(ctx, "timeline-", map[string]string{pod.InjectAnnotation: "true"})
@@ -198,7 +198,8 @@ type observation struct {
 	pod     *corev1.Pod
 }
 
-// awaitWaiting asks the supervisor of a container since when it waits, if it depends on others.
+// awaitWaiting asks the supervisor of a container since when it waits, if it depends on
+// others.
 func (o observation) awaitWaiting(ctx context.Context, l *life) error {
 	if o.pod.Annotations["depends-on.entrypointer.dev/"+l.container] == "" {
 		return nil

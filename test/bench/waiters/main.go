@@ -91,7 +91,7 @@ func prepare(ctx context.Context, containers int, long time.Duration) (*bench, e
 	if err != nil {
 		return nil, err
 	}
-	if err := cluster.InjectorServes(ctx); err != nil {
+	if err := cluster.WaitForInjector(ctx); err != nil {
 		return nil, err
 	}
 	b := &bench{cluster: cluster, containers: containers, long: long, kinds: []*kind{

@@ -29,11 +29,11 @@ import (
 // writer and reader are the two valid tokens.
 const writer, reader = "writer", "reader"
 
-// everybody authenticates a pod, and a user who may read its logs.
-type everybody struct{}
+// fakeAuthenticator authenticates a pod, and a user who may read its logs.
+type fakeAuthenticator struct{}
 
 // Writer implements api.Authenticator.
-func (everybody) Writer(_ context.Context, token string) (api.Pod, error) {
+func (fakeAuthenticator) Writer(_ context.Context, token string) (api.Pod, error) {
 	if token != writer {
 		return api.Pod{}, api.ErrUnauthenticated
 	}
@@ -41,7 +41,7 @@ func (everybody) Writer(_ context.Context, token string) (api.Pod, error) {
 }
 
 // Reader implements api.Authenticator.
-func (everybody) Reader(_ context.Context, token string) (api.User, error) {
+func (fakeAuthenticator) Reader(_ context.Context, token string) (api.User, error) {
 	if token != reader {
 		return api.User{}, api.ErrUnauthenticated
 	}
@@ -49,7 +49,7 @@ func (everybody) Reader(_ context.Context, token string) (api.User, error) {
 }
 
 // MayRead implements api.Authenticator.
-func (everybody) MayRead(context.Context, api.User, string, string) error { return nil }
+func (fakeAuthenticator) MayRead(context.Context, api.User, string, string) error { return nil }
 
 // A service is some replicas on one storage, behind a load balancer.
 type service struct {
@@ -77,7 +77,7 @@ func (s *service) replica() http.Handler {
 	s.t.Helper()
 	store, err := streams.Open(s.t.Context(), s.place(s.t))
 	require.NoError(s.t, err)
-	return api.New(store, everybody{}, slog.New(slog.DiscardHandler)).Handler()
+	return api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Handler()
 }
 
 // dies is the header of a request whose replica dies after it has written, and before it

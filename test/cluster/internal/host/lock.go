@@ -29,7 +29,7 @@ func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	for said := false; try() != nil; said = true {
 		if !said {
 			holder, _ := os.ReadFile(path)
-			progress.Say("waiting for process %s, which is starting or ending the cluster", strings.TrimSpace(string(holder)))
+			progress.Printf("waiting for process %s, which is starting or ending the cluster", strings.TrimSpace(string(holder)))
 		}
 		select {
 		case <-ctx.Done():

@@ -53,7 +53,7 @@ func debianFiles() []File {
 // of, it says so, and does without.
 func PushDebian(ctx context.Context, l layout.Layout) error {
 	if !host.HasPackages() {
-		progress.Say("no images of Debian's packages: there is no apt-get to download them; tests that need one will say so")
+		progress.Printf("no images of Debian's packages: there is no apt-get to download them; tests that need one will say so")
 		return nil
 	}
 	debian := Image{Repository: "library/debian", Tags: []string{"latest"}, Cmd: []string{"bash"}}

@@ -240,7 +240,7 @@ func (k Kind) connectPods(ctx context.Context, n kindNode, all []kindNode) error
 func (k Kind) Stop(ctx context.Context) error {
 	if _, err := k.processes.Check("dockerd"); err == nil {
 		if _, err := k.run(ctx, "", "kind", "delete", "cluster", "--name="+kindCluster, "--kubeconfig="+k.layout.Kubeconfig()); err != nil {
-			progress.Say("deleting the nodes: %v; going on to kill them", err)
+			progress.Printf("deleting the nodes: %v; going on to kill them", err)
 		}
 	}
 	if err := k.stopComponents(dockerGrace, "dockerd", "containerd"); err != nil {

@@ -70,7 +70,7 @@ func (n Node) Stop(ctx context.Context) error {
 	}
 	if _, err := n.processes.Check("containerd"); err == nil {
 		if err := removePods(ctx, n.layout.ContainerdSocket()); err != nil {
-			progress.Say("removing pods: %v; going on to kill them", err)
+			progress.Printf("removing pods: %v; going on to kill them", err)
 		}
 	}
 	if err := n.stopComponents(stopGrace, "containerd", "registry", "private-registry"); err != nil {

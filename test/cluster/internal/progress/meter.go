@@ -68,8 +68,8 @@ func (p *Part) Begin(units int) {
 	p.units, p.done, p.began = units, 0, time.Now()
 }
 
-// At says what the part is at now: one unit more is done than before.
-func (p *Part) At(what string) {
+// Advance says what the part is at now: one unit more is done than before.
+func (p *Part) Advance(what string) {
 	if p == nil {
 		return
 	}
@@ -79,8 +79,8 @@ func (p *Part) At(what string) {
 	p.meter.latest = what
 }
 
-// Say says what the part is at, without any more of it being done.
-func (p *Part) Say(what string) {
+// SetStatus says what the part is at, without any more of it being done.
+func (p *Part) SetStatus(what string) {
 	if p == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (m *Meter) refresh() {
 			if terminal.moves() {
 				terminal.show(m.text(now))
 			} else {
-				Say("%s", m.text(now))
+				Printf("%s", m.text(now))
 			}
 		}
 	}

@@ -25,11 +25,11 @@ func TestTheShareThatIsDoneFollowsTheUnits(t *testing.T) {
 	before.Done() // by an earlier run
 	modules.Begin(20)
 	for range 25 { // more than there should be
-		modules.At("downloading")
+		modules.Advance("downloading")
 	}
 	node.Begin(98)
 	for range 49 {
-		node.At("compiling x")
+		node.Advance("compiling x")
 	}
 	// 20 s and half of 980 s of what was expected, in twice the time.
 	done, left := m.state(m.began.Add(1020 * time.Second))
@@ -65,8 +65,8 @@ func TestTheRecordCountsMoreThanWhatWasExpected(t *testing.T) {
 func TestAPartThatNobodyWatches(t *testing.T) {
 	var part *Part
 	part.Begin(3)
-	part.At("a")
-	part.Say("b")
+	part.Advance("a")
+	part.SetStatus("b")
 	part.Done()
 }
 

@@ -20,21 +20,21 @@ const short = 2 * time.Second
 // A person who waits for longer wonders what for.
 const reminder = 30 * time.Second
 
-// Say prints one line on standard error.
-func Say(format string, args ...any) {
+// Printf prints one line on standard error.
+func Printf(format string, args ...any) {
 	terminal.print(time.Now().Format(time.TimeOnly) + "  " + fmt.Sprintf(format, args...))
 }
 
 // Step says what it does, does it, and says how long that took. Its error
 // begins with what.
 func Step(what string, do func() error) error {
-	Say("%s", what)
+	Printf("%s", what)
 	start := time.Now()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if took := time.Since(start); took > short {
-		Say("%s: done in %s", what, took.Round(time.Second))
+		Printf("%s: done in %s", what, took.Round(time.Second))
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func Wait(ctx context.Context, limit, interval time.Duration, ready func(context
 			}
 			return fmt.Errorf("not ready after %s: %w", limit, missing)
 		case <-remind.C:
-			Say("still waiting: %v", missing)
+			Printf("still waiting: %v", missing)
 		case <-tick.C:
 		}
 	}

@@ -160,7 +160,7 @@ func again(ctx context.Context, try func() error) error {
 		if !errors.Is(err, errNetwork) {
 			return err
 		}
-		progress.Say("the module proxy can't be reached; trying again in %s", pause)
+		progress.Printf("the module proxy can't be reached; trying again in %s", pause)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -187,7 +187,7 @@ func (m Module) outdated(ctx context.Context, g Group, log io.Writer, part *prog
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=16") // Downloading waits more than it works.
 		out, err := lines(cmd, log, func(line string) {
 			if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
-				part.At("downloading " + module)
+				part.Advance("downloading " + module)
 			}
 		})
 		count = len(strings.Fields(string(out)))
@@ -206,7 +206,7 @@ func (m Module) compile(ctx context.Context, g Group, into string, log io.Writer
 	args := []string{"build", m.modfile(), "-v", "-o", into + "/", "-ldflags", m.ldflags()}
 	_, err = lines(m.command(ctx, append(args, g.packages()...)...), log, func(line string) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, " ") { // else it isn't a package
-			part.At("compiling " + line)
+			part.Advance("compiling " + line)
 		}
 	})
 	if err != nil {

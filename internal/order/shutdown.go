@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Quitter asks a server to shut down by an HTTP POST, and repeats the request until
-// the server confirms. Like a Prober, it never blocks.
-type Quitter struct {
+// A ShutdownRequest asks a server to shut down by an HTTP POST, and repeats the request
+// until the server confirms. Like a Prober, it never blocks.
+type ShutdownRequest struct {
 	URL      string
 	prober   *Prober
 	sent     bool // the server has received a whole request
@@ -22,23 +22,23 @@ type Quitter struct {
 }
 
 const (
-	// quitPeriod is the time between two requests.
-	quitPeriod = 500 * time.Millisecond
-	// quitTimeout is the longest time for one request.
-	quitTimeout = 2 * time.Second
+	// shutdownPeriod is the time between two requests.
+	shutdownPeriod = 500 * time.Millisecond
+	// shutdownTimeout is the longest time for one request.
+	shutdownTimeout = 2 * time.Second
 )
 
-// NewQuitter returns a Quitter for an HTTP target. The caller closes it.
-func NewQuitter(t Target) *Quitter {
-	t.probe.Period, t.probe.Timeout = quitPeriod, quitTimeout
-	q := &Quitter{URL: t.URL, prober: NewProber(&t.probe, nil)}
+// NewShutdownRequest returns a ShutdownRequest for an HTTP target. The caller closes it.
+func NewShutdownRequest(t Target) *ShutdownRequest {
+	t.probe.Period, t.probe.Timeout = shutdownPeriod, shutdownTimeout
+	q := &ShutdownRequest{URL: t.URL, prober: NewProber(&t.probe, nil)}
 	q.prober.method = methodPost
 	return q
 }
 
 // Act starts or continues a request. It returns true if no more requests are needed,
 // and otherwise the latest time to call it again.
-func (q *Quitter) Act() (over bool, next time.Time) {
+func (q *ShutdownRequest) Act() (over bool, next time.Time) {
 	if q.finished {
 		return true, time.Time{}
 	}
@@ -64,10 +64,10 @@ func isFinal(err error) bool {
 }
 
 // Err is the error of the last request, nil after a success.
-func (q *Quitter) Err() error { return q.err }
+func (q *ShutdownRequest) Err() error { return q.err }
 
 // Poll appends the descriptors on whose events the caller calls Act.
-func (q *Quitter) Poll(fds []unix.PollFd) []unix.PollFd { return q.prober.Poll(fds) }
+func (q *ShutdownRequest) Poll(fds []unix.PollFd) []unix.PollFd { return q.prober.Poll(fds) }
 
 // Close ends the current request.
-func (q *Quitter) Close() { q.prober.Close() }
+func (q *ShutdownRequest) Close() { q.prober.Close() }

@@ -10,9 +10,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
-// companions are options that have an effect only together with at least one of other
+// requiredOptions are options that have an effect only together with at least one of other
 // options.
-var companions = map[string]struct {
+var requiredOptions = map[string]struct {
 	others []string
 	advice string
 }{
@@ -30,9 +30,9 @@ const (
 	exitTimeout = 124
 )
 
-// noteCompanions notes which annotations of the pod have an effect on at least one of its
+// noteRequirements notes which annotations of the pod have an effect on at least one of its
 // containers.
-func (w *wrapping) noteCompanions(settings []setting) {
+func (w *wrapping) noteRequirements(settings []setting) {
 	has := func(option string) bool {
 		return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
 	}
@@ -40,36 +40,36 @@ func (w *wrapping) noteCompanions(settings []setting) {
 		if !s.isPods() {
 			continue
 		}
-		if needed, known := companions[s.Name]; known {
-			noted := w.lonely[s.source]
+		if needed, known := requiredOptions[s.Name]; known {
+			noted := w.requirements[s.source]
 			noted.advice, noted.has = needed.advice, noted.has || slices.ContainsFunc(needed.others, has)
-			w.lonely[s.source] = noted
+			w.requirements[s.source] = noted
 		}
-		if s.Name == exitCodesOption && has(timeoutOption) && names(s.value, exitTimeout) {
-			w.lonely[s.source+": 124"] = companion{advice: "a timeout fails the container with 124, whatever codes of the command count as success; remove 124, or the timeout"}
+		if s.Name == exitCodesOption && has(timeoutOption) && containsExitCode(s.value, exitTimeout) {
+			w.requirements[s.source+": 124"] = requirement{advice: "a timeout fails the container with 124, whatever codes of the command count as success; remove 124, or the timeout"}
 		}
 	}
 }
 
-// A companion records whether an annotation has an effect on one of the containers, and
+// A requirement records whether an annotation has an effect on one of the containers, and
 // what to do if it has none.
-type companion struct {
+type requirement struct {
 	has    bool
 	advice string
 }
 
-// names reports whether a list of exit codes contains exactly this code as an item of its
-// own.
-func names(list string, code int) bool {
+// containsExitCode reports whether a list of exit codes contains exactly this code as an
+// item of its own.
+func containsExitCode(list string, code int) bool {
 	set, _ := exitcodes.Parse(list) // exitCodeFlags reports the error
 	return slices.Contains(set, exitcodes.Range{From: code, To: code})
 }
 
-// warnOfLonely warns of annotations that have no effect on any container, for lack of
-// another option.
-func (w *wrapping) warnOfLonely() {
-	for _, source := range slices.Sorted(maps.Keys(w.lonely)) {
-		if noted := w.lonely[source]; !noted.has {
+// warnOfUnmetRequirements warns of annotations that have no effect on any container, for
+// lack of another option.
+func (w *wrapping) warnOfUnmetRequirements() {
+	for _, source := range slices.Sorted(maps.Keys(w.requirements)) {
+		if noted := w.requirements[source]; !noted.has {
 			w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %s", source, noted.advice))
 		}
 	}
