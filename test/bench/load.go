@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
@@ -118,8 +119,9 @@ func send(ctx context.Context, result *load, reviews [][]byte, post func(context
 	slices.Sort(result.times)
 }
 
-// mixedReviews are of TaskRuns (three of five), of pods whose image has to be
-// looked up (one of five), and of pods that are nobody's.
+// mixedReviews are of TaskRuns (three of five), of pods whose image has to be looked up
+// (one of five), and of pods that opt out. API servers call for no other pods in a
+// namespace that opts in for pods that ask.
 func mixedReviews() ([][]byte, error) {
 	registry := os.Getenv("E2E_IMAGE_REGISTRY")
 	if registry == "" {
@@ -134,8 +136,11 @@ func mixedReviews() ([][]byte, error) {
 				Containers:         []corev1.Container{{Name: "user-container", Image: registry + "/library/busybox:1.37"}},
 			},
 		}
-		nobodys := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
-		for _, p := range []*corev1.Pod{taskRunPod(), taskRunPod(), taskRunPod(), lookedUp, nobodys} {
+		optsOut := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Annotations: map[string]string{pod.InjectAnnotation: "false"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+		}
+		for _, p := range []*corev1.Pod{taskRunPod(), taskRunPod(), taskRunPod(), lookedUp, optsOut} {
 			object, err := json.Marshal(p)
 			if err != nil {
 				return nil, err
