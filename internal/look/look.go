@@ -13,7 +13,7 @@ import (
 // Interval is the time between two checks.
 const Interval = 10 * time.Second
 
-// Every calls look after each interval, and after each value on sooner, until ctx is
+// Every calls look after each interval, and when sooner has a value, until ctx is
 // done. sooner may be nil.
 func Every(ctx context.Context, interval time.Duration, sooner <-chan struct{}, look func(context.Context)) {
 	tick := time.NewTicker(interval)

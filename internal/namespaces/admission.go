@@ -4,6 +4,7 @@
 package namespaces
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,6 +97,8 @@ func decode(request *admissionv1.AdmissionRequest) (now, before corev1.Namespace
 	if len(request.OldObject.Raw) > 0 {
 		err = json.Unmarshal(request.OldObject.Raw, &before)
 	}
+	// A namespace with generateName has no name yet, which messages and commands need.
+	now.Name = cmp.Or(now.Name, "NAMESPACE")
 	return now, before, err
 }
 

@@ -6,8 +6,8 @@ package namespaces
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,19 +44,29 @@ func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 	if !setByHand(now, before) || follows(now, want) {
 		return nil
 	}
-	const managed = "entrypointer: label " + labelKey + " is managed by entrypointer, which has %s again; the label follows the annotation of that name; "
-	if want == pod.NoPods {
-		return []string{fmt.Sprintf(managed, "removed it") + "to opt in: " + annotate(now.Name, string(pod.OwnedPods))}
+	asked := labelled(now)
+	valid := asked == pod.OwnedPods || asked == pod.AllPods
+	undone, toDo := fmt.Sprintf("set it to %q", want), "to opt out: "+annotate(now.Name, "")
+	switch {
+	case want == pod.NoPods && valid:
+		undone, toDo = "removed it", "to opt in: "+annotate(now.Name, string(asked))
+	case want == pod.NoPods:
+		undone, toDo = "removed it", "to opt in: "+annotate(now.Name, string(pod.OwnedPods))
+	case valid:
+		toDo = "to change both: " + annotate(now.Name, string(asked))
 	}
-	return []string{fmt.Sprintf(managed, fmt.Sprintf("set it to %q", want)) + "to opt out: " + annotate(now.Name, "")}
+	return []string{fmt.Sprintf("entrypointer: label %s is managed by entrypointer, which has %s again; the label follows the annotation of that name; %s", labelKey, undone, toDo)}
 }
 
+// misspelledKey matches annotations that may be meant as entrypointer.dev/inject. The
+// match conditions of the webhook and of the policies have the same rule.
+var misspelledKey = regexp.MustCompile(`^entry-?point(er)?s?([.](dev|io|com|org))?/inject$`)
+
 // adviceOnPrefix tells the author of a namespace the right prefix of an annotation such
-// as entrypoint.dev/inject. The webhook's match condition has the same rule.
+// as entrypoint.dev/inject.
 func adviceOnPrefix(now, before *corev1.Namespace) []string {
 	for _, key := range slices.Sorted(maps.Keys(now.Annotations)) {
-		misspelled := strings.HasPrefix(key, "entrypoint") && strings.HasSuffix(key, "/inject") && key != pod.InjectAnnotation
-		if misspelled && changed(now, before, key) {
+		if misspelledKey.MatchString(key) && key != pod.InjectAnnotation && changed(now, before, key) {
 			return []string{fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect; did you mean %q?", key, pod.InjectAnnotation)}
 		}
 	}

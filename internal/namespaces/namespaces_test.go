@@ -126,10 +126,11 @@ func TestALabelThatIsChangedByHandIsPutRightWithTheCommandForTheAnnotation(t *te
 	}{
 		"on a new namespace":             {nil, namespace("a", nil, new("true")), optIn},
 		"later":                          {plain, namespace("a", nil, new("true")), optIn},
-		"for all pods":                   {plain, namespace("a", nil, new("all")), optIn},
+		"for all pods":                   {plain, namespace("a", nil, new("all")), "removed it again" + follows + "to opt in: kubectl annotate --overwrite namespace a entrypointer.dev/inject=all"},
+		"with another value":             {plain, namespace("a", nil, new("yes")), optIn},
 		"on a namespace that opted out":  {namespace("a", new("false"), nil), namespace("a", new("false"), new("true")), optIn},
 		"another value":                  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("false")), optOut},
-		"another scope":                  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("all")), optOut},
+		"another scope":                  {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("all")), `set it to "true" again` + follows + "to change both: kubectl annotate --overwrite namespace a entrypointer.dev/inject=all"},
 		"removed":                        {namespace("a", new("true"), new("true")), namespace("a", new("true"), nil), optOut},
 		"it goes with the annotation":    {namespace("a", new("true"), new("true")), namespace("a", nil, new("true")), ""},
 		"the webhook has set it already": {namespace("a", new("true"), new("true")), namespace("a", new("true"), new("true")), ""},
@@ -148,11 +149,13 @@ func TestALabelThatIsChangedByHandIsPutRightWithTheCommandForTheAnnotation(t *te
 
 func TestAMisspelledPrefixIsWarnedOfWhenItIsWritten(t *testing.T) {
 	for key, warned := range map[string]bool{
-		"entrypoint.dev/inject":   true,
-		"entrypointer.io/inject":  true,
-		"entrypointer/inject":     true,
-		"entrypoint.dev/path":     false,
-		"sidecar.istio.io/inject": false,
+		"entrypoint.dev/inject":                 true,
+		"entrypointer.io/inject":                true,
+		"entrypointer/inject":                   true,
+		"entry-pointer.dev/inject":              true,
+		"entrypoint-metrics.example.com/inject": false,
+		"entrypoint.dev/path":                   false,
+		"sidecar.istio.io/inject":               false,
 	} {
 		before, now := namespace("a", nil, nil), namespace("a", nil, nil)
 		now.Annotations[key] = "true"
@@ -206,6 +209,15 @@ func TestANamespaceThatOptsInOrOutIsToldWhichPodsThatChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANamespaceWithoutANameYetIsToldThePlaceOfTheName(t *testing.T) {
+	unnamed := namespace("", new("true"), nil)
+	unnamed.GenerateName = "team-"
+	response := admit(t, unnamed, nil)
+	require.True(t, response.Allowed)
+	require.Len(t, response.Warnings, 1)
+	require.Contains(t, response.Warnings[0], "kubectl annotate --overwrite namespace NAMESPACE entrypointer.dev/inject=all")
 }
 
 func TestAnOptionThatIsWrongIsRefusedWhenItIsWritten(t *testing.T) {

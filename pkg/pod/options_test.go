@@ -388,7 +388,7 @@ func TestAnAnnotationWithoutEffectIsWarnedOf(t *testing.T) {
 		inject(t, newInjector(nil), unasked).Warnings)
 }
 
-func TestAnAnnotationThatLacksItsCompanionIsWarnedOf(t *testing.T) {
+func TestAnAnnotationThatLacksARequiredOptionIsWarnedOf(t *testing.T) {
 	const grace, hooks, codes = "entrypointer.dev/grace-period", "entrypointer.dev/before-start-timeout", "entrypointer.dev/success-exit-codes"
 	for name, test := range map[string]struct {
 		annotations []string

@@ -117,7 +117,7 @@ func (w *wrapping) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) 
 }
 
 // applyRules notes the restarts of rules. No rule prevents a restart.
-func (l *restartPolicy) applyRules(rules []corev1.ContainerRestartRule) {
+func (p *restartPolicy) applyRules(rules []corev1.ContainerRestartRule) {
 	for _, rule := range rules {
 		if rule.ExitCodes == nil {
 			continue
@@ -126,30 +126,30 @@ func (l *restartPolicy) applyRules(rules []corev1.ContainerRestartRule) {
 		for _, code := range rule.ExitCodes.Values {
 			named[uint8(code)] = named[uint8(code)] || code >= 0 && int(code) < len(named) //nolint:gosec // G115: a code that is none changes nothing
 		}
-		for code := range l.restarts {
+		for code := range p.restarts {
 			if named[code] == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
-				l.restarts[code] = true
+				p.restarts[code] = true
 			}
 		}
 	}
 }
 
 // failsForGood reports whether the kubelet never restarts the container after a failure.
-func (l *restartPolicy) failsForGood() bool { return !slices.Contains(l.restarts[1:], true) }
+func (p *restartPolicy) failsForGood() bool { return !slices.Contains(p.restarts[1:], true) }
 
 // prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
 // doubtful, a supervisor has to report continuously that the container lives.
-func (l *restartPolicy) prevents(what condition, doubtful bool) error {
+func (p *restartPolicy) prevents(what condition, doubtful bool) error {
 	switch {
-	case l.mode != "" && doubtful:
-		return fmt.Errorf("by %s: exec, the container has no supervisor that reports its state, as is necessary in a pod with a runtimeClassName; remove one of them", l.mode)
-	case l.mode != "" && what != started:
-		return fmt.Errorf("by %s: exec, the container has no supervisor that reports this condition; wait for it to be started", l.mode)
-	case l.withAll != "" && (what == completed || what == exited):
-		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that can't be told from an end after it; wait for it to be started or ready, or use action Restart", l.withAll)
-	case what == completed && l.restarts[0]:
+	case p.mode != "" && doubtful:
+		return fmt.Errorf("by %s: exec, the container has no supervisor that reports its state, as is necessary in a pod with a runtimeClassName; remove one of them", p.mode)
+	case p.mode != "" && what != started:
+		return fmt.Errorf("by %s: exec, the container has no supervisor that reports this condition; wait for it to be started", p.mode)
+	case p.withAll != "" && (what == completed || what == exited):
+		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that can't be told from an end after it; wait for it to be started or ready, or use action Restart", p.withAll)
+	case what == completed && p.restarts[0]:
 		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
-	case what == exited && !slices.Contains(l.restarts[:], false):
+	case what == exited && !slices.Contains(p.restarts[:], false):
 		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	}
 	return nil

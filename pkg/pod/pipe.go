@@ -133,8 +133,8 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 
 // finalEnds returns the ends after which the container isn't restarted, "" if it always
 // is.
-func (l *restartPolicy) finalEnds() string {
-	switch completes, fails := !l.restarts[0], l.failsForGood(); {
+func (p *restartPolicy) finalEnds() string {
+	switch completes, fails := !p.restarts[0], p.failsForGood(); {
 	case completes && fails:
 		return string(exited)
 	case completes:

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ const (
 	unknown      = "an annotation of entrypointer is unknown, and has no effect"
 	wrongInject  = "an annotation of entrypointer has a wrong value, and pods are refused"
 	noContainer  = "an annotation of entrypointer names a container that isn't in the template"
+	noDelivery   = "annotation entrypointer.dev/delivery has no effect on pods, set it on the namespace"
 )
 
 // warnings returns a function that answers what a policy that is installed warns of.
@@ -95,10 +97,20 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 		"every annotation of a pod": {"true", nil, nil, keys{
 			"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, db", "entrypointer.dev/tools": "ni", "depends-on.entrypointer.dev/app": "db:ready",
 		}, nil, nil},
-		"a wrong value of inject":          {"true", nil, nil, keys{"entrypointer.dev/inject": "yes"}, nil, []string{wrongInject}},
-		"a container that isn't there":     {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, web"}, nil, []string{noContainer}},
-		"an option for one that isn't":     {"all", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{noContainer}},
-		"a container of a pod that is out": {"all", nil, nil, keys{"entrypointer.dev/inject": "false", "timeout.entrypointer.dev/web": "1h"}, nil, nil},
+		"a wrong value of inject":                      {"true", nil, nil, keys{"entrypointer.dev/inject": "yes"}, nil, []string{wrongInject}},
+		"a container that isn't there":                 {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, web"}, nil, []string{noContainer}},
+		"an option for one that isn't":                 {"all", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{noContainer}},
+		"an empty value of inject":                     {"all", nil, nil, keys{"entrypointer.dev/inject": ""}, nil, []string{wrongInject}},
+		"a wrong value, not opted in":                  {"", nil, nil, keys{"entrypointer.dev/inject": "True"}, nil, []string{wrongInject}},
+		"unknown, not opted in":                        {"", nil, nil, keys{"entrypointer.dev/timout": "1h"}, nil, []string{unknown}},
+		"an unknown option for one that isn't":         {"all", nil, nil, keys{"timout.entrypointer.dev/web": "1h"}, nil, []string{unknown}},
+		"one that isn't, not opted in":                 {"", nil, nil, keys{"entrypointer.dev/inject": "true", "timeout.entrypointer.dev/web": "1h"}, nil, []string{notOptedIn}},
+		"an option for one that isn't, without asking": {"true", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{doesNotAsk}},
+		"a comma too many":                             {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app,"}, nil, []string{noContainer}},
+		"the delivery":                                 {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/delivery": "claim"}, nil, []string{noDelivery}},
+		"the status":                                   {"true", nil, nil, keys{"entrypointer.dev/status": "Injected by init-container"}, nil, nil},
+		"another vendor's annotation":                  {"true", nil, nil, keys{"entrypoint-metrics.example.com/inject": "true"}, nil, nil},
+		"a container of a pod that is out":             {"all", nil, nil, keys{"entrypointer.dev/inject": "false", "timeout.entrypointer.dev/web": "1h"}, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			template := map[string]any{"metadata": metadata(test.template, test.labels), "spec": map[string]any{
@@ -111,8 +123,8 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 				}
 				object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(test.own, test.ownLabels), "spec": spec}}
 				want := test.want
-				if kind == "Service" && len(want) == 1 && (want[0] == doesNotAsk || want[0] == noContainer) {
-					want = nil // a Revision is wrapped without asking, and Knative names containers
+				if kind == "Service" {
+					want = forKnative(want, test.template)
 				}
 				for _, operation := range []admission.Operation{admission.Create, admission.Update} {
 					asked := request{operation: operation, resource: resource, kind: kind, object: object, namespace: tenant(test.scope)}
@@ -123,6 +135,37 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 					request{operation: admission.Create, resource: resource, kind: kind, object: object, namespace: tenant(test.scope)}), "whoever wrote its owner was warned")
 			}
 		})
+	}
+}
+
+// forKnative returns the warnings for the same annotations on a Knative Service, whose
+// pods are wrapped without asking, and whose containers can't be chosen.
+func forKnative(want []string, template keys) []string {
+	_, chosen := template["entrypointer.dev/containers"]
+	switch {
+	case slices.Equal(want, []string{doesNotAsk}) && template["timeout.entrypointer.dev/web"] != "":
+		return []string{noContainer}
+	case slices.Equal(want, []string{doesNotAsk}), slices.Equal(want, []string{noContainer}) && chosen:
+		return nil
+	default:
+		return want
+	}
+}
+
+func TestAWorkloadWhoseAnnotationsAreTooManyToCheckIsNotWarnedOf(t *testing.T) {
+	warningsOf := warnings(t, "misplaced-on-workloads.entrypointer.dev")
+	many := keys{}
+	for i := range 501 {
+		many[fmt.Sprint("entrypointer.dev/x", i)] = ""
+	}
+	for what, annotations := range map[string]keys{
+		"many keys":    many,
+		"a long value": {"entrypointer.dev/inject": "true", "entrypointer.dev/containers": strings.Repeat(",", 200_000)},
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(nil, nil), "spec": map[string]any{"template": map[string]any{
+			"metadata": metadata(annotations, nil), "spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}},
+		}}}}
+		require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "deployments", kind: "Deployment", object: object, namespace: tenant("true")}), what)
 	}
 }
 
@@ -156,6 +199,8 @@ func TestAnUnknownAnnotationOfATaskRunIsWarnedOf(t *testing.T) {
 		object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(keys{"entrypointer.dev/timout": "1h", "timeout.entrypointer.dev/step-a": "1h"}, nil)}}
 		require.Equal(t, []string{unknown}, warningsOf(t, request{operation: admission.Create, resource: resource, kind: kind, object: object, namespace: tenant("true")}))
 	}
+	wrong := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(keys{"entrypointer.dev/inject": "True"}, nil)}}
+	require.Equal(t, []string{wrongInject}, warningsOf(t, request{operation: admission.Create, resource: "taskruns", kind: "TaskRun", object: wrong, namespace: tenant("true")}))
 	mistaken := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: keys{"entrypointer.dev/timout": "1h"}}}
 	require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "pods", kind: "Pod", object: mistaken, namespace: tenant("true")}))
 }
@@ -172,19 +217,20 @@ func TestAnAnnotationWithoutEffectOnAPodIsWarnedOf(t *testing.T) {
 		before, now *corev1.Pod
 		want        []string
 	}{
-		"a pod that says nothing":             {"", nil, podWith(nil, keys{"app": "a"}), nil},
-		"a pod that asks":                     {"true", nil, podWith(ask, nil), nil},
-		"a pod of all":                        {"all", nil, podWith(keys{"entrypointer.dev/timeout": "1h"}, nil), nil},
-		"not opted in":                        {"", nil, podWith(ask, nil), []string{notOptedIn}},
-		"opts out, where nobody opted in":     {"", nil, podWith(keys{"entrypointer.dev/inject": "false"}, nil), nil},
-		"a label":                             {"true", nil, podWith(nil, ask), []string{noLabel}},
-		"a label, not opted in":               {"", nil, podWith(nil, ask), []string{noLabel}},
-		"annotated when it exists":            {"true", podWith(nil, nil), podWith(ask, nil), []string{existsBefore}},
-		"annotated otherwise when it exists":  {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "false"}, nil), []string{existsBefore}},
-		"annotated by others when it exists":  {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "true", "tekton.dev/ready": "READY"}, nil), nil},
-		"labelled when it exists":             {"true", podWith(nil, nil), podWith(nil, ask), []string{noLabel}},
-		"a misspelled prefix":                 {"true", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), []string{misspelled}},
-		"an annotation is removed, uselessly": {"true", podWith(injected, nil), podWith(nil, nil), nil},
+		"a pod that says nothing":              {"", nil, podWith(nil, keys{"app": "a"}), nil},
+		"a pod that asks":                      {"true", nil, podWith(ask, nil), nil},
+		"a pod of all":                         {"all", nil, podWith(keys{"entrypointer.dev/timeout": "1h"}, nil), nil},
+		"not opted in":                         {"", nil, podWith(ask, nil), []string{notOptedIn}},
+		"opts out, where nobody opted in":      {"", nil, podWith(keys{"entrypointer.dev/inject": "false"}, nil), nil},
+		"a label, of which the injector warns": {"true", nil, podWith(nil, ask), nil},
+		"a label that stays":                   {"true", podWith(nil, ask), podWith(keys{"app": "a"}, ask), nil},
+		"a label, not opted in":                {"", nil, podWith(nil, ask), []string{noLabel}},
+		"annotated when it exists":             {"true", podWith(nil, nil), podWith(ask, nil), []string{existsBefore}},
+		"annotated otherwise when it exists":   {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "false"}, nil), []string{existsBefore}},
+		"annotated by others when it exists":   {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "true", "tekton.dev/ready": "READY"}, nil), nil},
+		"labelled when it exists":              {"true", podWith(nil, nil), podWith(nil, ask), []string{noLabel}},
+		"a misspelled prefix":                  {"true", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), []string{misspelled}},
+		"an annotation is removed, uselessly":  {"true", podWith(injected, nil), podWith(nil, nil), nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			asked := request{operation: admission.Create, resource: "pods", kind: "Pod", object: test.now, namespace: tenant(test.scope)}

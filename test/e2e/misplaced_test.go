@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
@@ -73,7 +75,7 @@ func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
 		if kind == "CronJob" {
 			path = "spec.jobTemplate.spec.template.metadata.annotations"
 		}
-		noContainer := "names a container that the template does not have, and pods without it are refused; the template has main"
+		noContainer := "names a container that the template does not have; unless a webhook adds the container, pods are refused; the template has main"
 		noLabel, doesNotAsk := "label entrypointer.dev/inject has no effect: set the annotation of that name in "+path, "a pod of a "+kind+" is wrapped if it asks"
 		if kind == "Service" {
 			doesNotAsk, noContainer = "", "" // a Revision is wrapped without asking, and Knative names containers
@@ -128,21 +130,45 @@ func TestAnAnnotationOrALabelWithoutEffectOnATaskRunOrAPodIsWarnedOf(t *testing.
 	}
 }
 
-// A policy that needs too long is abandoned by the API server, and admits.
-func TestAWorkloadWithThousandsOfAnnotationsIsAdmitted(t *testing.T) {
+// The policies' expressions are evaluated in the API server, and a tenant's values decide
+// how long that takes.
+func TestAWorkloadWithAnnotationsUpToTheirLimitIsAdmitted(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
-	for what, key := range map[string]string{
-		"unknown options":    "entrypointer.dev/x%d",
-		"unknown containers": "timeout.entrypointer.dev/x%d",
-		"wrong prefixes":     "entrypoint%d/inject",
+	const full = 250_000 // of 256 KiB
+	many := func(key string) map[string]string {
+		annotations := map[string]string{}
+		for i := range full / (len(key) + 8) {
+			annotations[fmt.Sprintf(key, i)] = ""
+		}
+		return annotations
+	}
+	for what, annotations := range map[string]map[string]string{
+		"unknown options":      many("entrypointer.dev/x%d"),
+		"unknown containers":   many("timeout.entrypointer.dev/x%d"),
+		"wrong prefixes":       many("entrypoint%d/inject"),
+		"a list of nothing":    {pod.ContainersAnnotation: strings.Repeat(",", full)},
+		"a list of containers": {pod.ContainersAnnotation: strings.Repeat("main,", full/5)},
+		"a long value":         {pod.InjectAnnotation: strings.Repeat("\n", full)},
 	} {
 		d := clockDeployment(t, "full", 1)
-		for i := range 7000 {
-			d.Spec.Template.Annotations[fmt.Sprintf(key, i)] = ""
-		}
+		maps.Copy(d.Spec.Template.Annotations, annotations)
+		d.Labels, d.Annotations = nil, annotations
 		_, err := cluster.Kube.AppsV1().Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		require.NoError(t, err, what)
+	}
+}
+
+func TestAPodWithAsManyAnnotationsAsAPodCanHaveIsAdmitted(t *testing.T) {
+	t.Parallel()
+	p := plainPod("full", busybox(t, "main", "true"))
+	p.Annotations = map[string]string{}
+	for i := range 60_000 {
+		p.Annotations[fmt.Sprintf("%x", i)] = ""
+	}
+	for _, namespace := range []string{optedInNamespace(t), forAllPods(t), plainNamespace(t)} {
+		_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.NoError(t, err)
 	}
 }
 

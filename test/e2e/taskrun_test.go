@@ -19,7 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// taskRunResult is what became of a TaskRun, without what differs from run to run.
+// taskRunResult is the outcome of a TaskRun, without values that differ from run to run.
 type taskRunResult struct {
 	Succeeded corev1.ConditionStatus
 	Reason    string

@@ -16,8 +16,8 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// containerResult is what a container did, as far as anybody could tell who didn't know
-// of us.
+// containerResult is the outcome of a container, as observers see it who know nothing
+// of entrypointer.
 type containerResult struct {
 	ExitCode int32
 	Signal   int32

@@ -38,7 +38,7 @@ type Limits struct {
 	Namespaces map[string]NamespaceLimits
 }
 
-// A NamespaceLimits has the limits of a namespace. 0 stands for no limit.
+// NamespaceLimits are the limits of a namespace. 0 stands for no limit.
 type NamespaceLimits struct {
 	Retention time.Duration
 	Quota     int64 // in bytes, as stored
@@ -56,8 +56,8 @@ func (l *Limits) Of(namespace string) NamespaceLimits {
 	return l.Defaults
 }
 
-// shareSetters has, by key, how to set a limit. Each key can be followed by .NAMESPACE.
-var shareSetters = map[string]func(*NamespaceLimits, string) error{
+// limitSetters has, by key, how to set a limit. Each key can be followed by .NAMESPACE.
+var limitSetters = map[string]func(*NamespaceLimits, string) error{
 	"retention": func(s *NamespaceLimits, value string) (err error) {
 		s.Retention, err = parseDuration(value)
 		return err
@@ -100,9 +100,9 @@ func (l *Limits) set(name, value string) error {
 		return err
 	}
 	kind, namespace, own := strings.Cut(name, ".")
-	set, known := shareSetters[kind]
+	set, known := limitSetters[kind]
 	if !known {
-		return fmt.Errorf("the key is unknown: use interval, %s, or one of the last three with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(shareSetters)), ", "))
+		return fmt.Errorf("the key is unknown: use interval, %s, or one of the last three with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(limitSetters)), ", "))
 	}
 	if !own {
 		return set(&l.Defaults, value)

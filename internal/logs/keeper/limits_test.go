@@ -26,7 +26,7 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 		"correct the annotation when the example changes")
 	var shown map[string]string
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
-	require.Len(t, shown, len(shareSetters)+1, "the example shows every key there is")
+	require.Len(t, shown, len(limitSetters)+1, "the example shows every key there is")
 	for _, data := range []map[string]string{shipped.Data, shown, nil} {
 		limits, err := ReadLimits(data)
 		require.NoError(t, err)
