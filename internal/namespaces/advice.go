@@ -4,6 +4,7 @@
 package namespaces
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -17,8 +18,8 @@ import (
 // adviceOnScope tells the author of a namespace that opts in or out the limits of the
 // annotation: it wraps no pod that must ask, and changes no pod that exists.
 func adviceOnScope(now, before *corev1.Namespace, want pod.Scope) (advice []string) {
-	had, err := pod.NamespaceScope(before.Annotations)
-	if err == nil && want == had || !changed(now, before, pod.InjectAnnotation) {
+	had, _ := pod.NamespaceScope(before.Annotations) // with a mistake, none were wrapped
+	if want == had || !changed(now, before, pod.InjectAnnotation) {
 		return nil
 	}
 	stay, replaced := "stay as they are", "Deployments"
@@ -44,15 +45,12 @@ func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 	if !setByHand(now, before) || follows(now, want) {
 		return nil
 	}
-	asked := labelled(now)
-	valid := asked == pod.OwnedPods || asked == pod.AllPods
+	asked, _ := pod.NamespaceScope(now.Labels) // labelKey is the annotation's key
 	undone, toDo := fmt.Sprintf("set it to %q", want), "to opt out: "+annotate(now.Name, "")
 	switch {
-	case want == pod.NoPods && valid:
-		undone, toDo = "removed it", "to opt in: "+annotate(now.Name, string(asked))
 	case want == pod.NoPods:
-		undone, toDo = "removed it", "to opt in: "+annotate(now.Name, string(pod.OwnedPods))
-	case valid:
+		undone, toDo = "removed it", "to opt in: "+annotate(now.Name, string(cmp.Or(asked, pod.OwnedPods)))
+	case asked != pod.NoPods:
 		toDo = "to change both: " + annotate(now.Name, string(asked))
 	}
 	return []string{fmt.Sprintf("entrypointer: label %s is managed by entrypointer, which has %s again; the label follows the annotation of that name; %s", labelKey, undone, toDo)}

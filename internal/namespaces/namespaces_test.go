@@ -183,17 +183,18 @@ func TestANamespaceThatOptsInOrOutIsToldWhichPodsThatChanges(t *testing.T) {
 		value  string
 		says   []string
 	}{
-		"opts in":                         {plain, "true", []string{ask, asking}},
-		"is created":                      {nil, "true", []string{ask}},
-		"opts in for all pods":            {plain, "all", []string{exist}},
-		"is created for all pods":         {nil, "all", nil},
-		"opts in for all pods later":      {owned, "all", []string{exist}},
-		"no longer opts in for all pods":  {all, "true", []string{ask, exist}},
-		"is written without a change":     {owned, "true", nil},
-		"opts out":                        {owned, "false", []string{wrapped}},
-		"opts out for all pods":           {all, "false", []string{wrapped}},
-		"opted out, and opts in":          {namespace("a", new("false"), nil), "true", []string{ask, asking}},
-		"corrects a mistake, and opts in": {namespace("a", new("yes"), nil), "true", []string{ask, asking}},
+		"opts in":                           {plain, "true", []string{ask, asking}},
+		"is created":                        {nil, "true", []string{ask}},
+		"opts in for all pods":              {plain, "all", []string{exist}},
+		"is created for all pods":           {nil, "all", nil},
+		"opts in for all pods later":        {owned, "all", []string{exist}},
+		"no longer opts in for all pods":    {all, "true", []string{ask, exist}},
+		"is written without a change":       {owned, "true", nil},
+		"opts out":                          {owned, "false", []string{wrapped}},
+		"opts out for all pods":             {all, "false", []string{wrapped}},
+		"opted out, and opts in":            {namespace("a", new("false"), nil), "true", []string{ask, asking}},
+		"corrects a mistake, and stays out": {namespace("a", new("yes"), nil), "false", nil},
+		"corrects a mistake, and opts in":   {namespace("a", new("yes"), nil), "true", []string{ask, asking}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			now := plain.DeepCopy()

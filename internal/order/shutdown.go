@@ -31,29 +31,29 @@ const (
 // NewShutdownRequest returns a ShutdownRequest for an HTTP target. The caller closes it.
 func NewShutdownRequest(t Target) *ShutdownRequest {
 	t.probe.Period, t.probe.Timeout = shutdownPeriod, shutdownTimeout
-	q := &ShutdownRequest{URL: t.URL, prober: NewProber(&t.probe, nil)}
-	q.prober.method = methodPost
-	return q
+	r := &ShutdownRequest{URL: t.URL, prober: NewProber(&t.probe, nil)}
+	r.prober.method = methodPost
+	return r
 }
 
 // Act starts or continues a request. It returns true if no more requests are needed,
 // and otherwise the latest time to call it again.
-func (q *ShutdownRequest) Act() (over bool, next time.Time) {
-	if q.finished {
+func (r *ShutdownRequest) Act() (over bool, next time.Time) {
+	if r.finished {
 		return true, time.Time{}
 	}
-	done, next := q.prober.Act()
-	_, q.err = q.prober.Failure()
+	done, next := r.prober.Act()
+	_, r.err = r.prober.Failure()
 	switch {
 	case done:
-		q.finished = true
-	case q.err == unix.ECONNREFUSED && q.sent && !q.prober.sent:
-		q.finished, q.err = true, nil // the server shut down before it answered
-	case isFinal(q.err):
-		q.finished = true
+		r.finished = true
+	case r.err == unix.ECONNREFUSED && r.sent && !r.prober.sent:
+		r.finished, r.err = true, nil // the server shut down before it answered
+	case isFinal(r.err):
+		r.finished = true
 	}
-	q.sent = q.sent || q.prober.sent
-	return q.finished, next
+	r.sent = r.sent || r.prober.sent
+	return r.finished, next
 }
 
 // isFinal reports whether a repeated request would get the same answer: the server is
@@ -64,10 +64,10 @@ func isFinal(err error) bool {
 }
 
 // Err is the error of the last request, nil after a success.
-func (q *ShutdownRequest) Err() error { return q.err }
+func (r *ShutdownRequest) Err() error { return r.err }
 
 // Poll appends the descriptors on whose events the caller calls Act.
-func (q *ShutdownRequest) Poll(fds []unix.PollFd) []unix.PollFd { return q.prober.Poll(fds) }
+func (r *ShutdownRequest) Poll(fds []unix.PollFd) []unix.PollFd { return r.prober.Poll(fds) }
 
 // Close ends the current request.
-func (q *ShutdownRequest) Close() { q.prober.Close() }
+func (r *ShutdownRequest) Close() { r.prober.Close() }

@@ -209,11 +209,11 @@ func (w *wrapper) decideFresh(ctx context.Context, namespace *corev1.Namespace, 
 	if err != nil || result.Outcome != pod.NotOurs || asksForAll(namespace) {
 		return result, err
 	}
-	fresh, unread := w.namespaces.fresh(ctx, namespace.Name)
+	fresh, err := w.namespaces.fresh(ctx, namespace.Name)
 	switch {
-	case unread != nil && result.Pod == before:
-		return pod.Result{}, unread
-	case unread == nil && asksForAll(fresh):
+	case err != nil && result.Pod == before:
+		return pod.Result{}, err
+	case err == nil && asksForAll(fresh):
 		return w.decide(ctx, fresh, before)
 	default:
 		return result, nil

@@ -87,19 +87,19 @@ const (
 type shutdownRequests []*order.ShutdownRequest
 
 // Poll appends the descriptors on whose events the caller calls act.
-func (qs shutdownRequests) Poll(fds []unix.PollFd) []unix.PollFd {
-	for _, q := range qs {
-		fds = q.Poll(fds)
+func (requests shutdownRequests) Poll(fds []unix.PollFd) []unix.PollFd {
+	for _, r := range requests {
+		fds = r.Poll(fds)
 	}
 	return fds
 }
 
 // act continues the requests. It returns true if all are finished, and otherwise the
 // time until the next call.
-func (qs shutdownRequests) act() (over bool, pause time.Duration) {
+func (requests shutdownRequests) act() (over bool, pause time.Duration) {
 	over, pause = true, forever
-	for _, q := range qs {
-		if done, next := q.Act(); !done {
+	for _, r := range requests {
+		if done, next := r.Act(); !done {
 			over, pause = false, min(pause, max(time.Until(next), 0))
 		}
 	}
@@ -126,9 +126,9 @@ func (s *supervision) endSidecars() {
 	}
 	var asked shutdownRequests
 	for _, target := range s.opts.endSidecars {
-		q := order.NewShutdownRequest(target)
-		defer q.Close()
-		asked = append(asked, q)
+		r := order.NewShutdownRequest(target)
+		defer r.Close()
+		asked = append(asked, r)
 	}
 	s.polled = asked
 	deadline, stopped := time.Now().Add(sidecarsWithin), false
@@ -149,9 +149,9 @@ func (s *supervision) endSidecars() {
 	if err != nil {
 		say("shutting down sidecars: " + err.Error())
 	}
-	for _, q := range asked {
-		if err := q.Err(); err != nil && !stopped {
-			say("shutting down a sidecar by POST " + q.URL + ": " + err.Error() + ": the pod runs for as long as the sidecar: check that the sidecar listens there and supports shutdown requests (docs/order.md)")
+	for _, r := range asked {
+		if err := r.Err(); err != nil && !stopped {
+			say("shutting down a sidecar by POST " + r.URL + ": " + err.Error() + ": the pod runs for as long as the sidecar: check that the sidecar listens there and supports shutdown requests (docs/order.md)")
 		}
 	}
 }

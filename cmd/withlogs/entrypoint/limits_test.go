@@ -19,10 +19,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 )
 
-// keep gives the namespace limits.
-func (s *service) keep(share keeper.NamespaceLimits) *keeper.Keeper {
+// setLimits sets the limits of all namespaces.
+func (s *service) setLimits(limits keeper.NamespaceLimits) *keeper.Keeper {
 	k := keeper.New(s.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-	k.Use(&keeper.Limits{Defaults: share})
+	k.Use(&keeper.Limits{Defaults: limits})
 	s.mu.Lock() // which each request takes
 	defer s.mu.Unlock()
 	s.api.Limit(k)
@@ -31,7 +31,7 @@ func (s *service) keep(share keeper.NamespaceLimits) *keeper.Keeper {
 
 func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 	s := serve(t)
-	s.keep(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 10)
+	s.setLimits(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 10)
 	status := filepath.Join(t.TempDir(), "status")
 	got := s.run(s.command("-status-file="+status, "--", "sh", "-c", "echo out; echo err >&2; sleep 1; echo out; exit 7"))
 	require.Equal(t, 7, got.code)
@@ -47,7 +47,7 @@ func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 
 func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 	s := serve(t)
-	s.keep(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 20)
+	s.setLimits(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 20)
 	var requests atomic.Int64
 	s.meet(func(http.ResponseWriter, *http.Request) bool {
 		requests.Add(1)
@@ -69,7 +69,7 @@ func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 
 func TestARefusedStreamIsCreatedOnceThereIsRoom(t *testing.T) {
 	s := serve(t)
-	k := s.keep(keeper.NamespaceLimits{Streams: 10})
+	k := s.setLimits(keeper.NamespaceLimits{Streams: 10})
 	k.RecordUsage("tenant", "", 0, 20)
 	status := filepath.Join(t.TempDir(), "status")
 	wait := s.start(s.command("-status-file="+status, "--", "sh", "-c", "echo out; "+waiting(status+".told")+"; echo out"))

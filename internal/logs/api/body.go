@@ -32,7 +32,7 @@ func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, mo
 		return sent, nil, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: use application/octet-stream", kind))
 	}
 	if most > 0 { // the end of a stream is accepted even beyond the quota
-		if err := s.roomForData(r, pod.Namespace); err != nil {
+		if err := s.checkData(r, pod.Namespace); err != nil {
 			return sent, nil, err
 		}
 	}

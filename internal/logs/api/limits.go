@@ -56,8 +56,8 @@ func (s *Server) surplus(ctx context.Context, source streams.Source) (bool, erro
 	return true, err
 }
 
-// roomForData returns an error if the stream of a request can't store another byte.
-func (s *Server) roomForData(r *http.Request, namespace string) error {
+// checkData returns an error if the stream of a request can't store another byte.
+func (s *Server) checkData(r *http.Request, namespace string) error {
 	if full := s.limits.CheckBytes(namespace); full != nil {
 		return quotaProblem(full, reasonQuota)
 	}

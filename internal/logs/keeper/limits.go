@@ -50,20 +50,20 @@ var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{
 
 // Of returns the limits of a namespace.
 func (l *Limits) Of(namespace string) NamespaceLimits {
-	if share, own := l.Namespaces[namespace]; own {
-		return share
+	if limits, own := l.Namespaces[namespace]; own {
+		return limits
 	}
 	return l.Defaults
 }
 
 // limitSetters has, by key, how to set a limit. Each key can be followed by .NAMESPACE.
 var limitSetters = map[string]func(*NamespaceLimits, string) error{
-	"retention": func(s *NamespaceLimits, value string) (err error) {
-		s.Retention, err = parseDuration(value)
+	"retention": func(l *NamespaceLimits, value string) (err error) {
+		l.Retention, err = parseDuration(value)
 		return err
 	},
-	"quota":   func(s *NamespaceLimits, value string) (err error) { s.Quota, err = parseQuantity(value); return err },
-	"streams": func(s *NamespaceLimits, value string) (err error) { s.Streams, err = parseQuantity(value); return err },
+	"quota":   func(l *NamespaceLimits, value string) (err error) { l.Quota, err = parseQuantity(value); return err },
+	"streams": func(l *NamespaceLimits, value string) (err error) { l.Streams, err = parseQuantity(value); return err },
 }
 
 // ReadLimits parses the data of the ConfigMap. An unknown key is an error, because it is
@@ -110,9 +110,9 @@ func (l *Limits) set(name, value string) error {
 	if err := streams.CheckNamespace(namespace); err != nil {
 		return err
 	}
-	share := l.Of(namespace)
-	err := set(&share, value)
-	l.Namespaces[namespace] = share
+	limits := l.Of(namespace)
+	err := set(&limits, value)
+	l.Namespaces[namespace] = limits
 	return err
 }
 
