@@ -16,9 +16,9 @@ import (
 // resolved address, so that no name, no redirect and no token server of a registry
 // circumvents it.
 type addresses struct {
-	// trusted are hosts that the operator names, without ports. They may have any
-	// address, except addresses at which no registry can be.
-	trusted []string
+	// trusted are the registries that the operator names. They may have any address,
+	// except addresses at which no registry can be.
+	trusted authorities
 	// cluster are the addresses of the cluster's services.
 	cluster []netip.Prefix
 	// publicOnly allows only addresses of the internet.
@@ -34,11 +34,7 @@ const (
 
 // dial is the DialContext of an http.Transport.
 func (a addresses) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	trusted := slices.Contains(a.trusted, host)
+	trusted := a.trusted.includeAddress(address)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {

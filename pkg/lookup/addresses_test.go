@@ -97,10 +97,50 @@ func TestARegistryThatTheOperatorNamesMayHaveAnyAddressOfARegistry(t *testing.T)
 		"a mirror":                {Mirrors: lookup.Mirrors{"index.docker.io": {"10.96.0.10:5000/hub"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Contains(t, options.Trusted(), "10.96.0.10")
+			require.True(t, options.Trusts("10.96.0.10:5000"))
+			require.False(t, options.Trusts("10.96.0.10:6379"), "another service at the same address")
+			require.False(t, options.Trusts("10.96.0.10:443"))
 		})
 	}
-	require.Empty(t, lookup.Options{Allowed: lookup.AllowList{Everywhere: patterns(t, "*", "*.example")}}.Trusted())
+	wild := lookup.Options{Allowed: lookup.AllowList{Everywhere: patterns(t, "*", "*.example")}}
+	require.False(t, wild.Trusts("a.example:443"))
+}
+
+func TestARegistryThatIsNamedWithoutAPortIsAtTheDefaultPorts(t *testing.T) {
+	options := lookup.Options{
+		Allowed: lookup.AllowList{Everywhere: patterns(t, "registry.tools.svc", "[fd12::1]")},
+		Mirrors: lookup.Mirrors{"index.docker.io": {"Mirror.tools.svc/hub"}},
+	}
+	for address, trusted := range map[string]bool{
+		"registry.tools.svc:443": true, "registry.tools.svc:80": true, "registry.tools.svc:6379": false,
+		"[fd12::1]:443": true, "[fd12::1]:80": true, "[fd12::1]:9200": false,
+		"mirror.tools.svc:443": true, "mirror.tools.svc:5000": false,
+	} {
+		require.Equal(t, trusted, options.Trusts(address), address)
+	}
+}
+
+func TestAProxyIsTrustedAtItsOwnPort(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "proxy.tools.svc:3128")
+	t.Setenv("HTTPS_PROXY", "https://tls-proxy.tools.svc")
+	for address, trusted := range map[string]bool{
+		"proxy.tools.svc:3128": true, "proxy.tools.svc:6379": false, "proxy.tools.svc:80": false,
+		"tls-proxy.tools.svc:443": true, "tls-proxy.tools.svc:80": false,
+	} {
+		require.Equal(t, trusted, lookup.Options{}.Trusts(address), address)
+	}
+}
+
+// The address of a Service has a port for each thing that it serves.
+func TestAnotherPortOfARegistryThatTheOperatorNamesIsAServiceLikeAnyOther(t *testing.T) {
+	options := lookup.Options{
+		Allowed:  lookup.AllowList{Everywhere: patterns(t, "*", "10.96.0.10:5000")},
+		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
+	}
+	asked, err := lookup.New(anonymous, options, ample)
+	require.NoError(t, err)
+	_, err = asked.Lookup(t.Context(), lookup.Query{Image: "10.96.0.10:6379/app"})
+	registrytest.RequireReason(t, err, lookup.NotAllowed, "address 10.96.0.10 of a service of this cluster")
 }
 
 // A registry sends us elsewhere in two ways: by a redirect, and by naming a

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -83,14 +82,6 @@ func (p Pattern) matchesHost(host string) bool {
 	return host == p.host || wild && strings.HasSuffix(host, domain)
 }
 
-// named returns the host that the pattern names, without its port. A wildcard names none.
-func (p Pattern) named() (host string, ok bool) {
-	if strings.HasPrefix(p.host, "*") {
-		return "", false
-	}
-	return (&url.URL{Host: p.host}).Hostname(), true
-}
-
 func (l AllowList) allows(namespace string, repository name.Repository) bool {
 	if len(l.Everywhere) == 0 && len(l.Namespaces) == 0 {
 		return true
@@ -148,12 +139,13 @@ func (l AllowList) allowedIn(namespace string) string {
 	return "allowed in this namespace: " + strings.Join(shown, ", ")
 }
 
-// hosts returns the hosts that the list names, without ports.
-func (l AllowList) hosts() (hosts []string) {
+// hosts returns the hosts that the list names, with the ports that are named. A wildcard
+// names none.
+func (l AllowList) hosts() (hosts authorities) {
 	for _, patterns := range append(slices.Collect(maps.Values(l.Namespaces)), l.Everywhere) {
 		for _, pattern := range patterns {
-			if host, ok := pattern.named(); ok {
-				hosts = append(hosts, host)
+			if !strings.HasPrefix(pattern.host, "*") {
+				hosts = append(hosts, pattern.host)
 			}
 		}
 	}

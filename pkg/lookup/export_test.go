@@ -17,5 +17,5 @@ func (o Options) WithLoopback() Options {
 	return o
 }
 
-// Trusted are the hosts that the operator names.
-func (o Options) Trusted() []string { return o.trusted() }
+// Trusts tells whether the operator names what is at a host and port.
+func (o Options) Trusts(hostPort string) bool { return o.addresses().trusted.includeAddress(hostPort) }

@@ -6,7 +6,6 @@ package lookup
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -36,7 +35,7 @@ const (
 type gate struct {
 	next    http.RoundTripper
 	allowed AllowList
-	trusted []string // hosts that the operator names
+	trusted authorities
 }
 
 // roundTripperFor returns the transport for a lookup in a repository.
@@ -64,15 +63,16 @@ func (g *gate) roundTripperFor(namespace string, of name.Repository) http.RoundT
 // check returns an error for a request to another authority than the registry's, unless
 // that is allowed.
 //
-// Requests without TLS aren't: inside of a cluster, a service with plain HTTP is more
-// often a database than a token server. If the operator has a list of registries,
+// Requests without TLS aren't, except to the hosts and ports that the operator names:
+// inside of a cluster, a service with plain HTTP is more often a database than a token
+// server. If the operator has a list of registries,
 // manifests come only from these. A token server may be missing from the list if it is a
 // neighbour of its registry, as auth.docker.io is of index.docker.io. The storage to
 // which a registry redirects for a blob may be missing, too: its content has to have the
 // digest that the registry named.
 func (g *gate) check(namespace string, of name.Repository, req *http.Request) error {
-	to, home := req.URL, &url.URL{Scheme: req.URL.Scheme, Host: of.RegistryStr()}
-	if authority(to) == authority(home) && (to.Scheme == "https" || of.Scheme() == "http") {
+	to, home := req.URL, authorities{of.RegistryStr()}
+	if home.include(to) && (to.Scheme == "https" || of.Scheme() == "http") {
 		return nil
 	}
 	what := "token server"
@@ -82,17 +82,30 @@ func (g *gate) check(namespace string, of name.Repository, req *http.Request) er
 	what = fmt.Sprintf("%s %q", what, shorten(to.Host))
 	begun := originalRequest(req)
 	switch kind := kindOf(begun.URL); {
-	case to.Scheme != "https" && !slices.Contains(g.trusted, to.Hostname()):
+	case to.Scheme != "https" && !g.trusted.include(to):
 		return &notAllowedError{what: what + " without TLS"}
-	case len(g.allowed.Everywhere)+len(g.allowed.Namespaces) == 0, kind == blobs && authority(begun.URL) == authority(home):
+	case len(g.allowed.Everywhere)+len(g.allowed.Namespaces) == 0, kind == blobs && home.include(begun.URL):
 		return nil
-	case kind == manifests && g.allowed.allows(namespace, repositoryOf(to)), kind == other && g.allowed.allowsHost(namespace, to.Host):
+	case kind != blobs && g.lists(namespace, to, kind):
 		return nil
-	case kind == other && sameSite(to.Hostname(), home.Hostname()):
+	case kind == other && sameSite(to.Hostname(), (&url.URL{Host: of.RegistryStr()}).Hostname()):
 		return nil
 	default:
 		return &notAllowedError{what: what}
 	}
+}
+
+// lists reports whether the operator's list has the registry of a URL, in either spelling
+// if its port is the default.
+func (g *gate) lists(namespace string, to *url.URL, kind string) bool {
+	repository, _ := splitPath(to)
+	return slices.ContainsFunc(spellings(to), func(host string) bool {
+		if kind == other {
+			return g.allowed.allowsHost(namespace, host)
+		}
+		registry, err := name.NewRegistry(host)
+		return err == nil && g.allowed.allows(namespace, registry.Repo(repository))
+	})
 }
 
 // originalRequest returns the request that led to this request by redirects.
@@ -116,16 +129,6 @@ func kindOf(u *url.URL) string {
 	return kind
 }
 
-// repositoryOf returns the repository in the URL of a request for a manifest.
-func repositoryOf(u *url.URL) name.Repository {
-	repository, _ := splitPath(u)
-	registry, err := name.NewRegistry(u.Host)
-	if err != nil {
-		return name.Repository{}
-	}
-	return registry.Repo(repository)
-}
-
 func splitPath(u *url.URL) (repository, kind string) {
 	path, ours := strings.CutPrefix(u.Path, "/v2/")
 	parts := strings.Split(path, "/")
@@ -144,17 +147,6 @@ func limitOf(kind string) int64 {
 	default:
 		return maxOtherBytes
 	}
-}
-
-// authority returns the host and port of a URL.
-func authority(u *url.URL) string {
-	port := u.Port()
-	if port == "" && u.Scheme == "https" {
-		port = "443"
-	} else if port == "" {
-		port = "80"
-	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // sameSite reports whether two hosts have the same registrable domain.

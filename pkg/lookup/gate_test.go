@@ -61,6 +61,7 @@ func (i *internet) answer(w http.ResponseWriter, r *http.Request) {
 func TestWhereARegistryMayLead(t *testing.T) {
 	anything := lookup.AllowList{}
 	hub := lookup.AllowList{Everywhere: patterns(t, "docker.io", "quay.io/team")}
+	ports := lookup.AllowList{Everywhere: patterns(t, "docker.io", "quay.io", "five.example:5000", "http.example:80", "tls.example:443", "[fd12::1]:5000", "*.wild.example")}
 	for name, test := range map[string]struct {
 		image   string
 		allowed lookup.AllowList
@@ -79,10 +80,32 @@ func TestWhereARegistryMayLead(t *testing.T) {
 		"to a manifest of an allowed registry":          {"docker.io/team/app", hub, internet{manifests: "https://quay.io"}, ""},
 		"to a manifest of a part that is not allowed":   {"docker.io/others/app", hub, internet{manifests: "https://quay.io"}, `redirect to "quay.io"`},
 		"to a manifest elsewhere, if all are allowed":   {"busybox", anything, internet{manifests: "https://other.example"}, ""},
+		"to the named port, without TLS":                {"busybox", ports, internet{blobs: "http://five.example:5000"}, ""},
+		"to another port, without TLS":                  {"busybox", ports, internet{blobs: "http://five.example:5001"}, `redirect to "five.example:5001" without TLS`},
+		"to the default port, without TLS":              {"busybox", ports, internet{blobs: "http://five.example"}, `redirect to "five.example" without TLS`},
+		"to a registry without a port, without TLS":     {"busybox", ports, internet{blobs: "http://quay.io"}, ""},
+		"to its port 80 by number":                      {"busybox", ports, internet{blobs: "http://QUAY.io:80"}, ""},
+		"to its port for TLS, without TLS":              {"busybox", ports, internet{blobs: "http://quay.io:443"}, `redirect to "quay.io:443" without TLS`},
+		"to the database beside it":                     {"busybox", ports, internet{blobs: "http://quay.io:6379"}, `redirect to "quay.io:6379" without TLS`},
+		"to the manifest beside it":                     {"busybox", ports, internet{manifests: "http://quay.io:6379"}, `redirect to "quay.io:6379" without TLS`},
+		"to port 80 of one that is named with it":       {"busybox", ports, internet{blobs: "http://http.example"}, ""},
+		"to port 80 of one that is named with 443":      {"busybox", ports, internet{blobs: "http://tls.example"}, `redirect to "tls.example" without TLS`},
+		"to a named port of an address":                 {"busybox", ports, internet{blobs: "http://[fd12::1]:5000"}, ""},
+		"to another port of an address":                 {"busybox", ports, internet{blobs: "http://[fd12::1]:9200"}, `redirect to "[fd12::1]:9200" without TLS`},
+		"to one below a domain, without TLS":            {"busybox", ports, internet{blobs: "http://a.wild.example"}, `redirect to "a.wild.example" without TLS`},
+		"to a manifest at port 443 by number":           {"busybox", ports, internet{manifests: "https://quay.io:443"}, ""},
+		"to a manifest at a port that is not named":     {"busybox", ports, internet{manifests: "https://tls.example"}, ""},
+		"to a manifest at another port":                 {"busybox", ports, internet{manifests: "https://quay.io:8443"}, `redirect to "quay.io:8443"`},
+		"to a token server at port 443 by number":       {"busybox", ports, internet{token: "https://quay.io:443"}, ""},
+		"to a token server at another port":             {"busybox", ports, internet{token: "https://quay.io:8443"}, `token server "quay.io:8443"`},
+		"to a mirror's port, without TLS":               {"busybox", anything, internet{blobs: "http://mirror.example:5000"}, ""},
+		"to another port of the mirror, without TLS":    {"busybox", anything, internet{blobs: "http://mirror.example:6379"}, `redirect to "mirror.example:6379" without TLS`},
 		"to an address that is no neighbour":            {"93.184.216.34/app", lookup.AllowList{Everywhere: patterns(t, "93.184.216.34")}, internet{token: "https://8.8.216.34"}, `token server "8.8.216.34"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			registry := lookup.NewRegistry(anonymous, registrytest.Answering(test.net.answer), lookup.Options{Allowed: test.allowed})
+			registry := lookup.NewRegistry(anonymous, registrytest.Answering(test.net.answer), lookup.Options{
+				Allowed: test.allowed, Mirrors: lookup.Mirrors{"other.example": {"mirror.example:5000/hub"}},
+			})
 			image, err := registry.Lookup(t.Context(), lookup.Query{Image: test.image, Namespace: "a"})
 			if test.refused == "" {
 				require.NoError(t, err)

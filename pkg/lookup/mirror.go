@@ -5,7 +5,6 @@ package lookup
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -54,13 +53,13 @@ func (m Mirrors) of(ref reference) []reference {
 	return refs
 }
 
-// hosts returns the hosts of the mirrors, without ports.
-func (m Mirrors) hosts() []string {
-	var hosts []string
+// hosts returns the hosts of the mirrors, with the ports that are named.
+func (m Mirrors) hosts() authorities {
+	var hosts authorities
 	for _, mirrors := range m {
 		for _, mirror := range mirrors {
-			authority, _, _ := strings.Cut(mirror, "/")
-			hosts = append(hosts, (&url.URL{Host: authority}).Hostname())
+			host, _, _ := strings.Cut(mirror, "/")
+			hosts = append(hosts, host)
 		}
 	}
 	return hosts

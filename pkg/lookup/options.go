@@ -27,8 +27,8 @@ type Options struct {
 	loopback bool // for tests
 }
 
-// trusted returns the hosts that the operator names, without ports.
-func (o Options) trusted() []string { return slices.Concat(o.Mirrors.hosts(), o.Allowed.hosts()) }
+// trusted returns the registries that the operator names.
+func (o Options) trusted() authorities { return slices.Concat(o.Mirrors.hosts(), o.Allowed.hosts()) }
 
 // New returns a Lookuper that answers from the options, from recent answers, or from a
 // registry. A lookup takes at most budget.

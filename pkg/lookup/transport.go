@@ -58,16 +58,16 @@ func (o Options) addresses() addresses {
 	}
 }
 
-// proxies returns the hosts of the environment's proxies. The operator chooses them, and
+// proxies returns the hosts and ports of the environment's proxies. The operator chooses them, and
 // they decide to which addresses they connect.
-func proxies() (hosts []string) {
+func proxies() (hosts authorities) {
 	environment := httpproxy.FromEnvironment()
 	for _, proxy := range []string{environment.HTTPProxy, environment.HTTPSProxy} {
 		if !strings.Contains(proxy, "://") {
 			proxy = "http://" + proxy
 		}
 		if u, err := url.Parse(proxy); err == nil && u.Host != "" {
-			hosts = append(hosts, u.Hostname())
+			hosts = append(hosts, authority(u))
 		}
 	}
 	return hosts
