@@ -10,6 +10,10 @@
 #   current  whatever kubectl talks to; Tekton and Knative are there, KO_DOCKER_REPO is set
 CLUSTER ?= source
 
+# The version of Kubernetes that test/cluster builds: 1.34, 1.35, 1.36 or 1.37. Without, the
+# one that runs, or 1.36 if none does.
+KUBERNETES ?=
+
 .DEFAULT_GOAL := help
 
 include hack/lint.mk
@@ -17,10 +21,11 @@ include hack/go.mk
 
 # A small /tmp doesn't matter.
 $(shell mkdir -p $(CACHE)/tmp)
-cluster-source  := GOTMPDIR=$(CACHE)/tmp go run -C test/cluster .
+cluster-source  := GOTMPDIR=$(CACHE)/tmp go run -C test/cluster . $(addprefix -kubernetes ,$(KUBERNETES))
 cluster-kind    := hack/kind.sh
 cluster-current := hack/current.sh
 cluster         := $(or $(cluster-$(CLUSTER)),$(error CLUSTER=$(CLUSTER) is none of source, kind, current))
+$(if $(KUBERNETES),$(if $(filter-out source,$(CLUSTER)),$(error KUBERNETES=$(KUBERNETES) is for CLUSTER=source: others have a version of their own)))
 
 # In the environment of the cluster: KUBECONFIG, KO_DOCKER_REPO, and so on.
 in-cluster = eval "$$($(cluster) env)" &&
@@ -33,6 +38,8 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
+	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
+	@echo 'make e2e-versions  the same on each of VERSIONS="1.34 1.35 1.36 1.37", one cluster after the other; ends the one that runs'
 	@echo 'make e2e-slow  the end-to-end tests that take more than a quarter of an hour'
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
@@ -45,7 +52,7 @@ help:
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
-	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it'
+	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34 is another version, for the other targets, too'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
 
@@ -89,6 +96,16 @@ mutants: $(GREMLINS)
 e2e: deploy fixtures
 	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
+
+.PHONY: e2e-core
+e2e-core:
+	@$(MAKE) e2e ARGS="-run '$$(hack/e2e-core.sh)' $(ARGS)"
+
+VERSIONS ?= 1.34 1.35 1.36 1.37
+
+.PHONY: e2e-versions
+e2e-versions:
+	@hack/e2e-versions.sh $(VERSIONS)
 
 # What waits for a kubelet's clock.
 .PHONY: e2e-slow

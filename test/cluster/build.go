@@ -47,6 +47,8 @@ var parts = []struct {
 	unit  time.Duration
 }{
 	{"modules", nodeModules, 230 * time.Millisecond},
+	{tools.Kubernetes.Name, 1600, 150 * time.Millisecond},
+	{tools.Beside.Name, 2000, 150 * time.Millisecond},
 	{tools.Node.Name, 3600, 150 * time.Millisecond},
 	{tools.Provisioner.Name, 10, 300 * time.Millisecond},
 	{tools.Kind.Name, 60, 150 * time.Millisecond},
@@ -63,11 +65,17 @@ func newBuild(c *cluster) *build {
 		cluster: c, meter: progress.NewMeter(c.layout.Durations()), parts: map[string]*progress.Part{},
 		node: make(chan struct{}), releases: make(chan release, len(images.Releases())),
 	}
+	skipped := []string{tools.Kubernetes.Name, tools.Beside.Name}
+	if c.otherKubernetes() {
+		skipped = []string{tools.Node.Name}
+	}
+	if !c.kind {
+		skipped = append(skipped, tools.Kind.Name)
+	}
 	for _, p := range parts {
-		if p.name == tools.Kind.Name && !c.kind {
-			continue
+		if !slices.Contains(skipped, p.name) {
+			b.parts[p.name] = b.meter.Part(p.name, p.units, p.unit)
 		}
-		b.parts[p.name] = b.meter.Part(p.name, p.units, p.unit)
 	}
 	return b
 }
@@ -81,7 +89,7 @@ func (b *build) compile(ctx context.Context) error {
 	group.Go(func() error { return b.downloadRest(ctx) })
 	group.Go(func() error {
 		for _, g := range b.groups() {
-			if _, err := g.Build(ctx, b.layout, b.programs, b.parts[g.Name]); err != nil {
+			if _, err := g.Build(ctx, b.layout, g.module, b.parts[g.Name]); err != nil {
 				return err
 			}
 		}
@@ -103,11 +111,21 @@ func (b *build) compile(ctx context.Context) error {
 	return group.Wait()
 }
 
+// group is a group of programs and the module that they are built of.
+type group struct {
+	tools.Group
+	module tools.Module
+}
+
 // groups are the programs that the nodes need.
-func (b *build) groups() []tools.Group {
-	groups := []tools.Group{tools.Node, tools.Provisioner}
+func (b *build) groups() []group {
+	groups := []group{{tools.Node, b.programs}}
+	if b.otherKubernetes() {
+		groups = []group{{tools.Kubernetes, b.kubernetes}, {tools.Beside, b.programs}}
+	}
+	groups = append(groups, group{tools.Provisioner, b.programs})
 	if b.kind {
-		groups = append(groups, tools.Kind)
+		groups = append(groups, group{tools.Kind, b.programs})
 	}
 	return groups
 }
@@ -116,18 +134,27 @@ func (b *build) groups() []tools.Group {
 func (b *build) prepare(ctx context.Context) error {
 	modules := b.parts["modules"]
 	defer modules.Done()
-	if tools.Node.Built(b.layout, b.programs) && tools.Ko.Built(b.layout, b.programs) {
-		return b.programs.Prepare(ctx)
+	first := b.groups()[0]
+	built := first.Built(b.layout, first.module) && tools.Ko.Built(b.layout, b.programs)
+	if !built {
+		if err := b.programs.CheckSpace(ctx); err != nil {
+			return err
+		}
+		modules.Begin(nodeModules)
 	}
-	if err := b.programs.CheckSpace(ctx); err != nil {
-		return err
-	}
-	modules.Begin(nodeModules)
 	if err := b.programs.Prepare(ctx); err != nil {
 		return err
 	}
+	if b.otherKubernetes() {
+		if err := b.kubernetes.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	if built {
+		return nil
+	}
 	return progress.Step("downloading modules", func() error {
-		return b.programs.Download(ctx, tools.Node, b.layout.BuildLogs("modules.log"), modules)
+		return first.module.Download(ctx, first.Group, b.layout.BuildLogs("modules.log"), modules)
 	})
 }
 
@@ -135,6 +162,11 @@ func (b *build) prepare(ctx context.Context) error {
 func (b *build) downloadRest(ctx context.Context) error {
 	if tools.Ko.Built(b.layout, b.programs) {
 		return nil
+	}
+	if b.otherKubernetes() {
+		if err := b.programs.Download(ctx, tools.Beside, b.layout.BuildLogs("modules-beside.log"), nil); err != nil {
+			return err
+		}
 	}
 	for _, r := range images.Releases() {
 		group, err := r.Group(ctx, b.programs)
@@ -218,7 +250,11 @@ func (b *build) pushKind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return images.PushKind(ctx, b.layout, sources, b.kubernetes)
+	version, err := b.programs.KubernetesRelease()
+	if err != nil {
+		return err
+	}
+	return images.PushKind(ctx, b.layout, sources, version)
 }
 
 // step does a part of the work that can't tell how far it is.

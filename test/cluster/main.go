@@ -15,13 +15,12 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/node"
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-const usage = `Usage: cluster [-kind] COMMAND
+const usage = `Usage: cluster [-kind] [-kubernetes VERSION] COMMAND
 
   up        build what isn't built, start what isn't running, wait until ready
   fixtures  add what only the tests need: images of Debian's packages
@@ -31,18 +30,21 @@ const usage = `Usage: cluster [-kind] COMMAND
   logs      tell where the logs are; with a component's name, print its log
   build     build everything, and start nothing
   tools     build ctr and crane, to look into the cluster with
+  pin       write of which modules a release of Kubernetes is built: cluster pin v1.37.2
 
 With -kind, the nodes are three containers that kind makes on a Docker daemon of its own.
+With -kubernetes, the cluster has this version of Kubernetes, 1.37 for instance. Without it,
+commands are about the cluster that runs, and "up" and "build" about programs/go.mod.
 `
 
 // cluster is the cluster of this machine: there is at most one.
 type cluster struct {
 	layout   layout.Layout
 	programs tools.Module
-	kind     bool
-	// kubernetes is the version of Kubernetes, if kind makes the nodes: their image and
-	// those of the control plane have it as their tags.
-	kubernetes string
+	// kubernetes is of which modules Kubernetes is built: programs, unless it has another
+	// version.
+	kubernetes tools.Module
+	kind       bool
 	node       nodes
 }
 
@@ -68,40 +70,33 @@ var commands = map[string]func(*cluster, context.Context, []string) error{
 	"logs":     (*cluster).logs,
 	"build":    (*cluster).build,
 	"tools":    (*cluster).tools,
+	"pin":      (*cluster).pin,
 }
 
 func main() {
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	kind := flag.Bool("kind", false, "")
+	var o options
+	flag.BoolVar(&o.kind, "kind", false, "")
+	flag.StringVar(&o.kubernetes, "kubernetes", "", "")
 	flag.Parse()
-	command, ok := commands[flag.Arg(0)]
+	o.command = flag.Arg(0)
+	command, ok := commands[o.command]
 	if !ok {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(command, *kind, flag.Args()[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "cluster %s: %v\n", flag.Arg(0), err)
+	if err := run(command, o, flag.Args()[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "cluster %s: %v\n", o.command, err)
 		os.Exit(1)
 	}
 }
 
-func run(command func(*cluster, context.Context, []string) error, kind bool, args []string) error {
+func run(command func(*cluster, context.Context, []string) error, o options, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	l, err := layout.Default(kind)
+	c, err := open(o)
 	if err != nil {
 		return err
-	}
-	programs, err := tools.Open(l, filepath.Join(sourceDir(), "programs"))
-	if err != nil {
-		return err
-	}
-	c := &cluster{layout: l, programs: programs, kind: kind, node: node.New(l, images.Pause)}
-	if kind {
-		if c.kubernetes, err = programs.Version("k8s.io/kubernetes"); err != nil {
-			return err
-		}
-		c.node = node.NewKind(l, images.KindNode(c.kubernetes), images.Pause)
 	}
 	err = command(c, ctx, args)
 	if err != nil && ctx.Err() != nil {
@@ -109,6 +104,9 @@ func run(command func(*cluster, context.Context, []string) error, kind bool, arg
 	}
 	return err
 }
+
+// programsDir is the directory of the programs' module.
+func programsDir() string { return filepath.Join(sourceDir(), "programs") }
 
 // sourceDir is the directory of this file, if the compiler was allowed to tell
 // (-trimpath forbids it), or the current one.

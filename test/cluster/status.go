@@ -19,12 +19,14 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-// software is what runs, by its modules.
-var software = []string{
-	"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3", "github.com/containerd/containerd/v2", "github.com/coredns/coredns",
-	"github.com/tektoncd/pipeline", "knative.dev/serving", "github.com/traefik/traefik/v3",
-	"github.com/rancher/local-path-provisioner", "github.com/google/ko",
-}
+// kubernetes is what is of one version of Kubernetes, by its modules, and software what else runs.
+var (
+	kubernetes = []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"}
+	software   = []string{
+		"github.com/containerd/containerd/v2", "github.com/coredns/coredns", "github.com/tektoncd/pipeline", "knative.dev/serving",
+		"github.com/traefik/traefik/v3", "github.com/rancher/local-path-provisioner", "github.com/google/ko",
+	}
+)
 
 // status prints what runs and which versions, and fails unless all is ready.
 func (c *cluster) status(ctx context.Context, _ []string) error {
@@ -39,12 +41,16 @@ func (c *cluster) status(ctx context.Context, _ []string) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", component.Name, process, component.Log)
 	}
 	fmt.Fprintln(table, "\nSOFTWARE\tVERSION\t")
-	modules := software
+	modules := slices.Concat(kubernetes, software)
 	if c.kind {
-		modules = append(slices.Clone(modules), tools.KindModule)
+		modules = append(modules, tools.KindModule)
 	}
 	for _, module := range modules {
-		version, err := c.programs.Version(module)
+		of := c.programs
+		if slices.Contains(kubernetes, module) {
+			of = c.kubernetes
+		}
+		version, err := of.Version(module)
 		if err != nil {
 			return err
 		}
@@ -77,6 +83,10 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 		"export E2E_SHARED_STORAGE_CLASS=shared",
 		"export E2E_PRIVATE_REGISTRY=" + layout.PrivateRegistryLogin + "@" + layout.PrivateRegistry,
 	}
+	// kind's API server shows webhooks no certificate.
+	if ca := c.layout.PKI("webhook-client-ca.crt"); exists(ca) {
+		lines = append(lines, "export E2E_WEBHOOK_CLIENT_CA="+ca)
+	}
 	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		if os.Getenv(variable) != "" {
 			lines = append(lines, "export NO_PROXY="+layout.NoProxy+" no_proxy="+layout.NoProxy)
@@ -87,6 +97,11 @@ func (c *cluster) env(_ context.Context, _ []string) error {
 		fmt.Println(line)
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // logs prints a component's log, or tells where all are.

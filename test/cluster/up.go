@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ func (c *cluster) up(ctx context.Context, _ []string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	progress.Printf("the cluster is up, after %s; it is at KUBECONFIG=%s", time.Since(start).Round(time.Second), c.layout.Kubeconfig())
+	progress.Printf("the cluster is up, with Kubernetes %s, after %s; it is at KUBECONFIG=%s",
+		c.kubernetes.Kubernetes(), time.Since(start).Round(time.Second), c.layout.Kubeconfig())
 	return nil
 }
 
@@ -94,6 +96,14 @@ func (c *cluster) tools(ctx context.Context, _ []string) error {
 	}
 	_, err = tools.Extras.Build(ctx, c.layout, c.programs, nil)
 	return err
+}
+
+// pin writes the files of a release of Kubernetes into the directory of the programs.
+func (c *cluster) pin(ctx context.Context, releases []string) error {
+	if len(releases) != 1 {
+		return errors.New("name one release of Kubernetes: cluster pin v1.37.2")
+	}
+	return tools.Pin(ctx, c.layout, programsDir(), releases[0])
 }
 
 func (c *cluster) begin(ctx context.Context) (unlock func(), err error) {

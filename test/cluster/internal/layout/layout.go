@@ -54,6 +54,9 @@ const NoProxy = "localhost,127.0.0.1,.svc,.cluster.local,." + Domain + "," + Nod
 type Layout struct {
 	Cache string
 	State string
+	// Kubernetes is the version of Kubernetes whose programs Bin has, "" for that of
+	// programs/go.mod.
+	Kubernetes string
 }
 
 // The state directories; their paths are short enough for Unix sockets (108 bytes).
@@ -83,8 +86,14 @@ func Default(kind bool) (Layout, error) {
 	return Layout{Cache: cache, State: state}, nil
 }
 
-// Bin is where the current version of each tool is linked from.
-func (l Layout) Bin(tool ...string) string { return l.cache("bin", tool...) }
+// Bin is where the current version of each tool is linked from. Each version of
+// Kubernetes has one: what runs isn't changed by building another.
+func (l Layout) Bin(tool ...string) string {
+	if l.Kubernetes != "" {
+		return l.cache("bin-"+l.Kubernetes, tool...)
+	}
+	return l.cache("bin", tool...)
+}
 
 // Tools holds the built tools, each in a directory that names its version.
 func (l Layout) Tools(tool ...string) string { return l.cache("tools", tool...) }
@@ -115,6 +124,9 @@ func (l Layout) BuildLogs(name ...string) string { return l.cache("logs", name..
 
 // Kubeconfig is the administrator's.
 func (l Layout) Kubeconfig() string { return filepath.Join(l.State, "kubeconfig") }
+
+// Version says which version of Kubernetes the cluster has.
+func (l Layout) Version() string { return filepath.Join(l.State, "version") }
 
 // Logs holds one log for each component.
 func (l Layout) Logs(name ...string) string { return l.state("logs", name...) }

@@ -77,6 +77,15 @@ func writePKI(l layout.Layout) error {
 	if err := frontProxy.issue(certificate{user: "front-proxy-client"}, l.PKI("front-proxy-client")); err != nil {
 		return fmt.Errorf("making the front proxy's certificate: %w", err)
 	}
+	// Webhooks that want to know that an API server calls them trust another one again:
+	// the cluster's vouches for kubelets and users, too.
+	webhooks, err := newAuthority(l.PKI("webhook-client-ca"))
+	if err != nil {
+		return fmt.Errorf("making the authority for calls of webhooks: %w", err)
+	}
+	if err := webhooks.issue(certificate{user: "kube-apiserver"}, l.PKI("webhook-client")); err != nil {
+		return fmt.Errorf("making the certificate for calls of webhooks: %w", err)
+	}
 	for _, c := range certificates() {
 		if err := ca.issue(c, l.PKI(c.name)); err != nil {
 			return fmt.Errorf("making the certificate %q: %w", c.name, err)

@@ -46,12 +46,12 @@ func privateRegistry(l layout.Layout) component {
 
 // stages are the components in the order in which they start; those of one
 // stage don't need each other.
-func stages(l layout.Layout) [][]component {
+func stages(l layout.Layout, gates map[string]bool) [][]component {
 	return [][]component{
 		{registry(l)},
 		{privateRegistry(l), containerd(l), etcd(l)},
-		{apiserver(l)},
-		{controllerManager(l), scheduler(l), kubelet(l), proxy(l)},
+		{gated(apiserver(l), gates)},
+		{gated(controllerManager(l), gates), gated(scheduler(l), gates), kubelet(l), proxy(l)},
 	}
 }
 
@@ -103,6 +103,7 @@ func apiserver(l layout.Layout) component {
 			"--allow-privileged",
 			"--authorization-mode=Node,RBAC",
 			"--enable-admission-plugins=NodeRestriction",
+			"--admission-control-config-file=" + l.Config("admission.yaml"),
 			"--client-ca-file=" + l.PKI("ca.crt"),
 			"--tls-cert-file=" + l.PKI("kube-apiserver.crt"),
 			"--tls-private-key-file=" + l.PKI("kube-apiserver.key"),

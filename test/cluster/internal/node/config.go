@@ -32,6 +32,7 @@ type settings struct {
 	CgroupRoot, CNIPlugins, CNINetwork string
 	Pause                              string // the image of the container that holds a pod's namespaces
 	RestrictOOMScoreAdj                bool
+	FeatureGates                       map[string]bool
 }
 
 func newSettings(l layout.Layout, pause string) settings {
@@ -76,14 +77,21 @@ func writeHosts(l layout.Layout) error {
 	return nil
 }
 
-// writeConfig writes the components' configuration and kubeconfigs.
-func writeConfig(l layout.Layout, pause string) error {
+// writeConfig writes the components' configuration and kubeconfigs, for a version of
+// Kubernetes.
+func writeConfig(l layout.Layout, pause, kubernetes string) error {
+	if err := write(l.Version(), kubernetes+"\n"); err != nil {
+		return err
+	}
 	s := newSettings(l, pause)
+	s.FeatureGates = gates(kubernetes)
 	for name, path := range map[string]string{
 		"kubelet.yaml":    l.Config("kubelet.yaml"),
 		"kube-proxy.yaml": l.Config("kube-proxy.yaml"),
 		"containerd.toml": l.Config("containerd.toml"),
 		"cni.conflist":    l.Config("cni", "10-pods.conflist"),
+		"admission.yaml":  l.Config("admission.yaml"),
+		"webhooks.yaml":   l.Config("webhooks.kubeconfig"),
 	} {
 		if err := render(name, path, s); err != nil {
 			return err

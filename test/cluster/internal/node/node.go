@@ -19,15 +19,20 @@ import (
 type Node struct {
 	machine
 
-	pause string
+	pause      string
+	kubernetes string
 }
 
 // New returns the node that keeps its files in the layout's state directory. The pause
-// image is the one that containerd makes pods with.
-func New(l layout.Layout, pause string) Node { return Node{newMachine(l), pause} }
+// image is the one that containerd makes pods with. Kubernetes is a version: "1.36".
+func New(l layout.Layout, pause, kubernetes string) Node {
+	return Node{newMachine(l), pause, kubernetes}
+}
 
 // Components tells about each component.
-func (n Node) Components() []Component { return n.components(stages(n.layout)) }
+func (n Node) Components() []Component { return n.components(n.stages()) }
+
+func (n Node) stages() [][]component { return stages(n.layout, gates(n.kubernetes)) }
 
 // Journal is empty: each component is a process of this machine, and logs there.
 func (n Node) Journal(context.Context, string) (string, error) { return "", nil }
@@ -37,7 +42,7 @@ func (n Node) Start(ctx context.Context) error {
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}
-	return n.startAll(ctx, stages(n.layout))
+	return n.startAll(ctx, n.stages())
 }
 
 func (n Node) prepare(ctx context.Context) error {
@@ -59,7 +64,7 @@ func (n Node) prepare(ctx context.Context) error {
 	if err := writePKI(n.layout); err != nil {
 		return err
 	}
-	return writeConfig(n.layout, n.pause)
+	return writeConfig(n.layout, n.pause, n.kubernetes)
 }
 
 // Stop ends the cluster: its pods, its processes, and what they left in the

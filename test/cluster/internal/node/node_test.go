@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 	if err := writePKI(l); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeConfig(l, "registry/pause"); err != nil {
+	if err := writeConfig(l, "registry/pause", "1.36"); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeRegistryConfig(l); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 //go:embed leftout/dns.go.txt
@@ -25,8 +26,16 @@ var leftOut = []struct{ module, dir, instead string }{
 	{"github.com/traefik/traefik/v3", "pkg/provider/ecs", noECS},
 }
 
+// copied is the path of the copy of go.mod that the go command reads.
+func (m Module) copied() string {
+	if m.name == "go" {
+		return m.layout.Source("programs.mod")
+	}
+	return m.layout.Source(m.name + ".mod")
+}
+
 // modfile is the flag that has the go command read the go.mod that Prepare writes.
-func (m Module) modfile() string { return "-modfile=" + m.layout.Source("programs.mod") }
+func (m Module) modfile() string { return "-modfile=" + m.copied() }
 
 // Prepare writes a go.mod that is the module's own but for modules that have a
 // package to leave out: it replaces them with copies that don't.
@@ -34,11 +43,14 @@ func (m Module) Prepare(ctx context.Context) error {
 	if err := os.MkdirAll(m.layout.Temporary(), 0o755); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
+	text, err := os.ReadFile(filepath.Join(m.dir, m.name+".mod"))
 	if err != nil {
 		return err
 	}
 	for _, p := range leftOut {
+		if m.versions[p.module] == "" {
+			continue
+		}
 		from, err := m.ModuleDir(ctx, p.module)
 		if err != nil {
 			return err
@@ -51,14 +63,17 @@ func (m Module) Prepare(ctx context.Context) error {
 		}
 		text = fmt.Appendf(text, "\nreplace %s => %s\n", p.module, to)
 	}
-	sums, err := os.ReadFile(filepath.Join(m.dir, "go.sum"))
+	sums, err := os.ReadFile(filepath.Join(m.dir, m.name+".sum"))
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(m.layout.Source("programs.mod"), text, 0o644); err != nil {
+	if err := os.MkdirAll(m.layout.Source(), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(m.layout.Source("programs.sum"), sums, 0o644)
+	if err := os.WriteFile(m.copied(), text, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(strings.TrimSuffix(m.copied(), ".mod")+".sum", sums, 0o644)
 }
 
 // copyWithout copies a module, with one file instead of those of a package. The

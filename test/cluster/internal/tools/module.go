@@ -13,31 +13,39 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
 )
 
 // Module is test/cluster/programs. Its go.mod says in which version everything
 // runs, and its packages are programs of which a release has no main that
-// leaves out what we don't need.
+// leaves out what we don't need. Other files beside go.mod say of which modules
+// other versions of Kubernetes are built.
 type Module struct {
 	layout   layout.Layout
 	dir      string
+	name     string            // of its file in dir, and of the copy that the go command reads
 	versions map[string]string // by path of the module
 	key      string            // tells what is built of it from what was
 }
 
 // Open reads the module in a directory.
 func Open(l layout.Layout, dir string) (Module, error) {
-	texts, err := sources(dir)
+	return open(l, dir, "go", "*/*.go")
+}
+
+// open reads the files NAME.mod and NAME.sum of a directory, and the programs.
+func open(l layout.Layout, dir, name, programs string) (Module, error) {
+	texts, err := sources(dir, name+".mod", name+".sum", programs)
 	if err != nil {
 		return Module{}, fmt.Errorf("looking for what to build: %w; run this in the directory test/cluster", err)
 	}
-	file, err := modfile.Parse("go.mod", texts["go.mod"], nil)
+	file, err := modfile.Parse(name+".mod", texts[name+".mod"], nil)
 	if err != nil {
 		return Module{}, fmt.Errorf("reading %q: %w", dir, err)
 	}
-	m := Module{layout: l, dir: dir, versions: map[string]string{}}
+	m := Module{layout: l, dir: dir, name: name, versions: map[string]string{}}
 	for _, r := range file.Require {
 		m.versions[r.Mod.Path] = r.Mod.Version
 	}
@@ -50,9 +58,9 @@ func Open(l layout.Layout, dir string) (Module, error) {
 }
 
 // sources are the module's own files, by their paths in it.
-func sources(dir string) (map[string][]byte, error) {
+func sources(dir string, patterns ...string) (map[string][]byte, error) {
 	texts := map[string][]byte{}
-	for _, pattern := range []string{"go.mod", "go.sum", "*/*.go"} {
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(files) == 0 {
 			return nil, fmt.Errorf("%q has no %s", dir, pattern)
@@ -86,15 +94,14 @@ func (m Module) Version(path string) (string, error) {
 	if version, ok := m.versions[path]; ok {
 		return version, nil
 	}
-	return "", fmt.Errorf("looking for the version of %q: %s doesn't require it", path, filepath.Join(m.dir, "go.mod"))
+	return "", fmt.Errorf("looking for the version of %q: %s doesn't require it", path, filepath.Join(m.dir, m.name+".mod"))
 }
 
 // ldflags drop symbol tables, and tell programs which versions they are, in the
 // variables in which their own builds do. What has no such variable ignores it.
 func (m Module) ldflags() string {
-	kubernetes := m.versions["k8s.io/kubernetes"]
-	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetes, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
+	kubernetes := m.versions[kubernetesModule]
+	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(kubernetes), "v"), ".")
 	flags := "-s -w"
 	for _, set := range [][2]string{
 		{"k8s.io/component-base/version.gitVersion", kubernetes},

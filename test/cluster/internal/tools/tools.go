@@ -46,15 +46,10 @@ const KindModule = "sigs.k8s.io/kind"
 // The groups, in the order in which they are needed; those of the releases,
 // which their YAML names, come after the node.
 var (
-	Node = Group{Name: "node", OnPath: true, Programs: []Program{
-		{Package: own + "kubernetes", Links: []string{
-			"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
-		}},
-		{Package: "github.com/containerd/containerd/v2/cmd/containerd"},
-		{Package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
-		{Package: own + "coredns"},
-		{Package: "github.com/traefik/traefik/v3/cmd/traefik"},
-	}}
+	Node = Group{Name: "node", OnPath: true, Programs: append([]Program{kubernetes}, beside...)}
+	// Kubernetes and Beside are Node in two: Kubernetes at another version, and the rest.
+	Kubernetes = Group{Name: "kubernetes", OnPath: true, Programs: []Program{kubernetes}}
+	Beside     = Group{Name: "beside", OnPath: true, Programs: beside}
 	// Provisioner makes volumes for claims. It is no part of Node because it imports
 	// logrus by a name that differs from the others' in its letters' case, and the go
 	// command builds no such two together.
@@ -72,6 +67,18 @@ var (
 		{Package: "github.com/containerd/containerd/v2/cmd/ctr"},
 		{Package: "github.com/google/go-containerregistry/cmd/crane"},
 	}}
+)
+
+var (
+	kubernetes = Program{Package: own + "kubernetes", Links: []string{
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl",
+	}}
+	beside = []Program{
+		{Package: "github.com/containerd/containerd/v2/cmd/containerd"},
+		{Package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+		{Package: own + "coredns"},
+		{Package: "github.com/traefik/traefik/v3/cmd/traefik"},
+	}
 )
 
 // packages are the import paths of the group's programs.
