@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime/debug"
 	"testing"
 	"time"
 
@@ -134,16 +133,4 @@ func TestOfManyEqualLinesASampleIsWritten(t *testing.T) {
 		logger.Info("Decided on a pod")
 	}
 	require.Equal(t, kept, log.Len())
-}
-
-func TestTheInjectorKnowsItsVersion(t *testing.T) {
-	for _, test := range []struct{ linked, main, want string }{
-		{"v1.2.3", "v0.0.0-20261123000000-0123456789ab", "v1.2.3"},
-		{"", "v0.0.0-20261123000000-0123456789ab", "v0.0.0-20261123000000-0123456789ab"},
-		{"", "(devel)", "devel"},
-		{"", "", "devel"},
-	} {
-		require.Equal(t, test.want, versionOf(test.linked, &debug.BuildInfo{Main: debug.Module{Version: test.main}}))
-	}
-	require.Equal(t, "devel", versionOf("", nil))
 }

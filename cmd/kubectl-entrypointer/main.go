@@ -10,12 +10,15 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 func main() {
 	root := &cobra.Command{
 		Use:           "kubectl-entrypointer",
 		Short:         "Read what entrypointer has collected from pods",
+		Version:       version.Own(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl entrypointer"},
 		SilenceErrors: true,
 		SilenceUsage:  true,

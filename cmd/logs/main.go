@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // serverNames are the DNS names by which pods may call the service, whatever search
@@ -44,6 +45,7 @@ func main() {
 	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
 	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
+	version.AddFlag("logs")
 	flag.Parse()
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	klog.SetSlogLogger(logger)

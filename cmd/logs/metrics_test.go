@@ -62,6 +62,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	_ = storage.Measured(nil, d)
 	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, logger, d)
+	registerBuild(d)
 	page, err := os.ReadFile("../../docs/logs.md")
 	require.NoError(t, err)
 	var rows []string
@@ -97,6 +98,7 @@ func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {
 		`entrypointer_logs_requests_total{code="404",method="other",path="other"} 2`,
 		`entrypointer_logs_accepted_bytes_total 5`,
 		`entrypointer_logs_storage_duration_seconds_count{call="Create"}`,
+		`entrypointer_logs_build_info{version="devel"} 1`,
 	} {
 		require.Contains(t, string(page), line)
 	}

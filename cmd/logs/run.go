@@ -25,6 +25,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // settings are the values of the flags.
@@ -36,6 +37,13 @@ type clients struct {
 	apiServices dynamic.ResourceInterface
 }
 
+// registerBuild registers the metric of this program's version.
+func registerBuild(registry prometheus.Registerer) {
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "entrypointer_logs_build_info", Help: "1, with the version of the service."}, []string{"version"})
+	build.WithLabelValues(version.Own()).Set(1)
+	registry.MustRegister(build)
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	bucket, closeBucket, err := openBucket(ctx, s)
@@ -44,6 +52,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	defer func() { err = errors.Join(err, closeBucket()) }()
 	registry := prometheus.NewRegistry()
+	registerBuild(registry)
 	store, err := streams.Open(ctx, storage.Measured(bucket, registry))
 	if err != nil {
 		return err
@@ -66,7 +75,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close()))
 	}
-	logger.Info("Serving logs", "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
+	logger.Info("Serving logs", "version", version.Own(), "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
