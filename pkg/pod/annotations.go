@@ -62,17 +62,25 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 		switch {
 		case key == DeliveryAnnotation:
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod: it is for namespaces", key))
+			continue
 		case !found:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
-		case container != "" && !present[container] && owner == Tekton:
-			// A PipelineRun passes its annotations to all of its TaskRuns, whose steps
-			// differ.
-			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has no container %q", key, container))
+			continue
 		case container != "" && !present[container]:
-			return nil, noContainer(pod, key, container)
-		case !o.suits(owner) && o.notOfTekton != "":
+			absent, err := checkAbsent(pod, owner, present, key, len(warnings))
+			warnings = append(warnings, absent...)
+			if err != nil {
+				return nil, err
+			}
+			if len(absent) > 0 {
+				continue
+			}
+		}
+		switch {
+		case o.suits(owner):
+		case o.notOfTekton != "":
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key, errors.New(o.notOfTekton))
-		case !o.suits(owner):
+		default:
 			warnings = append(warnings, noEffect(key, owner))
 		}
 	}
@@ -128,9 +136,19 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	return warnings
 }
 
+// Mentions reports whether there are annotations in our domain.
+func Mentions(annotations map[string]string) bool {
+	for key := range annotations {
+		if _, _, ours := parseKey(key); ours {
+			return true
+		}
+	}
+	return false
+}
+
 // mentionsUs reports whether the pod has annotations or labels in our domain.
 func mentionsUs(pod *corev1.Pod) bool {
-	return len(ourKeys(pod.Annotations))+len(ourKeys(pod.Labels)) > 0
+	return Mentions(pod.Annotations) || Mentions(pod.Labels)
 }
 
 // labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations

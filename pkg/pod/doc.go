@@ -22,7 +22,8 @@
 //
 // options.go and optionvalues.go turn annotations into flags of the supervisor.
 // settings.go decides which of several settings takes precedence, and annotations.go
-// warns of annotations without effect. bounds.go bounds the text that is copied from a
+// warns of annotations without effect. steps.go finds the annotations of Tekton's steps,
+// which have two names. bounds.go bounds the text that is copied from a
 // pod.
 //
 // The result is a changed copy of the pod and a named [Outcome]. [Patch] turns

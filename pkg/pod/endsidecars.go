@@ -119,7 +119,7 @@ func isHelper(pod *corev1.Pod, container string) bool {
 // annotation can't have an effect. A namespace's annotation applies to all pods there,
 // also to those whose work has no end.
 func (w *wrapping) compileEnding(selected []int) error {
-	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == endSidecarsOption }), w.pod, "")
+	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == endSidecarsOption }), w.pod, w.owner, "")
 	if !set || !s.suits(w.owner) || w.keepsSidecars {
 		return nil
 	}

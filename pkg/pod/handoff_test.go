@@ -232,7 +232,7 @@ func TestAnOptionIsRefusedForAStepThatItDoesNotSuit(t *testing.T) {
 	}
 	for _, test := range []struct{ option, value, unsuited, suited, why string }{
 		{"timeout", "1s", "step-b", "step-a", "the step has onError: continue"},
-		{"success-exit-codes", "3", "step-a", "step-b", "set onError: continue in the step, or name the last step (success-exit-codes.entrypointer.dev/step-NAME)"},
+		{"success-exit-codes", "3", "step-a", "step-b", "set onError: continue in the step, or name the last step (success-exit-codes.entrypointer.dev/NAME)"},
 	} {
 		for _, key := range []string{"entrypointer.dev/" + test.option, test.option + ".entrypointer.dev/" + test.unsuited} {
 			_, err := newInjector(nil).Inject(t.Context(), "tenant", annotated(twoSteps(), key, test.value))

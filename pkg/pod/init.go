@@ -15,8 +15,8 @@ import (
 const nonRootUser int64 = 65532
 
 // installInitContainer adds the init container that fills the volume, unless it is there.
-func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
-	wanted := i.initContainer(pod, selected)
+func (w *wrapping) installInitContainer(pod *corev1.Pod, selected []int) error {
+	wanted := w.initContainer(pod, selected)
 	at := initContainerIndex(pod)
 	switch {
 	case at < 0:
@@ -26,6 +26,7 @@ func (i *Injector) installInitContainer(pod *corev1.Pod, selected []int) error {
 			InitContainerName, pod.Spec.InitContainers[at].Image)
 	default:
 		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted, copierPaths...)
+		w.noteAdditions(pod.Spec.InitContainers[at], wanted)
 	}
 	return nil
 }
@@ -53,7 +54,7 @@ func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Contain
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{EntrypointPath},
 		Resources:       initResources(pod, selected),
-		VolumeMounts:    []corev1.VolumeMount{{Name: VolumeName, MountPath: MountPath}},
+		VolumeMounts:    append([]corev1.VolumeMount{{Name: VolumeName, MountPath: MountPath}}, insteadOfToken(pod, VolumeName)...),
 		SecurityContext: initSecurityContext(pod),
 		// The API server's defaults, so that a second call finds nothing to change.
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,

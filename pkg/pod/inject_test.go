@@ -4,7 +4,6 @@
 package pod_test
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -418,17 +417,6 @@ func TestAForgedStatusLeavesNothingUnwrapped(t *testing.T) {
 		result := inject(t, newInjector(nil), forged)
 		require.Equal(t, pod.Injected, result.Outcome)
 		require.Equal(t, []string{"a", "b"}, result.Wrapped)
-	}
-}
-
-func TestThePageListsEveryOutcome(t *testing.T) {
-	page, err := os.ReadFile("../../docs/metrics.md")
-	require.NoError(t, err)
-	for _, outcome := range []pod.Outcome{
-		pod.Injected, pod.PartlyInjected, pod.AlreadyInjected, pod.NotOurs, pod.NothingToWrap, pod.NotSelected, pod.OptedOut, pod.Windows,
-		pod.MirrorPod, pod.LookupWaived, pod.InvalidAnnotation, pod.NameCollision, pod.NoCommand, pod.LookupFailed, pod.LogsNotSent, pod.InternalError,
-	} {
-		require.Contains(t, string(page), "| `"+string(outcome)+"` |")
 	}
 }
 

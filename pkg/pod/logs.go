@@ -297,10 +297,12 @@ func secretEnvironments(c corev1.Container) (names []string) {
 // path.
 func isObjectName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
-// secretVariables returns the variables of a container whose values come from Secrets.
+// secretVariables returns the variables of a container whose values come from Secrets, or
+// from a file that an init container has written, which is there to fetch secrets. Such a
+// file isn't mounted in the container, unless its volume is.
 func secretVariables(c corev1.Container) (names []string) {
 	for _, variable := range c.Env {
-		if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
+		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.FileKeyRef != nil) {
 			names = append(names, variable.Name)
 		}
 	}

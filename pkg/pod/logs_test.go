@@ -38,6 +38,9 @@ func withSecrets() *corev1.Pod {
 	fromSecret := func(name string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}
 	}
+	fromFile := func(name string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "scratch", Path: "env", Key: "k"}}}
+	}
 	secret := func(items ...corev1.KeyToPath) corev1.VolumeProjection {
 		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{Items: items}}
 	}
@@ -53,7 +56,7 @@ func withSecrets() *corev1.Pod {
 		{Name: "whole", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{secret(), token}}}},
 	}
 	c := &p.Spec.Containers[0]
-	c.Env = []corev1.EnvVar{{Name: "PLAIN", Value: "x"}, fromSecret("PASSWORD"), fromSecret("$(ODD)")}
+	c.Env = []corev1.EnvVar{{Name: "PLAIN", Value: "x"}, fromSecret("PASSWORD"), fromSecret("$(ODD)"), fromFile("FETCHED")}
 	from := func(name string) corev1.EnvFromSource {
 		return corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 	}

@@ -47,6 +47,8 @@ type Injector struct {
 	ToolRegistries lookup.AllowList
 	// Logs is the log service, nil without one.
 	Logs *LogService
+	// Version, if it isn't empty, ends the status annotation: the version of the injector.
+	Version string
 	// Policy is the operator's policy.
 	Policy Policy
 	// Defaults are options for pods that don't set them. Earlier elements take
@@ -73,6 +75,10 @@ type Result struct {
 	// Order is the graph of the containers that wait for each other, in its short form,
 	// empty without such containers.
 	Order string
+	// Additions names the fields in which others have added to our init containers, as the
+	// API calls them, without those that were repaired: they may tell why an API server has
+	// asked again.
+	Additions []string
 	// Warnings are for the creator of the pod. [Messages] formats them for an API server.
 	Warnings []Warning
 }
@@ -92,7 +98,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	case NothingToWrap:
 		result.Warnings = nothingToWrapWarnings(pod, owner)
 	case "":
-		w := wrapping{Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod), toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{}}
+		w := i.newWrapping(namespace, pod, owner)
 		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
@@ -101,7 +107,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, owner))
 	}
 	result.Warnings = append(result.Warnings, labelsWithoutEffect(pod)...)
-	result = result.withStatus()
+	result = result.withStatus(i.Version)
 	result.Warnings = bounded(result.Warnings)
 	return result, nil
 }
@@ -121,10 +127,18 @@ type wrapping struct {
 	restarter     *string // the result of restartsAll, nil before the first call
 	// signalsTook is the time that lookups of stop signals have taken so far.
 	signalsTook  time.Duration
+	additions    []string // see Result
 	warnings     []Warning
 	toolboxes    map[string]*toolbox    // of the containers, by their names
 	asked        map[string]*toolbox    // by the sources of the settings
 	requirements map[string]requirement // by the sources of the settings
+}
+
+func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, owner Owner) *wrapping {
+	return &wrapping{
+		Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod),
+		toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{},
+	}
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
@@ -170,7 +184,7 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	if err := w.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
-	result.Delivery = w.delivery
+	result.Delivery, result.Additions = w.delivery, w.additions
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
@@ -197,7 +211,7 @@ func (w *wrapping) waived(container string, err error) *lookup.Error {
 // That happens if an API server asks again and the registry has answered in the meantime.
 // The status could be forged, so it decides nothing.
 func afterAll(pod *corev1.Pod, container string) []Warning {
-	status := pod.Annotations[StatusAnnotation]
+	status := WithoutVersion(pod.Annotations[StatusAnnotation])
 	decided, _, _ := strings.Cut(status, orderInStatus)
 	_, names, _ := strings.Cut(decided, ": ")
 	partly := strings.HasPrefix(status, string(PartlyInjected))
@@ -289,8 +303,11 @@ func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, err
 // withStatus sets the status annotation, which holds the outcome, on the result's pod. A
 // pod that is NotOurs gets the annotation only if it has annotations or labels in our
 // domain: its author may wonder why the pod isn't wrapped.
-func (r Result) withStatus() Result {
+func (r Result) withStatus(version string) Result {
 	status := r.status()
+	if version != "" {
+		status += versionInStatus + version
+	}
 	if r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !mentionsUs(r.Pod) {
 		return r
 	}
@@ -303,8 +320,21 @@ func (r Result) withStatus() Result {
 	return r
 }
 
-// orderInStatus precedes the order in the status annotation.
-const orderInStatus = "; order: "
+// orderInStatus precedes the order in the status annotation, and versionInStatus the
+// version at its end.
+const (
+	orderInStatus   = "; order: "
+	versionInStatus = "; version: "
+)
+
+// WithoutVersion returns the value of a status annotation without the version of the
+// injector, which says nothing about the pod.
+func WithoutVersion(status string) string {
+	if at := strings.LastIndex(status, versionInStatus); at >= 0 {
+		return status[:at]
+	}
+	return status
+}
 
 // status returns the value of the status annotation.
 func (r Result) status() string {

@@ -19,8 +19,8 @@ const (
 	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
 	// init-container"). PartlyInjected is followed by the Delivery and the names of the
 	// unwrapped containers ("PartlyInjected by init-container: a,b"), and NotOurs by the
-	// annotation that asks. If containers wait for each other, the order comes last
-	// ("Injected by init-container; order: db -> web").
+	// annotation that asks. If containers wait for each other, the order follows
+	// ("Injected by init-container; order: db -> web"), and [Injector.Version] after it.
 	StatusAnnotation = "entrypointer.dev/status"
 )
 
@@ -80,9 +80,9 @@ const (
 	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation in our domain has an invalid key or value
 	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container has the name or the path of ours
 	NoCommand         Outcome = "NoCommand"         // neither the container nor its image has a command line
+	NoExec            Outcome = "NoExec"            // a mount of ours has the option noexec
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
 	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator refuses such pods
-	UnknownCaller     Outcome = "UnknownCaller"     // the caller shows no API server's certificate
 	InternalError     Outcome = "InternalError"     // a defect of the injector
 )
 

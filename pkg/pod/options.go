@@ -11,7 +11,7 @@ const domain = "entrypointer.dev"
 // An Option is an instruction for the supervisor of a container.
 // OPTION.entrypointer.dev/CONTAINER sets it for one container, entrypointer.dev/OPTION
 // for all wrapped containers of a pod, and the same annotation of a namespace for its
-// pods by default. A key always has room for a container's name (as in
+// pods by default. A step of a TaskRun goes by its own name as well. A key always has room for a container's name (as in
 // container.apparmor.security.beta.kubernetes.io/CONTAINER).
 type Option struct {
 	Name string
@@ -179,7 +179,7 @@ var options = []Option{
 	},
 	{
 		Name: "logs", Value: "`off`, `stream` or `tee`", Default: "`off`", Example: "stream",
-		About: "Where the command's output goes: `stream` sends it to the [log service](logs.md) instead of the cluster's logs, `tee` sends it to both. In the log service's copy, Secrets that the pod's spec names are masked. " +
+		About: "Where the command's output goes: `stream` sends it to the [log service](logs.md) instead of the cluster's logs, `tee` sends it to both. In the log service's copy, [secrets](logs.md#what-is-masked) that the pod's spec names are masked. " +
 			"The output of a container with a terminal (`tty: true`) isn't sent, and no output is sent where no log service is installed: admission warns, and the container runs as with `off`.",
 		flags: logsFlags, afterStart: func(value string) bool { return value != "off" },
 	},

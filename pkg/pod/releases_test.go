@@ -23,10 +23,16 @@ type release struct {
 	flags    []string // before those that carry the argv
 }
 
-// inject has the release wrap a pod. Its own flags are put in the place of those that we know.
+// inject has the release wrap a pod. Its own flags are put in the place of those that we
+// know, and its init container has no mount in the place of a token.
 func (r release) inject(t *testing.T, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	wrapped := inject(t, r.injector, p).Pod
+	for i, c := range wrapped.Spec.InitContainers {
+		if r.flags != nil {
+			wrapped.Spec.InitContainers[i].VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountPath })
+		}
+	}
 	for i, c := range wrapped.Spec.Containers {
 		if slices.Equal(c.Command, []string{pod.EntrypointPath}) && r.flags != nil {
 			kept := slices.DeleteFunc(slices.Clone(flagsOfContainer(c)), func(flag string) bool {

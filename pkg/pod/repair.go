@@ -5,10 +5,12 @@ package pod
 
 import (
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // copierPaths decide which program the init container leaves in the volume: the program's
@@ -33,7 +35,7 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 		c.Image = wanted.Image
 	}
 	c.Command, c.Args, c.WorkingDir = wanted.Command, wanted.Args, wanted.WorkingDir
-	c.VolumeMounts = repairedMounts(c.VolumeMounts, wanted.VolumeMounts, protected)
+	c.VolumeMounts = repairedMounts(c.VolumeMounts, withoutTaken(wanted.VolumeMounts, c.VolumeMounts), protected)
 	c.VolumeDevices = slices.DeleteFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return endangers(protected, d.DevicePath) })
 	c.TerminationMessagePath = wanted.TerminationMessagePath // a mount, too
 	c.SecurityContext = confined(c.SecurityContext, wanted.SecurityContext)
@@ -45,6 +47,27 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 	c.RestartPolicyRules = nil
 	c.Lifecycle, c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil, nil
 	return c
+}
+
+// noteAdditions notes what others have added to an init container of ours, which stays.
+func (w *wrapping) noteAdditions(c, wanted corev1.Container) {
+	for _, field := range differentFields(c, wanted) {
+		if !slices.Contains(w.additions, field) {
+			w.additions = append(w.additions, field)
+		}
+	}
+}
+
+// differentFields returns the names of the fields in which two containers differ.
+func differentFields(a, b corev1.Container) (names []string) {
+	ofA, ofB, fields := reflect.ValueOf(a), reflect.ValueOf(b), reflect.TypeFor[corev1.Container]()
+	for i := range fields.NumField() {
+		if !equality.Semantic.DeepEqual(ofA.Field(i).Interface(), ofB.Field(i).Interface()) {
+			name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // sameImage reports whether two references have the same digest. The registry doesn't
@@ -61,14 +84,17 @@ func digestOf(reference string) string {
 }
 
 // repairedMounts keeps the mounts that don't concern protected paths, and each of our
-// mounts once.
+// mounts once, in its place.
 func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept []corev1.VolumeMount) {
 	missing := slices.Clone(ours)
 	for _, m := range found {
-		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return sameMount(m, wanted) })
+		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name && m.MountPath == wanted.MountPath })
 		named := slices.ContainsFunc(ours, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name })
 		switch {
 		case at >= 0:
+			if !sameMount(m, missing[at]) {
+				m = missing[at]
+			}
 			missing = slices.Delete(missing, at, at+1)
 			kept = append(kept, m)
 		case !named && !endangers(protected, m.MountPath):

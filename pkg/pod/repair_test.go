@@ -107,7 +107,6 @@ func TestWhatOtherWebhooksAddToTheInitContainerStays(t *testing.T) {
 			c.Image = "mirror.example.test/proxy/copier:v1" + copierImage[len("registry.example.test/copier"):]
 		},
 		"a pull policy":                   func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullAlways },
-		"a service account's token":       mountedAt("/var/run/secrets/kubernetes.io/serviceaccount"),
 		"a cloud's token":                 mountedAt("/var/run/secrets/eks.amazonaws.com/serviceaccount"),
 		"Vault's secrets":                 mountedAt("/vault/secrets"),
 		"certificates":                    mountedAt("/etc/ssl/certs/ca-certificates.crt"),
@@ -137,8 +136,29 @@ func TestWhatOtherWebhooksAddToTheInitContainerStays(t *testing.T) {
 			result := inject(t, newInjector(nil), p)
 			require.Equal(t, pod.AlreadyInjected, result.Outcome)
 			require.Equal(t, p, result.Pod)
+			require.NotEmpty(t, result.Additions, "the operator may ask why the API server asked again")
 		})
 	}
+}
+
+// The pod was changed elsewhere, or the call isn't the second one.
+func TestNothingIsAddedToAnInitContainerOfOurs(t *testing.T) {
+	first := inject(t, newInjector(nil), asking(running("a", "x")))
+	require.Empty(t, first.Additions)
+	require.Empty(t, inject(t, newInjector(nil), first.Pod).Additions)
+	repaired := inject(t, newInjector(nil), changedInit(t, func(c *corev1.Container) { c.Image = "evil" }))
+	require.Empty(t, repaired.Additions)
+}
+
+func TestAdditionsAreNamedOnceByTheirFields(t *testing.T) {
+	injector := offering(pod.InitContainer, ni)
+	p := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		c.Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}}
+		mountedAt("/vault/secrets")(c)
+	}
+	require.Equal(t, []string{"env", "volumeMounts"}, inject(t, injector, p).Additions)
 }
 
 // What is repaired takes nothing along that isn't dangerous.
@@ -153,5 +173,9 @@ func TestARepairLeavesTheRestAlone(t *testing.T) {
 	require.Equal(t, copierImage, c.Image)
 	require.Equal(t, []string{pod.EntrypointPath}, c.Args)
 	require.Equal(t, []corev1.EnvVar{{Name: "CLUSTER", Value: "theirs"}}, c.Env)
-	require.Equal(t, []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath}, {Name: "theirs", MountPath: "/vault/secrets"}}, c.VolumeMounts)
+	require.Equal(t, []corev1.VolumeMount{
+		{Name: pod.VolumeName, MountPath: pod.MountPath},
+		{Name: pod.VolumeName, MountPath: accountPath, ReadOnly: true},
+		{Name: "theirs", MountPath: "/vault/secrets"},
+	}, c.VolumeMounts)
 }

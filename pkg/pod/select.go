@@ -35,8 +35,6 @@ var kinds = []Kind{
 	{Knative, "serving.knative.dev/revision", "ReplicaSet", func(c corev1.Container) bool { return c.Name != "queue-proxy" }},
 }
 
-func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, "step-") }
-
 // owner is the owner of a pod.
 type owner struct {
 	name  Owner

@@ -88,11 +88,10 @@ func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off
 
 // settingOf returns the setting of the option at this index for a container, from the
 // nearest source.
-func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (setting, bool) {
+func (i *Injector) settingOf(index int, pod *corev1.Pod, owner Owner, container string) (setting, bool) {
 	o, key := options[index], keys[index]
-	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
-	if value, set := pod.Annotations[string(append(append(buffer[:0], key.container...), container...))]; set {
-		return setting{o, value, "annotation " + key.container + container, ofContainer}, true
+	if name, value, set := annotationFor(pod, owner, key.container, container); set {
+		return setting{o, value, "annotation " + key.container + name, ofContainer}, true
 	}
 	if o.perContainer {
 		return setting{}, false
@@ -112,7 +111,7 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, container string) (sett
 func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
 	var list []setting
 	for index := range options {
-		s, set := i.settingOf(index, pod, container)
+		s, set := i.settingOf(index, pod, owner, container)
 		if !set || !s.suits(owner) {
 			continue
 		}

@@ -72,13 +72,13 @@ func sharedDirectoryFlags(value string, _ target) ([]string, error) {
 // compileSharing reads the shared directories from the pod's annotations, and refuses
 // those that are impossible. It warns of a directory that only one container names.
 func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
-	among := orderableOf(w.pod, selected)
+	among, keys := orderableOf(w.pod, selected), map[string]string{}
 	for _, c := range w.pod.Spec.Containers {
-		key := containerKey(sharedDirectoryOption, c.Name)
-		value, set := w.pod.Annotations[key]
+		named, value, set := annotationFor(w.pod, w.owner, containerKey(sharedDirectoryOption, ""), c.Name)
 		if !set {
 			continue
 		}
+		key := containerKey(sharedDirectoryOption, named)
 		names, err := parseSharedDirectories(value)
 		if err != nil {
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
@@ -89,7 +89,7 @@ func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 		if s == nil {
 			s = sharing{}
 		}
-		s[c.Name] = names
+		s[c.Name], keys[c.Name] = names, key
 	}
 	all := s.directories()
 	if len(all) > maxShared {
@@ -97,7 +97,7 @@ func (w *wrapping) compileSharing(selected []int) (s sharing, _ error) {
 	}
 	for _, name := range all {
 		if sharers := s.sharers(name); len(sharers) == 1 {
-			w.warnings = append(w.warnings, warning(ReasonDirectoryNotShared, "annotation %s.%s/%s: no other container of the pod shares directory %q", sharedDirectoryOption, domain, sharers[0], name))
+			w.warnings = append(w.warnings, warning(ReasonDirectoryNotShared, "annotation %s: no other container of the pod shares directory %q", keys[sharers[0]], name))
 		}
 	}
 	return s, nil

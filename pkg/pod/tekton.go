@@ -188,7 +188,7 @@ func (s *step) unsuited(option string, last bool) (why string) {
 		return "the step has onError: continue, by which Tekton takes it for a failure that doesn't count, while a timeout fails the TaskRun; remove one of them"
 	case option == "success-exit-codes" && !last:
 		return "the steps after it fail when this one does, whatever its container's exit code is; " +
-			"set onError: continue in the step, or name the last step (success-exit-codes." + domain + "/step-NAME)"
+			"set onError: continue in the step, or name the last step (success-exit-codes." + domain + "/NAME)"
 	}
 	return ""
 }

@@ -89,7 +89,9 @@ func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools 
 			return refuse(NameCollision, "adding init container %q: the pod has another container of this name; rename it", wanted.Name)
 		}
 		if c, ok := found[wanted.Name]; ok {
-			wanted = repairedToolContainer(c, wanted, tool)
+			found := repairedToolContainer(c, wanted, tool)
+			w.noteAdditions(found, wanted)
+			wanted = found
 		}
 		ours = append(ours, wanted)
 	}
@@ -123,7 +125,7 @@ func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) cor
 		WorkingDir:      "/", // the image's user may not be allowed to enter the image's directory
 		Args:            []string{"copy", escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
 		Resources:       initResources(pod, selected),
-		VolumeMounts:    []corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}},
+		VolumeMounts:    append([]corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}}, insteadOfToken(pod, ToolsVolumeName)...),
 		SecurityContext: toolSecurityContext(pod, selected),
 		// The API server's defaults, so that a second call finds nothing to change.
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,

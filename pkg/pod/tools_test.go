@@ -316,7 +316,7 @@ func TestWhatOtherWebhooksAddToAToolsContainerStays(t *testing.T) {
 	injector := offering(pod.InitContainer, ni)
 	for name, change := range map[string]func(*corev1.Container){
 		"a mirror's name for the image": func(c *corev1.Container) { c.Image = "mirror.example.test/ni@sha256:" + strings.Repeat("6", 64) },
-		"a token":                       mountedAt("/var/run/secrets/kubernetes.io/serviceaccount"),
+		"a certificate":                 mountedAt("/etc/ssl/certs/ca-certificates.crt"),
 		"variables":                     func(c *corev1.Container) { c.Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "proxy:3128"}} },
 		"resources":                     func(c *corev1.Container) { c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: {}} },
 	} {

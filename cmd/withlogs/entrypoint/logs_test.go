@@ -474,8 +474,8 @@ func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
 			Labels:      map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a", "app": "web"},
 		},
 		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{
-			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD"},
-			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}},
+			Name: "main", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"echo $PASSWORD; echo $TOKEN"},
+			Env: []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}}, {Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{Key: "k"}}}},
 		}}},
 	}
 	injector := &pod.Injector{CopierImage: "copier", Logs: &pod.LogService{Address: s.url, CA: s.pin, Audience: "logs", CopierImage: "copier-with-logs"}}
@@ -485,11 +485,11 @@ func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
 	args := slices.Replace(injected.Pod.Spec.Containers[0].Args, 0, 1, "-logs=tee", "-logs-token="+s.token)
 	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "-logs-token="+pod.TokenMountPath+"/token" })
 	cmd := exec.CommandContext(t.Context(), entrypoint, args...)
-	cmd.Env = append(os.Environ(), "PASSWORD=correct horse")
+	cmd.Env = append(os.Environ(), "PASSWORD=correct horse", "TOKEN=battery staple")
 	got := s.run(cmd)
 	require.Zero(t, got.code, got.stderr)
-	require.Equal(t, "correct horse\n", got.stdout)
-	require.Equal(t, stream{data: []byte("*************\n"), complete: true}, s.stream("stdout"))
+	require.Equal(t, "correct horse\nbattery staple\n", got.stdout)
+	require.Equal(t, stream{data: []byte("*************\n**************\n"), complete: true}, s.stream("stdout"))
 }
 
 func TestFlagsThatContradictEachOtherAreRefused(t *testing.T) {

@@ -1,0 +1,60 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Check checks the annotations of a pod that somebody will create later, for instance
+// from a pod template, by the code that decides on the pod then. It looks no image up,
+// and doesn't change the pod. A *[Refusal] is the error with which Inject will refuse the
+// pod.
+func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
+	selected, owner, outcome, err := i.classify(pod)
+	if err != nil {
+		return nil, err
+	}
+	switch outcome {
+	case NotOurs:
+		return bounded(ignoredUnasked(pod)), nil
+	case NothingToWrap:
+		return nothingToWrapWarnings(pod, owner), nil
+	case "":
+	default:
+		return nil, nil
+	}
+	w := i.newWrapping(namespace, pod, owner)
+	if err := w.checkSelected(selected); err != nil {
+		return nil, err
+	}
+	return bounded(slices.Concat(w.warnings, ignoredByOwner(pod, owner))), nil
+}
+
+// checkSelected checks what wrapSelected will read of the selected containers, except
+// their images.
+func (w *wrapping) checkSelected(selected []int) (err error) {
+	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
+		return err
+	}
+	if err = w.compile(selected); err != nil {
+		return err
+	}
+	for _, index := range selected {
+		c := w.pod.Spec.Containers[index]
+		if err := checkMounts(c); err != nil {
+			return err
+		}
+		if _, err := w.optionFlags(c, nil); err != nil {
+			return err
+		}
+		if _, already := wrappedArgvArgs(c); !already {
+			w.warnOfTools(c.Name)
+		}
+	}
+	w.warnOfUnmetRequirements()
+	return nil
+}

@@ -1,0 +1,80 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
+)
+
+// stepPrefix begins the names of the containers of Tekton's steps. The rest is the step's
+// own name, which the author of the TaskRun wrote.
+const stepPrefix = "step-"
+
+func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, stepPrefix) }
+
+// annotationFor returns the annotation that sets an option for a container, where prefix
+// is the option's [Option.forContainer]. It names the container, or the step of a TaskRun
+// by the step's own name, unless a container has that name.
+func annotationFor(pod *corev1.Pod, owner Owner, prefix, container string) (name, value string, set bool) {
+	if value, set = annotationNamed(pod, prefix, container); set {
+		return container, value, true
+	}
+	step, is := strings.CutPrefix(container, stepPrefix)
+	if owner != Tekton || !is {
+		return "", "", false
+	}
+	if value, set = annotationNamed(pod, prefix, step); !set || hasContainer(pod, step) {
+		return "", "", false
+	}
+	return step, value, true
+}
+
+func annotationNamed(pod *corev1.Pod, prefix, name string) (value string, set bool) {
+	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
+	value, set = pod.Annotations[string(append(append(buffer[:0], prefix...), name...))]
+	return value, set
+}
+
+func hasContainer(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
+// returns nothing if the name is a step's own.
+func checkAbsent(pod *corev1.Pod, owner Owner, present map[string]bool, key string, before int) ([]Warning, error) {
+	option, name, _ := parseKey(key)
+	switch {
+	case owner != Tekton:
+		return nil, noContainer(pod, key, name)
+	case !present[stepPrefix+name]:
+		return []Warning{noStep(pod, key, name, before)}, nil
+	}
+	other := containerKey(option, stepPrefix+name)
+	if value, set := pod.Annotations[other]; set && value != pod.Annotations[key] {
+		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key, other, stepPrefix+name)
+	}
+	return nil, nil
+}
+
+// noStep warns of an annotation for a step that the TaskRun doesn't have. A PipelineRun
+// passes its annotations to all of its TaskRuns, whose steps differ. The warning suggests
+// a name, in the form that the annotation uses, only if the warning will be shown.
+func noStep(pod *corev1.Pod, key, name string, before int) Warning {
+	lacks, prefix := "neither a container nor a step", stepPrefix
+	if strings.HasPrefix(name, stepPrefix) {
+		lacks, prefix = "no container", ""
+	}
+	var known []string
+	if before < maxWarnings {
+		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), maxListed)] {
+			known = append(known, strings.TrimPrefix(c.Name, prefix))
+		}
+	}
+	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has %s %q%s", key, lacks, name, spelling.DidYouMean(name, known))
+}
