@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
 	logtesting "knative.dev/pkg/logging/testing"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
@@ -35,6 +37,18 @@ func TestAPanicIsAnAnswer(t *testing.T) {
 	require.Contains(t, response.Result.Message, "please report it")
 }
 
+func TestAPanicInACheckCostsTheWarningsOnly(t *testing.T) {
+	warn := Warn(func(_ context.Context, request *admissionv1.AdmissionRequest) []string {
+		if request.Name == "a" {
+			panic("unforeseen")
+		}
+		return []string{"a warning"}
+	})
+	ctx := logging.WithLogger(t.Context(), zap.NewNop().Sugar())
+	require.Equal(t, &admissionv1.AdmissionResponse{Allowed: true}, warn.admit(ctx, &admissionv1.AdmissionRequest{Name: "a"}))
+	require.Equal(t, &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"a warning"}}, warn.admit(ctx, &admissionv1.AdmissionRequest{Name: "b"}))
+}
+
 const name = "pods.entrypointer.dev"
 
 func newCABundle(t *testing.T, leader bool, data map[string][]byte) (*caBundle, *fake.Clientset) {
@@ -48,8 +62,8 @@ func newCABundle(t *testing.T, leader bool, data map[string][]byte) (*caBundle, 
 	client := fake.NewClientset(configuration, namespace)
 	c := &caBundle{
 		client: client, key: types.NamespacedName{Name: name}, secretName: "certs",
-		secrets:        corelisters.NewSecretLister(indexer(t, secret)),
-		configurations: admissionlisters.NewMutatingWebhookConfigurationLister(indexer(t, configuration)),
+		secrets: corelisters.NewSecretLister(indexer(t, secret)),
+		read:    mutating(admissionlisters.NewMutatingWebhookConfigurationLister(indexer(t, configuration)), client),
 	}
 	if leader {
 		require.NoError(t, c.Promote(reconciler.UniversalBucket(), nil))
@@ -89,12 +103,27 @@ func TestAnEmptySecretIsWaitedFor(t *testing.T) {
 
 func TestACurrentConfigurationIsLeftAlone(t *testing.T) {
 	owner := metav1.OwnerReference{UID: "uid"}
-	current, changed := withCABundle(&admissionregistrationv1.MutatingWebhookConfiguration{
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "one"}},
-	}, []byte("ca"), owner)
-	require.True(t, changed)
-	_, changed = withCABundle(current, []byte("ca"), owner)
-	require.False(t, changed)
-	_, changed = withCABundle(current, []byte("renewed"), owner)
-	require.True(t, changed)
+	configuration := writable{meta: &metav1.ObjectMeta{}, clients: []*admissionregistrationv1.WebhookClientConfig{{}}}
+	require.True(t, configuration.trust([]byte("ca"), owner))
+	require.False(t, configuration.trust([]byte("ca"), owner))
+	require.True(t, configuration.trust([]byte("renewed"), owner))
+}
+
+// The informer's object, which others read, stays as it is.
+func TestTheConfigurationOfAWarnerGetsTheCAToo(t *testing.T) {
+	c, _ := newCABundle(t, true, map[string][]byte{"ca-cert.pem": []byte("ca")})
+	cached := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "one"}},
+	}
+	client := fake.NewClientset(cached.DeepCopy())
+	c.read = validating(admissionlisters.NewValidatingWebhookConfigurationLister(indexer(t, cached)), client)
+	require.NoError(t, c.Reconcile(t.Context(), name))
+	got, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "ca", string(got.Webhooks[0].ClientConfig.CABundle))
+	require.Equal(t, types.UID("uid"), got.OwnerReferences[0].UID)
+	require.Empty(t, cached.OwnerReferences)
+	require.Empty(t, cached.Webhooks[0].ClientConfig.CABundle)
+	c.key.Name = "another"
+	require.ErrorContains(t, c.Reconcile(t.Context(), name), `reading ValidatingWebhookConfiguration "another"`)
 }

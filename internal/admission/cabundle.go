@@ -26,7 +26,7 @@ import (
 	certresources "knative.dev/pkg/webhook/certificates/resources"
 )
 
-// caBundle maintains one MutatingWebhookConfiguration: the API server needs the CA of the
+// caBundle maintains one webhook configuration: the API server needs the CA of the
 // webhook's certificate, which is replaced every few days.
 //
 // It also makes the injector's namespace the owner of the configuration: otherwise, the
@@ -35,11 +35,72 @@ import (
 type caBundle struct {
 	reconciler.LeaderAwareFuncs
 
-	client         kubernetes.Interface
-	key            types.NamespacedName
-	secretName     string
-	secrets        corelisters.SecretLister
-	configurations admissionlisters.MutatingWebhookConfigurationLister
+	client     kubernetes.Interface
+	key        types.NamespacedName
+	secretName string
+	secrets    corelisters.SecretLister
+	read       readConfiguration
+}
+
+// readConfiguration reads a webhook configuration of one kind.
+type readConfiguration func(name string) (writable, error)
+
+// A writable is a copy of a webhook configuration, which may be changed and written.
+type writable struct {
+	kind    string
+	meta    *metav1.ObjectMeta
+	clients []*admissionregistrationv1.WebhookClientConfig // of its webhooks
+	update  func(context.Context) error
+}
+
+// mutating reads MutatingWebhookConfigurations.
+func mutating(lister admissionlisters.MutatingWebhookConfigurationLister, client kubernetes.Interface) readConfiguration {
+	return func(name string) (writable, error) {
+		cached, err := lister.Get(name)
+		if err != nil {
+			return writable{}, fmt.Errorf("reading MutatingWebhookConfiguration %q: %w", name, err)
+		}
+		mine := cached.DeepCopy()
+		return writable{
+			"MutatingWebhookConfiguration", &mine.ObjectMeta,
+			clientsOf(mine.Webhooks, func(w *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.WebhookClientConfig {
+				return &w.ClientConfig
+			}),
+			updating(client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update, mine),
+		}, nil
+	}
+}
+
+// validating reads ValidatingWebhookConfigurations.
+func validating(lister admissionlisters.ValidatingWebhookConfigurationLister, client kubernetes.Interface) readConfiguration {
+	return func(name string) (writable, error) {
+		cached, err := lister.Get(name)
+		if err != nil {
+			return writable{}, fmt.Errorf("reading ValidatingWebhookConfiguration %q: %w", name, err)
+		}
+		mine := cached.DeepCopy()
+		return writable{
+			"ValidatingWebhookConfiguration", &mine.ObjectMeta,
+			clientsOf(mine.Webhooks, func(w *admissionregistrationv1.ValidatingWebhook) *admissionregistrationv1.WebhookClientConfig {
+				return &w.ClientConfig
+			}),
+			updating(client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update, mine),
+		}, nil
+	}
+}
+
+func clientsOf[Webhook any](webhooks []Webhook, of func(*Webhook) *admissionregistrationv1.WebhookClientConfig) (clients []*admissionregistrationv1.WebhookClientConfig) {
+	for i := range webhooks {
+		clients = append(clients, of(&webhooks[i]))
+	}
+	return clients
+}
+
+func updating[Configuration any](update func(context.Context, Configuration, metav1.UpdateOptions) (Configuration, error), mine Configuration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := update(ctx, mine, metav1.UpdateOptions{})
+		return err
+	}
 }
 
 // Reconcile implements controller.Reconciler.
@@ -58,22 +119,21 @@ func (c *caBundle) Reconcile(ctx context.Context, key string) error {
 		logging.FromContext(ctx).Infof("Waiting for secret %q to be filled", c.secretName)
 		return nil
 	}
-	current, err := c.configurations.Get(c.key.Name)
+	configuration, err := c.read(c.key.Name)
 	if err != nil {
-		return fmt.Errorf("reading MutatingWebhookConfiguration %q: %w", c.key.Name, err)
+		return err
 	}
 	owner, err := c.owner(ctx)
 	if err != nil {
 		return err
 	}
-	wanted, changed := withCABundle(current, ca, owner)
-	if !changed {
+	if !configuration.trust(ca, owner) {
 		return nil
 	}
-	if _, err := c.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("updating MutatingWebhookConfiguration %q: %w", c.key.Name, err)
+	if err := configuration.update(ctx); err != nil {
+		return fmt.Errorf("updating %s %q: %w", configuration.kind, c.key.Name, err)
 	}
-	logging.FromContext(ctx).Infof("Updated the CA bundle of MutatingWebhookConfiguration %q", c.key.Name)
+	logging.FromContext(ctx).Infof("Updated the CA bundle of %s %q", configuration.kind, c.key.Name)
 	return nil
 }
 
@@ -90,23 +150,19 @@ func (c *caBundle) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	}, nil
 }
 
-// withCABundle returns a copy in which every webhook trusts ca, and whether the copy
-// differs.
-func withCABundle(current *admissionregistrationv1.MutatingWebhookConfiguration, ca []byte, owner metav1.OwnerReference) (*admissionregistrationv1.MutatingWebhookConfiguration, bool) {
-	wanted := current.DeepCopy()
-	changed := false
-	if len(current.OwnerReferences) != 1 || current.OwnerReferences[0].UID != owner.UID {
-		wanted.OwnerReferences = []metav1.OwnerReference{owner}
+// trust makes every webhook trust ca, and reports whether that changed the copy.
+func (w writable) trust(ca []byte, owner metav1.OwnerReference) (changed bool) {
+	if len(w.meta.OwnerReferences) != 1 || w.meta.OwnerReferences[0].UID != owner.UID {
+		w.meta.OwnerReferences = []metav1.OwnerReference{owner}
 		changed = true
 	}
-	for i := range wanted.Webhooks {
-		config := &wanted.Webhooks[i].ClientConfig
-		if bundle := bundleOf(ca, config.CABundle); !bytes.Equal(config.CABundle, bundle) {
-			config.CABundle = bundle
+	for _, client := range w.clients {
+		if bundle := bundleOf(ca, client.CABundle); !bytes.Equal(client.CABundle, bundle) {
+			client.CABundle = bundle
 			changed = true
 		}
 	}
-	return wanted, changed
+	return changed
 }
 
 // bundleOf returns the CA together with the former CA, whose certificate is served until

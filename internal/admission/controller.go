@@ -1,9 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission serves mutating webhooks through knative.dev/pkg: an admit
-// function on a path, and a reconciler that keeps the CA bundle of the
-// MutatingWebhookConfiguration current.
+// Package admission serves webhooks through knative.dev/pkg: an admit function on a
+// path, and a reconciler that keeps the CA bundle of the webhook configuration current.
 //
 // knative.dev/pkg has such a controller of its own, for custom resources
 // (webhook/resourcesemantics/defaulting). It overwrites rules and
@@ -36,7 +35,12 @@ type Admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.Adm
 // NewController returns a controller that serves admit on path, and keeps the CA bundle
 // of the named MutatingWebhookConfiguration current.
 func NewController(ctx context.Context, name, path string, admit Admit) *controller.Impl {
-	secrets, configurations := secretinformer.Get(ctx), mwcinformer.Get(ctx)
+	configurations := mwcinformer.Get(ctx)
+	return newController(ctx, name, path, admit, configurations.Informer(), mutating(configurations.Lister(), kubeclient.Get(ctx)))
+}
+
+func newController(ctx context.Context, name, path string, admit Admit, configurations cache.SharedIndexInformer, read readConfiguration) *controller.Impl {
+	secrets := secretinformer.Get(ctx)
 	options := webhook.GetOptions(ctx)
 	key := types.NamespacedName{Name: name}
 	s := &server{
@@ -44,11 +48,11 @@ func NewController(ctx context.Context, name, path string, admit Admit) *control
 		admit:  admit,
 		logger: logging.FromContext(ctx),
 		caBundle: caBundle{
-			client:         kubeclient.Get(ctx),
-			key:            key,
-			secretName:     options.SecretName,
-			secrets:        secrets.Lister(),
-			configurations: configurations.Lister(),
+			client:     kubeclient.Get(ctx),
+			key:        key,
+			secretName: options.SecretName,
+			secrets:    secrets.Lister(),
+			read:       read,
 			LeaderAwareFuncs: reconciler.LeaderAwareFuncs{
 				PromoteFunc: func(bucket reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
 					enqueue(bucket, key)
@@ -61,7 +65,7 @@ func NewController(ctx context.Context, name, path string, admit Admit) *control
 	impl := controller.NewContext(ctx, s, controller.ControllerOptions{WorkQueueName: name, Logger: logger})
 	// Every change concerns the same object.
 	look := controller.HandleAll(func(any) { impl.EnqueueKey(key) })
-	_, err := configurations.Informer().AddEventHandler(cache.FilteringResourceEventHandler{
+	_, err := configurations.AddEventHandler(cache.FilteringResourceEventHandler{
 		FilterFunc: controller.FilterWithName(name), Handler: look,
 	})
 	if err == nil {

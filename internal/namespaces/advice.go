@@ -7,8 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -56,19 +54,20 @@ func adviceOnLabel(now, before *corev1.Namespace, want pod.Scope) []string {
 	return []string{fmt.Sprintf("entrypointer: label %s is managed by entrypointer, which has %s again; the label follows the annotation of that name; %s", labelKey, undone, toDo)}
 }
 
-// misspelledKey matches annotations that may be meant as entrypointer.dev/inject. The
-// match conditions of the webhook and of the policies have the same rule.
-var misspelledKey = regexp.MustCompile(`^entry-?point(er)?s?([.](dev|io|com|org))?/inject$`)
-
 // adviceOnPrefix tells the author of a namespace the right prefix of an annotation such
-// as entrypoint.dev/inject.
+// as entrypoint.dev/inject, in the write that sets it.
 func adviceOnPrefix(now, before *corev1.Namespace) []string {
-	for _, key := range slices.Sorted(maps.Keys(now.Annotations)) {
-		if misspelledKey.MatchString(key) && key != pod.InjectAnnotation && changed(now, before, key) {
-			return []string{fmt.Sprintf("entrypointer: annotation %s is unknown and has no effect; did you mean %q?", key, pod.InjectAnnotation)}
-		}
-	}
-	return nil
+	return pod.Messages(pod.MisspeltPrefixes(written(now.Annotations, before.Annotations), written(now.Labels, before.Labels)))
+}
+
+// written returns the annotations or labels that a write adds or changes.
+func written(now, before map[string]string) map[string]string {
+	changed := maps.Clone(now)
+	maps.DeleteFunc(changed, func(key, value string) bool {
+		was, set := before[key]
+		return set && was == value
+	})
+	return changed
 }
 
 // setByHand reports whether this write changes the label.

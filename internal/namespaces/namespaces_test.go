@@ -153,6 +153,7 @@ func TestAMisspelledPrefixIsWarnedOfWhenItIsWritten(t *testing.T) {
 		"entrypointer.io/inject":                true,
 		"entrypointer/inject":                   true,
 		"entry-pointer.dev/inject":              true,
+		"entrypointer.io/timeout":               true,
 		"entrypoint-metrics.example.com/inject": false,
 		"entrypoint.dev/path":                   false,
 		"sidecar.istio.io/inject":               false,
@@ -165,9 +166,14 @@ func TestAMisspelledPrefixIsWarnedOfWhenItIsWritten(t *testing.T) {
 			require.Empty(t, response.Warnings, key)
 			continue
 		}
-		require.Equal(t, []string{"entrypointer: annotation " + key + ` is unknown and has no effect; did you mean "entrypointer.dev/inject"?`}, response.Warnings)
+		_, name, _ := strings.Cut(key, "/")
+		require.Equal(t, []string{"entrypointer: annotation " + key + ` is unknown and has no effect; did you mean "entrypointer.dev/` + name + `"?`}, response.Warnings)
 		require.Empty(t, admit(t, now, now).Warnings, "a later write")
 	}
+	labelled := namespace("a", nil, nil)
+	labelled.Labels["entrypoint.dev/inject"] = "true"
+	require.Equal(t, []string{`entrypointer: label entrypoint.dev/inject is unknown and has no effect; did you mean the annotation "entrypointer.dev/inject"?`},
+		admit(t, labelled, namespace("a", nil, nil)).Warnings)
 }
 
 func TestANamespaceThatOptsInOrOutIsToldWhichPodsThatChanges(t *testing.T) {

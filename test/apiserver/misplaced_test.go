@@ -6,7 +6,6 @@ package apiserver
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-
-	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // What the policies say of an annotation or a label, in the order in which they say it.
@@ -28,10 +25,6 @@ const (
 	doesNotAsk   = "annotations of entrypointer have no effect, because the pod doesn't ask"
 	existsBefore = "annotations of entrypointer have no effect on a pod that exists"
 	misspelled   = "an annotation is not one of entrypointer, and has no effect"
-	unknown      = "an annotation of entrypointer is unknown, and has no effect"
-	wrongInject  = "an annotation of entrypointer has a wrong value, and pods are refused"
-	noContainer  = "an annotation of entrypointer names a container that isn't in the template"
-	noDelivery   = "annotation entrypointer.dev/delivery has no effect on pods, set it on the namespace"
 )
 
 // warnings returns a function that answers what a policy that is installed warns of.
@@ -88,29 +81,17 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 		"opting out where nobody opted in":       {"", nil, nil, keys{"entrypointer.dev/inject": "false"}, nil, nil},
 		"an option without asking":               {"true", nil, nil, timeout, nil, []string{doesNotAsk}},
 		"a label on an object, and not opted in": {"", nil, ask, ask, nil, []string{notOptedIn}},
-		"a misspelled prefix":                    {"true", nil, nil, keys{"entrypoint.dev/inject": "true"}, nil, []string{misspelled}},
-		"a misspelled prefix on the object":      {"true", keys{"entrypoint.dev/inject": "true"}, nil, nil, nil, []string{misspelled}},
-		"another's annotation like ours":         {"true", nil, nil, keys{"entrypoint.dev/path": "/bin/sh"}, nil, nil},
-		"an unknown option":                      {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/timout": "1h"}, nil, []string{unknown}},
-		"an unknown option of a container":       {"all", nil, nil, keys{"timout.entrypointer.dev/app": "1h"}, nil, []string{unknown}},
-		"inject with a typo":                     {"true", nil, nil, keys{"entrypointer.dev/Inject": "true"}, nil, []string{unknown}},
-		"every annotation of a pod": {"true", nil, nil, keys{
-			"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, db", "entrypointer.dev/tools": "ni", "depends-on.entrypointer.dev/app": "db:ready",
+		"a misspelled prefix":                    {"", nil, nil, keys{"entrypoint.dev/inject": "true"}, nil, []string{misspelled}},
+		"a misspelled prefix on the object":      {"", keys{"entrypoint.dev/inject": "true"}, nil, nil, nil, []string{misspelled}},
+		"of which the webhook warns":             {"true", keys{"entrypoint.dev/inject": "true"}, nil, keys{"entrypoint.dev/inject": "true"}, nil, nil},
+		"another's annotation like ours":         {"", nil, nil, keys{"entrypoint.dev/path": "/bin/sh"}, nil, nil},
+		"what the webhook checks": {"true", nil, nil, keys{
+			"entrypointer.dev/inject": "yes", "entrypointer.dev/timout": "1h", "timeout.entrypointer.dev/web": "1", "entrypointer.dev/delivery": "claim",
 		}, nil, nil},
-		"a wrong value of inject":                      {"true", nil, nil, keys{"entrypointer.dev/inject": "yes"}, nil, []string{wrongInject}},
-		"a container that isn't there":                 {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app, web"}, nil, []string{noContainer}},
-		"an option for one that isn't":                 {"all", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{noContainer}},
-		"an empty value of inject":                     {"all", nil, nil, keys{"entrypointer.dev/inject": ""}, nil, []string{wrongInject}},
-		"a wrong value, not opted in":                  {"", nil, nil, keys{"entrypointer.dev/inject": "True"}, nil, []string{wrongInject}},
-		"unknown, not opted in":                        {"", nil, nil, keys{"entrypointer.dev/timout": "1h"}, nil, []string{unknown}},
-		"an unknown option for one that isn't":         {"all", nil, nil, keys{"timout.entrypointer.dev/web": "1h"}, nil, []string{unknown}},
-		"one that isn't, not opted in":                 {"", nil, nil, keys{"entrypointer.dev/inject": "true", "timeout.entrypointer.dev/web": "1h"}, nil, []string{notOptedIn}},
-		"an option for one that isn't, without asking": {"true", nil, nil, keys{"timeout.entrypointer.dev/web": "1h"}, nil, []string{doesNotAsk}},
-		"a comma too many":                             {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/containers": "app,"}, nil, []string{noContainer}},
-		"the delivery":                                 {"true", nil, nil, keys{"entrypointer.dev/inject": "true", "entrypointer.dev/delivery": "claim"}, nil, []string{noDelivery}},
-		"the status":                                   {"true", nil, nil, keys{"entrypointer.dev/status": "Injected by init-container"}, nil, nil},
-		"another vendor's annotation":                  {"true", nil, nil, keys{"entrypoint-metrics.example.com/inject": "true"}, nil, nil},
-		"a container of a pod that is out":             {"all", nil, nil, keys{"entrypointer.dev/inject": "false", "timeout.entrypointer.dev/web": "1h"}, nil, nil},
+		"wrong, not opted in":         {"", nil, nil, keys{"entrypointer.dev/inject": "True"}, nil, []string{notOptedIn}},
+		"unknown, not opted in":       {"", nil, nil, keys{"entrypointer.dev/timout": "1h"}, nil, []string{notOptedIn}},
+		"the status":                  {"true", nil, nil, keys{"entrypointer.dev/status": "Injected by init-container"}, nil, nil},
+		"another vendor's annotation": {"", nil, nil, keys{"entrypoint-metrics.example.com/inject": "true"}, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			template := map[string]any{"metadata": metadata(test.template, test.labels), "spec": map[string]any{
@@ -123,8 +104,8 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 				}
 				object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(test.own, test.ownLabels), "spec": spec}}
 				want := test.want
-				if kind == "Service" {
-					want = forKnative(want, test.template)
+				if kind == "Service" && slices.Equal(want, []string{doesNotAsk}) {
+					want = nil // a Revision is wrapped without asking
 				}
 				for _, operation := range []admission.Operation{admission.Create, admission.Update} {
 					asked := request{operation: operation, resource: resource, kind: kind, object: object, namespace: tenant(test.scope)}
@@ -138,49 +119,14 @@ func TestAnAnnotationInTheWrongPlaceOfAWorkloadIsWarnedOf(t *testing.T) {
 	}
 }
 
-// forKnative returns the warnings for the same annotations on a Knative Service, whose
-// pods are wrapped without asking, and whose containers can't be chosen.
-func forKnative(want []string, template keys) []string {
-	_, chosen := template["entrypointer.dev/containers"]
-	switch {
-	case slices.Equal(want, []string{doesNotAsk}) && template["timeout.entrypointer.dev/web"] != "":
-		return []string{noContainer}
-	case slices.Equal(want, []string{doesNotAsk}), slices.Equal(want, []string{noContainer}) && chosen:
-		return nil
-	default:
-		return want
-	}
-}
-
 func TestAWorkloadWhoseAnnotationsAreTooManyToCheckIsNotWarnedOf(t *testing.T) {
 	warningsOf := warnings(t, "misplaced-on-workloads.entrypointer.dev")
 	many := keys{}
 	for i := range 501 {
 		many[fmt.Sprint("entrypointer.dev/x", i)] = ""
 	}
-	for what, annotations := range map[string]keys{
-		"many keys":    many,
-		"a long value": {"entrypointer.dev/inject": "true", "entrypointer.dev/containers": strings.Repeat(",", 200_000)},
-	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(nil, nil), "spec": map[string]any{"template": map[string]any{
-			"metadata": metadata(annotations, nil), "spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}},
-		}}}}
-		require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "deployments", kind: "Deployment", object: object, namespace: tenant("true")}), what)
-	}
-}
-
-func TestThePoliciesKnowEveryOption(t *testing.T) {
-	var names []string
-	for _, option := range pod.Options() {
-		names = append(names, "'"+option.Name+"'")
-	}
-	want := "[" + strings.Join(names, ", ") + "]"
-	for _, policy := range []string{"misplaced-on-workloads.entrypointer.dev", "misplaced-on-pods.entrypointer.dev"} {
-		spec := shipped[admissionregistrationv1.ValidatingAdmissionPolicy](t, "230-warn-of-misplaced-annotations.yaml", "ValidatingAdmissionPolicy", policy).Spec
-		at := slices.IndexFunc(spec.Variables, func(v admissionregistrationv1.Variable) bool { return v.Name == "options" })
-		require.GreaterOrEqual(t, at, 0, policy)
-		require.Equal(t, want, spec.Variables[at].Expression, "%s: write the options of pod.Options", policy)
-	}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(many, nil), "spec": map[string]any{"template": map[string]any{"metadata": metadata(many, nil)}}}}
+	require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "deployments", kind: "Deployment", object: object, namespace: tenant("")}))
 }
 
 func TestAnAnnotationOfAJobTemplateIsWarnedOf(t *testing.T) {
@@ -190,19 +136,6 @@ func TestAnAnnotationOfAJobTemplateIsWarnedOf(t *testing.T) {
 	}}}}
 	require.Equal(t, []string{wrongPlace}, warningsOf(t,
 		request{operation: admission.Create, resource: "cronjobs", kind: "CronJob", object: cronJob, namespace: tenant("true")}))
-}
-
-// The injector itself warns of those of pods, with the annotation that may be meant.
-func TestAnUnknownAnnotationOfATaskRunIsWarnedOf(t *testing.T) {
-	warningsOf := warnings(t, "misplaced-on-pods.entrypointer.dev")
-	for kind, resource := range map[string]string{"TaskRun": "taskruns", "PipelineRun": "pipelineruns"} {
-		object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(keys{"entrypointer.dev/timout": "1h", "timeout.entrypointer.dev/step-a": "1h"}, nil)}}
-		require.Equal(t, []string{unknown}, warningsOf(t, request{operation: admission.Create, resource: resource, kind: kind, object: object, namespace: tenant("true")}))
-	}
-	wrong := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata(keys{"entrypointer.dev/inject": "True"}, nil)}}
-	require.Equal(t, []string{wrongInject}, warningsOf(t, request{operation: admission.Create, resource: "taskruns", kind: "TaskRun", object: wrong, namespace: tenant("true")}))
-	mistaken := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: keys{"entrypointer.dev/timout": "1h"}}}
-	require.Empty(t, warningsOf(t, request{operation: admission.Create, resource: "pods", kind: "Pod", object: mistaken, namespace: tenant("true")}))
 }
 
 func TestAnAnnotationWithoutEffectOnAPodIsWarnedOf(t *testing.T) {
@@ -229,7 +162,8 @@ func TestAnAnnotationWithoutEffectOnAPodIsWarnedOf(t *testing.T) {
 		"annotated otherwise when it exists":   {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "false"}, nil), []string{existsBefore}},
 		"annotated by others when it exists":   {"true", podWith(injected, nil), podWith(keys{"entrypointer.dev/inject": "true", "tekton.dev/ready": "READY"}, nil), nil},
 		"labelled when it exists":              {"true", podWith(nil, nil), podWith(nil, ask), []string{noLabel}},
-		"a misspelled prefix":                  {"true", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), []string{misspelled}},
+		"a misspelled prefix":                  {"", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), []string{misspelled}},
+		"of which the webhook warns":           {"true", nil, podWith(keys{"entrypointer.io/inject": "true"}, nil), nil},
 		"an annotation is removed, uselessly":  {"true", podWith(injected, nil), podWith(nil, nil), nil},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestTheAPIServerTakesThePoliciesAndWebhooksThatAreInstalled(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{
 		"ValidatingAdmissionPolicy": 9, "ValidatingAdmissionPolicyBinding": 9,
-		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 1,
+		"MutatingWebhookConfiguration": 2, "ValidatingWebhookConfiguration": 2,
 	}, counts)
 }
 
