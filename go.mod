@@ -9,6 +9,7 @@ require (
 	github.com/aws/smithy-go v1.27.1
 	github.com/distribution/reference v0.6.0
 	github.com/getkin/kin-openapi v0.152.0
+	github.com/go-json-experiment/json v1.27.2
 	github.com/go-logr/zapr v1.3.0
 	github.com/google/go-containerregistry v0.21.7
 	github.com/google/go-containerregistry/pkg/authn/k8schain v0.0.0-20260414223304-7a662782a11f

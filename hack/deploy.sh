@@ -20,7 +20,7 @@ kubectl -n entrypointer-logs wait --for=create configmap/log-service --timeout=6
 kubectl -n entrypointer-system rollout status deployment/injector --timeout=120s >&2
 
 trusts() { # the API server knows the CA of this webhook configuration
-  [[ -n $(kubectl get mutatingwebhookconfiguration "$1" -o jsonpath='{.webhooks[0].clientConfig.caBundle}') ]]
+  [[ -n $(kubectl get "$1" -o jsonpath='{.webhooks[0].clientConfig.caBundle}') ]]
 }
 
 answers() { # a namespace that is annotated gets its label
@@ -41,7 +41,8 @@ alone() { # no replica of another release answers any more, as one may for half 
 }
 
 deadline=$((SECONDS + 120))
-until alone && trusts pods.entrypointer.dev && trusts namespaces.entrypointer.dev && answers; do
+until alone && trusts mutatingwebhookconfiguration/pods.entrypointer.dev && trusts mutatingwebhookconfiguration/namespaces.entrypointer.dev &&
+  trusts validatingwebhookconfiguration/workloads.entrypointer.dev && answers; do
   if ((SECONDS >= deadline)); then
     echo "waiting for the webhooks to answer: they don't, after 120 s; see: kubectl -n entrypointer-system logs deployment/injector" >&2
     exit 1

@@ -8,9 +8,7 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"log"
-	"os"
 	"strings"
 	"time"
 
@@ -31,23 +29,26 @@ import (
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/podwebhook"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
+	"github.com/entrypointer/entrypointer/internal/version"
+	"github.com/entrypointer/entrypointer/internal/workloads"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// configWebhook is the name of the ValidatingWebhookConfiguration.
-const configWebhook = "config.entrypointer.dev"
+// configWebhook is the name of the ValidatingWebhookConfiguration, and configPath the path
+// of its webhook.
+const configWebhook, configPath = "config.entrypointer.dev", "/config"
 
 // webhooks are the configurations by which API servers call the injector.
 var webhooks = admission.Webhooks{
 	Mutating:   []string{podwebhook.WebhookName, namespaces.WebhookName},
-	Validating: []string{configWebhook},
+	Validating: []string{configWebhook, workloads.WebhookName},
 }
 
 const (
 	port = 8443
-	// longBodiesAtOnce bounds the sum of the long requests that are being processed, in
-	// bytes.
-	longBodiesAtOnce = 9 << 20
+	// An API server opens a connection for each request under way, by default for 600 at
+	// most (--max-requests-inflight and --max-mutating-requests-inflight).
+	maxConnections, maxConnectionsOfAddress = 1500, 750
 	// After SIGTERM, a replica serves until no request has come for this long, so that
 	// every node knows of the shutdown by then.
 	quietPeriod = 20 * time.Second
@@ -65,11 +66,7 @@ func main() {
 	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
 	flag.StringVar(&images.CopierWithLogs, "copier-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
 	flag.StringVar(&images.EntrypointWithLogs, "entrypoint-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
-	flag.BoolFunc("version", "print the version and exit", func(string) error {
-		fmt.Println("injector " + ownVersion())
-		os.Exit(0)
-		return nil
-	})
+	version.AddFlag("injector")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
 		SecretName:  "entrypointer-webhook-certs",
@@ -95,6 +92,7 @@ func main() {
 			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
 			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
 		}),
+		workloads.NewAdmissionController(settings),
 		namespaces.NewReconciler(podwebhook.WebhookName),
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,
@@ -108,6 +106,6 @@ func main() {
 // newConfigValidation returns a webhook that refuses a ConfigMap that the injector
 // couldn't read.
 func newConfigValidation(ctx context.Context, _ configmap.Watcher) *controller.Impl {
-	return configmaps.NewAdmissionController(ctx, configWebhook, "/config",
+	return configmaps.NewAdmissionController(ctx, configWebhook, configPath,
 		configmap.Constructors{config.Name: config.FromConfigMap})
 }

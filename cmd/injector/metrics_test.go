@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -85,4 +86,20 @@ func TestRequestsOfAPIServersAreInTheLabels(t *testing.T) {
 			require.True(t, labels.HasValue(key), "%s in %v", key, labels.ToSlice())
 		}
 	}
+}
+
+func TestTheInjectorsVersionIsAMetric(t *testing.T) {
+	reader := metric.NewManualReader()
+	require.NoError(t, registerBuild(metric.NewMeterProvider(metric.WithReader(reader))))
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	series := all.ScopeMetrics[0].Metrics[0]
+	require.Equal(t, "entrypointer.build.info", series.Name)
+	points := series.Data.(metricdata.Gauge[int64]).DataPoints
+	require.Len(t, points, 1)
+	require.Equal(t, int64(1), points[0].Value)
+	require.Equal(t, attribute.NewSet(attribute.String("version", "devel")), points[0].Attributes)
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "| `entrypointer_build_info` | gauge | `version` |")
 }

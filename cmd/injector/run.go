@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/zapr"
+	"go.opentelemetry.io/otel"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -32,8 +34,11 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/intake"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
+	"github.com/entrypointer/entrypointer/internal/podwebhook"
 	"github.com/entrypointer/entrypointer/internal/serve"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // component names the injector in the ConfigMaps for logging and observability.
@@ -49,7 +54,7 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	if err != nil {
 		return err
 	}
-	logger.Infow("Starting the injector", zap.String("version", ownVersion()))
+	logger.Infow("Starting the injector", zap.String("version", version.Own()))
 	defer func() { _ = logger.Sync() }()
 	ctx = logging.WithLogger(ctx, logger)
 	klog.SetLogger(zapr.NewLogger(logger.Desugar()))
@@ -63,14 +68,11 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	}
 	ctx = leaderelection.WithDynamicLeaderElectorBuilder(ctx, kubeclient.Get(ctx), election.GetComponentConfig(component))
 	profiling := k8sruntime.NewProfilingServer(logger.Named("pprof"))
-	metrics, traces := sharedmain.SetupObservabilityOrDie(ctx, component, logger, profiling)
-	defer func() {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if err := errors.Join(metrics.Shutdown(last), traces.Shutdown(last)); err != nil {
-			logger.Errorw("Failed to send the last metrics and traces", zap.Error(err))
-		}
-	}()
+	sendLast, err := observe(ctx, logger, profiling)
+	if err != nil {
+		return err
+	}
+	defer sendLast()
 
 	controllers, handlers := sharedmain.ControllersAndWebhooksFromCtors(ctx, watcher, constructors...)
 	settings.Watch(logger, watcher)
@@ -91,7 +93,7 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 	parts := []func(context.Context) error{
 		func(context.Context) error { return profiling.ListenAndServe() },
 		func(ctx context.Context) error { <-ctx.Done(); return profiling.Shutdown(context.WithoutCancel(ctx)) },
-		func(ctx context.Context) error { return serveWebhooks(ctx, handler, configurations) },
+		func(ctx context.Context) error { return serveWebhooks(ctx, handler, settings, configurations) },
 		func(ctx context.Context) error {
 			startInformers(ctx)
 			handler.InformersHaveSynced()
@@ -103,6 +105,40 @@ func run(signalled context.Context, kubeconfig *rest.Config, settings *config.St
 		checkConfinement,
 	}
 	return together(ctx, parts)
+}
+
+// takeIn bounds the requests of the webhooks. The webhook for the configuration accepts
+// every caller: otherwise, nobody could correct a wrong CA.
+func takeIn(webhooks http.Handler, settings *config.Store, logger *zap.SugaredLogger) (*intake.Intake, error) {
+	callers := func(r *http.Request) *x509.CertPool {
+		if r.URL.Path == configPath {
+			return nil
+		}
+		return settings.Load().Callers
+	}
+	bounded, err := intake.New(webhooks, callers, logger, otel.GetMeterProvider())
+	if err != nil {
+		return nil, fmt.Errorf("making the webhooks: %w", err)
+	}
+	bounded.Ignored = func(r *http.Request) bool { return r.URL.Path != podwebhook.Path }
+	return bounded, nil
+}
+
+// observe sets metrics and traces up. The function that it returns sends the last of them.
+func observe(ctx context.Context, logger *zap.SugaredLogger, profiling *k8sruntime.ProfilingServer) (sendLast func(), _ error) {
+	metrics, traces := sharedmain.SetupObservabilityOrDie(ctx, component, logger, profiling)
+	sendLast = func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(metrics.Shutdown(last), traces.Shutdown(last)); err != nil {
+			logger.Errorw("Failed to send the last metrics and traces", zap.Error(err))
+		}
+	}
+	if err := registerBuild(metrics); err != nil {
+		sendLast()
+		return nil, err
+	}
+	return sendLast, nil
 }
 
 // enableInjection returns a context that is done with signalled, and a function that
@@ -143,7 +179,11 @@ func checkConfinement(ctx context.Context) error {
 	return nil
 }
 
-func serveWebhooks(ctx context.Context, handler http.Handler, configurations *admission.Configurations) error {
+func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.Store, configurations *admission.Configurations) error {
+	bounded, err := takeIn(handler, settings, logging.FromContext(ctx))
+	if err != nil {
+		return err
+	}
 	// The environment can set another version of TLS (WEBHOOK_TLS_MIN_VERSION).
 	tlsConfig, err := knativetls.DefaultConfigFromEnv("WEBHOOK_")
 	if err != nil {
@@ -162,8 +202,9 @@ func serveWebhooks(ctx context.Context, handler http.Handler, configurations *ad
 		Certificate:    func() (*tls.Certificate, error) { return certificates.Get(nil) },
 	}
 	server := &serve.Server{
-		Handler: serve.LimitLongBodies(handler, longBodiesAtOnce), TLS: tlsConfig, Logger: logging.FromContext(ctx),
-		Ready: readiness.Check, Quiet: quietPeriod, Longest: longestDrain,
+		Handler: bounded, TLS: tlsConfig, Logger: logging.FromContext(ctx),
+		Connections: serve.NewConnections(maxConnections, maxConnectionsOfAddress),
+		Ready:       readiness.Check, Quiet: quietPeriod, Longest: longestDrain,
 		Uncalled: func() bool { return configurations.Gone(deletionHeard) },
 	}
 	return server.Run(ctx, listener)

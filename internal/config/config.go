@@ -19,6 +19,7 @@ import (
 	"knative.dev/pkg/configmap"
 	"sigs.k8s.io/yaml"
 
+	"github.com/entrypointer/entrypointer/internal/version"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
@@ -51,7 +52,8 @@ var keys = map[string]key{
 		restricted(func(c *Config, _ string) { c.Policy.ForbidOptOut = true }),
 	"unsent-logs": choice("admit", "refuse", func(c *Config) *bool { return &c.Policy.RefuseUnsentLogs }).
 		restricted(func(c *Config, _ string) { c.Policy.RefuseUnsentLogs = true }),
-	"pod-owners": {kind: "a list of " + alternatives(owners...), read: setOwners},
+	"status-version": choice("omitted", "included", func(c *Config) *bool { return &c.VersionInStatus }),
+	"pod-owners":     {kind: "a list of " + alternatives(owners...), read: setOwners},
 	"pod-options": {
 		kind: "`all`, or a list of [options](options.md)", read: setPodOptions,
 		restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} },
@@ -132,6 +134,16 @@ type Config struct {
 	Defaults pod.Defaults
 	// Tools are the tools that pods may ask for, sorted by name.
 	Tools []pod.Tool
+	// VersionInStatus has the status of pods name the injector's version.
+	VersionInStatus bool
+}
+
+// StatusVersion returns the version for the status of pods, "" for none.
+func (c *Config) StatusVersion() string {
+	if !c.VersionInStatus {
+		return ""
+	}
+	return version.Own()
 }
 
 // FromConfigMap parses the ConfigMap. Unknown keys are errors, because they are spelling

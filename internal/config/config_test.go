@@ -86,6 +86,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		"failed-lookup":             "admit",
 		"pod-opt-out":               "forbidden",
 		"unsent-logs":               "refuse",
+		"status-version":            "included",
 		"pod-owners":                "Tekton,Knative",
 		"pod-options":               "mode, pause",
 		"proxy-containers":          "",
@@ -100,7 +101,8 @@ func TestEachKeyIsRead(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.Equal(t, &config.Config{
-		LookupTimeout: 250 * time.Millisecond,
+		LookupTimeout:   250 * time.Millisecond,
+		VersionInStatus: true,
 		Policy: pod.Policy{
 			Delivery: pod.ImageVolume, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
 			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, PodOptions: []string{"mode", "pause"},
@@ -146,6 +148,7 @@ func TestAnInvalidValueIsRefusedWithTheValidValues(t *testing.T) {
 		{"failed-lookup", "admitt", `"admitt" is neither "refuse" nor "admit"; did you mean "admit"?`},
 		{"delivery", "claims", `did you mean "claim"?`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
+		{"status-version", "yes", `key "status-version": "yes" is neither "omitted" nor "included"`},
 		{"unsent-logs", "forbidden", `key "unsent-logs": "forbidden" is neither "admit" nor "refuse"`},
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
 		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of ["Tekton" "Knative" "Annotation"]; did you mean "Tekton"?`},

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -41,6 +42,10 @@ import (
 
 // WebhookName is the name of the MutatingWebhookConfiguration.
 const WebhookName = "pods.entrypointer.dev"
+
+// Path is the path of the webhook, the only one of the injector's whose failures refuse
+// objects (failurePolicy Fail).
+const Path = "/pods"
 
 // answerMargin is the part of the API server's timeout that is left for sending the
 // response: a webhook that times out gives no reason, and an early response does.
@@ -89,7 +94,7 @@ func NewAdmissionController(images Images, settings *config.Store, auto *deliver
 				reads:  flowcontrol.NewTokenBucketPassiveRateLimiter(freshReadsPerSecond, freshReadsAtOnce),
 			},
 		}
-		return admission.NewController(ctx, WebhookName, "/pods", w.admit)
+		return admission.NewController(ctx, WebhookName, Path, w.admit)
 	}
 }
 
@@ -118,20 +123,24 @@ type wrapper struct {
 	events  *events
 	logs    *logService
 
-	namespaces namespaces
+	namespaces  namespaces
+	secondLooks secondLooks
 }
 
 func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	start := time.Now()
+	namespace, response := w.optedIn(ctx, request)
+	if namespace == nil {
+		return response
+	}
 	var before corev1.Pod
 	if err := json.Unmarshal(request.Object.Raw, &before); err != nil {
 		return admission.Malformed(err)
 	}
-	namespace, refused := w.optedIn(ctx, request)
-	if namespace == nil {
-		return refused
-	}
 	result, err := w.decideFresh(ctx, namespace, &before)
+	if err == nil {
+		err = pod.CheckMountOptions(request.Object.Raw, result)
+	}
 	outcome := result.Outcome
 	if err != nil {
 		err = fmt.Errorf("%s: %w", describe(&before), err)
@@ -143,8 +152,9 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	if err != nil {
 		return admission.Deny(err)
 	}
+	w.secondLooks.log(ctx, &before, result)
 	w.events.warn(request, &before, result)
-	response := admission.Allow(pod.Patch(&before, result.Pod))
+	response = admission.Allow(pod.Patch(&before, result.Pod))
 	response.Warnings = pod.Messages(result.Warnings)
 	return response
 }
@@ -171,33 +181,27 @@ func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, bef
 	}
 }
 
-// optedIn returns the namespace of a new pod if the namespace opted in and the caller is
-// an API server, and otherwise the response. API servers call the webhook only for
-// namespaces that opted in, but other clients can reach it: they must not make the
-// injector use the credentials of other namespaces, nor create events there.
+// optedIn returns the namespace of a new pod if the namespace opted in, and otherwise the
+// response. API servers call the webhook only for namespaces that opted in, but other
+// clients can reach it: they must not make the injector use the credentials of other
+// namespaces, nor create events there, nor learn which namespaces exist.
 func (w *wrapper) optedIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*corev1.Namespace, *admissionv1.AdmissionResponse) {
-	if err := checkCaller(ctx, w.config.Load().Callers); err != nil {
-		w.metrics.decided(ctx, outcomeOf(err), "", "", 0)
-		logging.FromContext(ctx).Warnw("Refused to answer", zap.String("address", address(ctx)), zap.Error(err))
-		return nil, admission.Deny(err)
-	}
 	if request.Operation != admissionv1.Create || request.Resource.Resource != "pods" || request.SubResource != "" {
 		return nil, admission.Allow(nil)
 	}
 	namespace, err := w.namespaces.get(ctx, request.Namespace)
-	if err != nil {
-		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
+	if err == nil && !optedIn(namespace) {
+		namespace, err = w.namespaces.fresh(ctx, request.Namespace)
 	}
-	if !optedIn(namespace) {
-		if namespace, err = w.namespaces.fresh(ctx, request.Namespace); err != nil {
-			return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
-		}
-	}
-	if !optedIn(namespace) {
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !optedIn(namespace):
 		w.metrics.decided(ctx, pod.NotOptedIn, "", "", 0)
 		return nil, admission.Allow(nil)
+	case err != nil:
+		return nil, admission.Deny(fmt.Errorf("deciding on a pod: %w", err))
+	default:
+		return namespace, nil
 	}
-	return namespace, nil
 }
 
 // decideFresh decides again with the namespace as it is now, if the decision is to leave
@@ -235,6 +239,7 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 		claim = w.claim(namespace.Name)
 	}
 	injector := &pod.Injector{
+		Version:         current.StatusVersion(),
 		AllPods:         asksForAll(namespace),
 		Copiers:         []string{w.images.Copier, w.images.CopierWithLogs},
 		Claim:           claim,

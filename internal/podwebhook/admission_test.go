@@ -27,6 +27,7 @@ import (
 	"knative.dev/pkg/configmap"
 	logtesting "knative.dev/pkg/logging/testing"
 
+	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
@@ -179,7 +180,7 @@ func TestANamespacesOptionsAreThoseOfItsPods(t *testing.T) {
 	require.NoError(t, known.Add(tenant))
 	for name, n := range map[string]namespaces{
 		"cached":                          {cached: listers.NewNamespaceLister(known), client: fake.NewClientset()},
-		"so new that it isn't cached yet": {cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), client: fake.NewClientset(tenant)},
+		"so new that it isn't cached yet": {cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), client: fake.NewClientset(tenant), reads: flowcontrol.NewFakeAlwaysRateLimiter()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := newWrapper(t, map[string]string{"defaults": "timeout: 2h\npause: after-failure"}, found)
@@ -294,6 +295,8 @@ func TestARequestThatNoAPIServerSendsHasNoEffect(t *testing.T) {
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
 		"a namespace that didn't opt in": func(r *admissionv1.AdmissionRequest) { r.Namespace = "other" },
 		"a namespace that isn't there":   func(r *admissionv1.AdmissionRequest) { r.Namespace = "missing" },
+		"a namespace without a name":     func(r *admissionv1.AdmissionRequest) { r.Namespace = "" },
+		"no pod":                         func(r *admissionv1.AdmissionRequest) { r.Namespace, r.Object.Raw = "other", []byte(`[]`) },
 		"another operation":              func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
 		"another resource":               func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "secrets" },
 		"a subresource":                  func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
@@ -306,7 +309,7 @@ func TestARequestThatNoAPIServerSendsHasNoEffect(t *testing.T) {
 			request := review(t, "testdata/review.json")
 			change(request)
 			response := w.admit(logtesting.TestContextWithLogger(t), request)
-			require.Empty(t, response.Patch)
+			require.Equal(t, admission.Allow(nil), response, "it doesn't tell what there is")
 			require.Empty(t, recorder.Events)
 		})
 	}
@@ -353,7 +356,7 @@ func TestTheAnswerComesBeforeTheAPIServerGivesUp(t *testing.T) {
 }
 
 func TestAnObjectThatIsNoPodIsRefused(t *testing.T) {
-	request := &admissionv1.AdmissionRequest{}
+	request := review(t, "testdata/review.json")
 	request.Object.Raw = []byte("[]")
 	w, _ := newWrapper(t, nil, missing)
 	require.False(t, w.admit(t.Context(), request).Allowed)

@@ -61,7 +61,7 @@ func isPlausible(owner metav1.OwnerReference) bool {
 // containers are newly wrapped.
 func isSecondLook(before *corev1.Pod, result pod.Result) bool {
 	status, said := before.Annotations[pod.StatusAnnotation]
-	return said && len(result.Wrapped) == 0 && status == result.Pod.Annotations[pod.StatusAnnotation]
+	return said && len(result.Wrapped) == 0 && pod.WithoutVersion(status) == pod.WithoutVersion(result.Pod.Annotations[pod.StatusAnnotation])
 }
 
 // A namedSink derives the name of an event from its owner, its reason and its message, so

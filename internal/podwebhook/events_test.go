@@ -75,6 +75,11 @@ func TestASecondLookAtAPodIsNoSecondEvent(t *testing.T) {
 	require.Len(t, again.Warnings, 1)
 	require.Empty(t, recorder.Events)
 
+	ofAnotherRelease := decided.Pod.DeepCopy()
+	ofAnotherRelease.Annotations[pod.StatusAnnotation] += "; version: v0"
+	require.Len(t, w.admit(ctx, asking(t, request, ofAnotherRelease)).Warnings, 1)
+	require.Empty(t, recorder.Events, "whose release is being replaced")
+
 	p.Annotations[pod.StatusAnnotation] = decided.Pod.Annotations[pod.StatusAnnotation]
 	w.admit(ctx, asking(t, request, p))
 	require.Contains(t, <-recorder.Events, "Warning UnknownAnnotation ", "a template with our annotation is no second look")

@@ -36,7 +36,7 @@ func (n namespaces) get(ctx context.Context, name string) (*corev1.Namespace, er
 	namespace, err := n.cached.Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return n.read(ctx, name)
+		return n.fresh(ctx, name)
 	case err != nil:
 		return nil, unread(name, err)
 	default:
@@ -50,10 +50,6 @@ func (n namespaces) fresh(ctx context.Context, name string) (*corev1.Namespace, 
 	if !n.reads.TryAccept() {
 		return nil, unread(name, errors.New("too many namespaces were read in the last second"))
 	}
-	return n.read(ctx, name)
-}
-
-func (n namespaces) read(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, unread(name, err)

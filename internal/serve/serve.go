@@ -29,8 +29,15 @@ import (
 )
 
 const (
-	// headerTimeout limits the time in which a client sends the header of a request.
-	headerTimeout = time.Minute
+	// headerTimeout limits the time of a handshake, and the time in which a client sends
+	// the header of a request.
+	headerTimeout = 10 * time.Second
+	// responseTimeout limits the time from the header of a request to the end of its
+	// response: more than the longest timeout of a webhook.
+	responseTimeout = 45 * time.Second
+	// idleTimeout limits the time in which a connection waits for its next request. API
+	// servers close it earlier, after 90 seconds, so that they meet no closed connection.
+	idleTimeout = 2 * time.Minute
 	// maxHeader is the longest header, in bytes: at level debug, knative.dev/pkg logs all
 	// of it.
 	maxHeader = 16 << 10
@@ -46,6 +53,8 @@ type Server struct {
 	Handler http.Handler
 	TLS     *tls.Config
 	Logger  *zap.SugaredLogger
+	// Connections bounds the open connections. Nil stands for any number.
+	Connections *Connections
 	// Ready returns an error as long as requests can't reach the server. Probes fail
 	// until it returns nil. A nil function makes the server ready from the start.
 	Ready func() error
@@ -74,10 +83,15 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         s.TLS,
 		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
+		WriteTimeout:      responseTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		// HTTP/1 only: API servers don't call webhooks by HTTP/2, and other clients could
 		// open any number of streams.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
+	if s.Connections != nil {
+		listener, server.ConnState = s.Connections.Listen(listener), s.Connections.StateChanged
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(listener, "", "") }()

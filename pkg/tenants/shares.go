@@ -49,11 +49,32 @@ func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release f
 		s.leave(tenant)
 		return nil, err
 	}
+	return s.releaser(tenant, own, n), nil
+}
+
+// TryAcquire is Acquire without waiting. It reports whether n is available now.
+func (s *Shares) TryAcquire(tenant string, n int64) (release func(), ok bool) {
+	n = min(n, s.share)
+	own := s.join(tenant)
+	if !own.TryAcquire(n) {
+		s.leave(tenant)
+		return nil, false
+	}
+	if !s.all.TryAcquire(n) {
+		own.Release(n)
+		s.leave(tenant)
+		return nil, false
+	}
+	return s.releaser(tenant, own, n), true
+}
+
+// releaser returns a function that returns n once.
+func (s *Shares) releaser(tenant string, own *tenantShare, n int64) func() {
 	return sync.OnceFunc(func() {
 		s.all.Release(n)
 		own.Release(n)
 		s.leave(tenant)
-	}), nil
+	})
 }
 
 func (s *Shares) join(tenant string) *tenantShare {

@@ -161,7 +161,7 @@ func needsImageVolumes(t *testing.T) {
 	mounts, err := cluster.HasImageVolumes()
 	require.NoError(t, err)
 	if !mounts {
-		t.Skip("this Kubernetes has image volumes only behind a feature gate")
+		t.Skipf("Kubernetes %s has image volumes only behind a feature gate", serverVersion(t))
 	}
 }
 

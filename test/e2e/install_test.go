@@ -38,6 +38,13 @@ func install(t *testing.T) string {
 	return string(out) + string(more)
 }
 
+func TestTheAPIServerAcceptsTheNetworkPolicy(t *testing.T) {
+	t.Parallel()
+	out, err := framework.Run(t.Context(), "kubectl", "apply", "--dry-run=server", "-f", "config/network-policy")
+	require.NoError(t, err)
+	require.Contains(t, string(out), "networkpolicy.networking.k8s.io/injector")
+}
+
 func TestApplyingTheConfigurationTwiceChangesNothing(t *testing.T) {
 	install(t)
 	require.NoError(t, cluster.WaitForInjector(t.Context()))

@@ -99,6 +99,25 @@ func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
 	require.Equal(t, "**************", texts["main stderr"])
 }
 
+// The file is no Secret, and no volume of the container has it.
+func TestWhatAnInitContainerFetchedForAVariableIsMasked(t *testing.T) {
+	t.Parallel()
+	needsFeature(t, "EnvFiles")
+	service := logService(t)
+	namespace, token := logsNamespace(t, "stream")
+	p := askingPod("fetched", busybox(t, "main", "sh", "-c", `echo "the password is $PASSWORD"; ls /fetched`))
+	p.Spec.Volumes = []corev1.Volume{{Name: "fetched", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	fetch := busybox(t, "fetch", "sh", "-c", `echo "password='correct-horse'" > /fetched/env`)
+	fetch.VolumeMounts = []corev1.VolumeMount{{Name: "fetched", MountPath: "/fetched"}}
+	p.Spec.InitContainers = []corev1.Container{fetch}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "fetched", Path: "env", Key: "password"}}}}
+	createPod(t, namespace, p)
+	waitUntilDone(t, namespace, "fetched")
+	texts := service.stored(token, namespace, "fetched", "main")
+	require.Equal(t, "the password is *************\n", texts["main stdout"])
+	require.Contains(t, texts["main stderr"], "/fetched", "the file isn't there")
+}
+
 func TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem(t *testing.T) {
 	t.Parallel()
 	service := logService(t)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,8 @@ var manifests = map[string]func(marks) string{
 	"StatefulSet": func(m marks) string {
 		return m.object("apps/v1", "StatefulSet", m.selected())
 	},
-	"DaemonSet": func(m marks) string { return m.object("apps/v1", "DaemonSet", m.selected()) },
+	"ReplicaSet": func(m marks) string { return m.object("apps/v1", "ReplicaSet", m.selected()) },
+	"DaemonSet":  func(m marks) string { return m.object("apps/v1", "DaemonSet", m.selected()) },
 	"Job": func(m marks) string {
 		return m.object("batch/v1", "Job", "template: "+m.template("restartPolicy: Never, "))
 	},
@@ -60,9 +62,7 @@ const (
 	optsOut    = `entrypointer.dev/inject: "false"`
 	option     = `timeout.entrypointer.dev/main: 1h`
 	misspelled = `entrypoint.dev/inject: "true"`
-	unknown    = `entrypointer.dev/inject: "true", entrypointer.dev/timout: 1h`
 	wrongValue = `entrypointer.dev/inject: "True"`
-	nosuch     = `entrypointer.dev/inject: "true", entrypointer.dev/containers: "main,nosuch"`
 )
 
 // Whatever somebody new to the annotations writes, in each place where it has no effect.
@@ -75,33 +75,30 @@ func TestAnAnnotationOrALabelWithoutEffectOnAWorkloadIsWarnedOf(t *testing.T) {
 		if kind == "CronJob" {
 			path = "spec.jobTemplate.spec.template.metadata.annotations"
 		}
-		noContainer := "names a container that the template does not have; unless a webhook adds the container, pods are refused; the template has main"
 		noLabel, doesNotAsk := "label entrypointer.dev/inject has no effect: set the annotation of that name in "+path, "a pod of a "+kind+" is wrapped if it asks"
 		if kind == "Service" {
-			doesNotAsk, noContainer = "", "" // a Revision is wrapped without asking, and Knative names containers
+			doesNotAsk = "" // a Revision is wrapped without asking
 		}
 		for what, test := range map[string]struct {
 			namespace string
 			marks     marks
 			want      string
 		}{
-			"none":                      {in, marks{}, ""},
-			"none, not opted in":        {out, marks{}, ""},
-			"right":                     {in, marks{templateAnnotations: asks}, ""},
-			"an option, for all":        {all, marks{templateAnnotations: option}, ""},
-			"an option without asking":  {in, marks{templateAnnotations: option}, doesNotAsk},
-			"on the object":             {in, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind + ": set it in " + path},
-			"on both":                   {in, marks{annotations: asks, templateAnnotations: asks}, ""},
-			"a label":                   {in, marks{labels: asks}, noLabel},
-			"a label of the template":   {in, marks{templateLabels: asks}, noLabel},
-			"asks, not opted in":        {out, marks{templateAnnotations: asks}, optIn},
-			"an option, not opted in":   {out, marks{templateAnnotations: option}, optIn},
-			"opting out, not opted in":  {out, marks{templateAnnotations: optsOut}, ""},
-			"a misspelled prefix":       {in, marks{templateAnnotations: misspelled}, "did you mean entrypointer.dev/inject?"},
-			"an unknown option":         {in, marks{templateAnnotations: unknown}, "annotation entrypointer.dev/timout is unknown and has no effect; entrypointer.dev has inject, containers, mode"},
-			"a wrong value":             {in, marks{templateAnnotations: wrongValue}, `annotation entrypointer.dev/inject: "True" is neither "true" nor "false", and pods that have it are refused: correct it in ` + path},
-			"a container too many":      {in, marks{templateAnnotations: nosuch}, noContainer},
-			"on the object, for nobody": {out, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind},
+			"none":                              {in, marks{}, ""},
+			"none, not opted in":                {out, marks{}, ""},
+			"right":                             {in, marks{templateAnnotations: asks}, ""},
+			"an option, for all":                {all, marks{templateAnnotations: option}, ""},
+			"an option without asking":          {in, marks{templateAnnotations: option}, doesNotAsk},
+			"on the object":                     {in, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind + ": set it in " + path},
+			"on both":                           {in, marks{annotations: asks, templateAnnotations: asks}, ""},
+			"a label":                           {in, marks{labels: asks}, noLabel},
+			"a label of the template":           {in, marks{templateLabels: asks}, noLabel},
+			"asks, not opted in":                {out, marks{templateAnnotations: asks}, optIn},
+			"an option, not opted in":           {out, marks{templateAnnotations: option}, optIn},
+			"opting out, not opted in":          {out, marks{templateAnnotations: optsOut}, ""},
+			"a misspelled prefix, not opted in": {out, marks{templateAnnotations: misspelled}, "did you mean entrypointer.dev/inject?"},
+			"a wrong value, not opted in":       {out, marks{templateAnnotations: wrongValue}, optIn},
+			"on the object, for nobody":         {out, marks{annotations: asks}, "annotation entrypointer.dev/inject has no effect on a " + kind},
 		} {
 			requireWarning(t, kind+", "+what, test.namespace, manifest(test.marks), test.want)
 		}
@@ -123,10 +120,68 @@ func TestAnAnnotationOrALabelWithoutEffectOnATaskRunOrAPodIsWarnedOf(t *testing.
 		requireWarning(t, kind+", right", in, manifest(marks{annotations: asks}), "")
 		requireWarning(t, kind+", a label", in, manifest(marks{labels: asks}), noLabel)
 		requireWarning(t, kind+", a label, not opted in", out, manifest(marks{labels: asks}), noLabel)
-		requireWarning(t, kind+", a misspelled prefix", in, manifest(marks{annotations: misspelled}), "did you mean entrypointer.dev/inject?")
-		requireWarning(t, kind+", an unknown option", in, manifest(marks{annotations: unknown}), "annotation entrypointer.dev/timout is unknown and has no effect; ")
+		requireWarning(t, kind+", a misspelled prefix, not opted in", out, manifest(marks{annotations: misspelled}), "did you mean entrypointer.dev/inject?")
 		requireWarning(t, kind+", asks, not opted in", out, manifest(marks{annotations: asks}), `annotation entrypointer.dev/inject has no effect until namespace "`+out+`" opts in`)
 		requireWarning(t, kind+", opting out, not opted in", out, manifest(marks{annotations: optsOut}), "")
+	}
+}
+
+// mistakes are annotations of a pod template, and what the injector says of them when the
+// template is applied.
+var mistakes = map[string]struct{ annotations, want string }{
+	"a wrong value":           {asks + `, entrypointer.dev/timeout: "10 minutes"`, `pods of this KIND are refused: reading annotation entrypointer.dev/timeout: "10 minutes" is wrong; it can be a duration`},
+	"a misspelled value":      {asks + `, entrypointer.dev/mode: exce`, `did you mean "exec"?`},
+	"a wrong value of inject": {wrongValue, `pods of this KIND are refused: reading annotation entrypointer.dev/inject: "True" is neither "true" nor "false"`},
+	"an unknown option":       {asks + `, entrypointer.dev/timout: 1h`, `annotation entrypointer.dev/timout is unknown and has no effect; did you mean "entrypointer.dev/timeout"?`},
+	"another domain":          {asks + `, entrypointer.io/timeout: 1h`, `did you mean "entrypointer.dev/timeout"?`},
+	"another word":            {misspelled, `annotation entrypoint.dev/inject is unknown and has no effect; did you mean "entrypointer.dev/inject"?`},
+	"a letter less":           {`entrypoiner.dev/inject: "true"`, `did you mean "entrypointer.dev/inject"?`},
+}
+
+func TestAMistakeInAnAnnotationIsWarnedOfWhenAWorkloadIsApplied(t *testing.T) {
+	t.Parallel()
+	in, all, out := optedInNamespace(t), forAllPods(t), plainNamespace(t)
+	kinds := map[string]func(marks) string{
+		"TaskRun": func(m marks) string {
+			m.annotations = m.templateAnnotations
+			return m.object("tekton.dev/v1", "TaskRun", `taskSpec: {steps: [{image: busybox, command: ["true"]}]}`)
+		},
+		"PipelineRun": func(m marks) string {
+			m.annotations = m.templateAnnotations
+			return m.object("tekton.dev/v1", "PipelineRun", `pipelineSpec: {tasks: [{name: a, taskSpec: {steps: [{image: busybox, command: ["true"]}]}}]}`)
+		},
+	}
+	maps.Copy(kinds, manifests)
+	for kind, manifest := range kinds {
+		for what, mistake := range mistakes {
+			want := strings.ReplaceAll(mistake.want, "KIND", kind)
+			for _, namespace := range []string{in, all} {
+				requireWarning(t, kind+", "+what, namespace, manifest(marks{templateAnnotations: mistake.annotations}), want)
+			}
+		}
+		requireWarning(t, kind+", not opted in", out, manifest(marks{templateAnnotations: "entrypointer.io/timeout: 1h"}), "")
+	}
+	for kind, manifest := range manifests {
+		requireWarning(t, kind+", on the object", in, manifest(marks{annotations: misspelled}), `did you mean "entrypointer.dev/inject"?`)
+		requireWarning(t, kind+", a sidecar", in, manifest(marks{templateAnnotations: asks + ", entrypointer.dev/end-sidecars: isto"}), `did you mean "istio"?`)
+		requireWarning(t, kind+", a container too many", in, manifest(marks{templateAnnotations: asks + ", timeout.entrypointer.dev/nosuch: 1h"}),
+			`the pod has no container "nosuch" in spec.containers; it has "main"`)
+	}
+	bare := marks{annotations: "entrypointer.io/timeout: 1h"}.object("v1", "Pod", `containers: [{name: main, image: busybox, command: ["true"]}]`)
+	for _, namespace := range []string{in, all} {
+		requireWarning(t, "Pod", namespace, bare, `did you mean "entrypointer.dev/timeout"?`)
+	}
+}
+
+// A warning isn't worth that anybody waits for it.
+func TestWorkloadsAreAppliedWithoutWarningsInAnOutage(t *testing.T) {
+	namespace := optedInNamespace(t)
+	takeDown(t)
+	for kind, manifest := range manifests {
+		start := time.Now()
+		requireWarning(t, kind, namespace, manifest(marks{templateAnnotations: mistakes["a wrong value"].annotations}), "")
+		t.Logf("%s: %v", kind, time.Since(start))
+		requireWarning(t, kind+", which a policy finds", namespace, manifest(marks{annotations: asks}), "has no effect on a "+kind)
 	}
 }
 

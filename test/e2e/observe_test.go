@@ -7,13 +7,13 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -52,36 +52,90 @@ func TestTheInjectorCountsWhatItDecides(t *testing.T) {
 	})
 }
 
+// decisionsAbout returns the lines of the injector's log about decisions on pods whose
+// names contain a text, once there are at least so many.
+func decisionsAbout(t *testing.T, name string, atLeast int) (about []map[string]any) {
+	t.Helper()
+	eventually(t, time.Minute, "lines about pods "+name, func() error {
+		text, err := framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "logs", "-l", framework.InjectorSelector, "--tail=-1")
+		if err != nil {
+			return err
+		}
+		about = nil
+		for text := range strings.Lines(string(text)) {
+			if !strings.Contains(text, name) {
+				continue
+			}
+			var line map[string]any
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				return fmt.Errorf("%s: %w", text, err)
+			}
+			if line["outcome"] != nil {
+				about = append(about, line)
+			}
+		}
+		if len(about) < atLeast {
+			return fmt.Errorf("there are %d", len(about))
+		}
+		return nil
+	})
+	return about
+}
+
 func TestADecisionIsOneLineOfTheInjectorsLog(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
 	name := "logged-in-" + namespace
 	createPod(t, namespace, askingPod(name, busybox(t, "main", "true")))
 	waitUntilDone(t, namespace, name)
-	var about []string
-	eventually(t, time.Minute, "a line about the pod", func() error {
-		text, err := framework.Run(t.Context(), "kubectl", "-n", framework.SystemNamespace, "logs", "-l", framework.InjectorSelector, "--tail=-1")
-		if err != nil {
-			return err
-		}
-		about = nil
-		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, name) {
-				about = append(about, line)
+	about := decisionsAbout(t, name, 1)
+	require.Len(t, about, 1)
+	for field, want := range map[string]any{"namespace": namespace, "pod": name, "outcome": "Injected", "owner": "Annotation", "wrapped": []any{"main"}} {
+		require.Equal(t, want, about[0][field], "field %s of %s", field, about[0])
+	}
+	require.Contains(t, about[0]["injector"], "injector-", "the replica")
+}
+
+// The API server mounts the token in each container that it finds without a mount at its
+// path, after the injector, too; then it asks again.
+func TestFivePodsThatGetATokenMakeFiveDecisions(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	for i := range 5 {
+		p := askingPod(fmt.Sprintf("token-%d-in-%s", i, namespace), busybox(t, "main", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/namespace"))
+		p.Spec.AutomountServiceAccountToken = new(true)
+		requireTokensOfOthers(t, createPod(t, namespace, p))
+	}
+	name := "token-0-in-" + namespace
+	require.Equal(t, corev1.PodSucceeded, waitUntilDone(t, namespace, name).Status.Phase)
+	require.Equal(t, namespace, logs(t, namespace, name, "main"), "the token is there for the container")
+	about := decisionsAbout(t, "-in-"+namespace, 5)
+	require.Len(t, about, 5)
+	for _, line := range about {
+		require.Equal(t, "Injected", line["outcome"])
+	}
+}
+
+// requireTokensOfOthers requires that the containers of a pod have a token mounted, and
+// our init containers have none.
+func requireTokensOfOthers(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	tokens := func(c corev1.Container) (names []string) {
+		for _, m := range c.VolumeMounts {
+			if m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" {
+				names = append(names, m.Name)
 			}
 		}
-		if len(about) == 0 {
-			return errors.New("there is none")
-		}
-		return nil
-	})
-	require.Len(t, about, 1)
-	var line map[string]any
-	require.NoError(t, json.Unmarshal([]byte(about[0]), &line), about[0])
-	for field, want := range map[string]any{"namespace": namespace, "pod": name, "outcome": "Injected", "owner": "Annotation", "wrapped": []any{"main"}} {
-		require.Equal(t, want, line[field], "field %s of %s", field, about[0])
+		return names
 	}
-	require.Contains(t, line["injector"], "injector-", "the replica")
+	for _, c := range p.Spec.InitContainers {
+		require.Len(t, tokens(c), 1, c.Name)
+		require.True(t, strings.HasPrefix(tokens(c)[0], "entrypointer-"), "%s has %v", c.Name, tokens(c))
+	}
+	for _, c := range p.Spec.Containers {
+		require.Len(t, tokens(c), 1, c.Name)
+		require.True(t, strings.HasPrefix(tokens(c)[0], "kube-api-access-"), "%s has %v", c.Name, tokens(c))
+	}
 }
 
 func TestAnAnnotationThatNobodyReadsIsWarnedOf(t *testing.T) {

@@ -165,6 +165,25 @@ func TestWhatTakesTooLongIsEnded(t *testing.T) {
 	require.Equal(t, "Timeout", parseStatus(t, end.Message).Reason)
 }
 
+func TestAnOptionIsSetForAStepByTheNameThatItsAuthorWrote(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	run := taskRun("own-names", pipelinev1.TaskSpec{
+		StepTemplate: &pipelinev1.StepTemplate{Image: image(t, "busybox:1.37")},
+		Steps:        []pipelinev1.Step{script("greets", `echo "hello, $WHOM"`), script("hangs", "sleep 3600")},
+	})
+	run.Annotations = map[string]string{"env.entrypointer.dev/greets": "WHOM=world", "timeout.entrypointer.dev/hangs": "1s"}
+	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), run, metav1.CreateOptions{})
+	require.NoError(t, err)
+	ran := ranTask(t, namespace, run.Name)
+	require.Equal(t, "hello, world\n", ran.Steps[0].Log)
+	require.Equal(t, int32(124), ran.Steps[1].ExitCode)
+	require.Contains(t, ran.Steps[1].Log, "entrypointer: the command timed out after 1s (entrypointer.dev/timeout)")
+	for _, event := range eventsOf(t, namespace, "entrypointer") {
+		t.Errorf("event %s: %s", event.Reason, event.Message)
+	}
+}
+
 // TestATaskRunSaysWhyAnOptionIsRefusedForAStep that it doesn't suit.
 func TestATaskRunSaysWhyAnOptionIsRefusedForAStep(t *testing.T) {
 	t.Parallel()

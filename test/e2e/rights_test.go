@@ -100,6 +100,7 @@ var (
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io [] [namespaces.entrypointer.dev] [get update delete]",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [] [list watch]",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [config.entrypointer.dev] [get update delete]",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io [] [workloads.entrypointer.dev] [get update delete]",
 		// config/auto
 		"nodes [] [] [list watch]",
 		// config/claims

@@ -131,7 +131,8 @@ func TestToolsAreThereForWhoeverAsks(t *testing.T) {
 				"/entrypointer/tools/ni by path; ni by name; ls /entrypointer/tools; touch /entrypointer/tools/x || id -u")))
 			several := restrictedPod("several", busybox(t, "main", "sh", "-c", "ni 1; other 2"))
 			several.Annotations["entrypointer.dev/tools"] = "ni, other"
-			createPod(t, namespace, several)
+			several.Spec.AutomountServiceAccountToken = new(true)
+			requireTokensOfOthers(t, createPod(t, namespace, several))
 			done := waitUntilDone(t, namespace, "one")
 			require.Equal(t, corev1.PodSucceeded, done.Status.Phase, containerStates(done))
 			require.Equal(t, delivery == framework.ImageVolume, len(done.Spec.InitContainers) == 0)

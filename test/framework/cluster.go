@@ -12,6 +12,8 @@
 //     password; tests of private images are skipped without
 //   - E2E_SHARED_STORAGE_CLASS: a storage class whose volumes all nodes can mount at
 //     once; tests of claims are skipped without
+//   - E2E_WEBHOOK_CLIENT_CA (a file): the CA of the certificate that the API server
+//     shows webhooks; a test of foreign callers is skipped without
 //   - E2E_INGRESS (host:port): where Knative Services answer, if Knative can't say
 //   - those of ko, which builds the images of ko:// references: KO_DOCKER_REPO, ...
 package framework

@@ -21,10 +21,20 @@ var (
 )
 
 func TestEveryTestThatTheSecurityPageNamesIsThere(t *testing.T) {
-	page, err := os.ReadFile(top + "/docs/security.md")
+	requireDefined(t, "docs/security.md", namedTest)
+}
+
+func TestEveryTestThatRunsOnEachVersionOfKubernetesIsThere(t *testing.T) {
+	requireDefined(t, "hack/e2e-core.sh", regexp.MustCompile("(?m)^ +("+testName.String()+")$"))
+}
+
+// requireDefined requires that a file names tests, and only such as there are.
+func requireDefined(t *testing.T, file string, names *regexp.Regexp) {
+	t.Helper()
+	text, err := os.ReadFile(top + "/" + file)
 	require.NoError(t, err)
 	defined := definedTests(t)
-	named := namedTest.FindAllSubmatch(page, -1)
+	named := names.FindAllSubmatch(text, -1)
 	require.NotEmpty(t, named)
 	for _, match := range named {
 		require.True(t, defined[string(match[1])], "%s", match[1])

@@ -1,28 +1,23 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package podwebhook
+package intake
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"io"
 	"math/big"
 	"net/http"
-	"net/url"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"knative.dev/pkg/apis"
-	logtesting "knative.dev/pkg/logging/testing"
-
-	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
 // An authority signs certificates.
@@ -73,28 +68,37 @@ func TestOnlyCallersWithACertificateOfTheAPIServersCAAreAnswered(t *testing.T) {
 		"somebody else, with the others": {[]*x509.Certificate{others.sign(t, x509.ExtKeyUsageClientAuth, soon), ours.certificate}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked := false
-			w, recorder := newWrapper(t, nil, func(context.Context, lookup.Query) (*lookup.Image, error) {
-				asked = true
-				return found(t.Context(), lookup.Query{})
-			})
-			current := *w.config.Load()
-			current.Callers = x509.NewCertPool()
-			current.Callers.AddCert(ours.certificate)
-			w.config, w.lookups.config = fixed{&current}, &current
-			ctx := apis.WithHTTPRequest(logtesting.TestContextWithLogger(t), &http.Request{URL: &url.URL{}, TLS: &tls.ConnectionState{PeerCertificates: test.shown}})
-			response := w.admit(ctx, review(t, "testdata/review.json"))
-			require.Equal(t, test.answered, response.Allowed)
-			require.Equal(t, test.answered, asked)
+			cas := x509.NewCertPool()
+			cas.AddCert(ours.certificate)
+			webhook := newServed(t, func(*http.Request) *x509.CertPool { return cas })
+			request := post(t, reviewOf("tenant", `{}`))
+			request.TLS = &tls.ConnectionState{PeerCertificates: test.shown}
+			body := &countingReader{Reader: request.Body}
+			request.Body = body
+			answer := httptest.NewRecorder()
+			webhook.ServeHTTP(answer, request)
+			require.Equal(t, test.answered, answer.Code == http.StatusOK)
+			require.Equal(t, test.answered, webhook.called.Load() == 1)
 			if !test.answered {
-				require.Contains(t, response.Result.Message, "api-server-ca")
-				require.Empty(t, recorder.Events)
+				require.Equal(t, http.StatusForbidden, answer.Code)
+				require.Contains(t, answer.Body.String(), "api-server-ca")
+				require.Zero(t, body.read, "nothing of the body is read")
 			}
 		})
 	}
 }
 
-// fixed is a configuration that doesn't change.
-type fixed struct{ *config.Config }
+// A countingReader counts the bytes that are read.
+type countingReader struct {
+	io.Reader
 
-func (f fixed) Load() *config.Config { return f.Config }
+	read int
+}
+
+func (c *countingReader) Read(into []byte) (int, error) {
+	n, err := c.Reader.Read(into)
+	c.read += n
+	return n, err
+}
+
+func (c *countingReader) Close() error { return nil }
