@@ -18,6 +18,7 @@ tests=(
   TestAWebhookThatIsCalledAgainChangesNothingTwice
   TestAContainerThatAnotherWebhookAddsIsWrapped
   TestTheMirrorOfAStaticPodIsUntouched
+  TestAMountOfTheSupervisorThatAllowsNoExecutionIsRefused
   # policies
   TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown
   TestTheInjectorFindsItselfConfined

@@ -132,7 +132,7 @@ func crowdedPods() map[string]*corev1.Pod {
 		}),
 		"spec.containers[0].args": crowded(func(p *corev1.Pod) { p.Spec.Containers[0].Args = make([]string, 700_000) }),
 		"spec.containers[0].env": crowded(func(p *corev1.Pod) {
-			for i := range 50_000 {
+			for i := range 12_000 {
 				p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("E", i)})
 			}
 		}),

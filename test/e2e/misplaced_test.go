@@ -214,14 +214,15 @@ func TestAWorkloadWithAnnotationsUpToTheirLimitIsAdmitted(t *testing.T) {
 	}
 }
 
-func TestAPodWithAsManyAnnotationsAsAPodCanHaveIsAdmitted(t *testing.T) {
+// A pod has room for 60,000 annotations. The injector reads 10,000 of a pod that it wraps.
+func TestAPodWithTheMostAnnotationsIsAdmitted(t *testing.T) {
 	t.Parallel()
-	p := plainPod("full", busybox(t, "main", "true"))
-	p.Annotations = map[string]string{}
-	for i := range 60_000 {
-		p.Annotations[fmt.Sprintf("%x", i)] = ""
-	}
-	for _, namespace := range []string{optedInNamespace(t), forAllPods(t), plainNamespace(t)} {
+	for namespace, most := range map[string]int{optedInNamespace(t): 10_000, forAllPods(t): 10_000, plainNamespace(t): 60_000} {
+		p := plainPod("full", busybox(t, "main", "true"))
+		p.Annotations = map[string]string{}
+		for i := range most {
+			p.Annotations[fmt.Sprintf("%x", i)] = ""
+		}
 		_, err := cluster.Kube.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		require.NoError(t, err)
 	}

@@ -20,6 +20,7 @@ var wanted = []struct{ name, known, on string }{
 	{"ContainerRestartRules", "1.34", "1.35"},
 	{"NodeDeclaredFeatures", "1.35", "1.36"}, // RestartAllContainersOnContainerExits needs it.
 	{"RestartAllContainersOnContainerExits", "1.35", "1.36"},
+	{"VolumeBindMountOptions", "1.37", ""},
 }
 
 // gates are those feature gates that a version of Kubernetes knows and has off.

@@ -21,7 +21,7 @@ func TestFeatureGatesAreThoseThatAVersionKnowsAndHasOff(t *testing.T) {
 		"1.34": "ContainerRestartRules ContainerStopSignals",
 		"1.35": "ContainerStopSignals NodeDeclaredFeatures RestartAllContainersOnContainerExits",
 		"1.36": "ContainerStopSignals",
-		"1.37": "ContainerStopSignals",
+		"1.37": "ContainerStopSignals VolumeBindMountOptions",
 	} {
 		l := layout.Layout{State: t.TempDir(), Cache: t.TempDir()}
 		if err := writePKI(l); err != nil {
