@@ -39,24 +39,25 @@ const (
 type files struct {
 	paths []string // files, and directories of files
 	// onFailure is called while nothing can be sent, because the unread content may be a
-	// secret: a file doesn't respond, such as on a volume whose server is gone, or the files
-	// are too large to be masked.
+	// secret: a file can't be read, doesn't respond, such as on a volume whose server is
+	// gone, or the files are too large to be masked.
 	onFailure func(reason string)
 
-	read    func(name string) string
+	stat    func(name string) (os.FileInfo, error)
+	read    func(name string) (string, error)
 	current atomic.Pointer[string] // the file under inspection
 }
 
 func newFiles(paths []string, onFailure func(reason string)) *files {
-	return &files{paths: paths, onFailure: onFailure, read: readSecret}
+	return &files{paths: paths, onFailure: onFailure, stat: os.Stat, read: readSecret}
 }
 
 // An inspection is what was found out about the files.
 type inspection struct {
-	stamp    string // see files.stamp
-	count    int
-	values   []string // the contents, if the stamp has changed
-	tooLarge error    // why the files can't be masked
+	stamp  string // see files.stamp
+	count  int
+	values []string // the contents, if the stamp has changed
+	err    error    // why the files can't be masked
 }
 
 // waitUntilMaskable inspects the files until all of them respond and can be masked. It
@@ -67,10 +68,10 @@ func (f *files) waitUntilMaskable(before string) inspection {
 	}
 	for {
 		l := f.inspect(before)
-		if l.tooLarge == nil {
+		if l.err == nil {
 			return l
 		}
-		f.onFailure(l.tooLarge.Error())
+		f.onFailure(l.err.Error())
 		time.Sleep(slowAfter)
 	}
 }
@@ -80,8 +81,8 @@ func (f *files) inspect(before string) (l inspection) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if l.stamp, l.count, l.tooLarge = f.stamp(); l.tooLarge == nil && l.stamp != before {
-			l.values, l.tooLarge = f.values()
+		if l.stamp, l.count, l.err = f.stamp(); l.err == nil && l.stamp != before {
+			l.values, l.err = f.values()
 		}
 	}()
 	tick := time.NewTicker(slowAfter)
@@ -104,9 +105,12 @@ func (f *files) stamp() (stamp string, count int, err error) {
 	b, total := []byte("stamp "), int64(0)
 	err = f.each(func(name string) error {
 		count++
-		info, _ := os.Stat(name)
-		if info == nil {
-			return nil // absent, or unreadable for the command as well
+		info, err := f.stat(name)
+		if isAbsent(err) {
+			return nil
+		}
+		if err != nil {
+			return unreadable(name, err)
 		}
 		b = fmt.Appendf(b, "%s %d %d,", name, info.Size(), info.ModTime().UnixNano())
 		if stat, is := info.Sys().(*syscall.Stat_t); is {
@@ -126,7 +130,10 @@ func (f *files) stamp() (stamp string, count int, err error) {
 func (f *files) values() (values []string, err error) {
 	total := int64(0)
 	err = f.each(func(name string) error {
-		value := f.read(name)
+		value, err := f.read(name)
+		if err != nil && !isAbsent(err) {
+			return unreadable(name, err)
+		}
 		if value != "" {
 			values = append(values, value)
 		}
@@ -134,6 +141,20 @@ func (f *files) values() (values []string, err error) {
 		return checkSize(name, int64(len(value)), total)
 	})
 	return values, err
+}
+
+// isAbsent reports whether an error says that the command can't read a file either. After
+// any other error, such as EIO, or EMFILE while the node has no file descriptors left, the
+// file may be read later, by the command as well.
+func isAbsent(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ELOOP)
+}
+
+func unreadable(name string, err error) error {
+	if path, is := errors.AsType[*os.PathError](err); is {
+		err = path.Err
+	}
+	return fmt.Errorf("reading %q, whose content is masked: %w: nothing is sent until it can be read", name, err)
 }
 
 // checkSize returns an error if a file of this size can't be masked, or the files up to
@@ -152,9 +173,9 @@ func checkSize(name string, size, total int64) error {
 func (f *files) each(do func(name string) error) error {
 	for _, path := range f.paths {
 		f.current.Store(&path)
-		names, whole := filesIn(path)
-		if !whole {
-			return fmt.Errorf("%q has more than %d files and directories, whose content is masked: nothing is sent; name or mount fewer of them", path, maxFiles)
+		names, err := filesIn(path)
+		if err != nil {
+			return err
 		}
 		for _, name := range names {
 			f.current.Store(&name)
@@ -166,34 +187,39 @@ func (f *files) each(do func(name string) error) error {
 	return nil
 }
 
-// filesIn returns the file of a path, or all files below a directory, and whether these
-// are no more than maxFiles.
-func filesIn(path string) (names []string, whole bool) {
+// filesIn returns the file of a path, or all files below a directory.
+func filesIn(path string) (names []string, err error) {
 	left := maxFiles
 	listed := map[fileID]bool{}
-	var add func(path string)
-	add = func(path string) {
+	var add func(name string) error
+	add = func(name string) error {
 		if left--; left < 0 {
-			return
+			return fmt.Errorf("%q has more than %d files and directories, whose content is masked: nothing is sent; name or mount fewer of them", path, maxFiles)
 		}
-		entries, id, err := readDirectory(path)
-		if err != nil {
-			names = append(names, path)
-			return
-		}
-		if listed[id] {
-			return
+		entries, id, err := readDirectory(name)
+		switch {
+		case isAbsent(err): // or a file
+			names = append(names, name)
+			return nil
+		case err != nil:
+			return unreadable(name, err)
+		case listed[id]:
+			return nil
 		}
 		listed[id] = true // only once, because a link inside of it may lead back to it
 		for _, entry := range entries {
 			// Names with two dots are the kubelet's: the other entries link to their content.
-			if !strings.HasPrefix(entry.Name(), "..") {
-				add(filepath.Join(path, entry.Name()))
+			if strings.HasPrefix(entry.Name(), "..") {
+				continue
+			}
+			if err := add(filepath.Join(name, entry.Name())); err != nil {
+				return err
 			}
 		}
+		return nil
 	}
-	add(path)
-	return names, left >= 0
+	err = add(path)
+	return names, err
 }
 
 // A fileID identifies a file across links.
@@ -220,35 +246,34 @@ func readDirectory(path string) (entries []os.DirEntry, id fileID, err error) {
 	return entries, id, err
 }
 
-// readSecret returns the content of a file, "" if it can't be read: the command can't
-// read it either. Of a file that is too large, it returns one byte more than can be
-// masked.
-func readSecret(name string) string {
+// readSecret returns the content of a file, "" if it isn't a regular one. Of a file that is
+// too large, it returns one byte more than can be masked.
+func readSecret(name string) (string, error) {
 	// Opening a device or a pipe can have side effects.
 	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return ""
+		return "", err
 	}
 	return readRegular(name)
 }
 
 // readRegular is readSecret after the check: another process may have replaced the file
 // by a pipe, so opening it mustn't block.
-func readRegular(name string) string {
+func readRegular(name string) (string, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	for errors.Is(err, syscall.EAGAIN) {
 		time.Sleep(leaseRetry)
 		file, err = os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return "", nil
+	}
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer func() { _ = file.Close() }()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
+		return "", err
 	}
 	value, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
-	if err != nil {
-		return ""
-	}
-	return string(value)
+	return string(value), err
 }

@@ -20,18 +20,20 @@ import (
 func TestAPipeInThePlaceOfAFileBlocksNothing(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	require.Empty(t, readRegular(pipe))
+	value, err := readRegular(pipe)
+	require.NoError(t, err)
+	require.Empty(t, value)
 }
 
 func TestAFileThatDoesNotRespondIsReportedUntilItDoes(t *testing.T) {
 	answers := make(chan struct{})
 	said := make(chan string)
 	s := newSecrets(secretSources{paths: []string{"/mnt/first", "/mnt/second"}}, nil, nil, func(why string) { said <- why })
-	s.files.read = func(name string) string {
+	s.files.read = func(name string) (string, error) {
 		if name == "/mnt/second" {
 			<-answers
 		}
-		return "secret of " + name
+		return "secret of " + name, nil
 	}
 	read := make(chan bool)
 	go func() { read <- s.load() }()
@@ -93,13 +95,14 @@ func TestNothingIsSentUntilTheFilesAreSmallEnough(t *testing.T) {
 	}
 }
 
-func seenAfter(t *testing.T, said <-chan string, after <-chan inspection) inspection {
+// seenAfter waits for a result while reasons may still be told.
+func seenAfter[T any](t *testing.T, said <-chan string, after <-chan T) T {
 	t.Helper()
 	for {
 		select {
 		case <-said: // it was about to be
-		case l := <-after:
-			return l
+		case result := <-after:
+			return result
 		}
 	}
 }
@@ -112,7 +115,7 @@ func TestAFileThatGrowsWhileItIsReadIsTooLargeAsWell(t *testing.T) {
 	f := newFiles([]string{directory}, func(why string) { said <- why })
 	var grown atomic.Int64
 	grown.Store(maxSecret + 1)
-	f.read = func(string) string { return strings.Repeat("s", int(grown.Load())) }
+	f.read = func(string) (string, error) { return strings.Repeat("s", int(grown.Load())), nil }
 	after := make(chan inspection)
 	go func() { after <- f.waitUntilMaskable("") }()
 	require.Contains(t, <-said, "has more than 1 MiB")
@@ -126,7 +129,67 @@ func TestADirectoryIsListedOnceHoweverManyLinksLeadThere(t *testing.T) {
 	for i := range 4 {
 		require.NoError(t, os.Symlink(".", filepath.Join(directory, fmt.Sprint("itself", i))))
 	}
-	names, all := filesIn(directory)
-	require.True(t, all)
+	names, err := filesIn(directory)
+	require.NoError(t, err)
 	require.Len(t, names, maxFiles/2)
+}
+
+// Only a file that the command can't read either has nothing to mask.
+func TestNothingIsSentUntilAFileThatIsThereCanBeRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("open sesame"), 0o600))
+	for name, fails := range map[string]func(f *files, err error){
+		"its state":   func(f *files, err error) { f.stat = func(string) (os.FileInfo, error) { return nil, err } },
+		"its content": func(f *files, err error) { f.read = func(string) (string, error) { return "", err } },
+	} {
+		for _, number := range []syscall.Errno{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ESTALE, syscall.EPERM} {
+			t.Run(fmt.Sprintf("%s: %v", name, number), func(t *testing.T) {
+				t.Parallel()
+				said := make(chan string)
+				s := newSecrets(secretSources{paths: []string{file}}, nil, nil, func(reason string) { said <- reason })
+				var works atomic.Bool
+				broken := &files{stat: s.files.stat, read: s.files.read}
+				fails(broken, &os.PathError{Op: "open", Path: file, Err: number})
+				s.files.stat = func(name string) (os.FileInfo, error) {
+					if works.Load() {
+						return os.Stat(name)
+					}
+					return broken.stat(name)
+				}
+				s.files.read = func(name string) (string, error) {
+					if works.Load() {
+						return readSecret(name)
+					}
+					return broken.read(name)
+				}
+				loaded := make(chan bool)
+				go func() { loaded <- s.load() }()
+				require.Equal(t, fmt.Sprintf("reading %q, whose content is masked: %v: nothing is sent until it can be read", file, number), <-said)
+				works.Store(true)
+				require.True(t, seenAfter(t, said, loaded))
+				require.Equal(t, "***********", masked(s, "open sesame"))
+			})
+		}
+		for _, number := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.ELOOP} {
+			s := newSecrets(secretSources{paths: []string{file}}, nil, nil, func(reason string) { t.Error(reason) })
+			fails(s.files, &os.PathError{Op: "open", Path: file, Err: number})
+			require.True(t, s.load(), "%s: %v", name, number)
+		}
+	}
+}
+
+func TestAProcessWithoutFileDescriptorsTakesNoFileForAbsent(t *testing.T) {
+	directory := t.TempDir()
+	fill(t, directory, 10)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	names, listing := filesIn(directory)
+	_, reading := readSecret(filepath.Join(directory, "0"))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.Empty(t, names)
+	require.ErrorIs(t, listing, syscall.EMFILE)
+	require.ErrorIs(t, reading, syscall.EMFILE)
 }

@@ -127,7 +127,7 @@ func TestSecretsInDirectoriesOfAVolumeAreRead(t *testing.T) {
 func TestDevicesAndPipesAreIgnoredAndBlockNothing(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	s := ofFiles(pipe, "/dev/zero", "/proc/self/mem")
+	s := ofFiles(pipe, "/dev/zero")
 	require.True(t, s.load())
 	require.Equal(t, "all of it", masked(s, "all of it"))
 }
@@ -150,7 +150,7 @@ func TestTheListingOfAHugeDirectoryIsBounded(t *testing.T) {
 	for i := range maxFiles + 50 {
 		require.NoError(t, os.WriteFile(filepath.Join(directory, fmt.Sprint(i)), nil, 0o600))
 	}
-	names, all := filesIn(directory)
-	require.False(t, all)
+	names, err := filesIn(directory)
+	require.ErrorContains(t, err, "has more than 1000 files and directories")
 	require.LessOrEqual(t, len(names), maxFiles)
 }
