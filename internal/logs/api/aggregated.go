@@ -91,19 +91,18 @@ func namespaceOf(r *http.Request) string {
 	return r.URL.Query().Get("namespace")
 }
 
-// readable returns the stream of a request if the user may read it. If the path has
+// readable returns the stream of a request and its user, who may read it. If the path has
 // another namespace than the stream, it returns ErrNoStream.
-func (s readAPI) readable(r *http.Request) (id string, source streams.Source, err error) {
-	user, err := s.user(r)
-	if err != nil {
-		return "", source, err
+func (s readAPI) readable(r *http.Request) (id string, source streams.Source, user User, err error) {
+	if user, err = s.user(r); err != nil {
+		return "", source, user, err
 	}
 	id = r.PathValue("id")
 	if source, err = s.sources.get(r.Context(), id); err != nil {
-		return "", source, err
+		return "", source, user, err
 	}
 	if namespace := r.PathValue("namespace"); namespace != "" && namespace != source.Namespace {
-		return "", source, streams.ErrNoStream
+		return "", source, user, streams.ErrNoStream
 	}
-	return id, source, s.authenticator.MayRead(r.Context(), user, source.Namespace, source.Pod)
+	return id, source, user, s.authenticator.MayRead(r.Context(), user, source.Namespace, source.Pod)
 }

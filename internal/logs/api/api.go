@@ -55,15 +55,19 @@ type Authenticator interface {
 
 const (
 	// maxBodyMemory bounds the bodies that are being received and stored, in bytes. Each
-	// body takes up to three times as much: two copies, and a compressed one. maxPodMemory
-	// is the share of a pod.
-	maxBodyMemory = 32 << 20
-	maxPodMemory  = maxBodyMemory / 8
+	// body takes up to three times as much: two copies, and a compressed one. The others
+	// are the shares of a namespace and of a pod.
+	maxBodyMemory          = 32 << 20
+	maxBodyMemoryNamespace = maxBodyMemory / 4
+	maxBodyMemoryPod       = maxBodyMemory / 8
 	// minBodyMemory is what a short body counts as, because of its compressor.
 	minBodyMemory = 64 << 10
-	// maxReaders bounds the requests that read. Their memory has a bound of its own
+	// maxReaders bounds the requests that read. The others are the shares of a namespace
+	// and of a user. Their memory has a bound of its own
 	// (internal/logs/streams/memory.go).
-	maxReaders = 256
+	maxReaders          = 1024
+	maxReadersNamespace = maxReaders / 2
+	maxReadersUser      = maxReaders / 4
 	// maxDocument bounds a JSON body, in bytes.
 	maxDocument = 16 << 10
 	// maxAppend bounds a body without a Content-Range, in bytes.
@@ -92,7 +96,7 @@ type Server struct {
 	authenticator Authenticator
 	logger        *slog.Logger
 	memory        *budget.Budget
-	readers       chan struct{}
+	readers       *budget.Budget // of places for maxReaders
 	sources       *sources
 	timing        timing
 	limits        Limits
@@ -115,7 +119,8 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
 		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, metrics: newMetrics(),
-		memory: budget.New(maxBodyMemory, maxPodMemory), readers: make(chan struct{}, maxReaders),
+		memory:        budget.New(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
+		readers:       budget.New(maxReaders, maxReadersNamespace, maxReadersUser),
 		stopFollowing: make(chan struct{}),
 	}
 }

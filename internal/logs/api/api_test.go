@@ -304,49 +304,84 @@ func TestInvalidRequestsAreExplained(t *testing.T) {
 func TestAWriteBeyondTheMemoryIsAskedToRetry(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].memory = budget.New(maxBodyMemory, maxBodyMemory)
-	require.True(t, s.servers[0].memory.TryAcquire("others", maxBodyMemory))
+	s.servers[0].memory = budget.New(maxBodyMemory, maxBodyMemory, maxBodyMemory)
+	require.True(t, s.servers[0].memory.TryAcquire(maxBodyMemory, "others", "other"))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	s.accepted(http.MethodPost, path+"/markers", `{"range":"bytes 0-0/*","markers":["dropped"]}`)
-	s.servers[0].memory.Release("others", maxBodyMemory)
+	s.servers[0].memory.Release(maxBodyMemory, "others", "other")
 	s.accepted(http.MethodPatch, path+"/data", "y", "Content-Range", "bytes 1-1/*")
 	s.requireAllReleased()
 }
 
-// Each request has sent one byte of the megabyte that it may send.
-func TestAPodThatSendsSlowlyBlocksNoOtherPod(t *testing.T) {
-	s := serve(t, 1)
-	s.servers[0].timing.body = time.Second
-	path := s.stream("stdout")
-	other := s.do(http.MethodPost, "/logs", "token-of-b", `{"name":"stdout"}`)
+// otherStream returns the path of a stream of another pod of the same namespace.
+func (s *service) otherStream() string {
+	s.t.Helper()
+	created := s.do(http.MethodPost, "/logs", "token-of-b", `{"name":"stdout"}`)
 	var answer struct{ ID string }
-	require.NoError(t, json.Unmarshal([]byte(other.body), &answer))
+	require.NoError(s.t, json.Unmarshal([]byte(created.body), &answer))
+	return "/logs/" + answer.ID
+}
+
+// slowly sends the beginning of bodies, and never their ends. It returns the statuses of
+// the responses once all have come.
+func (s *service) slowly(path, beginning string, count int) (statuses func() []int) {
 	var slow errgroup.Group
-	statuses := make(chan int, 64)
-	for range cap(statuses) {
+	got := make(chan int, count)
+	for range count {
 		reads, writes := io.Pipe()
 		r := s.request(http.MethodPost, path+"/data", "token-of-a", "")
-		r.Body, r.ContentLength = reads, -1
+		r.Body, r.ContentLength = reads, 200_000
 		slow.Go(func() error {
 			defer writes.Close()
-			go func() { _, _ = writes.Write([]byte("x")) }()
+			go func() { _, _ = io.WriteString(writes, beginning) }()
 			response, err := http.DefaultClient.Do(r)
 			if err != nil {
 				return err
 			}
-			statuses <- response.StatusCode
+			got <- response.StatusCode
 			return response.Body.Close()
 		})
 	}
-	require.Eventually(t, func() bool { return isFull(s.servers[0].memory, "uid-a") }, 10*time.Second, time.Millisecond)
-	got := s.do(http.MethodPatch, "/logs/"+answer.ID+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
+	return func() (list []int) {
+		require.NoError(s.t, slow.Wait(), "none waits for good")
+		close(got)
+		for status := range got {
+			list = append(list, status)
+		}
+		return list
+	}
+}
+
+func TestAPodThatSendsSlowlyBlocksNoOtherPod(t *testing.T) {
+	s := serve(t, 1)
+	s.servers[0].timing.body = time.Second
+	path, other := s.stream("stdout"), s.otherStream()
+	statuses := s.slowly(path, strings.Repeat("x", freeBytes+1), 80)
+	require.Eventually(t, func() bool { return isFull(s.servers[0].memory, "tenant", "uid-a") }, 10*time.Second, time.Millisecond)
+	require.False(t, isFull(s.servers[0].memory, "tenant", "uid-b"))
+	got := s.do(http.MethodPatch, other+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusAccepted, got.status)
-	require.NoError(t, slow.Wait(), "none waits for good")
-	close(statuses)
-	for status := range statuses {
+	for _, status := range statuses() {
 		require.Contains(t, []int{http.StatusTooManyRequests, http.StatusBadRequest}, status)
+	}
+	s.requireAllReleased()
+}
+
+func TestBodiesThatDoNotComeTakeNoMemory(t *testing.T) {
+	s := serve(t, 1)
+	s.servers[0].timing.body = time.Second
+	path, other := s.stream("stdout"), s.otherStream()
+	statuses := s.slowly(path, "x", 128)
+	for range 20 {
+		got := s.do(http.MethodPatch, other+"/data", "token-of-b", "x", "Content-Range", "bytes 0-0/*")
+		require.Equal(t, http.StatusAccepted, got.status)
+		require.LessOrEqual(t, s.servers[0].memory.InUse(), int64(minBodyMemory))
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, status := range statuses() {
+		require.Equal(t, http.StatusBadRequest, status)
 	}
 	s.requireAllReleased()
 }
@@ -373,13 +408,33 @@ func (*deadlines) SetWriteDeadline(time.Time) error { return nil }
 func TestReadersHaveABound(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].readers = make(chan struct{}, 1)
-	s.servers[0].readers <- struct{}{}
+	s.servers[0].readers = budget.New(0, 0, 0)
 	for _, read := range []string{path, path + "/data"} {
 		got := s.do(http.MethodGet, read, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusTooManyRequests, got.status)
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
+}
+
+func TestAUserAndANamespaceLeaveReadersToOthers(t *testing.T) {
+	s := serve(t, 1)
+	server := s.servers[0]
+	read := func(namespace, user string, times int) error {
+		for range times {
+			if _, err := server.enter(namespace, User{Name: user}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	require.NoError(t, read("tenant", "jane", maxReadersUser))
+	require.Error(t, read("tenant", "jane", 1), "the user's share is used up")
+	require.Error(t, read("other", "jane", 1), "in all namespaces")
+	require.NoError(t, read("tenant", "tenant", maxReadersUser))
+	require.Error(t, read("tenant", "john", 1), "the namespace's share is used up")
+	got := s.do(http.MethodGet, s.stream("stdout"), "token-of-user-tenant", "")
+	require.Equal(t, http.StatusTooManyRequests, got.status)
+	require.NoError(t, read("other", "john", maxReadersUser))
 }
 
 func TestHEADFollowsNothing(t *testing.T) {
@@ -409,7 +464,7 @@ func TestADisconnectedFollowerIsNoticed(t *testing.T) {
 		_, err = connection.Write([]byte("G"))
 		require.NoError(t, err)
 		require.NoError(t, connection.Close())
-		require.Eventually(t, func() bool { return len(s.servers[0].readers) == 0 }, 10*time.Second, 5*time.Millisecond, accept)
+		require.Eventually(t, func() bool { return s.servers[0].readers.InUse() == 0 }, 10*time.Second, 5*time.Millisecond, accept)
 	}
 }
 
@@ -587,11 +642,11 @@ func (s *service) requireAllReleased() {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// isFull reports whether a pod holds its whole share.
-func isFull(r *budget.Budget, pod string) bool {
-	if !r.TryAcquire(pod, 1) {
+// isFull reports whether a pod has no memory for another body.
+func isFull(b *budget.Budget, namespace, pod string) bool {
+	if !b.TryAcquire(minBodyMemory, namespace, pod) {
 		return true
 	}
-	r.Release(pod, 1)
+	b.Release(minBodyMemory, namespace, pod)
 	return false
 }

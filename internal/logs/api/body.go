@@ -6,12 +6,14 @@ package api
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 
+	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
@@ -25,8 +27,9 @@ type body struct {
 	member []byte
 }
 
-// receiveBody reads a body of up to most bytes, before compression. It takes memory for
-// the body until release is called. A larger body is refused before the rest is read.
+// receiveBody reads a body of up to most bytes, before compression. It takes memory as
+// bytes come, and keeps it until release is called. A larger body is refused before the
+// rest is read.
 func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return sent, nil, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: use application/octet-stream", kind))
@@ -36,29 +39,75 @@ func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, mo
 			return sent, nil, err
 		}
 	}
-	bytes := max(most, minBodyMemory)
-	if !s.memory.TryAcquire(pod.UID, bytes) {
-		return sent, nil, busyProblem()
-	}
-	release = func() { s.memory.Release(pod.UID, bytes) }
-	if sent, err = readBody(w, r, most); err != nil {
-		release()
+	memory := &bodyMemory{budget: s.memory, pod: pod}
+	if sent, err = readBody(w, r, most, memory); err != nil {
+		memory.release()
 		return sent, nil, err
 	}
-	return sent, release, nil
+	return sent, memory.release, nil
+}
+
+// freeBytes of a body are read before memory is taken. Their sum is bounded by the number
+// of connections.
+const freeBytes = 4 << 10
+
+// bodyMemory is the memory that a body has taken.
+type bodyMemory struct {
+	budget *budget.Budget
+	pod    Pod
+	bytes  int64
+}
+
+// grow takes memory until it has some bytes.
+func (m *bodyMemory) grow(bytes int64) error {
+	more := bytes - m.bytes
+	if more <= 0 {
+		return nil
+	}
+	if !m.budget.TryAcquire(more, m.pod.Namespace, m.pod.UID) {
+		return busyProblem()
+	}
+	m.bytes = bytes
+	return nil
+}
+
+func (m *bodyMemory) release() { m.budget.Release(m.bytes, m.pod.Namespace, m.pod.UID) }
+
+// receive reads a body of up to limit bytes into a buffer that grows with what arrives,
+// whatever Content-Length says.
+func (m *bodyMemory) receive(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	var received bytes.Buffer
+	from := http.MaxBytesReader(w, r.Body, limit)
+	if _, err := received.ReadFrom(io.LimitReader(from, freeBytes)); err != nil {
+		return nil, err
+	}
+	for size := int64(minBodyMemory); ; size *= 2 {
+		if err := m.grow(max(min(size, limit), minBodyMemory)); err != nil {
+			return nil, err
+		}
+		if size >= limit { // what comes beyond it is an error
+			_, err := received.ReadFrom(from)
+			return received.Bytes(), err
+		}
+		if _, err := received.ReadFrom(io.LimitReader(from, size-int64(received.Len()))); err != nil || int64(received.Len()) < size {
+			return received.Bytes(), err
+		}
+	}
 }
 
 // readBody reads a body of up to most bytes, before compression.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) (sent body, err error) {
-	var received bytes.Buffer // grows with what arrives, whatever Content-Length says
+func readBody(w http.ResponseWriter, r *http.Request, most int64, memory *bodyMemory) (sent body, err error) {
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
 	case "", "identity":
-		_, err = received.ReadFrom(http.MaxBytesReader(w, r.Body, most))
-		sent.data = received.Bytes()
+		sent.data, err = memory.receive(w, r, most)
 	case "gzip":
 		// Compression makes no body longer, except for the overhead of gzip.
-		if _, err = received.ReadFrom(http.MaxBytesReader(w, r.Body, most+most/100+1024+times.MaxExtra)); err == nil {
-			sent, err = unpack(received.Bytes(), most)
+		var packed []byte
+		if packed, err = memory.receive(w, r, most+most/100+1024+times.MaxExtra); err == nil {
+			err = memory.grow(most)
+		}
+		if err == nil {
+			sent, err = unpack(packed, most)
 		}
 	default:
 		return sent, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Encoding is %.100q: use gzip or identity", encoding))
@@ -105,7 +154,7 @@ func unpack(packed []byte, most int64) (sent body, err error) {
 const usualRatio = 8
 
 func badBody(err error) error {
-	if isBodyTooLong(err) {
+	if _, is := errors.AsType[*problem](err); is || isBodyTooLong(err) {
 		return err
 	}
 	return newProblem(http.StatusBadRequest, fmt.Sprintf("reading the body: %v", err))

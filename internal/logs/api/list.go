@@ -56,7 +56,7 @@ func (s readAPI) list(w http.ResponseWriter, r *http.Request) error {
 	if err := s.authenticator.MayRead(r.Context(), user, q.namespace, q.pod); err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	leave, err := s.enter(q.namespace, user)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -86,9 +87,7 @@ func TestAListSaysThatThereIsMore(t *testing.T) {
 
 func TestListsCountAsReaders(t *testing.T) {
 	s := serve(t, 1)
-	for range cap(s.servers[0].readers) {
-		s.servers[0].readers <- struct{}{}
-	}
+	s.servers[0].readers = budget.New(0, 0, 0)
 	require.Equal(t, http.StatusTooManyRequests, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
 }
 

@@ -48,7 +48,7 @@ func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 	m := s.metrics
 	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.following,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, including those that follow a stream."},
-			func() float64 { return float64(len(s.readers)) }),
+			func() float64 { return float64(s.readers.InUse()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that responses to readers hold."},
 			func() float64 { return float64(s.streams.HeldBytes()) }))
 }

@@ -184,7 +184,7 @@ func TestFollowersOfOneStreamShareAListing(t *testing.T) {
 			_ = response.Body.Close()
 		})
 	}
-	require.Eventually(t, func() bool { return len(s.readers) == 64 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.readers.InUse() == 64 }, 10*time.Second, time.Millisecond)
 	began, before := time.Now(), bucket.listings.Load()
 	time.Sleep(time.Second)
 	looks, turns := bucket.listings.Load()-before, int64(time.Since(began)/s.timing.follow)

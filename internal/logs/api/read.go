@@ -23,11 +23,11 @@ const eventStreamType = "text/event-stream"
 
 // state answers GET /logs/{id}.
 func (s readAPI) state(w http.ResponseWriter, r *http.Request) error {
-	id, source, err := s.readable(r)
+	id, source, user, err := s.readable(r)
 	if err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	leave, err := s.enter(source.Namespace, user)
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,11 @@ func (s readAPI) state(w http.ResponseWriter, r *http.Request) error {
 }
 
 // enter takes one of maxReaders places until leave is called.
-func (s *Server) enter() (leave func(), err error) {
-	select {
-	case s.readers <- struct{}{}:
-		return func() { <-s.readers }, nil
-	default:
+func (s *Server) enter(namespace string, user User) (leave func(), err error) {
+	if !s.readers.TryAcquire(1, namespace, user.Name) {
 		return nil, busyProblem()
 	}
+	return func() { s.readers.Release(1, namespace, user.Name) }, nil
 }
 
 // formatRanges formats ranges as a Content-Range does: with the last byte, rather than
@@ -72,7 +70,7 @@ func formatRanges(ranges streams.Ranges) []string {
 // read answers GET /logs/{id}/data: with all bytes so far, and with ?follow=true until
 // the stream is complete.
 func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
-	id, source, err := s.readable(r)
+	id, source, user, err := s.readable(r)
 	if err != nil {
 		return err
 	}
@@ -84,7 +82,7 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.enter()
+	leave, err := s.enter(source.Namespace, user)
 	if err != nil {
 		return err
 	}

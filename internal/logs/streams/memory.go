@@ -42,7 +42,7 @@ const (
 // A memoryHold is memory that a request has taken. A nil hold is unlimited.
 type memoryHold struct {
 	memory       *budget.Budget
-	namespace    string // the client of the budget
+	namespace    string // the holder of the budget
 	bytes        int64
 	largeSlots   chan struct{} // for large listings
 	hasLargeSlot bool          // has one of largeSlots
@@ -52,7 +52,7 @@ func (h *memoryHold) take(bytes int64) error {
 	if h == nil {
 		return nil
 	}
-	if !h.memory.TryAcquire(h.namespace, bytes) {
+	if !h.memory.TryAcquire(bytes, h.namespace) {
 		return ErrBusy
 	}
 	h.bytes += bytes
@@ -84,7 +84,7 @@ func (h *memoryHold) shrinkTo(bytes int64) {
 	if h.bytes <= bytes {
 		return
 	}
-	h.memory.Release(h.namespace, h.bytes-bytes)
+	h.memory.Release(h.bytes-bytes, h.namespace)
 	h.bytes = bytes
 }
 
