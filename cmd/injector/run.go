@@ -34,6 +34,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/connections"
 	"github.com/entrypointer/entrypointer/internal/intake"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/podwebhook"
@@ -203,7 +204,7 @@ func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.S
 	}
 	server := &serve.Server{
 		Handler: bounded, TLS: tlsConfig, Logger: logging.FromContext(ctx),
-		Connections: serve.NewConnections(maxConnections, maxConnectionsOfAddress),
+		Connections: connections.New(maxConnections, maxConnectionsOfAddress),
 		Ready:       readiness.Check, Quiet: quietPeriod, Longest: longestDrain,
 		Uncalled: func() bool { return configurations.Gone(deletionHeard) },
 	}

@@ -98,7 +98,7 @@ func TestTheManifestsHaveTheNamesThatTheProgramsUse(t *testing.T) {
 		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-log-asking").Rules)
 	require.Contains(t, objects, "APIService/"+apiServiceName)
 	spec := objects["APIService/"+apiServiceName].Object["spec"].(map[string]any)
-	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(443)}, spec["service"])
+	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(8444)}, spec["service"])
 	require.Equal(t, []any{endpoint.Group, endpoint.Version}, []any{spec["group"], spec["version"]})
 	require.NotContains(t, spec, "caBundle", "applying the manifest again would remove the CA")
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{endpoint.ConfigMap}, Verbs: []string{"get"}}},

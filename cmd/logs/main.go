@@ -43,6 +43,7 @@ func main() {
 	flag.StringVar(&s.directory, "directory", "", "the directory of the logs, on a file system with hard links, for a single replica; or set -bucket")
 	flag.StringVar(&s.bucket, "bucket", "", "the bucket of the logs, for any number of replicas: s3://NAME?region=REGION, gs://NAME or azblob://NAME; or set -directory")
 	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
+	flag.StringVar(&s.listenProxied, "listen-proxied", ":8444", "the address to serve users on for whom the API server asks (an APIService), over TLS with its front proxy's certificate")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
 	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
 	version.AddFlag("logs")

@@ -29,7 +29,7 @@ import (
 )
 
 // settings are the values of the flags.
-type settings struct{ directory, listen, probes, bucket string }
+type settings struct{ directory, bucket, listen, listenProxied, probes string }
 
 // clients are the clients of the API server.
 type clients struct {
@@ -71,13 +71,21 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if err != nil {
 		return fmt.Errorf("listening for logs: %w", err)
 	}
+	proxied, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listenProxied)
+	if err != nil {
+		return fmt.Errorf("listening for the API server: %w", errors.Join(err, listener.Close()))
+	}
 	probes, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.probes)
 	if err != nil {
-		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close()))
+		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close(), proxied.Close()))
 	}
+	ports := map[string]*port{"pods": podsPort(listener, service), "proxied": proxiedPort(proxied, service, front)}
+	registerConnections(registry, ports)
 	logger.Info("Serving logs", "version", version.Own(), "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveLogs(ctx, logger, listener, service, front, ca) })
+	for _, p := range ports {
+		group.Go(func() error { return serveLogs(ctx, logger, service, p, ca) })
+	}
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
 	group.Go(func() error {
 		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)

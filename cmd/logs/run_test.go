@@ -73,6 +73,7 @@ type service struct {
 	t        *testing.T
 	client   *http.Client
 	address  string
+	proxied  string
 	probes   string
 	stop     func()
 	ended    chan error
@@ -89,13 +90,17 @@ func free(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func runs(t *testing.T, directory string) *service {
+// runs starts a service, in a cluster that has these objects as well.
+func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &service{t: t, address: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
+	s := &service{t: t, address: free(t), proxied: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
 	kube := cluster()
+	for _, o := range objects {
+		require.NoError(t, kube.Tracker().Add(o))
+	}
 	go func() {
-		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, probes: s.probes})
+		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, listenProxied: s.proxied, probes: s.probes})
 	}()
 	require.Eventually(t, func() bool {
 		configMap, err := kube.CoreV1().ConfigMaps(endpoint.Namespace).Get(t.Context(), endpoint.ConfigMap, metav1.GetOptions{})
@@ -242,12 +247,13 @@ func TestErrorsAtTheStartAreReported(t *testing.T) {
 		settings settings
 		says     string
 	}{
-		"no directory":         {cluster(), settings{directory: "/none", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "locking the directory of the logs"},
-		"a truncated key":      {cluster(), settings{directory: badKey, listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
-		"no such bucket":       {cluster(), settings{bucket: "logs", listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "opening the bucket of the logs"},
-		"no API server":        {broken, settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: "127.0.0.1:0"}, "looking for the CA of the log service"},
-		"a port in use":        {cluster(), settings{directory: t.TempDir(), listen: busy.Addr().String(), probes: "127.0.0.1:0"}, "listening for logs"},
-		"a probes port in use": {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", probes: busy.Addr().String()}, "listening for probes"},
+		"no directory":          {cluster(), settings{directory: "/none", listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"}, "locking the directory of the logs"},
+		"a truncated key":       {cluster(), settings{directory: badKey, listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"}, "the key of the streams has 5 bytes"},
+		"no such bucket":        {cluster(), settings{bucket: "logs", listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"}, "opening the bucket of the logs"},
+		"no API server":         {broken, settings{directory: t.TempDir(), listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"}, "looking for the CA of the log service"},
+		"a port in use":         {cluster(), settings{directory: t.TempDir(), listen: busy.Addr().String(), listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"}, "listening for logs"},
+		"a proxied port in use": {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", listenProxied: busy.Addr().String(), probes: "127.0.0.1:0"}, "listening for the API server"},
+		"a probes port in use":  {cluster(), settings{directory: t.TempDir(), listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: busy.Addr().String()}, "listening for probes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -269,7 +275,7 @@ func TestALockedDirectoryIsLeftAlone(t *testing.T) {
 	defer func() { require.NoError(t, lock.Release()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory: directory, listen: "127.0.0.1:0", probes: "127.0.0.1:0"})
+	err = run(ctx, slog.New(slog.DiscardHandler), withAPIService(cluster()), settings{directory: directory, listen: "127.0.0.1:0", listenProxied: "127.0.0.1:0", probes: "127.0.0.1:0"})
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the service waits for its predecessor")
 	_, err = os.Stat(filepath.Join(directory, "key"))
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
@@ -17,10 +18,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
+	"github.com/entrypointer/entrypointer/internal/connections"
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/authority"
+	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -32,8 +34,12 @@ const (
 	// idleTimeout is how long a connection without requests is kept. Up to maxConnections,
 	// keeping connections is cheaper than new handshakes.
 	idleTimeout = 2 * time.Minute
-	// maxConnections bounds the connections, of some 40 KiB each.
-	maxConnections = 2000
+	// The connections of pods, of some 40 KiB each. Each container that sends keeps one, and
+	// connections of several pods can come from one address, as those of a node's host
+	// network do. Where they have to be closed to make room for others, pods connect again.
+	maxConnections, maxConnectionsOfAddress = 2000, 1000
+	// The connections of API servers: each request that they proxy takes one.
+	maxProxied, maxProxiedOfAddress = 1500, 1250
 	// shutdownTimeout is how long a stopping server waits for requests in flight: longer
 	// than the timeout of a body (internal/logs/api), and less than the Deployment's
 	// terminationGracePeriodSeconds.
@@ -42,16 +48,48 @@ const (
 	checkTimeout = 2 * time.Second
 )
 
-// serveLogs serves until ctx is done and all requests are answered. Followers are cut
-// off, and reconnect to another replica.
-func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, service *api.Server, front api.FrontProxy, ca *authority.Authority) error {
-	mux := http.NewServeMux()
-	mux.Handle("/", service.Handler())
-	mux.Handle("/apis/", service.Aggregated(front))
+// A port of the API, with limits of its own: pods that open connections without end keep
+// no API server from asking.
+type port struct {
+	listener net.Listener
+	handler  http.Handler
+	limiter  *connections.Limiter
+	// verify returns nil if the client's certificate is good. Without verify, clients send
+	// none.
+	verify func([]*x509.Certificate) error
+}
+
+// podsPort is the port for pods, and for readers with a token.
+func podsPort(listener net.Listener, service *api.Server) *port {
+	return &port{listener: listener, handler: service.Handler(), limiter: connections.New(maxConnections, maxConnectionsOfAddress)}
+}
+
+// proxiedPort is the port for what API servers proxy. A client that shows another
+// certificate gets no further than the handshake.
+func proxiedPort(listener net.Listener, service *api.Server, front *frontproxy.Proxy) *port {
+	return &port{
+		listener: listener, handler: service.Aggregated(front), verify: front.Verify,
+		limiter: connections.New(maxProxied, maxProxiedOfAddress),
+	}
+}
+
+// tls returns the settings of a port's handshakes.
+func (p *port) tls(ca *authority.Authority) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate}
+	if p.verify != nil {
+		config.ClientAuth = tls.RequireAnyClientCert
+		config.VerifyConnection = func(state tls.ConnectionState) error { return p.verify(state.PeerCertificates) }
+	}
+	return config
+}
+
+// serveLogs serves a port until ctx is done and all requests are answered. Followers are
+// cut off, and reconnect to another replica.
+func serveLogs(ctx context.Context, logger *slog.Logger, service *api.Server, p *port, ca *authority.Authority) error {
 	server := &http.Server{
-		Handler: service.InstrumentHandler(mux),
-		// The API server sends a certificate, which front verifies. Pods send none.
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: ca.GetCertificate, ClientAuth: tls.RequestClientCert},
+		Handler:           service.InstrumentHandler(p.handler),
+		TLSConfig:         p.tls(ca),
+		ConnState:         p.limiter.StateChanged,
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -59,8 +97,22 @@ func serveLogs(ctx context.Context, logger *slog.Logger, listener net.Listener, 
 		Protocols:         http1Only(),
 	}
 	server.RegisterOnShutdown(service.CutFollowers)
-	listener = netutil.LimitListener(listener, maxConnections)
+	listener := p.limiter.Listen(p.listener)
 	return serveUntilDone(ctx, server, func() error { return server.ServeTLS(listener, "", "") })
+}
+
+// registerConnections registers the metrics of the ports' connections.
+func registerConnections(registry prometheus.Registerer, ports map[string]*port) {
+	for name, p := range ports {
+		labels := prometheus.Labels{"port": name}
+		registry.MustRegister(
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "entrypointer_logs_connections", ConstLabels: labels, Help: "Open connections.",
+			}, func() float64 { return float64(p.limiter.Open()) }),
+			prometheus.NewCounterFunc(prometheus.CounterOpts{
+				Name: "entrypointer_logs_closed_connections_total", ConstLabels: labels, Help: "Connections that were closed because there were too many.",
+			}, func() float64 { return float64(p.limiter.Closed()) }))
+	}
 }
 
 // http1Only returns the protocols of the server. With HTTP/2, a connection could have 250

@@ -4,23 +4,22 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"math/big"
+	"io"
+	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 )
 
 func TestTheCAIsPublishedToTheAPIServer(t *testing.T) {
@@ -40,33 +39,82 @@ func TestTheCAIsPublishedToTheAPIServer(t *testing.T) {
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
 
-// The TLS handshake accepts any client certificate, so the handler has to verify it.
-func TestHeadersDoNotCountWithASelfSignedCertificate(t *testing.T) {
+// client returns a client that connects to an address, and shows a certificate if there is
+// one.
+func (s *service) clientAt(address string, certificates ...tls.Certificate) *http.Client {
+	config, err := s.endpoint.TLS()
+	require.NoError(s.t, err)
+	config.Certificates = certificates
+	transport := &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+const aggregated = "/apis/" + endpoint.Group + "/" + endpoint.Version
+
+func TestOnlyTheAPIServerGetsThroughTheHandshakeOfItsPort(t *testing.T) {
 	t.Parallel()
-	s := runs(t, t.TempDir())
+	front, other := newCA(t), newCA(t)
+	s := runs(t, t.TempDir(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: frontproxy.ConfigMap},
+		Data:       map[string]string{"requestheader-client-ca-file": front.pem(), "requestheader-username-headers": `["X-Remote-User"]`},
+	})
 	defer s.stop()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "front-proxy-client"}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	const root = "/apis/" + endpoint.Group + "/" + endpoint.Version
-	for _, certificates := range [][]tls.Certificate{nil, {{Certificate: [][]byte{raw}, PrivateKey: key}}} {
-		transport := s.client.Transport.(*http.Transport).Clone()
-		transport.TLSClientConfig.Certificates = certificates
-		s.client.Transport = transport
-		for _, path := range []string{"/logs?pod=pod", "/logs/" + s.stream()[len("/logs/"):], "/logs/" + s.stream()[len("/logs/"):] + "/data"} {
-			status, _ := s.send(http.MethodGet, root+"/namespaces/tenant"+path, "reader", nil, "X-Remote-User", "admin", "X-Remote-Group", "system:masters")
-			if certificates == nil {
-				require.Equal(t, http.StatusUnauthorized, status, path)
-			} else { // the cluster of this test has no ConfigMap to verify the API server
-				require.Equal(t, http.StatusServiceUnavailable, status, path)
-			}
+	ask := func(client *http.Client, path string) (int, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.endpoint.Address+aggregated+path, nil)
+		require.NoError(t, err)
+		request.Header.Set("X-Remote-User", "reader")
+		response, err := client.Do(request)
+		if err != nil {
+			return 0, err
 		}
-		status, _ := s.send(http.MethodGet, root, "", nil)
-		require.Equal(t, http.StatusOK, status, "the API server's availability check needs no user")
+		return response.StatusCode, response.Body.Close()
 	}
+	apiServer := s.clientAt(s.proxied, front.client(t))
+	require.Eventually(t, func() bool {
+		status, err := ask(apiServer, "")
+		return err == nil && status == http.StatusOK
+	}, 10*time.Second, 10*time.Millisecond, "the ConfigMap has been read")
+	status, err := ask(apiServer, "/namespaces/tenant/logs?pod=pod")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	for name, foreign := range map[string]*http.Client{"no certificate": s.clientAt(s.proxied), "another CA's": s.clientAt(s.proxied, other.client(t))} {
+		_, err := ask(foreign, "")
+		require.ErrorContains(t, err, "tls", name)
+	}
+	status, err = ask(s.clientAt(s.address, front.client(t)), "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, status, "pods have a port of their own")
+}
+
+// Silent connections take nothing from others, whoever opens them.
+func TestConnectionsWithoutEndKeepNobodyElseOut(t *testing.T) {
+	t.Parallel()
+	front := newCA(t)
+	s := runs(t, t.TempDir(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: frontproxy.ConfigMap},
+		Data:       map[string]string{"requestheader-client-ca-file": front.pem(), "requestheader-username-headers": `["X-Remote-User"]`},
+	})
+	defer s.stop()
+	for i := range maxConnections + 100 {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(66+i%3))}}
+		silent, err := dialer.DialContext(t.Context(), "tcp", s.address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = silent.Close() })
+	}
+	s.client.CloseIdleConnections()
+	s.stream()
+	response, err := s.clientAt(s.proxied, front.client(t)).Get(s.endpoint.Address + aggregated)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	metrics, err := http.Get("http://" + s.probes + "/metrics")
+	require.NoError(t, err)
+	defer metrics.Body.Close()
+	text, err := io.ReadAll(metrics.Body)
+	require.NoError(t, err)
+	require.Regexp(t, `entrypointer_logs_closed_connections_total\{port="pods"\} [1-9]`, string(text))
+	require.Regexp(t, `entrypointer_logs_connections\{port="proxied"\} [0-9]`, string(text))
 }

@@ -26,6 +26,8 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/network/handlers"
+
+	"github.com/entrypointer/entrypointer/internal/connections"
 )
 
 const (
@@ -54,7 +56,7 @@ type Server struct {
 	TLS     *tls.Config
 	Logger  *zap.SugaredLogger
 	// Connections bounds the open connections. Nil stands for any number.
-	Connections *Connections
+	Connections *connections.Limiter
 	// Ready returns an error as long as requests can't reach the server. Probes fail
 	// until it returns nil. A nil function makes the server ready from the start.
 	Ready func() error

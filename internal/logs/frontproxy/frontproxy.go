@@ -89,19 +89,39 @@ func (p *Proxy) read(ctx context.Context, maps corev1client.ConfigMapInterface) 
 // errNotReadYet says that the ConfigMap wasn't read yet.
 var errNotReadYet = errors.New("verifying the API server: its ConfigMap wasn't read yet")
 
-// User implements api.FrontProxy.
-func (p *Proxy) User(r *http.Request) (api.User, error) {
+// Verify returns nil if a certificate is the API server's, with the certificates that came
+// after it.
+func (p *Proxy) Verify(chain []*x509.Certificate) error {
+	_, err := p.verify(chain)
+	return err
+}
+
+// verify is Verify, and returns the trust by which it decided.
+func (p *Proxy) verify(chain []*x509.Certificate) (*trust, error) {
 	p.mu.RLock()
 	trust := p.trust
 	p.mu.RUnlock()
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return api.User{}, fmt.Errorf("verifying the API server: the request has no client certificate: %w", api.ErrNotProxy)
+	switch {
+	case len(chain) == 0:
+		return nil, fmt.Errorf("verifying the API server: there is no client certificate: %w", api.ErrNotProxy)
+	case trust == nil:
+		return nil, errNotReadYet
 	}
-	if trust == nil {
-		return api.User{}, errNotReadYet
+	if err := trust.verify(chain, p.now()); err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrNotProxy, err)
 	}
-	if err := trust.verify(r.TLS.PeerCertificates, p.now()); err != nil {
-		return api.User{}, fmt.Errorf("%w: %w", api.ErrNotProxy, err)
+	return trust, nil
+}
+
+// User implements api.FrontProxy.
+func (p *Proxy) User(r *http.Request) (api.User, error) {
+	var chain []*x509.Certificate
+	if r.TLS != nil {
+		chain = r.TLS.PeerCertificates
+	}
+	trust, err := p.verify(chain)
+	if err != nil {
+		return api.User{}, err
 	}
 	return trust.user(r.Header)
 }

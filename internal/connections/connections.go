@@ -1,7 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+// Package connections bounds the open connections of a server, in total and of each
+// address.
+package connections
 
 import (
 	"crypto/tls"
@@ -11,23 +13,24 @@ import (
 	"time"
 )
 
-// Connections bounds the open connections of a server, in total and of each address.
+// A Limiter bounds the open connections of a server.
 //
-// A server closes connections that wait for a request, to make room for a new one: of its
-// address if that has as many as it may, otherwise of the address that has the most. So an
-// address that opens connections without end loses its own. If all of them are in the
-// middle of a request, the new connection is closed.
-type Connections struct {
+// The Limiter closes connections that wait for a request, to make room for a new one: of
+// its address if that has as many as it may, otherwise of the address that has the most.
+// So an address that opens connections without end loses its own. If all of them are in
+// the middle of a request, the new connection is closed.
+type Limiter struct {
 	total, ofAddress int
 
 	mu        sync.Mutex
 	count     int
+	closed    int64
 	addresses map[string]map[*connection]struct{}
 }
 
-// NewConnections returns Connections with these limits.
-func NewConnections(total, ofAddress int) *Connections {
-	return &Connections{total: total, ofAddress: ofAddress, addresses: map[string]map[*connection]struct{}{}}
+// New returns a Limiter of so many connections.
+func New(total, ofAddress int) *Limiter {
+	return &Limiter{total: total, ofAddress: ofAddress, addresses: map[string]map[*connection]struct{}{}}
 }
 
 // A connection is an open connection. The time since which it waits for a request is zero
@@ -35,7 +38,7 @@ func NewConnections(total, ofAddress int) *Connections {
 type connection struct {
 	net.Conn
 
-	owner   *Connections
+	owner   *Limiter
 	address string
 	waits   time.Time
 }
@@ -46,13 +49,27 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
+// Open returns the number of open connections.
+func (l *Limiter) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// Closed returns how many connections were closed because there was no room.
+func (l *Limiter) Closed() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // Listen returns a listener that accepts only as many connections as there may be.
-func (c *Connections) Listen(listener net.Listener) net.Listener { return &limited{listener, c} }
+func (l *Limiter) Listen(listener net.Listener) net.Listener { return &limited{listener, l} }
 
 type limited struct {
 	net.Listener
 
-	connections *Connections
+	limiter *Limiter
 }
 
 // Accept implements net.Listener.
@@ -62,7 +79,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if added := l.connections.add(accepted); added != nil {
+		if added := l.limiter.add(accepted); added != nil {
 			return added, nil
 		}
 		_ = accepted.Close()
@@ -70,7 +87,7 @@ func (l *limited) Accept() (net.Conn, error) {
 }
 
 // StateChanged is the ConnState of an http.Server.
-func (c *Connections) StateChanged(served net.Conn, state http.ConnState) {
+func (l *Limiter) StateChanged(served net.Conn, state http.ConnState) {
 	if encrypted, ok := served.(*tls.Conn); ok {
 		served = encrypted.NetConn()
 	}
@@ -78,8 +95,8 @@ func (c *Connections) StateChanged(served net.Conn, state http.ConnState) {
 	if !ok {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch state {
 	case http.StateActive:
 		connection.waits = time.Time{}
@@ -90,45 +107,46 @@ func (c *Connections) StateChanged(served net.Conn, state http.ConnState) {
 }
 
 // add returns nil if there is no room for a connection.
-func (c *Connections) add(accepted net.Conn) *connection {
-	added := &connection{Conn: accepted, owner: c, address: host(accepted.RemoteAddr()), waits: time.Now()}
-	closed, ok := c.makeRoom(added.address)
+func (l *Limiter) add(accepted net.Conn) *connection {
+	added := &connection{Conn: accepted, owner: l, address: host(accepted.RemoteAddr()), waits: time.Now()}
+	closed, ok := l.makeRoom(added.address)
 	if closed != nil {
 		_ = closed.Conn.Close()
 	}
 	if !ok {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.remember(added)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(added)
 	return added
 }
 
 // makeRoom reports whether there is room for one more connection of an address, and
 // returns the connection that has to be closed for it.
-func (c *Connections) makeRoom(address string) (closed *connection, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (l *Limiter) makeRoom(address string) (closed *connection, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case len(c.addresses[address]) >= c.ofAddress:
-		closed = longestWaiting(c.addresses[address])
-	case c.count >= c.total:
-		closed = longestWaiting(c.largest())
+	case len(l.addresses[address]) >= l.ofAddress:
+		closed = longestWaiting(l.addresses[address])
+	case l.count >= l.total:
+		closed = longestWaiting(l.largest())
 	default:
 		return nil, true
 	}
+	l.closed++
 	if closed == nil {
 		return nil, false
 	}
-	c.forget(closed)
+	l.forget(closed)
 	return closed, true
 }
 
 // largest returns the connections of the address that has the most that wait.
-func (c *Connections) largest() (most map[*connection]struct{}) {
+func (l *Limiter) largest() (most map[*connection]struct{}) {
 	waiting := 0
-	for _, connections := range c.addresses {
+	for _, connections := range l.addresses {
 		n := 0
 		for connection := range connections {
 			if !connection.waits.IsZero() {
@@ -152,29 +170,29 @@ func longestWaiting(connections map[*connection]struct{}) (longest *connection) 
 	return longest
 }
 
-func (c *Connections) remember(added *connection) {
-	if c.addresses[added.address] == nil {
-		c.addresses[added.address] = map[*connection]struct{}{}
+func (l *Limiter) remember(added *connection) {
+	if l.addresses[added.address] == nil {
+		l.addresses[added.address] = map[*connection]struct{}{}
 	}
-	c.addresses[added.address][added] = struct{}{}
-	c.count++
+	l.addresses[added.address][added] = struct{}{}
+	l.count++
 }
 
-func (c *Connections) remove(closed *connection) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(closed)
+func (l *Limiter) remove(closed *connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget(closed)
 }
 
 // forget may be called twice for a connection.
-func (c *Connections) forget(closed *connection) {
-	connections := c.addresses[closed.address]
+func (l *Limiter) forget(closed *connection) {
+	connections := l.addresses[closed.address]
 	if _, ok := connections[closed]; !ok {
 		return
 	}
-	c.count--
+	l.count--
 	if delete(connections, closed); len(connections) == 0 {
-		delete(c.addresses, closed.address)
+		delete(l.addresses, closed.address)
 	}
 }
 

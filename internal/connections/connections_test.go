@@ -1,15 +1,17 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve
+package connections
 
 import (
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 	"time"
@@ -17,13 +19,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A server is an HTTPS server whose connections are bounded.
+type server struct {
+	t       *testing.T
+	address string
+}
+
+func serve(t *testing.T, limiter *Limiter, handler http.HandlerFunc) server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
+	s.Listener, s.Config.ConnState = limiter.Listen(s.Listener), limiter.StateChanged
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return server{t, s.Listener.Addr().String()}
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
 // dialFrom connects from an address of the loopback range.
-func (r *running) dialFrom(address string) net.Conn {
-	r.t.Helper()
+func (s server) dialFrom(address string) net.Conn {
+	s.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: time.Minute}
-	connection, err := dialer.DialContext(r.t.Context(), "tcp", r.url[len("https://"):])
-	require.NoError(r.t, err)
-	r.t.Cleanup(func() { _ = connection.Close() })
+	connection, err := dialer.DialContext(s.t.Context(), "tcp", s.address)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = connection.Close() })
 	return connection
 }
 
@@ -57,15 +77,15 @@ func isClosed(connection net.Conn) bool {
 }
 
 func TestAnAddressThatOpensConnectionsWithoutEndLosesItsOwn(t *testing.T) {
-	r := runServer(t, &Server{Handler: http.HandlerFunc(ok), Quiet: time.Millisecond, Longest: never, Connections: NewConnections(30, 20)})
-	modest := encrypted(r.dialFrom("127.0.0.2"))
+	s := serve(t, New(30, 20), ok)
+	modest := encrypted(s.dialFrom("127.0.0.2"))
 	status, err := request(t, modest)
 	require.NoError(t, err)
 	require.Equal(t, "200", status)
 
 	var greedy []net.Conn
 	for range 100 {
-		greedy = append(greedy, r.dialFrom("127.0.0.66"))
+		greedy = append(greedy, s.dialFrom("127.0.0.66"))
 	}
 	require.Eventually(t, func() bool {
 		open := 0
@@ -82,12 +102,12 @@ func TestAnAddressThatOpensConnectionsWithoutEndLosesItsOwn(t *testing.T) {
 }
 
 func TestConnectionsOfManyAddressesLeaveRoomForANewOne(t *testing.T) {
-	r := runServer(t, &Server{Handler: http.HandlerFunc(ok), Quiet: time.Millisecond, Longest: never, Connections: NewConnections(30, 20)})
+	s := serve(t, New(30, 20), ok)
 	for i := range 90 {
-		r.dialFrom(fmt.Sprint("127.0.1.", 1+i%3))
+		s.dialFrom(fmt.Sprint("127.0.1.", 1+i%3))
 	}
 	for i := range 5 {
-		status, err := request(t, encrypted(r.dialFrom(fmt.Sprint("127.0.2.", 1+i))))
+		status, err := request(t, encrypted(s.dialFrom(fmt.Sprint("127.0.2.", 1+i))))
 		require.NoError(t, err)
 		require.Equal(t, "200", status)
 	}
@@ -95,15 +115,16 @@ func TestConnectionsOfManyAddressesLeaveRoomForANewOne(t *testing.T) {
 
 func TestAConnectionInTheMiddleOfARequestStays(t *testing.T) {
 	arrived, answer := make(chan struct{}, 2), make(chan struct{})
-	r := runServer(t, &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	limiter := New(2, 2)
+	s := serve(t, limiter, func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
 		<-answer
 		w.WriteHeader(http.StatusOK)
-	}), Quiet: time.Millisecond, Longest: never, Connections: NewConnections(2, 2)})
+	})
 	statuses := make(chan string, 2)
 	for i := range 2 {
 		go func() {
-			status, err := request(t, encrypted(r.dialFrom(fmt.Sprint("127.0.0.", 2+i))))
+			status, err := request(t, encrypted(s.dialFrom(fmt.Sprint("127.0.0.", 2+i))))
 			if err != nil {
 				status = err.Error()
 			}
@@ -111,27 +132,29 @@ func TestAConnectionInTheMiddleOfARequestStays(t *testing.T) {
 		}()
 		<-arrived
 	}
-	require.Eventually(t, func() bool { return isClosed(r.dialFrom("127.0.0.66")) }, time.Minute, time.Millisecond, "there is no room for a third")
+	require.Eventually(t, func() bool { return isClosed(s.dialFrom("127.0.0.66")) }, time.Minute, time.Millisecond, "there is no room for a third")
+	require.Equal(t, 2, limiter.Open())
+	require.Positive(t, limiter.Closed())
 	close(answer)
 	require.Equal(t, "200", <-statuses)
 	require.Equal(t, "200", <-statuses)
-	status, err := request(t, encrypted(r.dialFrom("127.0.0.66")))
+	status, err := request(t, encrypted(s.dialFrom("127.0.0.66")))
 	require.NoError(t, err)
 	require.Equal(t, "200", status)
 }
 
 func TestClosedConnectionsAreForgotten(t *testing.T) {
-	connections := NewConnections(1000, 1000)
-	r := runServer(t, &Server{Handler: http.HandlerFunc(ok), Quiet: time.Millisecond, Longest: never, Connections: connections})
+	limiter := New(1000, 1000)
+	s := serve(t, limiter, ok)
 	for range 50 {
-		connection := encrypted(r.dialFrom("127.0.0.2"))
+		connection := encrypted(s.dialFrom("127.0.0.2"))
 		_, err := request(t, connection)
 		require.NoError(t, err)
 		require.NoError(t, connection.Close())
 	}
 	require.Eventually(t, func() bool {
-		connections.mu.Lock()
-		defer connections.mu.Unlock()
-		return connections.count == 0 && len(connections.addresses) == 0
+		limiter.mu.Lock()
+		defer limiter.mu.Unlock()
+		return limiter.count == 0 && len(limiter.addresses) == 0
 	}, time.Minute, time.Millisecond)
 }
