@@ -193,7 +193,7 @@ func serveWebhooks(ctx context.Context, handler http.Handler, settings *config.S
 	certificates := &serve.Certificates{Read: certificate(ctx)}
 	tlsConfig.GetCertificate = certificates.Get
 	// Probes show no certificate; the key api-server-ca decides whether callers have to.
-	tlsConfig.ClientAuth = tls.RequestClientCert
+	tlsConfig.ClientAuth, tlsConfig.VerifyConnection = tls.RequestClientCert, intake.CheckCertificates
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", port))
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)

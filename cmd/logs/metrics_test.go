@@ -27,7 +27,7 @@ type describer struct {
 	rows []string
 }
 
-var description = regexp.MustCompile(`fqName: "([^"]*)", .* variableLabels: \{([^}]*)\}`)
+var description = regexp.MustCompile(`fqName: "([^"]*)", .* constLabels: \{(?:(\w+)="[^}]*)?\}, variableLabels: \{([^}]*)\}`)
 
 // MustRegister implements prometheus.Registerer.
 func (d *describer) MustRegister(collectors ...prometheus.Collector) {
@@ -47,7 +47,7 @@ func (d *describer) MustRegister(collectors ...prometheus.Collector) {
 			}
 		}
 		var labels []string
-		for label := range strings.SplitSeq(parts[2], ",") {
+		for label := range strings.SplitSeq(parts[2]+","+parts[3], ",") {
 			if label != "" {
 				labels = append(labels, "`"+label+"`")
 			}
@@ -63,6 +63,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, logger, d)
 	registerBuild(d)
+	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})
 	page, err := os.ReadFile("../../docs/logs.md")
 	require.NoError(t, err)
 	var rows []string

@@ -7,18 +7,20 @@ package connections
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A Limiter bounds the open connections of a server.
 //
-// The Limiter closes connections that wait for a request, to make room for a new one: of
-// its address if that has as many as it may, otherwise of the address that has the most.
-// So an address that opens connections without end loses its own. If all of them are in
-// the middle of a request, the new connection is closed.
+// The Limiter closes a connection to make room for a new one: one that waits for a request
+// if it can, of the new one's address or of one that has more connections. So an address
+// that opens connections without end loses its own. A connection in the middle of a
+// request is closed only for an address that has fewer; otherwise the new one is closed.
 type Limiter struct {
 	total, ofAddress int
 
@@ -33,14 +35,32 @@ func New(total, ofAddress int) *Limiter {
 	return &Limiter{total: total, ofAddress: ofAddress, addresses: map[string]map[*connection]struct{}{}}
 }
 
-// A connection is an open connection. The time since which it waits for a request is zero
-// during a request.
+// maxHandshake bounds what a client sends before its first request is under way, in bytes.
+// Certificates become twenty times as long when they are parsed.
+const maxHandshake = 64 << 10
+
+// A connection is an open connection.
 type connection struct {
 	net.Conn
 
 	owner   *Limiter
 	address string
-	waits   time.Time
+	active  bool      // in the middle of a request
+	since   time.Time // since when it is active, or waits
+
+	handshake atomic.Int64 // how much more may come before the first request
+	asked     atomic.Bool
+}
+
+var errLongHandshake = errors.New("the client sent more than a handshake and a header take")
+
+// Read implements net.Conn.
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if !c.asked.Load() && c.handshake.Add(-int64(n)) < 0 {
+		return 0, errLongHandshake
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -99,16 +119,18 @@ func (l *Limiter) StateChanged(served net.Conn, state http.ConnState) {
 	defer l.mu.Unlock()
 	switch state {
 	case http.StateActive:
-		connection.waits = time.Time{}
+		connection.asked.Store(true)
+		connection.active, connection.since = true, time.Now()
 	case http.StateIdle:
-		connection.waits = time.Now()
+		connection.active, connection.since = false, time.Now()
 	default:
 	}
 }
 
 // add returns nil if there is no room for a connection.
 func (l *Limiter) add(accepted net.Conn) *connection {
-	added := &connection{Conn: accepted, owner: l, address: host(accepted.RemoteAddr()), waits: time.Now()}
+	added := &connection{Conn: accepted, owner: l, address: host(accepted.RemoteAddr()), since: time.Now()}
+	added.handshake.Store(maxHandshake)
 	closed, ok := l.makeRoom(added.address)
 	if closed != nil {
 		_ = closed.Conn.Close()
@@ -127,11 +149,12 @@ func (l *Limiter) add(accepted net.Conn) *connection {
 func (l *Limiter) makeRoom(address string) (closed *connection, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	own := l.addresses[address]
 	switch {
-	case len(l.addresses[address]) >= l.ofAddress:
-		closed = longestWaiting(l.addresses[address])
+	case len(own) >= l.ofAddress:
+		closed = oldest(own, false)
 	case l.count >= l.total:
-		closed = longestWaiting(l.largest())
+		closed = l.expendable(address)
 	default:
 		return nil, true
 	}
@@ -143,31 +166,48 @@ func (l *Limiter) makeRoom(address string) (closed *connection, ok bool) {
 	return closed, true
 }
 
-// largest returns the connections of the address that has the most that wait.
-func (l *Limiter) largest() (most map[*connection]struct{}) {
-	waiting := 0
-	for _, connections := range l.addresses {
-		n := 0
-		for connection := range connections {
-			if !connection.waits.IsZero() {
-				n++
-			}
+// expendable returns the connection to close for a new one of an address, of the same
+// address or of one that has more. Of those, the address with the most connections that
+// wait loses the one that has waited longest. If none waits, the address with the most
+// connections, also after that, loses the one that has been active longest.
+func (l *Limiter) expendable(address string) *connection {
+	own, waiting := len(l.addresses[address]), 0
+	var most, mostWaiting map[*connection]struct{}
+	for other, connections := range l.addresses {
+		if other != address && len(connections) <= own {
+			continue
 		}
-		if n > waiting {
-			most, waiting = connections, n
+		if n := countWaiting(connections); n > waiting {
+			mostWaiting, waiting = connections, n
+		}
+		if len(connections) > max(len(most), own+1) {
+			most = connections
 		}
 	}
-	return most
+	if waiting > 0 {
+		return oldest(mostWaiting, false)
+	}
+	return oldest(most, true)
 }
 
-// longestWaiting returns nil if no connection waits.
-func longestWaiting(connections map[*connection]struct{}) (longest *connection) {
+func countWaiting(connections map[*connection]struct{}) (n int) {
 	for connection := range connections {
-		if !connection.waits.IsZero() && (longest == nil || connection.waits.Before(longest.waits)) {
-			longest = connection
+		if !connection.active {
+			n++
 		}
 	}
-	return longest
+	return n
+}
+
+// oldest returns the connection that has been active, or has waited, for the longest
+// time, nil if none is or does.
+func oldest(connections map[*connection]struct{}, active bool) (found *connection) {
+	for connection := range connections {
+		if connection.active == active && (found == nil || connection.since.Before(found.since)) {
+			found = connection
+		}
+	}
+	return found
 }
 
 func (l *Limiter) remember(added *connection) {

@@ -4,11 +4,17 @@
 package connections
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +36,7 @@ func serve(t *testing.T, limiter *Limiter, handler http.HandlerFunc) server {
 	s := httptest.NewUnstartedServer(handler)
 	s.Listener, s.Config.ConnState = limiter.Listen(s.Listener), limiter.StateChanged
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return server{t, s.Listener.Addr().String()}
@@ -110,6 +117,71 @@ func TestConnectionsOfManyAddressesLeaveRoomForANewOne(t *testing.T) {
 		status, err := request(t, encrypted(s.dialFrom(fmt.Sprint("127.0.2.", 1+i))))
 		require.NoError(t, err)
 		require.Equal(t, "200", status)
+	}
+}
+
+// active opens connections from an address, each in the middle of a request.
+func (s server) active(address string, count int) {
+	s.t.Helper()
+	for range count {
+		connection := encrypted(s.dialFrom(address))
+		_, err := io.WriteString(connection, "POST / HTTP/1.1\r\nHost: webhook\r\nContent-Length: 100\r\n\r\nx")
+		require.NoError(s.t, err)
+	}
+}
+
+// As two attackers do, both within their bounds.
+func TestAnAddressThatHasFewConnectionsKeepsThemAndGetsMore(t *testing.T) {
+	limiter := New(12, 6)
+	reading := make(chan struct{}, 12)
+	s := serve(t, limiter, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			reading <- struct{}{}
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusOK)
+	})
+	modest := encrypted(s.dialFrom("127.0.0.2"))
+	status, err := request(t, modest)
+	require.NoError(t, err)
+	require.Equal(t, "200", status)
+	s.active("127.0.0.66", 6)
+	s.active("127.0.0.67", 5)
+	for range 11 {
+		<-reading
+	}
+	for range 20 { // closed, because others have fewer
+		require.Eventually(t, func() bool { return isClosed(s.dialFrom("127.0.0.67")) }, time.Minute, time.Millisecond)
+	}
+	status, err = request(t, modest)
+	require.NoError(t, err, "its connection stays")
+	require.Equal(t, "200", status)
+	for range 2 {
+		status, err = request(t, encrypted(s.dialFrom("127.0.0.2")))
+		require.NoError(t, err, "there is room for another")
+		require.Equal(t, "200", status)
+	}
+	require.Equal(t, 12, limiter.Open())
+}
+
+// Parsed, such a certificate takes twenty times its length for as long as the connection
+// lives.
+func TestAClientWithALongCertificateIsCutOff(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	for usages, accepted := range map[int]bool{1000: true, 30_000: false} {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+		for range usages {
+			template.UnknownExtKeyUsage = append(template.UnknownExtKeyUsage, asn1.ObjectIdentifier{1, 2})
+		}
+		raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		require.NoError(t, err)
+		s := serve(t, New(2, 2), ok)
+		connection := tls.Client(s.dialFrom("127.0.0.2"), &tls.Config{
+			InsecureSkipVerify: true, Certificates: []tls.Certificate{{Certificate: [][]byte{raw}, PrivateKey: key}},
+		})
+		_, err = request(t, connection)
+		require.Equal(t, accepted, err == nil, "%d bytes: %v", len(raw), err)
 	}
 }
 

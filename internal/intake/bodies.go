@@ -57,11 +57,14 @@ func newBodies() bodies {
 }
 
 // read returns the body of a request, and what its beginning says. The error is a
-// refusal. release gives the memory of the body back, and is never nil.
+// refusal; the deadline of the body stays then, because net/http reads what is left of a
+// short body before it answers. release gives the memory of the body back, and is never
+// nil.
 func (b bodies) read(ctx context.Context, w http.ResponseWriter, r *http.Request) (body []byte, h head, release func(), err error) {
 	reader := &bodyReader{bodies: b, request: r, control: http.NewResponseController(w), deadline: time.Now().Add(b.timeout)}
-	defer func() { _ = reader.control.SetReadDeadline(time.Time{}) }()
-	err = reader.read(ctx)
+	if err = reader.read(ctx); err == nil {
+		_ = reader.control.SetReadDeadline(time.Time{})
+	}
 	return reader.body, reader.head, reader.release, err
 }
 
@@ -97,6 +100,9 @@ func (b *bodyReader) read(ctx context.Context) error {
 		if err = b.grow(ctx, size); err == nil {
 			ended, err = b.fill()
 		}
+	}
+	if err == nil && b.head.namespace == "" { // a long name comes before it
+		b.head = readHead(b.body)
 	}
 	return err
 }

@@ -10,6 +10,33 @@ import (
 	"fmt"
 )
 
+const (
+	// maxCertificates bounds the certificates that a caller shows, in bytes.
+	maxCertificates = 16 << 10
+	// maxNames bounds the names, uses and extensions in them. A list of short ones takes
+	// twenty times its length in memory.
+	maxNames = 200
+)
+
+// CheckCertificates returns an error if a caller shows certificates that take more memory
+// than an API server's do. A server keeps them as long as the connection lives, so this
+// belongs to the handshake ([tls.Config.VerifyConnection]).
+func CheckCertificates(state tls.ConnectionState) error {
+	bytes, names := 0, 0
+	for _, c := range state.PeerCertificates {
+		bytes += len(c.Raw)
+		names += len(c.Subject.Names) + len(c.Issuer.Names) + len(c.Extensions) + len(c.ExtKeyUsage) + len(c.UnknownExtKeyUsage) +
+			len(c.DNSNames) + len(c.EmailAddresses) + len(c.IPAddresses) + len(c.URIs) + len(c.Policies) + len(c.PolicyMappings) +
+			len(c.OCSPServer) + len(c.IssuingCertificateURL) + len(c.CRLDistributionPoints) +
+			len(c.PermittedDNSDomains) + len(c.ExcludedDNSDomains) + len(c.PermittedEmailAddresses) + len(c.ExcludedEmailAddresses) +
+			len(c.PermittedIPRanges) + len(c.ExcludedIPRanges) + len(c.PermittedURIDomains) + len(c.ExcludedURIDomains)
+	}
+	if bytes > maxCertificates || names > maxNames {
+		return fmt.Errorf("reading the client's certificates: they have %d bytes, and %d names, uses and extensions; show a certificate with fewer", bytes, names)
+	}
+	return nil
+}
+
 // checkCaller returns an error unless the caller shows a certificate that one of the CAs
 // signed. Without CAs, every caller is accepted.
 func checkCaller(connection *tls.ConnectionState, cas *x509.CertPool) error {

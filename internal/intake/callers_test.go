@@ -10,10 +10,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,3 +104,25 @@ func (c *countingReader) Read(into []byte) (int, error) {
 }
 
 func (c *countingReader) Close() error { return nil }
+
+func TestCertificatesThatTakeMuchMemoryEndTheHandshake(t *testing.T) {
+	ours := newAuthority(t)
+	leaf := ours.sign(t, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour))
+	used := *leaf
+	used.UnknownExtKeyUsage = make([]asn1.ObjectIdentifier, maxNames+1)
+	named := *leaf
+	named.DNSNames = make([]string, maxNames+1)
+	for name, test := range map[string]struct {
+		shown    []*x509.Certificate
+		accepted bool
+	}{
+		"none":                 {nil, true},
+		"an API server's":      {[]*x509.Certificate{leaf, ours.certificate}, true},
+		"a long chain":         {slices.Repeat([]*x509.Certificate{leaf}, maxCertificates/len(leaf.Raw)+1), false},
+		"many uses":            {[]*x509.Certificate{&used}, false},
+		"many names, the last": {[]*x509.Certificate{leaf, &named}, false},
+	} {
+		err := CheckCertificates(tls.ConnectionState{PeerCertificates: test.shown})
+		require.Equal(t, test.accepted, err == nil, "%s: %v", name, err)
+	}
+}

@@ -11,7 +11,7 @@
 //  1. The caller shows an API server's certificate, where the operator requires one.
 //  2. The body comes in time. Memory for it is taken as its bytes come.
 //  3. The body has no more values than the largest object that makes sense. It is scanned
-//     once, in constant memory.
+//     once.
 //  4. There is memory for what the body becomes when it is decoded.
 //
 // Namespaces share memory, and so do addresses of callers: a namespace that needs much
@@ -40,6 +40,8 @@ const (
 	defaultPatience = 10 * time.Second
 	// maxPatience is the longest timeout of a webhook.
 	maxPatience = 30 * time.Second
+	// unreadTimeout limits the time for the body of a request that is refused without it.
+	unreadTimeout = time.Second
 	// linesPerSecond and linesAtOnce limit the log lines about refused requests, which any
 	// pod can cause.
 	linesPerSecond, linesAtOnce = 1, 10
@@ -79,7 +81,9 @@ func New(next http.Handler, callers func(*http.Request) *x509.CertPool, logger *
 func (i *Intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := checkCaller(r.TLS, i.callers(r)); err != nil {
 		// Without reading the body, so without the UID that an AdmissionReview repeats. API
-		// servers show the text of this status to their clients.
+		// servers show the text of this status to their clients. net/http reads a short body
+		// before it answers.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))
 		i.refuse(w, r, head{}, refusal{unknownCaller, http.StatusForbidden, err})
 		return
 	}
@@ -98,6 +102,10 @@ func (i *Intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	need, err := measure(body)
 	if err != nil {
 		i.refuse(w, r, head, err)
+		return
+	}
+	if need > decodedBytesOfNamespace {
+		i.refuse(w, r, head, tooMany("it takes up to %d MiB of memory when it is decoded, and %d MiB are the most; make it smaller", need>>20, decodedBytesOfNamespace>>20))
 		return
 	}
 	release, err = i.decoded.acquire(ctx, holder(r, head), need)

@@ -102,6 +102,10 @@ func TestAnObjectThatMakesNoSenseReachesNoWebhook(t *testing.T) {
 		"deep lists":            {reviewOf("tenant", `{"spec":`+strings.Repeat(`[`, 100)+strings.Repeat(`]`, 100)+`}`), `is nested more than 64 times`},
 		"many groups":           {strings.Replace(reviewOf("tenant", `{}`), `["system:authenticated"]`, `[`+million(`""`)+`]`, 1), `"request.userInfo.groups" has more than`},
 		"4 MiB":                 {reviewOf("tenant", `{"metadata":{"name":"`+strings.Repeat("x", 4<<20)+`"}}`), "it is longer than 3145728 bytes"},
+		"a name twice":          {reviewOf("tenant", `{"metadata":{"annotations":{`+members(9_000)+`},"annotations":{}}}`), `duplicate object member name "annotations"`},
+		"another namespace":     {strings.Replace(reviewOf("tenant", `{}`), `"operation"`, `"namespace":"other","operation"`, 1), `duplicate object member name "namespace"`},
+		"fields of nobody":      {strings.Replace(reviewOf("tenant", `{}`), `"groups":["system:authenticated"]`, `"extra":{"fieldsV1":[`+million(`""`)+`]}`, 1), `"request.userInfo.extra.fieldsV1" has more than`},
+		"much when decoded":     {reviewOf("tenant", `{"spec":{"containers":[`+strings.TrimSuffix(strings.Repeat(`{"resources":{"limits":{"":1}}},`, 9_999), ",")+`]}}`), "it takes up to 50 MiB of memory when it is decoded, and 32 MiB are the most; make it smaller"},
 		"a truncated object":    {reviewOf("tenant", `{"metadata":[`), "reading the request"},
 		"a name of 3 million":   {reviewOf("tenant", `{"`+strings.Repeat("x", 3_000_000)+`":[`+strings.TrimSuffix(strings.Repeat("1,", 10_001), ",")+`]}`), `xxx..." has more than 10000 entries`},
 	} {
@@ -211,14 +215,41 @@ func TestABodyThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	webhook := newServed(t, everyCaller)
 	webhook.bodies.timeout = 100 * time.Millisecond
 	url := webhook.start(t)
-	for name, body := range map[string]string{"nothing of it": "", "some of it": reviewOf("tenant", `{`), "much of it": reviewOf("tenant", `{"a":"`+strings.Repeat("x", usualBody))} {
-		connection := announce(t, url, maxBody, body)
-		require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
-		answer, err := io.ReadAll(connection)
-		require.NoError(t, err, name)
-		require.Contains(t, string(answer), "bytes came in 100ms", name)
+	// net/http reads the rest of a body of less than 256 KiB before it answers.
+	for _, length := range []int{100, 200_000, maxBody} {
+		for name, body := range map[string]string{"nothing of it": "", "some of it": reviewOf("tenant", `{`)[:90], "much of it": reviewOf("tenant", `{"a":"`+strings.Repeat("x", usualBody))} {
+			if len(body) > length {
+				continue
+			}
+			connection := announce(t, url, length, body)
+			require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
+			answer, err := io.ReadAll(connection)
+			require.NoError(t, err, name)
+			require.Contains(t, string(answer), "bytes came in 100ms", name)
+		}
 	}
 	require.Zero(t, webhook.called.Load())
+}
+
+func TestACallerThatIsRefusedKeepsNoConnection(t *testing.T) {
+	none := x509.NewCertPool()
+	webhook := newServed(t, func(*http.Request) *x509.CertPool { return none })
+	url := webhook.start(t)
+	for _, length := range []int{100, 200_000, maxBody} {
+		connection := announce(t, url, length, "")
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
+		answer, err := io.ReadAll(connection)
+		require.NoError(t, err)
+		require.Contains(t, string(answer), "403")
+	}
+}
+
+func TestTheNamespaceBehindALongNameIsKnown(t *testing.T) {
+	body := strings.Replace(reviewOf("tenant", `{}`), `"namespace"`, `"name":"`+strings.Repeat("x", 2*firstBytes)+`","namespace"`, 1)
+	_, head, release, err := newBodies().read(t.Context(), httptest.NewRecorder(), post(t, body))
+	require.NoError(t, err)
+	release()
+	require.Equal(t, "tenant", head.namespace)
 }
 
 // Buffers of bodies that are read at the same time need more memory than there is.

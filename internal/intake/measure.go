@@ -34,9 +34,8 @@ const (
 	perListedValue = 64   // another value in a list, such as an argument
 )
 
-// rawField is the name of a field that decoders leave as text, wherever Kubernetes' types
-// have it: what a manager of an object's fields owns. Half of an ordinary pod's values are
-// in it.
+// rawField is the name of a field that decoders leave as text: what a manager of an
+// object's fields owns. Half of an ordinary pod's values are in it.
 const rawField = "fieldsV1"
 
 // The memory for what requests become when they are decoded, in bytes. An ordinary pod of
@@ -44,7 +43,7 @@ const rawField = "fieldsV1"
 const (
 	decodedBytes            = 128 << 20
 	decodedBytesOfAddress   = decodedBytes / 2
-	decodedBytesOfNamespace = decodedBytes / 8
+	decodedBytesOfNamespace = decodedBytes / 4
 )
 
 // measure returns how much memory a request takes when it is decoded, in bytes. The error
@@ -65,7 +64,7 @@ func measure(body []byte) (int64, error) {
 		}
 		parent, length := decoder.StackIndex(depth)
 		if parent == '{' && length%2 != 0 {
-			if token.String() == rawField && decoder.SkipValue() != nil {
+			if token.String() == rawField && isOfManager(decoder) && decoder.SkipValue() != nil {
 				return 0, refusal{malformed, http.StatusBadRequest, errors.New("reading the request: it has no end, or is no JSON; send an AdmissionReview")}
 			}
 			continue
@@ -79,6 +78,11 @@ func measure(body []byte) (int64, error) {
 		}
 		bytes += cost(token.Kind(), parent)
 	}
+}
+
+// isOfManager reports whether the latest name is one of an entry of managedFields.
+func isOfManager(decoder *jsontext.Decoder) bool {
+	return decoder.StackPointer().Parent().Parent().LastToken() == "managedFields"
 }
 
 // cost returns the memory that a value takes in a list, in an object, or by itself.

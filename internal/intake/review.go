@@ -55,9 +55,11 @@ func readHead(beginning []byte) (h head) {
 	return h
 }
 
-// newDecoder accepts what encoding/json accepts.
+// newDecoder accepts what encoding/json accepts, except for an object with a name twice:
+// encoding/json would join two maps, each within its bound, and take another namespace
+// than the first. API servers send none.
 func newDecoder(document []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewBuffer(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return jsontext.NewDecoder(bytes.NewBuffer(document), jsontext.AllowInvalidUTF8(true))
 }
 
 // The reasons of refusals.

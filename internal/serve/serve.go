@@ -35,7 +35,8 @@ const (
 	// the header of a request.
 	headerTimeout = 10 * time.Second
 	// responseTimeout limits the time from the header of a request to the end of its
-	// response: more than the longest timeout of a webhook.
+	// response: more than the longest timeout of a webhook. It also limits the time in which
+	// a client sends a body: net/http reads what is left of a short one before it answers.
 	responseTimeout = 45 * time.Second
 	// idleTimeout limits the time in which a connection waits for its next request. API
 	// servers close it earlier, after 90 seconds, so that they meet no closed connection.
@@ -85,6 +86,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		TLSConfig:         s.TLS,
 		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       responseTimeout,
 		WriteTimeout:      responseTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

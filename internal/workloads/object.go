@@ -33,8 +33,27 @@ type object struct {
 }
 
 type metadata struct {
-	Annotations map[string]string `json:"annotations"`
-	Labels      map[string]string `json:"labels"`
+	Annotations boundedMap `json:"annotations"`
+	Labels      boundedMap `json:"labels"`
+}
+
+// maxKeys is the largest number of annotations, and of labels, that are looked at. API
+// servers call for no object with more (config/webhook/600-webhooks.yaml).
+const maxKeys = 300
+
+// A boundedMap has annotations or labels, none if there are more than maxKeys.
+type boundedMap map[string]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *boundedMap) UnmarshalJSON(document []byte) error {
+	var all map[string]string
+	if err := json.Unmarshal(document, &all); err != nil {
+		return err
+	}
+	if *m = nil; len(all) <= maxKeys {
+		*m = all
+	}
+	return nil
 }
 
 type template struct {

@@ -80,7 +80,6 @@ func TestAMistakeInAPodTemplateIsToldWhenItIsApplied(t *testing.T) {
 		"of a namespace":     {keys{ask: "true", "entrypointer.dev/delivery": "claim"}, `entrypointer: annotation entrypointer.dev/delivery has no effect on a pod: it is for namespaces`},
 		"a wrong domain":     {keys{ask: "true", "entrypointer.io/timeout": "1h"}, `entrypointer: annotation entrypointer.io/timeout is unknown and has no effect; did you mean "entrypointer.dev/timeout"?`},
 		"a misspelt prefix":  {keys{"entrypoiner.dev/inject": "true"}, `entrypointer: annotation entrypoiner.dev/inject is unknown and has no effect; did you mean "entrypointer.dev/inject"?`},
-		"no other option":    {keys{ask: "true", "entrypointer.dev/grace-period": "5s"}, `entrypointer: annotation entrypointer.dev/grace-period has no effect: it is the time between the two signals of timeout`},
 	} {
 		for _, kind := range templated {
 			warnings := warn(t, newChecker(), kind, workload(kind, test.annotations, containers))
@@ -202,15 +201,25 @@ func TestTheWarningsAreTheSameForEachNamespace(t *testing.T) {
 	require.Len(t, answers, 1)
 }
 
+// several returns annotations that ask, and so many more.
+func several(count int, key string) keys {
+	annotations := keys{"entrypointer.dev/inject": "true"}
+	for i := range count {
+		annotations[fmt.Sprintf(key, i)] = "10"
+	}
+	return annotations
+}
+
+// API servers call for no such object; other callers can send one.
+func TestOfMoreKeysThanAPIServersSendNoneIsLookedAt(t *testing.T) {
+	for _, kind := range []string{"Deployment", "TaskRun", "Service", "CronJob"} {
+		require.Empty(t, warn(t, newChecker(), kind, workload(kind, several(maxKeys, "mode.entrypointer.dev/x%d"), containers)), kind)
+	}
+}
+
 // An API server would cut more.
 func TestTheWarningsAreBounded(t *testing.T) {
-	many := func(key string) keys {
-		annotations := keys{"entrypointer.dev/inject": "true"}
-		for i := range 250_000 / (len(key) + 8) {
-			annotations[fmt.Sprintf(key, i)] = "10"
-		}
-		return annotations
-	}
+	many := func(key string) keys { return several(maxKeys-1, key) }
 	for _, kind := range []string{"Deployment", "TaskRun", "Service", "Pod"} {
 		for what, annotations := range map[string]keys{
 			"unknown options":    many("entrypointer.dev/x%d"),

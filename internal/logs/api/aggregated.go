@@ -43,7 +43,7 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	} {
 		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.handleWith(kubernetesStatus, handle))
 	}
-	return mux
+	return s.limitTime(mux)
 }
 
 // discover answers API discovery, which is the same for everybody. The resources have no

@@ -14,7 +14,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -141,7 +140,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("POST /logs/{id}/data", s.handle(s.appendData))
 	mux.Handle("PATCH /logs/{id}/data", s.handle(s.patchData))
 	mux.Handle("POST /logs/{id}/markers", s.handle(s.mark))
-	return mux
+	return s.limitTime(mux)
 }
 
 // A problem is an error with its HTTP response.
@@ -181,10 +180,7 @@ func (s *Server) handle(handle handler) http.Handler {
 // handleWith is handle with another JSON document for errors.
 func (s *Server) handleWith(document func(*problem) any, handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := s.limitTime(w, r)
-		if err == nil {
-			err = handle(w, r)
-		}
+		err := handle(w, r)
 		if err == nil {
 			return
 		}
@@ -206,18 +202,16 @@ func (s *Server) handleWith(document func(*problem) any, handle handler) http.Ha
 }
 
 // limitTime bounds the time in which a client has to send its body, which net/http reads
-// even if the handler doesn't, and the time in which it has to receive the response.
-func (s *Server) limitTime(w http.ResponseWriter, r *http.Request) error {
-	connection := http.NewResponseController(w)
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if err := connection.SetReadDeadline(time.Now().Add(s.timing.body)); err != nil {
-			return fmt.Errorf("setting the read deadline: %w", err)
+// even if no handler does, and the time in which it has to receive the response.
+func (s *Server) limitTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		connection := http.NewResponseController(w)
+		if r.ContentLength != 0 {
+			_ = connection.SetReadDeadline(time.Now().Add(s.timing.body))
 		}
-	}
-	if err := connection.SetWriteDeadline(time.Now().Add(s.timing.body + s.timing.reader)); err != nil {
-		return fmt.Errorf("setting the write deadline: %w", err)
-	}
-	return nil
+		_ = connection.SetWriteDeadline(time.Now().Add(s.timing.body + s.timing.reader))
+		next.ServeHTTP(w, r)
+	})
 }
 
 func problemOf(err error) *problem {

@@ -386,6 +386,24 @@ func TestBodiesThatDoNotComeTakeNoMemory(t *testing.T) {
 	s.requireAllReleased()
 }
 
+// net/http reads the rest of a short body before it answers.
+func TestABodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
+	s := serve(t, 1)
+	s.servers[0].timing.body = 100 * time.Millisecond
+	path := s.stream("stdout")
+	for _, line := range []string{"POST /nowhere", "GET " + path, "DELETE " + path, "PATCH " + path + "/data", "POST /logs"} {
+		connection, err := net.Dial("tcp", strings.TrimPrefix(s.replicas[0].URL, "http://"))
+		require.NoError(t, err)
+		_, err = io.WriteString(connection, line+" HTTP/1.1\r\nHost: logs\r\nAuthorization: Bearer token-of-a\r\nContent-Length: 100\r\n\r\nx")
+		require.NoError(t, err)
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
+		answer, err := io.ReadAll(connection)
+		require.NoError(t, err, line)
+		require.Contains(t, string(answer), "HTTP/1.1 4", line)
+		require.NoError(t, connection.Close())
+	}
+}
+
 func TestARequestThatIsCutShortIsNotAccepted(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
