@@ -39,9 +39,7 @@ func (d *describer) MustRegister(collectors ...prometheus.Collector) {
 		switch c.(type) {
 		case prometheus.Histogram, *prometheus.HistogramVec:
 			kind = "histogram"
-		case *prometheus.CounterVec:
-			kind = "counter"
-		case prometheus.Counter:
+		case *prometheus.CounterVec, prometheus.Counter, prometheus.CounterFunc: // as a gauge may be
 			if strings.HasSuffix(parts[1], "_total") {
 				kind = "counter"
 			}

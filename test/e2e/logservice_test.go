@@ -39,7 +39,7 @@ func logService(t *testing.T) *logClient {
 	e, err := cluster.LogEndpoint(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "https://logs.entrypointer-logs.svc", e.Address)
-	client, err := cluster.LogClient(t.Context())
+	client, err := cluster.LogClient(t.Context(), framework.LogPort)
 	require.NoError(t, err)
 	return &logClient{t, client, e.Address}
 }

@@ -62,9 +62,15 @@ var forwarding = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:\d+) -> \d+`
 // forwardLimit is what kubectl may take to connect.
 const forwardLimit = 30 * time.Second
 
-// LogClient is a client of the log service from outside of the cluster, until ctx is
-// done: what it connects to is the one replica that there is at the moment.
-func (c *Cluster) LogClient(ctx context.Context) (*http.Client, error) {
+// The ports of the log service's pods: for pods, and for what API servers proxy.
+const (
+	LogPort        = 8443
+	ProxiedLogPort = 8444
+)
+
+// LogClient is a client of a port of the log service from outside of the cluster, until
+// ctx is done: what it connects to is the one replica that there is at the moment.
+func (c *Cluster) LogClient(ctx context.Context, port int) (*http.Client, error) {
 	e, err := c.LogEndpoint(ctx)
 	if err != nil {
 		return nil, err
@@ -77,7 +83,7 @@ func (c *Cluster) LogClient(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	local, err := forward(ctx, endpoint.Namespace, "pod/"+pod.Name, ":8443")
+	local, err := forward(ctx, endpoint.Namespace, "pod/"+pod.Name, fmt.Sprint(":", port))
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ def idle(header):
 
 threads = [threading.Thread(target=post, args=(path,)) for path in PATHS]
 header = ('POST /pods?timeout=30s HTTP/1.1\r\nHost: ' + HOST + '\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n').encode()
-threads += [threading.Thread(target=idle, args=(h,)) for h in (b'', b'POST /pods HTTP/1.1\r\n', header, header + bodies[0][:200000])]
+short = header.replace(b'3000000', b'100')
+threads += [threading.Thread(target=idle, args=(h,)) for h in (b'', b'POST /pods HTTP/1.1\r\n', header, header + bodies[0][:200000], short)]
 for t in threads: t.start()
 for t in threads: t.join()
 print(results)
