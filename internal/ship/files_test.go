@@ -136,6 +136,7 @@ func TestADirectoryIsListedOnceHoweverManyLinksLeadThere(t *testing.T) {
 
 // Only a file that the command can't read either has nothing to mask.
 func TestNothingIsSentUntilAFileThatIsThereCanBeRead(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("open sesame"), 0o600))
 	for name, fails := range map[string]func(f *files, err error){
