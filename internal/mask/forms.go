@@ -30,10 +30,14 @@ const maxLastDigit = 256
 // Beyond it, the longest secrets are masked in their plain forms only.
 const maxNodes = 256 << 10
 
-// Patterns returns the forms of all secrets. Beyond maxNodes, it returns only the plain
+// Patterns returns the forms of all secrets, and of the secrets inside of them. Beyond
+// maxNodes, it returns only the plain
 // forms of the longest secrets, which few programs print in another form.
 func Patterns(secrets [][]byte) (patterns [][]byte) {
 	secrets = slices.Clone(secrets)
+	for _, secret := range slices.Clone(secrets) {
+		secrets = append(secrets, Parts(secret)...)
+	}
 	slices.SortFunc(secrets, func(a, b []byte) int { return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b)) })
 	total := 0
 	for _, secret := range secrets {
@@ -64,11 +68,12 @@ func countNodes(patterns [][]byte) (count int) {
 
 // Forms returns the forms in which programs print a secret: plain, without surrounding
 // space, and line by line; each of these escaped for URLs and in JSON; and the whole in
-// base64, also within something longer. A secret of more than 16 KiB has only plain
-// forms. A secret that isn't UTF-8 has plain forms and base64.
+// base64, also within something longer, and in lines as base64(1) and PEM have them. A
+// secret of more than 16 KiB has only plain forms. A secret that isn't UTF-8 has plain
+// forms and base64.
 //
-// Other forms aren't masked: hexadecimal, base64 with line breaks, encryption, and
-// anything else that a program computes from a secret.
+// Other forms aren't masked: hexadecimal, the lines of the base64 of something longer,
+// encryption, and anything else that a program computes from a secret.
 func Forms(secret []byte) [][]byte {
 	var forms forms
 	for _, plain := range plainForms(secret) {
@@ -93,7 +98,37 @@ func Forms(secret []byte) [][]byte {
 			}
 		}
 	}
+	for _, width := range []int{lineOfMIME, lineOfPEM} {
+		for _, line := range base64Lines(secret, width) {
+			forms.add(line)
+		}
+	}
 	return forms.list
+}
+
+// The lengths of the lines of base64: of base64(1) and MIME (RFC 2045), and of PEM
+// (RFC 7468).
+const lineOfMIME, lineOfPEM = 76, 64
+
+// base64Lines returns the base64 of a secret in lines of a width, if there are several:
+// each line by itself, and a short last one with the line before it. The last line differs
+// by the newline that echo(1) adds to the secret.
+func base64Lines(secret []byte, width int) (lines [][]byte) {
+	trimmed := bytes.TrimSpace(secret)
+	for _, whole := range [][]byte{secret, trimmed, slices.Concat(trimmed, []byte("\n"))} {
+		encoded := base64.StdEncoding.AppendEncode(nil, whole)
+		if len(encoded) <= width {
+			continue
+		}
+		for at := 0; at < len(encoded); at += width {
+			line := encoded[at:min(at+width, len(encoded))]
+			if len(line) < minLine {
+				line = slices.Concat(encoded[at-width:at], []byte("\n"), line)
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // forms is a set in the order of insertion.

@@ -199,6 +199,88 @@ func TestNoSecretPassesWhereverAStreamIsCut(t *testing.T) {
 	}
 }
 
+// wrapped returns base64 in lines of a width.
+func wrapped(secret string, width int) string {
+	var lines []string
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString([]byte(secret))), width) {
+		lines = append(lines, string(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestTheLinesOfBase64AreMasked(t *testing.T) {
+	for length := 40; length < 200; length++ {
+		secret := strings.Repeat("0123456789abcdefghij#", 10)[:length]
+		for _, width := range []int{lineOfMIME, lineOfPEM} {
+			for _, printed := range []string{wrapped(secret, width), wrapped(secret+"\n", width)} {
+				s := New(Forms([]byte(secret))).Stream(State{})
+				out := string(s.Write([]byte("<"+printed+">"))) + string(s.End())
+				if strings.Contains(printed, "\n") {
+					require.Empty(t, strings.Trim(out, "<*\n=>"), "%d bytes: %s becomes %s", length, printed, out)
+				}
+			}
+		}
+	}
+}
+
+func TestSecretsInsideOfASecretAreMaskedByThemselves(t *testing.T) {
+	const pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----\n"
+	key, err := json.Marshal(map[string]string{"type": "service_account", "project_id": "my-project", "private_key_id": "0123456789abcdef", "private_key": pem})
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		secret string
+		hidden []string
+		shown  []string
+	}{
+		"a registry's password": {
+			`{"auths":{"registry.example.com":{"username":"jane","password":"open sesame","auth":"amFuZTpvcGVuIHNlc2FtZQ=="}}}`,
+			[]string{"open sesame", "amFuZTpvcGVuIHNlc2FtZQ=="},
+			[]string{"registry.example.com", "jane"},
+		},
+		"a registry's auth alone": {`{"auths":{"r.example.com":{"auth":"amFuZTpvcGVuIHNlc2FtZQ=="}}}`, []string{"open sesame"}, []string{"r.example.com"}},
+		"a key of Google": {
+			string(key), []string{"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "KcwggSjAgEAAoIBAQC7", "0123456789abcdef"}, []string{"service_account", "my-project"},
+		},
+		"lines of variables": {
+			"STAGE=production\nexport DB_PASSWORD='open sesame'\nAPI_KEY=\"0123 4567\"\nGITHUB_TOKEN=ghp_0123456789\n",
+			[]string{"open sesame", "0123 4567", "ghp_0123456789"},
+			[]string{"production", "DB_PASSWORD"},
+		},
+		"a URL":           {"postgres://jane:open%20sesame@db.example.com:5432/shop?sslmode=require", []string{"open%20sesame", "open sesame"}, []string{"db.example.com"}},
+		"a variable's":    {"DATABASE_URL=postgres://jane:open@sesame@db.example.com/shop", []string{"open@sesame"}, []string{"db.example.com"}},
+		"no document":     {`{"password": "open sesame"`, nil, []string{"open sesame"}},
+		"a short value":   {"PASSWORD=12345", nil, []string{"12345"}},
+		"no user, a port": {"http://db.example.com:8080/a@b", nil, []string{"8080/a@b"}},
+	} {
+		m := New(Patterns([][]byte{[]byte(test.secret)}))
+		printed := func(text string) string {
+			s := m.Stream(State{})
+			return string(s.Write([]byte(text+" "))) + string(s.End())
+		}
+		for _, hidden := range test.hidden {
+			require.Equal(t, strings.Repeat("*", len(hidden))+" ", printed(hidden), name)
+		}
+		for _, shown := range test.shown {
+			require.Equal(t, shown+" ", printed(shown), name)
+		}
+	}
+	require.Nil(t, Parts([]byte("PASSWORD="+strings.Repeat("x", maxDocument))), "of a document that is too long")
+}
+
+func FuzzParts(f *testing.F) {
+	for _, secret := range []string{`{"auth":"YTpi"}`, "A_TOKEN=\"", "https://a:b@", `{"password":["a",{"b":null}]}`, "export ="} {
+		f.Add([]byte(secret))
+	}
+	f.Fuzz(func(t *testing.T, secret []byte) {
+		total := 0
+		for _, part := range Parts(secret) {
+			require.GreaterOrEqual(t, len(part), minSecret)
+			total += len(part)
+		}
+		require.LessOrEqual(t, total, 4*len(secret))
+	})
+}
+
 func TestASecretIsMaskedInWhateverFormItIsPrinted(t *testing.T) {
 	const several = "  pä$$ w/rd+<&>\"\\\n-----BEGIN\nq83/+ba98765\n}\n"
 	trimmed := strings.TrimSpace(several)
