@@ -12,17 +12,19 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 )
 
 const (
 	// The pause between attempts doubles from shortestPause to longestPause.
 	shortestPause = 250 * time.Millisecond
-	longestPause  = 10 * time.Second
+	longestPause  = retries.LongestPause
 	// finalPause replaces longestPause once a stream has ended: the container waits for the
 	// rest.
 	finalPause = time.Second
-	// maxRetryAfter bounds the pause that the service can ask for.
-	maxRetryAfter = time.Minute
+	// longestRefused is the longest pause after the service has refused to create a stream.
+	longestRefused = time.Minute
 )
 
 // A retryError is a response after which the request is to be sent again.
@@ -39,9 +41,9 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
-	after := maxRetryAfter // also for numbers that overflow an int
+	after := retries.LongestRetryAfter // also for numbers that overflow an int
 	if strings.Trim(value, "0123456789") == "" {
-		if seconds, err := strconv.Atoi(value); err == nil && seconds < int(maxRetryAfter/time.Second) {
+		if seconds, err := strconv.Atoi(value); err == nil && seconds < int(retries.LongestRetryAfter/time.Second) {
 			after = time.Duration(seconds) * time.Second
 		}
 	} else {
@@ -51,7 +53,7 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 		}
 		after = date.Sub(now)
 	}
-	return min(max(after, 0), maxRetryAfter)
+	return min(max(after, 0), retries.LongestRetryAfter)
 }
 
 // A backoff computes the pauses between attempts.
@@ -66,12 +68,12 @@ func (b *backoff) reset() { b.last = 0 }
 func (b *backoff) pauseAfter(err error) time.Duration {
 	longest := longestPause
 	if errors.Is(err, errRefused) {
-		longest = maxRetryAfter
+		longest = longestRefused
 	}
 	b.last = min(max(2*b.last, shortestPause), longest)
 	pause := b.last
 	if asked, is := errors.AsType[*retryError](err); is && asked.wait > 0 {
 		pause = asked.wait
 	}
-	return pause + rand.N(pause/4) //nolint:gosec // G404: jitter isn't a secret
+	return pause + rand.N(pause/retries.JitterShare) //nolint:gosec // G404: jitter isn't a secret
 }

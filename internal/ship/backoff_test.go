@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 )
 
 func TestRetryAfterIsSecondsOrADateAndNeverTooLong(t *testing.T) {
@@ -21,15 +23,16 @@ func TestRetryAfterIsSecondsOrADateAndNeverTooLong(t *testing.T) {
 		"":                              0,
 		"0":                             0,
 		"7":                             7 * time.Second,
-		"60":                            time.Minute,
-		"31536000":                      time.Minute,
-		"99999999999999999999999999":    time.Minute,
+		"30":                            30 * time.Second,
+		"60":                            30 * time.Second,
+		"31536000":                      30 * time.Second,
+		"99999999999999999999999999":    30 * time.Second,
 		"-5":                            0,
 		"1.5":                           0,
 		"soon":                          0,
 		"Sun, 22 Nov 2026 20:00:30 GMT": 30 * time.Second,
 		"Sun, 22 Nov 2026 19:00:00 GMT": 0,
-		"Mon, 22 Nov 2027 20:00:00 GMT": time.Minute,
+		"Mon, 22 Nov 2027 20:00:00 GMT": 30 * time.Second,
 	} {
 		require.Equal(t, want, parseRetryAfter(value, now), value)
 	}
@@ -50,6 +53,16 @@ func TestPausesDoubleUnlessTheServiceAsksForOne(t *testing.T) {
 	within(3*time.Second, fmt.Errorf("sending: %w", &retryError{wait: 3 * time.Second}))
 	b.reset()
 	within(250*time.Millisecond, failed)
+}
+
+// The service reports bytes as missing when their second request must have ended.
+func TestNoPauseIsLongerThanTheServiceWaits(t *testing.T) {
+	var b backoff
+	for _, err := range []error{errors.New("connection refused"), &retryError{wait: parseRetryAfter("3600", time.Now())}} {
+		for range 1000 {
+			require.LessOrEqual(t, retries.RequestTimeout+b.pauseAfter(err)+retries.RequestTimeout, retries.Late)
+		}
+	}
 }
 
 func TestTheResponseDecidesWhetherToRetry(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
@@ -29,8 +30,6 @@ var (
 )
 
 const (
-	// requestTimeout bounds a request with its response.
-	requestTimeout = 20 * time.Second
 	// maxAnswer bounds the part of a response body that is read, in bytes.
 	maxAnswer = 4096
 	// minCompressed is the size from which a body is compressed, in bytes.
@@ -62,7 +61,7 @@ func newClient(o *options) (*client, error) {
 	return &client{
 		address: service.Address, token: o.token, container: o.container, start: o.start, labels: o.labels, compressor: packer,
 		http: &http.Client{
-			Timeout: requestTimeout,
+			Timeout: retries.RequestTimeout,
 			Transport: &http.Transport{
 				// No proxy: HTTPS_PROXY and the like are meant for the command.
 				DialTLSContext:     dialer.dial,

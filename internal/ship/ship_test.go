@@ -29,6 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/ring"
@@ -294,7 +295,7 @@ func TestAPartWhoseResponseComesLastIsSentAgainOrMarked(t *testing.T) {
 			c := newChain(t, secretSources{}, func(w http.ResponseWriter, r *http.Request) bool {
 				at := r.Header.Get("Content-Range")
 				if strings.HasPrefix(at, "bytes 10-") && first.CompareAndSwap(false, true) {
-					for began := time.Now(); behind.Load() < window-1 && time.Since(began) < requestTimeout/2; {
+					for began := time.Now(); behind.Load() < window-1 && time.Since(began) < retries.RequestTimeout/2; {
 						time.Sleep(time.Millisecond)
 					}
 					time.Sleep(100 * time.Millisecond) // the last of them is stored meanwhile

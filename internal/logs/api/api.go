@@ -16,11 +16,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/budget"
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -73,10 +75,11 @@ const (
 	maxAppend = 4 * streams.MaxWrite
 	// retryAfter is the usual Retry-After, in seconds.
 	retryAfter = "1"
-	// retryAfterJoining is the Retry-After of a stream with too many pieces: by then, they
-	// may have been joined.
-	retryAfterJoining = "30"
 )
+
+// retryAfterJoining is the Retry-After of a stream with too many pieces: by then, they may
+// have been joined. No response asks for a longer pause.
+var retryAfterJoining = strconv.Itoa(int(retries.LongestRetryAfter / time.Second))
 
 // timing has the timeouts and intervals of a server.
 type timing struct {

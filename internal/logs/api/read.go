@@ -102,7 +102,11 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 	c := &transfer{Server: s.Server, out: out, connection: http.NewResponseController(w)}
 	store, release := s.streams.WithMemoryHold(source.Namespace)
 	defer release()
-	reader := store.Reader(id, from)
+	open := store.Reader
+	if follow {
+		open = store.Follower
+	}
+	reader := open(id, from)
 	defer reader.Close()
 	return c.run(r.Context(), reader, follow)
 }
@@ -259,7 +263,7 @@ func (t *textWriter) part(p streams.Part) error {
 	case p.Dropped:
 		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes were dropped]\n", p.Len())
 	default:
-		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes never came]\n", p.Len())
+		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes are missing]\n", p.Len())
 	}
 	return err
 }

@@ -12,13 +12,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
 
-// gapWait is how long readers wait for missing bytes after bytes behind them have come:
-// the missing ones may still be in flight.
-const gapWait = 30 * time.Second
+// gapWait is how long followers wait for missing bytes after bytes behind them have come.
+const gapWait = retries.Late
 
 // ErrNotYet says that a stream has no more bytes yet, but may get some. Followers call
 // Next again.
@@ -52,6 +52,7 @@ type Reader struct {
 	now      func() time.Time
 
 	joinedMemory int64 // the memory that joined holds, in bytes
+	follows      bool
 }
 
 // maxLayoutAge bounds the age of a layout from which bytes are reported as missing.
@@ -65,6 +66,14 @@ const maxRelists = 3
 // before Next has returned an error must call Close.
 func (s *Store) Reader(id string, from int64) *Reader {
 	return &Reader{store: s, id: id, at: from, now: time.Now}
+}
+
+// Follower is Reader for callers that wait for the end of the stream. It waits for missing
+// bytes even after the end has come, because a client may have sent them at the same time.
+func (s *Store) Follower(id string, from int64) *Reader {
+	r := s.Reader(id, from)
+	r.follows = true
+	return r
 }
 
 // Close releases the memory that the reader holds. Next may still be called after it.
@@ -135,7 +144,8 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 		return Part{Range: Range{r.at, l.known[i].To}, Dropped: true}, nil
 	}
 	gap, since := l.gap(r.at)
-	if gap.Len() <= 0 || r.now().Sub(since) < gapWait {
+	isDefinite := l.complete && !r.follows
+	if gap.Len() <= 0 || !isDefinite && r.now().Sub(since) < gapWait {
 		return Part{}, ErrNotYet
 	}
 	return Part{Range: gap}, nil

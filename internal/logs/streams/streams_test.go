@@ -160,13 +160,31 @@ func TestAGapHoldsAReaderForAWhile(t *testing.T) {
 		s := replica(t, t.TempDir())
 		id := created(t, s)
 		require.NoError(t, test.behind(s, id), name)
-		r := s.Reader(id, 0)
-		_, err := r.Next(t.Context())
-		require.ErrorIs(t, err, ErrNotYet, name)
+		r := s.Follower(id, 0)
+		// The first request times out, and the answer to the second asks for a pause.
+		for _, since := range []time.Duration{0, 20 * time.Second, (20 + 37) * time.Second} {
+			r.now = later(since)
+			_, err := r.Next(t.Context())
+			require.ErrorIs(t, err, ErrNotYet, "%s: %v", name, since)
+		}
 		r.now = later(gapWait)
 		text, _ := drain(t, r)
 		require.Equal(t, test.want, text, name)
 	}
+}
+
+// A client sends the end of a stream after everything else.
+func TestAReaderOfAnEndedStreamDoesNotWaitForAGap(t *testing.T) {
+	s := replica(t, t.TempDir())
+	id := created(t, s)
+	require.NoError(t, s.Write(t.Context(), id, 3, []byte("abc")))
+	text, complete := drain(t, s.Reader(id, 0))
+	require.Empty(t, text, "the bytes before it may be on their way")
+	require.False(t, complete)
+	require.NoError(t, s.End(t.Context(), id, 8))
+	text, complete = drain(t, s.Reader(id, 0))
+	require.Equal(t, "???abc??", text)
+	require.True(t, complete)
 }
 
 // A stream gets bytes every ten seconds, but never the lost ones.
@@ -175,12 +193,12 @@ func TestAGapHoldsNoReaderWhileOthersWrite(t *testing.T) {
 	id := created(t, s)
 	aged := &agedBucket{Bucket: s.bucket, age: map[string]time.Duration{}}
 	s.bucket = aged
-	for i := range int64(5) {
+	for i := range int64(10) {
 		require.NoError(t, s.Write(t.Context(), id, 3+i, []byte("x")))
-		aged.age[rangeName(Range{3 + i, 4 + i})] = time.Duration(4-i) * 10 * time.Second
+		aged.age[rangeName(Range{3 + i, 4 + i})] = time.Duration(9-i) * 10 * time.Second
 	}
-	text, _ := drain(t, s.Reader(id, 0))
-	require.Equal(t, "???xxxxx", text)
+	text, _ := drain(t, s.Follower(id, 0))
+	require.Equal(t, "???xxxxxxxxxx", text)
 }
 
 // An agedBucket has objects that were written some time ago.
