@@ -48,7 +48,8 @@ that of their arrival at the log service.
 With -f, lines are printed as they arrive. The command ends when the pod or run has ended
 and its logs are complete. For a ksvc or revision, it runs until it is interrupted.
 
-Where bytes were dropped or never arrived, a line says so.`
+Where bytes were dropped or are missing, a line says so. If a container has ended, but
+the end of its log is unknown, stderr says so, and the exit code is 3.`
 
 func logsCommand() *cobra.Command {
 	var s settings

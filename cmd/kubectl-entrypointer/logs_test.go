@@ -74,6 +74,27 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
 
+func TestALogThatWasCutOffHasAnExitCodeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	const logs = "GET /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
+	mux.HandleFunc(logs, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, `{"logs":[{"id":"1","name":"stdout","pod":"p","container":"main","start":"1"}]}`)
+	})
+	mux.HandleFunc(logs+"/1/log", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, "event: data\nid: 3\ndata: {\"from\":0,\"to\":3,\"data\":\"aGkK\",\"times\":[[0,1795000000007]]}\n\n")
+	})
+	mux.HandleFunc(logs+"/1", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"stored":["0-2"]}`) })
+	config := kubeconfig(t, mux) // has no pod
+	for _, flag := range []string{"--tail=-1", "--tail=0", "--since=87600h"} {
+		_, err := runs("--kubeconfig", config, "p", flag)
+		require.Equal(t, 3, exitCode(err), "%s: %v", flag, err)
+	}
+	_, err := runs("--kubeconfig", config, "-n", "other", "p")
+	require.Equal(t, 1, exitCode(err))
+	require.Equal(t, 0, exitCode(nil))
+}
+
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{

@@ -6,11 +6,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
@@ -24,8 +26,26 @@ func main() {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(logsCommand())
-	if err := root.Execute(); err != nil {
+	err := root.Execute()
+	code := exitCode(err)
+	if code == exitFailure {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
-		os.Exit(1)
 	}
+	os.Exit(code)
+}
+
+// The exit codes, which docs/logs.md lists.
+const (
+	exitFailure = 1
+	exitCutOff  = 3 // warnings have named the streams
+)
+
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if _, is := errors.AsType[*logreader.CutOffError](err); is {
+		return exitCutOff
+	}
+	return exitFailure
 }

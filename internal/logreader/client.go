@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,43 +63,64 @@ func (c *Client) list(ctx context.Context, t Target) (streams []Stream, more boo
 	return body.Logs, body.More, nil
 }
 
-// knownEnd returns the offset behind the last known byte of a stream.
-func (c *Client) knownEnd(ctx context.Context, id string) (end int64, err error) {
+// A byteRange has the offset of its first byte, and that behind its last.
+type byteRange struct{ from, to int64 }
+
+// A streamState says which bytes of a stream are known.
+type streamState struct{ stored, dropped, missing []byteRange }
+
+// state returns the state of a stream.
+func (c *Client) state(ctx context.Context, id string) (state streamState, err error) {
 	answer, err := c.get(id).DoRaw(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("asking for the length of a log: %w", err)
+		return state, fmt.Errorf("asking for the state of a log: %w", err)
 	}
-	var state struct{ Stored, Dropped, Missing []string }
-	if err := json.Unmarshal(answer, &state); err != nil {
-		return 0, fmt.Errorf("asking for the length of a log: reading the response: %w", err)
+	var body struct{ Stored, Dropped, Missing []string }
+	if err := json.Unmarshal(answer, &body); err != nil {
+		return state, fmt.Errorf("asking for the state of a log: reading the response: %w", err)
 	}
-	for _, ranges := range [][]string{state.Stored, state.Dropped, state.Missing} {
-		for _, r := range ranges {
-			_, last, _ := strings.Cut(r, "-")
-			n, err := strconv.ParseInt(last, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("asking for the length of a log: its range is %q: %w", r, err)
+	for texts, ranges := range map[*[]string]*[]byteRange{&body.Stored: &state.stored, &body.Dropped: &state.dropped, &body.Missing: &state.missing} {
+		for _, text := range *texts {
+			first, last, _ := strings.Cut(text, "-")
+			from, err1 := strconv.ParseInt(first, 10, 64)
+			to, err2 := strconv.ParseInt(last, 10, 64)
+			if err := errors.Join(err1, err2); err != nil {
+				return state, fmt.Errorf("asking for the state of a log: its range is %q: %w", text, err)
 			}
-			end = max(end, n+1)
+			*ranges = append(*ranges, byteRange{from, to + 1})
 		}
 	}
-	return end, nil
+	return state, nil
+}
+
+// knownEnd returns the offset behind the last known byte of a stream.
+func (c *Client) knownEnd(ctx context.Context, id string) (end int64, err error) {
+	state, err := c.state(ctx, id)
+	for _, r := range slices.Concat(state.stored, state.dropped, state.missing) {
+		end = max(end, r.to)
+	}
+	return end, err
 }
 
 // A part is a range of a stream.
 type part struct {
 	From, To int64  // offsets in bytes; To is behind the last
-	Data     []byte // nil for bytes that were dropped, or never came
+	Data     []byte // nil for bytes that were dropped or are missing, and for a mark
 	// Times are pairs of an offset and the Unix time, in milliseconds, at which the data
 	// from there on was printed.
 	Times   [][2]int64
 	dropped bool
+	cutOff  bool // the part is empty, and stands for the unknown end of a stream of events
 }
 
-// placeholder returns the line that stands for bytes that were dropped or never came.
-func (p part) placeholder() []byte {
-	what := "never came"
-	if p.dropped {
+// placeholder returns the line in the place of bytes that were dropped or are missing, or
+// of an unknown end. The time is that of the last line.
+func (p part) placeholder(last int64) []byte {
+	what := "are missing"
+	switch {
+	case p.cutOff:
+		return cutOffEvent(last)
+	case p.dropped:
 		what = "were dropped"
 	}
 	return fmt.Appendf(nil, "[entrypointer: %d bytes %s]\n", p.To-p.From, what)

@@ -15,8 +15,8 @@ import (
 const (
 	// listInterval is the pause between two listings for new pods and containers.
 	listInterval = 2 * time.Second
-	// unendedGrace is how long to wait for more of a stream that isn't complete after the
-	// end of the target: its sender may have been killed.
+	// unendedGrace is after how much silence of a stream to find out whether its container
+	// has ended, and then to stop waiting: its sender may have been killed.
 	unendedGrace = 15 * time.Second
 )
 
@@ -26,22 +26,38 @@ type follower struct {
 	Options
 	listInterval, unendedGrace time.Duration
 
-	known    map[string]bool
-	open     sync.Map // the streams that aren't complete, by ID
-	active   atomic.Int64
-	lastPart atomic.Int64 // the time of the last part, in Unix nanoseconds
-	failed   chan error
-	group    sync.WaitGroup
+	known        map[string]*followed // by ID
+	finishedAt   time.Time            // when the target was first seen to have ended
+	active       atomic.Int64
+	cutOff       atomic.Int64 // how many streams were cut off
+	warningsLock sync.Mutex
+	failed       chan error
+	group        sync.WaitGroup
+}
+
+// A followed is a stream that is followed.
+type followed struct {
+	Stream
+	stop    context.CancelFunc // ends the wait for more
+	stopped bool
+	state   containerState // when stop was called
+
+	lastNews atomic.Int64 // when a part came, or the container was seen to run, in Unix nanoseconds
+	ended    atomic.Bool  // nothing is left to stop
+
+	at      int64  // the offset behind the last part
+	missing []part // what was reported as missing
 }
 
 func newFollower(c *Client, o Options) *follower {
 	if o.Printer.Prefix == nil && o.Target.kind.label != "" {
 		o.Printer.Prefix = new(true) // more containers may start, and the format shouldn't change then
 	}
-	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, known: map[string]bool{}, failed: make(chan error, 1)}
+	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, known: map[string]*followed{}, failed: make(chan error, 1)}
 }
 
-// run follows until the target has ended, and its streams are complete.
+// run follows until the target has ended, and its streams are complete or were cut off. A
+// target that the user may not get counts as ended, so that following ends.
 func (f *follower) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.group.Wait()
@@ -49,7 +65,7 @@ func (f *follower) run(ctx context.Context) error {
 	tail := f.Tail
 	for {
 		// In this order, so that a finished target's streams are all listed.
-		finished, err := f.finished(ctx, f.Target)
+		target, err := f.targetState(ctx, f.Target)
 		if err == nil {
 			err = f.start(ctx, tail)
 		}
@@ -58,9 +74,10 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		if err == nil {
 			tail = -1 // later streams are new, so print them from the start
+			f.stopSilent(ctx, target)
 		}
-		if finished && err == nil && f.isIdle() {
-			return f.warnUnended()
+		if target != stateRuns && err == nil && f.active.Load() == 0 {
+			return f.end()
 		}
 		select {
 		case <-ctx.Done():
@@ -72,6 +89,14 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
+// end returns the error for a target that has ended.
+func (f *follower) end() error {
+	if len(f.known) == 0 {
+		return f.noLogsError(f.Options)
+	}
+	return cutOffError(int(f.cutOff.Load()))
+}
+
 // start begins to follow the streams that are new.
 func (f *follower) start(ctx context.Context, tail int) error {
 	streams, err := f.streams(ctx, f.Options)
@@ -79,7 +104,7 @@ func (f *follower) start(ctx context.Context, tail int) error {
 		return err
 	}
 	for _, s := range streams {
-		if f.known[s.ID] {
+		if f.known[s.ID] != nil {
 			continue
 		}
 		o := f.Options
@@ -88,57 +113,134 @@ func (f *follower) start(ctx context.Context, tail int) error {
 		if err != nil {
 			return err
 		}
-		f.known[s.ID] = true
-		f.lastPart.Store(time.Now().UnixNano())
-		f.open.Store(s.ID, s)
+		waiting, stop := context.WithCancel(ctx)
+		to := &followed{Stream: s, stop: stop, at: from}
+		to.lastNews.Store(time.Now().UnixNano())
+		f.known[s.ID] = to
 		f.active.Add(1)
-		to := &notingSink{f.Printer.sink(s), &f.lastPart}
+		sink := &notingSink{f.Printer.sink(s), to}
 		f.group.Go(func() {
 			defer f.active.Add(-1)
-			if err := f.follow(ctx, s, from, to); err != nil && ctx.Err() == nil {
+			defer stop()
+			if err := f.follow(ctx, waiting, to, sink); err != nil && ctx.Err() == nil {
 				select {
 				case f.failed <- err:
 				default:
 				}
 			}
+			to.ended.Store(true)
 		})
 	}
 	return nil
 }
 
-func (f *follower) follow(ctx context.Context, s Stream, from int64, to *notingSink) error {
-	complete, err := f.copyParts(ctx, s, from, true, to)
-	if complete {
-		f.open.Delete(s.ID)
+// follow prints a stream until it is complete. Once waiting is over, it prints the rest
+// without waiting for more.
+func (f *follower) follow(ctx, waiting context.Context, s *followed, to *notingSink) error {
+	complete, err := f.copyParts(waiting, s.Stream, s.at, true, to)
+	if !complete && waiting.Err() != nil && ctx.Err() == nil {
+		complete, err = f.copyRest(ctx, s.Stream, s.at, to)
+		if !complete && err == nil {
+			err = f.noteCutOff(s, to)
+		}
+	}
+	if err == nil {
+		err = f.warnLate(ctx, s)
 	}
 	return errors.Join(err, to.finish())
 }
 
-// A notingSink is a sink that notes the time of the last part.
+// noteCutOff warns about a stream without an end.
+func (f *follower) noteCutOff(s *followed, to *notingSink) error {
+	f.warn(s.cutOffWarning(s.state))
+	if s.state != stateEnded {
+		return nil
+	}
+	f.cutOff.Add(1)
+	if !f.Events {
+		return nil
+	}
+	return to.part(part{From: s.at, To: s.at, cutOff: true})
+}
+
+func (f *follower) warn(text string) {
+	f.warningsLock.Lock()
+	defer f.warningsLock.Unlock()
+	_, _ = fmt.Fprintln(f.Warnings, text)
+}
+
+// warnLate warns about bytes that have arrived after they were reported as missing.
+func (f *follower) warnLate(ctx context.Context, s *followed) error {
+	if len(s.missing) == 0 {
+		return nil
+	}
+	state, err := f.state(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	var late int64
+	for _, m := range s.missing {
+		for _, stored := range state.stored {
+			late += max(0, min(m.To, stored.to)-max(m.From, stored.from))
+		}
+	}
+	if late > 0 {
+		f.warn(fmt.Sprintf("%d bytes of %s have arrived after they were reported as missing: read the log again to see them.", late, s))
+	}
+	return nil
+}
+
+// A notingSink is a sink that notes the parts of a stream.
 type notingSink struct {
 	*sink
-	lastPart *atomic.Int64
+	stream *followed
 }
 
 func (n *notingSink) part(p part) error {
-	n.lastPart.Store(time.Now().UnixNano())
+	n.stream.lastNews.Store(time.Now().UnixNano())
+	n.stream.at = p.To
+	if p.Data == nil && !p.dropped && !p.cutOff {
+		n.stream.missing = append(n.stream.missing, p)
+	}
 	return n.sink.part(p)
 }
 
-// isIdle reports whether no more is to be expected of a target that has ended.
-func (f *follower) isIdle() bool {
-	return f.active.Load() == 0 || time.Since(time.Unix(0, f.lastPart.Load())) > f.unendedGrace
+// stopSilent ends the wait for more of the streams that are silent, and whose containers
+// have ended. If the target has ended, all containers have.
+func (f *follower) stopSilent(ctx context.Context, target containerState) {
+	if target == stateRuns {
+		f.finishedAt = time.Time{}
+	} else if f.finishedAt.IsZero() {
+		f.finishedAt = time.Now()
+	}
+	states := map[string]containerState{} // by pod, container and start
+	for _, s := range f.known {
+		since := time.Unix(0, s.lastNews.Load())
+		if f.finishedAt.After(since) {
+			since = f.finishedAt
+		}
+		if s.stopped || s.ended.Load() || time.Since(since) < f.unendedGrace {
+			continue
+		}
+		if s.state = target; target == stateRuns {
+			s.state = f.runState(ctx, s.Stream, states)
+		}
+		if s.stopped = s.state == stateEnded || target != stateRuns; s.stopped {
+			s.stop()
+		} else {
+			s.lastNews.Store(time.Now().UnixNano())
+		}
+	}
 }
 
-// warnUnended warns about streams that aren't complete.
-func (f *follower) warnUnended() error {
-	if len(f.known) == 0 {
-		return f.noLogsError(f.Options)
+// runState is containerState, which it asks once for all streams of a run of a container.
+// An error counts as unknown.
+func (f *follower) runState(ctx context.Context, s Stream, known map[string]containerState) containerState {
+	run := s.PodUID + "/" + s.Container + "/" + s.Start
+	state, is := known[run]
+	if !is {
+		state, _ = f.containerState(ctx, s)
+		known[run] = state
 	}
-	f.open.Range(func(_, value any) bool {
-		s := value.(Stream)
-		_, _ = fmt.Fprintf(f.Warnings, "The end of %s of container %q of pod %q is unknown: %s is over, and has sent no more.\n", printable(s.Name), s.Container, s.Pod, f.Target)
-		return true
-	})
-	return nil
+	return state
 }

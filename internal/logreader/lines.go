@@ -27,7 +27,7 @@ type splitter struct {
 // feed adds a part. Call it only after next has returned all lines.
 func (l *splitter) feed(p part) {
 	if p.Data == nil {
-		p.Data, p.Times = p.placeholder(), nil
+		p.Data, p.Times = p.placeholder(l.lastTime), nil
 		if len(l.held) > 0 || l.continued {
 			p.Data = append([]byte("\n"), p.Data...)
 		}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -49,25 +50,35 @@ type cluster struct {
 
 	mu    sync.Mutex
 	phase string // of all pods
-	cuts  int    // so many answers are cut after their first bytes
+	// containers has the containerStatuses of a pod, as JSON.
+	containers map[string]string
+	gone       bool // no pod exists
+	forbidden  bool // the user may not get pods
+	cuts       int  // so many answers are cut after their first bytes
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	store := streamstest.Open(t, t.TempDir())
-	c := &cluster{t: t, store: store, phase: "Running"}
+	c := &cluster{t: t, store: store, phase: "Running", containers: map[string]string{}}
 	service := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
-		phase, cut := c.phase, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
+		phase, gone, forbidden, cut := c.phase, c.gone, c.forbidden, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
 		if cut {
 			c.cuts--
 		}
+		pod := path.Base(r.URL.Path)
+		containers := c.containers[pod]
 		c.mu.Unlock()
 		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/v1/") && gone:
+			http.NotFound(w, r)
+		case strings.HasPrefix(r.URL.Path, "/api/v1/") && forbidden:
+			http.Error(w, "no", http.StatusForbidden)
 		case strings.HasPrefix(r.URL.Path, "/api/v1/"):
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","status":{"phase":%q}}`, phase)
+			_, _ = fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"uid":%q},"status":{"phase":%q,"containerStatuses":[%s]}}`, "uid-"+pod, phase, containers)
 		case cut:
 			service.ServeHTTP(&cutting{w}, r)
 		default:
@@ -178,7 +189,7 @@ func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	for i, pod := range []string{"build-pod", "test-pod", "other"} {
-		source := streams.Source{Namespace: "tenant", Pod: pod, PodUID: pod, Container: "step-run", Start: fmt.Sprint(i), Name: "stdout"}
+		source := streams.Source{Namespace: "tenant", Pod: pod, PodUID: "uid-" + pod, Container: "step-run", Start: fmt.Sprint(i), Name: "stdout"}
 		if pod != "other" {
 			source.Labels = map[string]string{"tekton.dev/pipelineRun": "release", "serving.knative.dev/service": "hello", "tekton.dev/taskRun": "release-" + pod}
 		}
@@ -305,8 +316,8 @@ func TestFollowersSeeNewContainersAndTheEnd(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	c.ends("Failed")
-	require.NoError(t, <-ended)
-	require.Equal(t, "The end of stdout of container \"killed\" of pod \"p\" is unknown: pod/p is over, and has sent no more.\n", warnings.String())
+	requireCutOff(t, <-ended)
+	require.Equal(t, "stdout of container \"killed\" of pod \"p\" was cut off: the container has ended, and what it printed last may be missing.\n", warnings.String())
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {

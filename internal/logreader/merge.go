@@ -8,6 +8,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 )
 
 const (
@@ -33,6 +34,7 @@ type merger struct {
 	sources []*source // a heap
 	open    int       // how many are being read
 	memory  int       // the bound of all parts, in bytes
+	cutOff  int       // how many streams were cut off
 }
 
 // A source is a stream to merge.
@@ -42,6 +44,7 @@ type source struct {
 	sink   *sink
 
 	opened, ended bool
+	hasStopped    bool   // the container has ended, so the next read brings everything
 	from          int64  // the offset behind the held parts
 	parts         []part // the held parts
 	line          line   // the next line, once opened
@@ -95,7 +98,7 @@ func (m *merger) run(ctx context.Context) error {
 			m.open--
 		}
 	}
-	return m.Printer.flush()
+	return cmp.Or(m.Printer.flush(), cutOffError(m.cutOff))
 }
 
 // advance moves to the next line of a stream, if there is one.
@@ -134,16 +137,44 @@ func (m *merger) fill(ctx context.Context, s *source) error {
 		return err
 	}
 	to := &partBuffer{maxBytes: max(m.memory/m.open, minHeld)}
-	_, err := m.copyParts(ctx, s.stream, s.from, false, to)
-	if errors.Is(err, errEnough) {
-		err = nil
-	} else {
-		s.ended = true
-	}
+	complete, err := m.copyParts(ctx, s.stream, s.from, false, to)
 	if len(to.parts) > 0 {
 		s.parts, s.from = to.parts, to.parts[len(to.parts)-1].To
 	}
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case err != nil, complete:
+		s.ended = true
+		return err
+	case s.hasStopped:
+		return m.fillEnd(ctx, s)
+	}
+	state, err := m.containerState(ctx, s.stream)
+	s.hasStopped, s.ended = state == stateEnded, state != stateEnded
+	if state == stateUnknown && err == nil {
+		_, _ = fmt.Fprintln(m.Warnings, s.stream.cutOffWarning(state))
+	}
 	return err
+}
+
+// fillEnd adds what is known behind the last part of a stream that was cut off.
+func (m *merger) fillEnd(ctx context.Context, s *source) error {
+	missing, is, err := m.missingAt(ctx, s.stream, s.from)
+	if err != nil {
+		return err
+	}
+	if is {
+		s.parts, s.from = append(s.parts, missing), missing.To
+		return nil
+	}
+	s.ended = true
+	m.cutOff++
+	_, _ = fmt.Fprintln(m.Warnings, s.stream.cutOffWarning(stateEnded))
+	if m.Events {
+		s.parts = append(s.parts, part{From: s.from, To: s.from, cutOff: true})
+	}
+	return nil
 }
 
 // errEnough is returned by a partSink that has enough.

@@ -222,7 +222,7 @@ func (c *Client) copyParts(ctx context.Context, s Stream, from int64, follow boo
 			fruitless = 0
 		}
 		if ctx.Err() != nil || isFinal(err) || !follow && fruitless >= maxFruitless {
-			return false, fmt.Errorf("reading %s of container %q of pod %q from byte %d on: %w", printable(s.Name), s.Container, s.Pod, from, errors.Join(err, ctx.Err()))
+			return false, fmt.Errorf("reading %s from byte %d on: %w", s, from, errors.Join(err, ctx.Err()))
 		}
 		select {
 		case <-ctx.Done():

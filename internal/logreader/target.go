@@ -66,27 +66,30 @@ func (t Target) query() (key, value string) {
 	return "label", t.kind.label + "=" + t.name
 }
 
-// finished reports whether no more is to be expected of a target: it has ended, or
-// doesn't exist. It is also true if the user may not get the object, so that following
-// ends.
-func (c *Client) finished(ctx context.Context, t Target) (bool, error) {
+// targetState reports whether more is to be expected of a target.
+func (c *Client) targetState(ctx context.Context, t Target) (containerState, error) {
 	if t.kind.path == "" {
-		return false, nil
+		return stateRuns, nil
 	}
 	answer, err := c.REST.Get().AbsPath(t.kind.path, "namespaces", c.Namespace, t.kind.plural, t.name).SetHeader("Accept", "application/json").DoRaw(ctx)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("asking whether %s has ended: %w", t, err)
+	switch {
+	case apierrors.IsNotFound(err):
+		return stateEnded, nil
+	case apierrors.IsForbidden(err):
+		return stateUnknown, nil
+	case err != nil:
+		return stateUnknown, fmt.Errorf("asking whether %s has ended: %w", t, err)
 	}
 	var object struct {
 		Status struct{ Phase, CompletionTime string }
 	}
 	if err := json.Unmarshal(answer, &object); err != nil {
-		return false, fmt.Errorf("asking whether %s has ended: reading the response: %w", t, err)
+		return stateUnknown, fmt.Errorf("asking whether %s has ended: reading the response: %w", t, err)
 	}
-	return object.Status.CompletionTime != "" || object.Status.Phase == "Succeeded" || object.Status.Phase == "Failed", nil
+	if object.Status.CompletionTime != "" || object.Status.Phase == "Succeeded" || object.Status.Phase == "Failed" {
+		return stateEnded, nil
+	}
+	return stateRuns, nil
 }
 
 // explain adds to an error of a listing what to do about it.
