@@ -54,6 +54,7 @@ type Capture struct {
 	shipper         *shipper
 	recordedFailure string // the failure in the last event about sending
 	events          events
+	lateLines       []byte // the supervisor's lines since End
 }
 
 var _ supervisor.Output = (*Capture)(nil)
@@ -188,12 +189,18 @@ func (c *Capture) Advance() time.Duration {
 }
 
 // WriteLine implements supervisor.Output.
-func (c *Capture) WriteLine(line []byte) { c.ring.Write(ring.Stderr, line) }
+func (c *Capture) WriteLine(line []byte) {
+	if c.pipes[ring.Stderr].ending {
+		c.lateLines = append(c.lateLines, line...) // the stream has its length already
+		return
+	}
+	c.ring.Write(ring.Stderr, line)
+}
 
 // End implements supervisor.Output.
 func (c *Capture) End() {
 	for _, p := range c.pipes {
-		p.markEnd(c.ring)
+		p.markEnd(c.ring, c.shipper.shared.nothing)
 	}
 	c.Advance()
 }
@@ -226,8 +233,14 @@ func (c *Capture) Close() string {
 		for p.tee = -1; !p.ended; { // the time for the reader of the tee is over
 			p.take(c.ring, maxReads)
 		}
+		if p.noteLate(); p.afterEnd > 0 {
+			missing = append(missing, "the log service lacks "+strconv.FormatInt(p.afterEnd, 10)+" bytes that other processes have printed to "+p.stream.Name()+" since the command ended")
+		}
 	}
 	c.restore()
+	if len(c.lateLines) > 0 {
+		_, _ = supervisor.Write(descriptorOf(ring.Stderr), c.lateLines) // an error can't be reported anywhere
+	}
 	if missing = append(missing, c.missingFromService()...); missing == nil {
 		return ""
 	}
@@ -273,10 +286,12 @@ func (c *Capture) Status() string {
 	b.WriteString(`{"mode":"` + c.mode + `"`)
 	for _, s := range ring.Printed {
 		done, closed := c.ring.ReaderProgress(s)
-		b.WriteString(`,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10) +
-			`,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))
+		b.WriteString(c.printedStatus(s) + `,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))
 		if closed {
 			b.WriteString(`,"complete":true`)
+		}
+		if late := c.pipes[s].afterEnd; late > 0 {
+			b.WriteString(`,"afterEnd":` + strconv.FormatInt(late, 10))
 		}
 		b.WriteString("}")
 	}
@@ -285,6 +300,26 @@ func (c *Capture) Status() string {
 	}
 	b.WriteString("}")
 	return b.String()
+}
+
+// printedStatus returns the beginning of the status of a stream: what is known of it
+// without the log service.
+func (c *Capture) printedStatus(s ring.Stream) string {
+	text := `,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10)
+	if c.pipes[s].heldOpen {
+		text += `,"heldOpen":true`
+	}
+	return text
+}
+
+// endStatus is Status for the last event. It leaves out what is stored and dropped: by the
+// time when somebody reads the event, more is.
+func (c *Capture) endStatus() string {
+	text := `{"mode":"` + c.mode + `"`
+	for _, s := range ring.Printed {
+		text += c.printedStatus(s) + "}"
+	}
+	return text + "}"
 }
 
 // shipperName is the argv[0] that makes the program a shipper.

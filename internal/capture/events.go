@@ -36,7 +36,7 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 		c.writeEvent(line)
 		return
 	}
-	line.raw("logs", c.Status())
+	line.raw("logs", c.endStatus())
 	c.writeEvent(line)
 	c.events.ended = true
 	c.ring.End(ring.Events)

@@ -24,6 +24,7 @@ type pipe struct {
 	stream     ring.Stream
 	read       int   // the supervisor's end
 	write      int   // the command's end
+	own        int   // the supervisor's own writable end
 	original   int   // a duplicate of the descriptor that the pipe replaces
 	tee        int   // where a copy is written, -1 for none
 	teeOffset  int64 // how many bytes of the stream were copied, or lost
@@ -33,6 +34,9 @@ type pipe struct {
 	ending bool  // markEnd was called
 	end    int64 // the end of the output, as of markEnd
 	ended  bool  // the ring has all bytes up to end
+
+	heldOpen bool  // another process can still print
+	afterEnd int64 // how many bytes were printed after the end, as of Close
 }
 
 // openPipe replaces a stream by a pipe, for the supervisor as well: what a process prints
@@ -55,7 +59,8 @@ func openPipe(s ring.Stream, tee bool) (*pipe, error) {
 	_ = unix.SetNonblock(p.read, true)
 	// A program may open /dev/stdout after it has given up root.
 	_ = unix.Fchmod(p.write, 0o622)
-	if err := unix.Dup3(nonblockingWriteEnd(p.write), descriptorOf(s), 0); err != nil {
+	p.own = nonblockingWriteEnd(p.write)
+	if err := unix.Dup3(p.own, descriptorOf(s), 0); err != nil {
 		p.close()
 		return nil, errors.New("replacing " + s.Name() + ": " + err.Error())
 	}
@@ -82,6 +87,33 @@ func (p *pipe) close() {
 	for _, fd := range []int{p.read, p.write, p.original} {
 		_ = unix.Close(fd)
 	}
+	if p.own != p.write {
+		_ = unix.Close(p.own)
+	}
+}
+
+// release gives up the supervisor's own writable ends, for a file to which later output
+// goes. It doesn't go to the original file, where nothing would mask it.
+func (p *pipe) release(to int) {
+	_ = unix.Dup3(to, descriptorOf(p.stream), 0)
+	for _, fd := range []int{p.write, p.own} {
+		_ = unix.Dup3(to, fd, unix.O_CLOEXEC)
+	}
+}
+
+// noteWriters notes whether another process holds the pipe open. It is certain only after
+// release.
+func (p *pipe) noteWriters() {
+	fds := []unix.PollFd{{Fd: int32(p.read), Events: unix.POLLIN}} //nolint:gosec // descriptors are ints of C
+	_, err := unix.Poll(fds, 0)
+	p.heldOpen = err == nil && fds[0].Revents&unix.POLLHUP == 0
+}
+
+// noteLate notes what other processes have printed after the end.
+func (p *pipe) noteLate() {
+	p.noteWriters() // first, so that no byte comes later unless the pipe is held open
+	held, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
+	p.afterEnd = int64(held)
 }
 
 const (
@@ -140,7 +172,9 @@ func (p *pipe) take(w *ring.Writer, rounds int) time.Duration {
 
 // markEnd has take stop after what the pipe holds now. A descendant of the command that
 // goes on printing delays nothing.
-func (p *pipe) markEnd(w *ring.Writer) {
+func (p *pipe) markEnd(w *ring.Writer, nothing int) {
+	p.release(nothing)
+	p.noteWriters()
 	held, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
 	p.ending, p.end, p.pace = true, w.Written(p.stream)+int64(held), pace{}
 }

@@ -18,6 +18,7 @@ import (
 type shared struct {
 	ring        *ring.Ring
 	wake, news  int   // eventfds: wake is for the shipper, news for the supervisor
+	nothing     int   // /dev/null
 	descriptors []int // the descriptors of a shipper, from 0 on
 }
 
@@ -40,6 +41,7 @@ func newShared() (s shared, err error) {
 	if err != nil {
 		nothing = s.wake // any file will do but the command's stdin and output
 	}
+	s.nothing = nothing
 	for i := range s.descriptors[:3] {
 		s.descriptors[i] = nothing
 	}
