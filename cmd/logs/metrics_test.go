@@ -58,6 +58,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	t.Parallel()
 	logger, d := slog.New(slog.DiscardHandler), &describer{}
 	_ = storage.Measured(nil, d)
+	storage.MeasureSpace(nil, d)
 	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, logger, d)
 	registerBuild(d)
@@ -97,6 +98,8 @@ func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {
 		`entrypointer_logs_requests_total{code="404",method="other",path="other"} 2`,
 		`entrypointer_logs_accepted_bytes_total 5`,
 		`entrypointer_logs_storage_duration_seconds_count{call="Create"}`,
+		`entrypointer_logs_storage_free_bytes `,
+		`entrypointer_logs_storage_free_inodes `,
 		`entrypointer_logs_build_info{version="devel"} 1`,
 	} {
 		require.Contains(t, string(page), line)

@@ -44,6 +44,20 @@ func registerBuild(registry prometheus.Registerer) {
 	registry.MustRegister(build)
 }
 
+// listen listens for pods, for what API servers proxy, and for probes.
+func listen(ctx context.Context, s settings) (pods, proxied, probes net.Listener, err error) {
+	if pods, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen); err != nil {
+		return nil, nil, nil, fmt.Errorf("listening for logs: %w", err)
+	}
+	if proxied, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.listenProxied); err != nil {
+		return nil, nil, nil, fmt.Errorf("listening for the API server: %w", errors.Join(err, pods.Close()))
+	}
+	if probes, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.probes); err != nil {
+		return nil, nil, nil, fmt.Errorf("listening for probes: %w", errors.Join(err, pods.Close(), proxied.Close()))
+	}
+	return pods, proxied, probes, nil
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	bucket, closeBucket, err := openBucket(ctx, s)
@@ -53,6 +67,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	defer func() { err = errors.Join(err, closeBucket()) }()
 	registry := prometheus.NewRegistry()
 	registerBuild(registry)
+	if files, is := bucket.(*storage.Files); is {
+		storage.MeasureSpace(files, registry)
+	}
 	store, err := streams.Open(ctx, storage.Measured(bucket, registry))
 	if err != nil {
 		return err
@@ -67,21 +84,13 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	maintenance := keeper.New(store, logger, registry)
 	service.Limit(maintenance)
 
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
+	pods, proxied, probes, err := listen(ctx, s)
 	if err != nil {
-		return fmt.Errorf("listening for logs: %w", err)
+		return err
 	}
-	proxied, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listenProxied)
-	if err != nil {
-		return fmt.Errorf("listening for the API server: %w", errors.Join(err, listener.Close()))
-	}
-	probes, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.probes)
-	if err != nil {
-		return fmt.Errorf("listening for probes: %w", errors.Join(err, listener.Close(), proxied.Close()))
-	}
-	ports := map[string]*port{"pods": podsPort(listener, service), "proxied": proxiedPort(proxied, service, front)}
+	ports := map[string]*port{"pods": podsPort(pods, service), "proxied": proxiedPort(proxied, service, front)}
 	registerConnections(registry, ports)
-	logger.Info("Serving logs", "version", version.Own(), "listen", listener.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
+	logger.Info("Serving logs", "version", version.Own(), "listen", pods.Addr().String(), "where", cmp.Or(s.directory, withoutQuery(s.bucket)), "address", address.Address, "ca", address.CA)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {
 		group.Go(func() error { return serveLogs(ctx, logger, service, p, ca) })

@@ -23,6 +23,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/retries"
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -75,6 +76,8 @@ const (
 	maxAppend = 4 * streams.MaxWrite
 	// retryAfter is the usual Retry-After, in seconds.
 	retryAfter = "1"
+	// retryAfterFull is the Retry-After while the storage is full.
+	retryAfterFull = "10"
 )
 
 // retryAfterJoining is the Retry-After of a stream with too many pieces: by then, they may
@@ -237,6 +240,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), reason: reasonPieces}
 	case errors.Is(err, streams.ErrTooLong):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrTooLong.Error(), reason: reasonPieces}
+	case errors.Is(err, storage.ErrFull):
+		return &problem{status: http.StatusInsufficientStorage, text: "the storage of the log service is full: ask its operator for more space", retry: true, retryAfter: retryAfterFull, reason: reasonFull}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
 		return &problem{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, ErrUnauthenticated):

@@ -59,6 +59,7 @@ const (
 	reasonQuota   = "Quota"
 	reasonStreams = "Streams"
 	reasonPieces  = "Pieces"
+	reasonFull    = "Full"
 )
 
 // InstrumentHandler counts the requests to a handler by the patterns of its ServeMux.

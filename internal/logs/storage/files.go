@@ -10,12 +10,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // temporaryDirectory has files that have no key yet. No key begins with its name.
@@ -54,6 +57,24 @@ func OpenFiles(directory string) (*Files, error) {
 // removed meanwhile.
 const maxLinkTries = 10
 
+// Space returns how many bytes and inodes the file system has left. An object takes an
+// inode. Without a limit of inodes, it returns infinity.
+func (f *Files) Space() (bytes, inodes float64, err error) {
+	directory, err := f.root.Open(".")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer directory.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(directory.Fd()), &st); err != nil {
+		return 0, 0, fmt.Errorf("asking the file system for its free space: %w", err)
+	}
+	if inodes = float64(st.Ffree); st.Files == 0 {
+		inodes = math.Inf(1)
+	}
+	return float64(st.Bavail) * float64(st.Bsize), inodes, nil
+}
+
 // Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
@@ -70,7 +91,11 @@ func (f *Files) removeStale(now time.Time) error {
 // Create implements Bucket: it writes a temporary file to the disk, and then links it to
 // its key, which is exclusive.
 func (f *Files) Create(ctx context.Context, key string, content []byte) error {
-	if err := f.create(ctx, key, content); err != nil {
+	err := f.create(ctx, key, content)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	if err != nil {
 		return fmt.Errorf("writing %q: %w", key, err)
 	}
 	return nil

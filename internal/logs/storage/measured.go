@@ -6,6 +6,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,31 @@ func Measured(bucket Bucket, registry prometheus.Registerer) Bucket {
 	}
 	registry.MustRegister(m.duration, m.failed)
 	return m
+}
+
+// MeasureSpace registers metrics of the space that is left for files.
+func MeasureSpace(files *Files, registry prometheus.Registerer) {
+	for name, gauge := range map[string]struct {
+		help  string
+		value func() (float64, error)
+	}{
+		"bytes": {"Space that is left on the volume.", func() (float64, error) {
+			bytes, _, err := files.Space()
+			return bytes, err
+		}},
+		"inodes": {"Inodes that are left on the volume.", func() (float64, error) {
+			_, inodes, err := files.Space()
+			return inodes, err
+		}},
+	} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_storage_free_" + name, Help: gauge.help}, func() float64 {
+			value, err := gauge.value()
+			if err != nil {
+				return math.NaN()
+			}
+			return value
+		}))
+	}
 }
 
 type measured struct {

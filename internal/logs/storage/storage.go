@@ -18,6 +18,7 @@ import (
 var (
 	ErrExists   = errors.New("the object exists")
 	ErrNotFound = errors.New("there is no such object")
+	ErrFull     = errors.New("the storage is full")
 )
 
 // An Object is an entry of a listing.
@@ -31,7 +32,7 @@ type Object struct {
 // consists of letters, digits and -_.~, and is neither "." nor "..".
 type Bucket interface {
 	// Create stores an object durably. If the key is in use, it returns ErrExists, and
-	// changes nothing.
+	// changes nothing. It returns ErrFull if there is no space.
 	Create(ctx context.Context, key string, content []byte) error
 	// Read returns the content of an object, or ErrNotFound.
 	Read(ctx context.Context, key string) ([]byte, error)

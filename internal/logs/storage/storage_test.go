@@ -67,10 +67,17 @@ func TestAFullDiskLeavesNothing(t *testing.T) {
 	f, err := OpenFiles(directory)
 	require.NoError(t, err)
 	defer f.Close()
-	require.ErrorIs(t, f.Create(t.Context(), "a/big", make([]byte, 100_000)), syscall.ENOSPC)
+	err = f.Create(t.Context(), "a/big", make([]byte, 100_000))
+	require.ErrorIs(t, err, ErrFull)
+	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Empty(t, names(t, f, "a"))
 	require.Empty(t, names(t, f, temporaryDirectory))
 	require.NoError(t, f.Create(t.Context(), "a/big", make([]byte, 10_000)))
+	free, inodes, err := f.Space()
+	require.NoError(t, err)
+	require.LessOrEqual(t, free, 65536.0-10_000)
+	require.Positive(t, free)
+	require.Positive(t, inodes)
 }
 
 func TestOpeningAMissingDirectoryIsAnError(t *testing.T) {
