@@ -4,9 +4,11 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
@@ -180,49 +182,39 @@ func (t *tidier) deleteJoined(ctx context.Context) error {
 	return nil
 }
 
-// tidyDrops replaces markers that overlap or touch by one. It deletes them once everybody
-// sees that one.
+// tidyDrops joins settled markers to longer ones, and deletes markers that a longer one
+// contains, once everybody sees that one. A longer marker spans stored bytes as well,
+// because these win over markers. So the number of markers stays bounded while bytes are
+// being dropped, also if they are dropped in turns with stored ones.
 func (t *tidier) tidyDrops(ctx context.Context) error {
-	var whole Ranges
-	old := map[Range][]piece{} // by the range that replaces them
-	var list []piece
-	for _, p := range t.drops {
-		if t.isSettled(p) {
-			whole, list = whole.With(p.object), append(list, p)
-		}
-	}
-	for _, p := range list {
-		within := whole.find(p.object.From)
-		old[within] = append(old[within], p)
-	}
-	for _, r := range whole {
-		if err := t.joinDrops(ctx, r, old[r]); err != nil {
+	superseded := map[Range]bool{}
+	for _, p := range supersededObjects(t.drops, t.isSettled) { // settleTime isn't shorter than joinedDelay
+		superseded[p.object] = true
+		if err := t.delete(ctx, "drop/"+rangeName(p.object), 0); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (t *tidier) joinDrops(ctx context.Context, r Range, drops []piece) error {
-	for _, p := range drops {
-		if p.object != r {
+	for _, p := range supersededObjects(t.drops, func(piece) bool { return true }) {
+		superseded[p.object] = true // an object isn't written again because a former one isn't settled yet
+	}
+	markers := slices.DeleteFunc(slices.Clone(t.drops), func(p piece) bool { return superseded[p.object] || !t.isSettled(p) })
+	slices.SortFunc(markers, func(a, b piece) int { return cmp.Compare(a.object.From, b.object.From) })
+	for _, known := range union(slices.Concat(t.drops, t.data, t.joined)) {
+		var group []piece
+		for len(markers) > 0 && markers[0].object.From < known.To {
+			group, markers = append(group, markers[0]), markers[1:]
+		}
+		if len(group) < t.minGroupSize() {
 			continue
 		}
-		for _, part := range drops { // r is settled, and settleTime isn't shorter than joinedDelay
-			if part.object != r {
-				if err := t.delete(ctx, "drop/"+rangeName(part.object), 0); err != nil {
-					return err
-				}
-			}
+		// None contains another, so the last one ends last.
+		if err := t.store.create(ctx, directory(t.id)+"drop/"+rangeName(Range{group[0].object.From, group[len(group)-1].object.To}), nil); err != nil {
+			return err
 		}
-		return nil
+		t.Joined++
+		t.Bytes += ObjectOverhead
 	}
-	if len(drops) < t.minGroupSize() {
-		return nil
-	}
-	t.Joined++
-	t.Bytes += ObjectOverhead
-	return t.store.create(ctx, directory(t.id)+"drop/"+rangeName(r), nil)
+	return nil
 }
 
 // minGroupSize returns how many objects are worth joining.

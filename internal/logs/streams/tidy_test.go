@@ -504,3 +504,39 @@ func TestADamagedJoinedObjectIsAnErrorAndNoPanic(t *testing.T) {
 		}
 	}
 }
+
+func TestMarkersStayFewWhileBytesAreBeingDropped(t *testing.T) {
+	for name, test := range map[string]struct {
+		pause  time.Duration // between two markers
+		stored int64         // bytes that are stored between them
+	}{
+		"a marker a second":                 {time.Second, 0},
+		"a few between two sweeps":          {2 * time.Minute, 0},
+		"in turns with bytes that are kept": {10 * time.Second, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s, id := openMemory(t)
+			var at int64
+			most, swept := 0, m.now
+			var want strings.Builder
+			for m.now.Before(time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)) {
+				m.now = m.now.Add(test.pause)
+				require.NoError(t, s.Drop(t.Context(), id, Range{at, at + 5}))
+				want.WriteString(".....")
+				if at += 5; test.stored > 0 {
+					require.NoError(t, s.Write(t.Context(), id, at, []byte("xyz")))
+					want.WriteString("xyz")
+					at += test.stored
+				}
+				if m.now.Sub(swept) >= 5*time.Minute {
+					_, err := s.Tidy(t.Context(), id, m.now, 0)
+					require.NoError(t, err)
+					swept, most = m.now, max(most, m.count(directory(id)+"drop"))
+				}
+			}
+			require.Less(t, most, 2*int((settleTime+5*time.Minute)/test.pause)+2*minGroup, "those that aren't settled yet, and some")
+			text, _ := textOf(t, m, s, id, 0)
+			require.Equal(t, want.String(), text)
+		})
+	}
+}
