@@ -14,7 +14,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	gcs "cloud.google.com/go/storage"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
@@ -133,8 +135,20 @@ func (o *ObjectStore) List(ctx context.Context, directory string) (objects []Obj
 func (o *ObjectStore) Each(ctx context.Context, directory string, each func(Object) bool) error {
 	return o.entries(ctx, directory, func(entry *blob.ListObject) bool {
 		name := path.Base(entry.Key)
-		return entry.IsDir || strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: entry.ModTime})
+		return entry.IsDir || strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
 	})
+}
+
+// creationTime returns when an object was created. Google's time of modification isn't
+// enough: it is renewed by each change of the metadata, such as that of the storage class
+// by a lifecycle rule. On S3 and Azure, neither a storage class nor an access tier renews
+// it.
+func creationTime(entry *blob.ListObject) time.Time {
+	var google gcs.ObjectAttrs
+	if entry.As(&google) {
+		return google.Created
+	}
+	return entry.ModTime
 }
 
 // Directories implements Bucket.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gocloud.dev/blob"
@@ -84,4 +85,21 @@ func TestOnlyURLsOfBucketsAreAccepted(t *testing.T) {
 		require.ErrorContains(t, err, "opening the bucket of the logs", location)
 		require.ErrorContains(t, err, says, location)
 	}
+}
+
+func TestTheTimeOfAnObjectOnGoogleCloudStorageIsThatOfItsCreation(t *testing.T) {
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"items": [{"name": "a/1", "size": "5", "timeCreated": %q, "updated": %q, "storageClass": "COLDLINE"}], "prefixes": ["a/b/"]}`,
+			created.Format(time.RFC3339), created.AddDate(0, 0, 25).Format(time.RFC3339)) // a lifecycle rule has changed the class
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("STORAGE_EMULATOR_HOST", server.Listener.Addr().String())
+	bucket, err := blob.OpenBucket(t.Context(), "gs://logs?anonymous=true")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	objects, err := (&ObjectStore{bucket: bucket}).List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, []Object{{Name: "1", Size: 5, Written: created}}, objects)
 }
