@@ -67,7 +67,7 @@ func (c *Client) list(ctx context.Context, t Target) (streams []Stream, more boo
 type byteRange struct{ from, to int64 }
 
 // A streamState says which bytes of a stream are known.
-type streamState struct{ stored, dropped, missing []byteRange }
+type streamState struct{ stored, dropped, deleted, missing []byteRange }
 
 // state returns the state of a stream.
 func (c *Client) state(ctx context.Context, id string) (state streamState, err error) {
@@ -75,11 +75,11 @@ func (c *Client) state(ctx context.Context, id string) (state streamState, err e
 	if err != nil {
 		return state, fmt.Errorf("asking for the state of a log: %w", err)
 	}
-	var body struct{ Stored, Dropped, Missing []string }
+	var body struct{ Stored, Dropped, Deleted, Missing []string }
 	if err := json.Unmarshal(answer, &body); err != nil {
 		return state, fmt.Errorf("asking for the state of a log: reading the response: %w", err)
 	}
-	for texts, ranges := range map[*[]string]*[]byteRange{&body.Stored: &state.stored, &body.Dropped: &state.dropped, &body.Missing: &state.missing} {
+	for texts, ranges := range map[*[]string]*[]byteRange{&body.Stored: &state.stored, &body.Dropped: &state.dropped, &body.Deleted: &state.deleted, &body.Missing: &state.missing} {
 		for _, text := range *texts {
 			first, last, _ := strings.Cut(text, "-")
 			from, err1 := strconv.ParseInt(first, 10, 64)
@@ -96,7 +96,7 @@ func (c *Client) state(ctx context.Context, id string) (state streamState, err e
 // knownEnd returns the offset behind the last known byte of a stream.
 func (c *Client) knownEnd(ctx context.Context, id string) (end int64, err error) {
 	state, err := c.state(ctx, id)
-	for _, r := range slices.Concat(state.stored, state.dropped, state.missing) {
+	for _, r := range slices.Concat(state.stored, state.dropped, state.deleted, state.missing) {
 		end = max(end, r.to)
 	}
 	return end, err
@@ -105,16 +105,17 @@ func (c *Client) knownEnd(ctx context.Context, id string) (end int64, err error)
 // A part is a range of a stream.
 type part struct {
 	From, To int64  // offsets in bytes; To is behind the last
-	Data     []byte // nil for bytes that were dropped or are missing, and for a mark
+	Data     []byte // nil for bytes that were dropped or deleted, or are missing, and for a mark
 	// Times are pairs of an offset and the Unix time, in milliseconds, at which the data
 	// from there on was printed.
 	Times   [][2]int64
 	dropped bool
+	deleted bool // by retention
 	cutOff  bool // the part is empty, and stands for the unknown end of a stream of events
 }
 
-// placeholder returns the line in the place of bytes that were dropped or are missing, or
-// of an unknown end. The time is that of the last line.
+// placeholder returns the line in the place of bytes that were dropped or deleted, or are
+// missing, or of an unknown end. The time is that of the last line.
 func (p part) placeholder(last int64) []byte {
 	what := "are missing"
 	switch {
@@ -122,6 +123,8 @@ func (p part) placeholder(last int64) []byte {
 		return cutOffEvent(last)
 	case p.dropped:
 		what = "were dropped"
+	case p.deleted:
+		what = "were deleted by retention"
 	}
 	return fmt.Appendf(nil, "[entrypointer: %d bytes %s]\n", p.To-p.From, what)
 }
@@ -154,7 +157,7 @@ func (c *Client) read(ctx context.Context, id string, from int64, follow bool, e
 		case key == "data" && kind == "end":
 			return true, nil
 		case key == "data":
-			p := part{dropped: kind == "dropped"}
+			p := part{dropped: kind == "dropped", deleted: kind == "deleted"}
 			if err := json.Unmarshal([]byte(value), &p); err != nil {
 				return false, fmt.Errorf("reading an event: %w", err)
 			}

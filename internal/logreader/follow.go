@@ -199,7 +199,7 @@ type notingSink struct {
 func (n *notingSink) part(p part) error {
 	n.stream.lastNews.Store(time.Now().UnixNano())
 	n.stream.at = p.To
-	if p.Data == nil && !p.dropped && !p.cutOff {
+	if p.Data == nil && !p.dropped && !p.deleted && !p.cutOff {
 		n.stream.missing = append(n.stream.missing, p)
 	}
 	return n.sink.part(p)

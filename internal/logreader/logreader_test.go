@@ -277,6 +277,22 @@ func TestAPlaceholderStandsForDroppedBytes(t *testing.T) {
 	require.Equal(t, "one\n[entrypointer: 6 bytes were dropped]\ntwo\n", text)
 }
 
+func TestAPlaceholderStandsForBytesThatRetentionHasDeleted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id := c.stream("p", "main", "1", "stdout", "one\n")
+	require.NoError(t, c.store.Write(t.Context(), id, 4, []byte("two\n")))
+	for _, want := range []string{"[entrypointer: 4 bytes were deleted by retention]\ntwo\n", "[entrypointer: 8 bytes were deleted by retention]\n"} {
+		found, err := c.store.Tidy(t.Context(), id, time.Now(), 0)
+		require.NoError(t, err)
+		_, err = c.store.Trim(t.Context(), id, time.Now(), found.Bytes-1)
+		require.NoError(t, err)
+		text, err := c.printed("p", nil)
+		require.NoError(t, err)
+		require.Equal(t, want, text)
+	}
+}
+
 func TestACutConnectionCostsNoByteAndRepeatsNone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

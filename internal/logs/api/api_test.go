@@ -206,7 +206,7 @@ func TestARequestCanBeRepeated(t *testing.T) {
 	}
 	got := s.do(http.MethodGet, path, "token-of-user-tenant", "")
 	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"name":"stdout","namespace":"tenant","pod":"a","container":"",
-		"stored":["0-4","6-10"],"dropped":["5-5"],"missing":[],"total":11,"complete":true}`, strings.TrimPrefix(path, "/logs/")), got.body)
+		"stored":["0-4","6-10"],"dropped":["5-5"],"deleted":[],"missing":[],"total":11,"complete":true}`, strings.TrimPrefix(path, "/logs/")), got.body)
 }
 
 func TestTwoStartsOfAContainerHaveSeparateStreams(t *testing.T) {

@@ -40,7 +40,7 @@ func (s readAPI) state(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := map[string]any{
 		"id": id, "name": source.Name, "namespace": source.Namespace, "pod": source.Pod, "container": source.Container,
-		"stored": formatRanges(state.Stored), "dropped": formatRanges(state.Dropped), "missing": formatRanges(state.Missing), "complete": state.Complete,
+		"stored": formatRanges(state.Stored), "dropped": formatRanges(state.Dropped), "deleted": formatRanges(state.Deleted), "missing": formatRanges(state.Missing), "complete": state.Complete,
 	}
 	if state.Complete {
 		body["total"] = state.Total
@@ -262,6 +262,8 @@ func (t *textWriter) part(p streams.Part) error {
 		_, err = t.w.Write(p.Data)
 	case p.Dropped:
 		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes were dropped]\n", p.Len())
+	case p.Deleted:
+		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes were deleted by retention]\n", p.Len())
 	default:
 		_, err = fmt.Fprintf(t.w, "\n[entrypointer: %d bytes are missing]\n", p.Len())
 	}
@@ -287,8 +289,11 @@ func (e *eventWriter) part(p streams.Part) error {
 		return e.data(p)
 	}
 	kind := "missing"
-	if p.Dropped {
+	switch {
+	case p.Dropped:
 		kind = droppedMarker
+	case p.Deleted:
+		kind = "deleted"
 	}
 	_, err := fmt.Fprintf(e.w, "event: %s\nid: %d\ndata: {\"from\":%d,\"to\":%d}\n\n", kind, p.To, p.From, p.To)
 	return err

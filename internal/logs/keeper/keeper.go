@@ -40,6 +40,7 @@ type Keeper struct {
 	metrics *metrics
 	limits  atomic.Pointer[Limits]
 	changed chan struct{}
+	full    chan struct{} // that bytes were refused because of a quota
 	usage   *usage
 	records map[string]streamRecord // by ID, as of the last sweep
 }
@@ -53,11 +54,15 @@ type streamRecord struct {
 
 // New returns a keeper with the default limits.
 func New(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer) *Keeper {
-	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), usage: newUsage()}
+	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), usage: newUsage()}
 	limits := DefaultLimits
 	k.limits.Store(&limits)
 	return k
 }
+
+// fullSpeed is how many times sooner the next sweep may begin if a namespace has reached its
+// quota, so that it gets room.
+const fullSpeed = 10
 
 // Run sweeps at intervals until ctx is done.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -76,7 +81,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-k.changed:
-		case <-time.After(pause):
+			continue
+		case <-time.After(pause / fullSpeed):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.changed:
+		case <-k.full:
+		case <-time.After(pause - pause/fullSpeed):
 		}
 	}
 }
@@ -113,6 +126,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return fmt.Errorf("going through all streams: %w", err)
 	}
+	trimErr := k.makeRoom(ctx, now, found, seen)
 	k.records = seen
 	k.usage.endSweep(found)
 	removed, err := k.streams.RemoveDeleted(ctx, now)
@@ -120,7 +134,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if firstErr != nil {
 		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
 	}
-	return errors.Join(err, firstErr)
+	return errors.Join(err, trimErr, firstErr)
 }
 
 // markWritten makes the records due of the streams that were written.

@@ -149,7 +149,11 @@ func TestUsageIsWhatTheSweepHasFoundAndWhatCameSince(t *testing.T) {
 	require.NoError(t, h.CheckStream("tenant"))
 	require.NoError(t, h.CheckBytes("another"))
 	before := h.usage.of("tenant")
+	unlimited, err := ReadLimits(map[string]string{"quota.tenant": "0"})
+	require.NoError(t, err)
+	h.Use(unlimited) // so that the sweep makes no room
 	h.look()
+	h.Use(limits)
 	require.InDelta(t, before.bytes, h.usage.of("tenant").bytes, 3000, "entries of the index aren't counted again")
 	require.Equal(t, int64(1), h.usage.of("tenant").streams)
 	require.ErrorIs(t, h.CheckBytes("tenant"), ErrQuota)

@@ -7,9 +7,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // metrics are documented in docs/logs.md.
 type metrics struct {
-	duration                           prometheus.Histogram
-	joined, deleted, removed, failures prometheus.Counter
-	configFaulty                       prometheus.Gauge
+	duration                                    prometheus.Histogram
+	joined, deleted, trimmed, removed, failures prometheus.Counter
+	configFaulty                                prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -22,12 +22,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 		joined:   counter("joined_total", "Objects that were created by joining others."),
 		deleted:  counter("deleted_total", "Objects that were deleted because other objects have their content."),
+		trimmed:  counter("trimmed_total", "Objects at the front of streams that were deleted because their namespace had reached its quota."),
 		removed:  counter("removed_streams_total", "Streams that were deleted after their retention."),
 		failures: counter("failures_total", "Sweeps that failed for at least one stream."),
 		configFaulty: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "entrypointer_logs_config_faulty", Help: "1 while config-logs can't be read, and the former limits stay in force.",
 		}),
 	}
-	registry.MustRegister(m.duration, m.joined, m.deleted, m.removed, m.failures, m.configFaulty)
+	registry.MustRegister(m.duration, m.joined, m.deleted, m.trimmed, m.removed, m.failures, m.configFaulty)
 	return m
 }

@@ -10,7 +10,7 @@ import (
 
 // The limits that a namespace can reach.
 var (
-	ErrQuota   = errors.New("the namespace's logs have reached their quota: wait until older logs are deleted, or have the operator raise quota in the ConfigMap config-logs of the log service")
+	ErrQuota   = errors.New("the namespace's logs have reached their quota: older ones are deleted within minutes; for longer logs, have the operator raise quota in the ConfigMap config-logs of the log service")
 	ErrStreams = errors.New("the namespace has reached its limit of streams of logs: wait until older logs are deleted, or have the operator raise streams in the ConfigMap config-logs of the log service")
 )
 
@@ -78,6 +78,10 @@ func (k *Keeper) CheckMarker(namespace string) error { return k.checkQuota(names
 
 func (k *Keeper) checkQuota(namespace string, times int64) error {
 	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes/times >= quota {
+		select {
+		case k.full <- struct{}{}: // Run begins a sweep soon
+		default:
+		}
 		return ErrQuota
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 // Where objects overlap, the one that was written first wins; of those with the same time,
 // the first by name. Settled objects are joined (tidy.go), and joined objects win over
 // others. Stored bytes win over markers, whatever was written first. So neither the order
-// nor the repetition of requests matters.
+// nor the repetition of requests matters. What was trimmed wins over everything.
 type layout struct {
 	known        []piece     // sorted and disjoint
 	earliestFrom []time.Time // by piece, and for the end: the first write from there on
@@ -35,13 +35,14 @@ type piece struct {
 	Range
 	object  Range // the range of the whole object
 	dropped bool
+	deleted bool // trimmed at the front of the stream
 	joined  bool
 	written time.Time
 	size    int64 // of the object as stored
 }
 
 // A view has the objects of a stream by kind.
-type view struct{ drops, data, joined []piece }
+type view struct{ drops, data, joined, trims []piece }
 
 const (
 	// settleTime is how long after a write no object with an earlier time can appear any
@@ -56,16 +57,25 @@ const (
 func (s *Store) listPieces(ctx context.Context, id string, h *memoryHold) (v view, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errors.New("listing a stream took too long"))
 	defer cancel()
-	// In this order, so that no object is missed that was dropped or joined meanwhile.
+	// In this order, so that no object is missed that was dropped, joined or trimmed
+	// meanwhile.
 	for _, listing := range []struct {
 		kind   string
 		pieces *[]piece
-	}{{"drop", &v.drops}, {"data", &v.data}, {"joined", &v.joined}} {
+	}{{"drop", &v.drops}, {"data", &v.data}, {"joined", &v.joined}, {"trim", &v.trims}} {
 		if *listing.pieces, err = s.pieces(ctx, id, listing.kind, h); err != nil {
 			return v, err
 		}
 	}
 	return v, context.Cause(ctx)
+}
+
+// trimmed returns up to where the stream was trimmed.
+func (v view) trimmed() (to int64) {
+	for _, p := range v.trims {
+		to = max(to, p.object.To)
+	}
+	return to
 }
 
 // stored returns the winning pieces of data and joined objects.
@@ -81,14 +91,14 @@ func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layou
 	if err != nil {
 		return nil, err
 	}
-	for _, pieces := range [][]piece{v.drops, v.data, v.joined} {
+	for _, pieces := range [][]piece{v.drops, v.data, v.joined, v.trims} {
 		for i := range pieces {
 			if l.complete {
 				pieces[i].To = min(pieces[i].To, l.total)
 			}
 		}
 	}
-	l.known = slices.Clone(mergeDrops(v.stored(), union(v.drops))) // without spare capacity
+	l.known = slices.Clone(trimFront(mergeDrops(v.stored(), union(v.drops)), union(v.trims))) // without spare capacity
 	l.earliestFrom = make([]time.Time, len(l.known)+1)
 	l.earliestFrom[len(l.known)] = l.ended
 	for i, p := range slices.Backward(l.known) {
@@ -146,7 +156,7 @@ func pieceOf(o storage.Object, kind string) (piece, bool) {
 	if !ok || kind == "data" && r.Len() > MaxWrite || kind == "joined" && r.Len() > MaxJoined {
 		return piece{}, false
 	}
-	p := piece{Range: r, object: r, dropped: kind == "drop", joined: kind == "joined", written: o.Written, size: o.Size}
+	p := piece{Range: r, object: r, dropped: kind == "drop", deleted: kind == "trim", joined: kind == "joined", written: o.Written, size: o.Size}
 	if p.joined {
 		p.written = o.Written.Add(-settleTime) // its content is older
 	}
@@ -251,6 +261,18 @@ func mergeDrops(data, drops []piece) (all []piece) {
 	return append(all, drops...)
 }
 
+// trimFront replaces the pieces at the front by what was trimmed, if anything was.
+func trimFront(known, trimmed []piece) []piece {
+	for _, t := range trimmed {
+		known = slices.DeleteFunc(known, func(p piece) bool { return p.To <= t.To })
+		if len(known) > 0 {
+			known[0].From = max(known[0].From, t.To)
+		}
+		known = slices.Insert(known, 0, t)
+	}
+	return known
+}
+
 // find returns the index of the piece with an offset, or else of the next piece.
 func (l *layout) find(at int64) (i int, found bool) {
 	return slices.BinarySearchFunc(l.known, at, func(p piece, at int64) int {
@@ -283,6 +305,9 @@ func (l *layout) gap(at int64) (r Range, since time.Time) {
 type State struct {
 	Stored  Ranges
 	Dropped Ranges
+	// Deleted are the bytes at the front that were trimmed, because of their age or of the
+	// quota.
+	Deleted Ranges
 	// Missing are the unknown bytes before a known one, or before the end.
 	Missing Ranges
 	// Total is the length of the stream, if it is Complete.
@@ -304,9 +329,13 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var at int64
 	for _, p := range l.known {
 		state.Missing = state.Missing.With(Range{at, p.From})
-		if at = p.To; p.dropped {
+		at = p.To
+		switch {
+		case p.deleted:
+			state.Deleted = state.Deleted.With(p.Range)
+		case p.dropped:
 			state.Dropped = state.Dropped.With(p.Range)
-		} else {
+		default:
 			state.Stored = state.Stored.With(p.Range)
 		}
 	}

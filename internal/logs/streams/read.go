@@ -27,10 +27,12 @@ var ErrNotYet = errors.New("the stream has no more bytes yet")
 // A Part is a range of a stream with one state.
 type Part struct {
 	Range
-	// Data is nil for bytes that were dropped or are missing.
+	// Data is nil for bytes that were dropped or deleted, or are missing.
 	Data []byte
 	// Dropped says that the sender has marked the bytes as dropped.
 	Dropped bool
+	// Deleted says that the bytes were trimmed, because of their age or of the quota.
+	Deleted bool
 	// Times are the times at which the data was printed, the first mark at its first byte.
 	// If the sender didn't send any, it is the time at which the data was stored.
 	Times []times.Mark
@@ -138,10 +140,11 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 		return Part{}, io.EOF
 	}
 	if i, found := l.find(r.at); found {
-		if p := l.known[i]; !p.dropped {
+		p := l.known[i]
+		if !p.dropped && !p.deleted {
 			return r.read(ctx, p)
 		}
-		return Part{Range: Range{r.at, l.known[i].To}, Dropped: true}, nil
+		return Part{Range: Range{r.at, p.To}, Dropped: p.dropped, Deleted: p.deleted}, nil
 	}
 	gap, since := l.gap(r.at)
 	isDefinite := l.complete && !r.follows

@@ -10,6 +10,7 @@
 //	data/<from>-<len>        bytes, as a gzip member with their times (package times)
 //	joined/<from>-<len>      many of these in one object, which takes precedence (joined.go)
 //	drop/<from>-<len>        a marker of bytes that will never come
+//	trim/<0>-<len>           up to where the stream was deleted (trim.go)
 //	claim/<from>             the length of an append by a client that knows no offset
 //	end                      its length, once it is complete
 //

@@ -77,6 +77,8 @@ func drain(t *testing.T, r *Reader) (text string, complete bool) {
 			all.Write(part.Data)
 		case part.Dropped:
 			all.Write(bytes.Repeat([]byte("."), int(part.Len())))
+		case part.Deleted:
+			all.Write(bytes.Repeat([]byte("-"), int(part.Len())))
 		default:
 			all.Write(bytes.Repeat([]byte("?"), int(part.Len())))
 		}

@@ -34,6 +34,8 @@ type TidyResult struct {
 	Ended bool
 	// Expired says that the retention of the stream is over. Tidy has changed nothing then.
 	Expired bool
+	// Trimmed is up to where the stream was trimmed, in bytes.
+	Trimmed int64
 	// The number of objects that were created by joining, and of those that were deleted.
 	Joined, Deleted int
 }
@@ -47,8 +49,9 @@ const (
 	idleAfter = time.Hour
 )
 
-// Tidy joins and deletes objects of a stream, unless the last write is longer ago than
-// its retention. A retention of 0 is unlimited. The time is that of the storage's clock.
+// Tidy joins and deletes objects of a stream, and trims it by age (trim.go), unless the
+// last write is longer ago than its retention. A retention of 0 is unlimited. The time is
+// that of the storage's clock.
 func (s *Store) Tidy(ctx context.Context, id string, now time.Time, keep time.Duration) (TidyResult, error) {
 	t := tidier{store: s, id: id, now: now, keep: keep}
 	if err := t.run(ctx); err != nil {
@@ -63,6 +66,7 @@ type tidier struct {
 	id    string
 	now   time.Time
 	keep  time.Duration
+	first time.Time // the first write, as far as its object exists
 	view
 	claims []storage.Object
 }
@@ -75,7 +79,7 @@ func (t *tidier) run(ctx context.Context) error {
 	if t.Expired = t.keep > 0 && t.now.Sub(t.Last) > t.keep; t.Expired {
 		return nil
 	}
-	for _, step := range []func(context.Context) error{t.deleteClaims, t.deleteData, t.deleteJoined, t.tidyDrops, t.joinData} {
+	for _, step := range []func(context.Context) error{t.trimByAge, t.deleteTrimmed, t.deleteClaims, t.deleteData, t.deleteJoined, t.tidyDrops, t.joinData} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -107,6 +111,10 @@ func (t *tidier) inspect(ctx context.Context) (err error) {
 			t.count(p.size, p.written)
 		}
 	}
+	for _, p := range t.trims {
+		t.Bytes += p.size + ObjectOverhead // trimming is no write
+	}
+	t.Trimmed = t.trimmed()
 	return nil
 }
 
@@ -114,6 +122,9 @@ func (t *tidier) count(size int64, written time.Time) {
 	t.Bytes += size + ObjectOverhead
 	if written.After(t.Last) {
 		t.Last = written
+	}
+	if t.first.IsZero() || written.Before(t.first) {
+		t.first = written
 	}
 }
 
@@ -229,7 +240,7 @@ func (t *tidier) minGroupSize() int {
 func (t *tidier) joinData(ctx context.Context) error {
 	var runs [][]piece
 	for _, p := range t.view.stored() {
-		if !t.isSettled(p) || p.size == 0 || p.size > maxStored && !p.joined {
+		if !t.isSettled(p) || p.size == 0 || p.size > maxStored && !p.joined || p.object.From < t.Trimmed { // what is partly trimmed isn't kept longer by a longer object
 			continue
 		}
 		if last := len(runs) - 1; last >= 0 && runs[last][len(runs[last])-1].To == p.From {

@@ -335,6 +335,7 @@ type world struct {
 	reader *Reader // one that goes on
 	depth  int
 
+	trims     bool
 	following bool
 	frozen    bool // while somebody lists, no minute passes
 }
@@ -386,6 +387,15 @@ func (w *world) act() {
 		w.read(from)
 	case 4:
 		w.follow()
+	case 5:
+		if w.trims && w.random.IntN(4) == 0 {
+			_, err := w.busy(20).Trim(w.t.Context(), w.id, w.memory.now, w.memory.bytes(directory(w.id))*9/10)
+			if err != nil {
+				require.ErrorIs(w.t, err, errKilled)
+			}
+			return
+		}
+		fallthrough
 	default:
 		data := make([]byte, to-from)
 		for i := range data {
@@ -398,6 +408,16 @@ func (w *world) act() {
 			w.oracle.write(from, data)
 		}
 	}
+}
+
+// trimmed returns up to where the stream was trimmed.
+func (w *world) trimmed() (to int64) {
+	for key := range w.memory.objects {
+		if r, ok := parseRangeName(path.Base(key)); ok && strings.HasPrefix(key, directory(w.id)+"trim/") {
+			to = max(to, r.To)
+		}
+	}
+	return to
 }
 
 // read reads everything while others continue. It has to find all bytes from before, and
@@ -415,6 +435,10 @@ func (w *world) read(from int64) {
 		}
 		if part.Data != nil {
 			require.Equal(w.t, w.oracle.text(part.From, part.To), string(part.Data))
+			continue
+		}
+		if part.Deleted {
+			require.LessOrEqual(w.t, part.To, w.trimmed())
 			continue
 		}
 		for at := part.From; at < part.To; at++ {
@@ -447,11 +471,11 @@ func (w *world) follow() {
 	}
 }
 
-func runWorld(t *testing.T, seed uint64) {
+func runWorld(t *testing.T, seed uint64, trims bool) {
 	m, s, id := openMemory(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	total := 50 + random.Int64N(400)
-	w := &world{t: t, random: random, memory: m, plain: s, id: id, total: total}
+	w := &world{t: t, random: random, memory: m, plain: s, id: id, total: total, trims: trims}
 	w.reader = w.busy(0).Reader(id, 0)
 	w.oracle = oracle{make([]byte, total), make([]bool, total), make([]bool, total)}
 	w.reader.now = func() time.Time { return m.now.Add(time.Hour) }
@@ -464,21 +488,35 @@ func runWorld(t *testing.T, seed uint64) {
 	tidy(t, m, s, id)
 	w.read(0)
 	text, complete := textOf(t, m, s, id, 0)
-	require.Equal(t, w.oracle.text(0, total), text)
+	trimmed := w.trimmed()
+	require.Equal(t, strings.Repeat("-", int(trimmed))+w.oracle.text(trimmed, total), text)
 	require.True(t, complete)
+	cut := 0 // objects that are partly trimmed
+	for key := range m.objects {
+		if r, ok := parseRangeName(path.Base(key)); ok && strings.HasPrefix(key, directory(id)+"data") && r.From < trimmed {
+			cut++
+		}
+	}
 	gaps := strings.Count(text, "?")
-	require.LessOrEqual(t, m.count(directory(id)+"data"), gaps+strings.Count(text, ".")+1, "what touches is joined")
+	require.LessOrEqual(t, m.count(directory(id)+"data"), gaps+strings.Count(text, ".")+1+cut, "what touches is joined")
 }
 
 func TestJoiningChangesNothingForReaders(t *testing.T) {
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, false) })
+	}
+}
+
+func TestTrimmingChangesNothingBehindItForReaders(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, true) })
 	}
 }
 
 func FuzzJoining(f *testing.F) {
-	f.Add(uint64(1))
-	f.Fuzz(func(t *testing.T, seed uint64) { runWorld(t, seed) })
+	f.Add(uint64(1), false)
+	f.Add(uint64(1), true)
+	f.Fuzz(runWorld)
 }
 
 func TestADamagedJoinedObjectIsAnErrorAndNoPanic(t *testing.T) {

@@ -163,7 +163,7 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 
 // furthest returns the offset behind the last known byte.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
-	for _, kind := range []string{"data", "drop", "joined"} { // in this order: joined objects replace those of the other kinds
+	for _, kind := range []string{"data", "drop", "joined", "trim"} { // in this order: the last two replace those of the other kinds
 		err := s.eachPiece(ctx, id, kind, func(p piece) bool {
 			end = max(end, p.To)
 			return true
