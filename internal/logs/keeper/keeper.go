@@ -43,6 +43,10 @@ type Keeper struct {
 	full    chan struct{} // that bytes were refused because of a quota
 	usage   *usage
 	records map[string]streamRecord // by ID, as of the last sweep
+
+	// Of the current sweep:
+	gap       streams.Gap // the reason to doubt the clock, if any
+	postponed int         // the number of streams that would be deleted otherwise
 }
 
 // A streamRecord is what a sweep has found of a stream.
@@ -101,6 +105,10 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if k.gap, err = k.streams.NoteSweep(ctx, now); err != nil {
+		return err
+	}
+	k.postponed = 0
 	k.markWritten(k.usage.beginSweep())
 	found, seen := map[string]amount{}, map[string]streamRecord{}
 	var firstErr error
@@ -129,12 +137,31 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	trimErr := k.makeRoom(ctx, now, found, seen)
 	k.records = seen
 	k.usage.endSweep(found)
-	removed, err := k.streams.RemoveDeleted(ctx, now)
-	k.metrics.removed.Add(float64(removed))
+	err = k.finishDeletions(ctx, now)
 	if firstErr != nil {
 		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
 	}
 	return errors.Join(err, trimErr, firstErr)
+}
+
+// finishDeletions restores or removes streams that were marked as deleted. While the clock
+// is doubted, nothing is removed.
+func (k *Keeper) finishDeletions(ctx context.Context, now time.Time) error {
+	k.metrics.postponed.Set(float64(k.postponed))
+	restored, err := k.streams.RestoreDeleted(ctx, now, func(namespace string) time.Duration { return k.limits.Load().Of(namespace).Retention })
+	if restored > 0 {
+		k.logger.Warn("Streams were restored, because their retention isn't over", "streams", restored)
+	}
+	if err != nil || k.gap != (streams.Gap{}) {
+		if k.postponed > 0 {
+			k.logger.Warn("The deletion of streams is postponed: no sweep ran for hours, so either the service was down, or the clock of the storage was changed. Check the clock: if it is right, nothing is to be done",
+				"streams", k.postponed, "lastSweep", k.gap.From, "nextSweep", k.gap.To, "until", k.gap.DoubtUntil())
+		}
+		return err
+	}
+	removed, err := k.streams.RemoveDeleted(ctx, now)
+	k.metrics.removed.Add(float64(removed))
+	return err
 }
 
 // markWritten makes the records due of the streams that were written.
@@ -150,7 +177,12 @@ func (k *Keeper) markWritten(written map[string]bool, all bool) {
 // sweepStream inspects and tidies a stream, unless its record is still good.
 func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (streamRecord, error) {
 	last, is := k.records[id]
-	if is && now.Before(last.due) && !k.expired(last.namespace, last.last, now) {
+	isOver, inDoubt := is && k.expired(last.namespace, last.last, now), k.gap != streams.Gap{}
+	is = is && now.Before(last.due) && last.due.Sub(now) <= maxInspectPause // unless the clock was ahead
+	if is && (!isOver || inDoubt) {
+		if isOver {
+			k.postponed++
+		}
 		return last, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
@@ -162,14 +194,21 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if err != nil {
 		return last, err
 	}
-	done, err := k.streams.Tidy(ctx, id, now, k.limits.Load().Of(source.Namespace).Retention)
+	tidy := k.streams.Tidy
+	if inDoubt {
+		tidy = k.streams.TidyInDoubt
+	}
+	done, err := tidy(ctx, id, now, k.limits.Load().Of(source.Namespace).Retention)
 	k.metrics.joined.Add(float64(done.Joined))
 	k.metrics.deleted.Add(float64(done.Deleted))
 	if err != nil {
 		return last, err
 	}
-	if done.Expired {
+	if done.Expired && !inDoubt {
 		return streamRecord{}, k.streams.MarkDeleted(ctx, id, source)
+	}
+	if done.Expired {
+		k.postponed++
 	}
 	again := min(maxInspectPause, now.Sub(done.Last)/4)
 	if done.Joined > 0 {
@@ -183,10 +222,15 @@ func (k *Keeper) expired(namespace string, last, now time.Time) bool {
 	return keep > 0 && now.Sub(last) > keep
 }
 
-// removeOrphan deletes objects that were written to a stream after its deletion.
+// removeOrphan deletes objects that were written to a stream after its deletion. The objects
+// of a stream with a tombstone belong to it.
 func (k *Keeper) removeOrphan(ctx context.Context, id string, now time.Time) error {
-	found, err := k.streams.Tidy(ctx, id, now, orphanAge)
-	if err != nil || !found.Expired {
+	isDeleted, err := k.streams.IsDeleted(ctx, id)
+	if err != nil || isDeleted || k.gap != (streams.Gap{}) {
+		return err
+	}
+	found, err := k.streams.Tidy(ctx, id, now, 0)
+	if err != nil || now.Sub(found.Last) <= orphanAge {
 		return err
 	}
 	return k.streams.RemoveObjects(ctx, id, now.Add(-orphanAge))

@@ -9,7 +9,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	duration                                    prometheus.Histogram
 	joined, deleted, trimmed, removed, failures prometheus.Counter
-	configFaulty                                prometheus.Gauge
+	configFaulty, postponed                     prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -29,6 +29,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "entrypointer_logs_config_faulty", Help: "1 while config-logs can't be read, and the former limits stay in force.",
 		}),
 	}
-	registry.MustRegister(m.duration, m.joined, m.deleted, m.trimmed, m.removed, m.failures, m.configFaulty)
+	m.postponed = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "entrypointer_logs_keeper_postponed_streams", Help: "Streams whose retention is over, but which aren't deleted yet because the clock of the storage may be wrong.",
+	})
+	registry.MustRegister(m.duration, m.joined, m.deleted, m.trimmed, m.removed, m.failures, m.configFaulty, m.postponed)
 	return m
 }

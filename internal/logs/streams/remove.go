@@ -17,14 +17,14 @@ import (
 
 // A stream is deleted in two steps. First, gone/<id>, its tombstone, gets the content of
 // meta, and meta is deleted: for readers and writers, the stream doesn't exist any more.
-// After tombstoneAge, when no replica has the stream in a cache, the other objects are
-// deleted, the end first and the tombstone last. A pod that still writes creates the stream
-// again. After a crash at any point, the next call continues.
+// After tombstoneAge, the other objects are deleted, the end first and the tombstone last.
+// Until then, the stream can be restored. A pod that still writes creates the stream again.
+// After a crash at any point, the next call continues.
 const tombstones = "gone/"
 
-// tombstoneAge is how long other replicas may still take a deleted stream for an existing
-// one.
-const tombstoneAge = 5 * time.Minute
+// tombstoneAge is how long a deletion can be undone. It is longer than other replicas may
+// still take a deleted stream for an existing one.
+const tombstoneAge = 25 * time.Hour
 
 // Now returns the time of the storage's clock.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
@@ -53,6 +53,9 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
+// farFuture is later than each write.
+var farFuture = time.Unix(1<<40, 0)
+
 // EachStream calls each for the IDs of all streams, including those whose meta is
 // deleted.
 func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error {
@@ -74,17 +77,98 @@ func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error
 	return nil
 }
 
-// RemoveDeleted is the second step: it deletes the objects of streams with old
-// tombstones, and returns the number of streams.
-func (s *Store) RemoveDeleted(ctx context.Context, now time.Time) (removed int, err error) {
-	var old []storage.Object
+// oldTombstones returns the tombstones that were written before a time or, because the
+// clock was wrong then, after another.
+func (s *Store) oldTombstones(ctx context.Context, before, after time.Time) (old []storage.Object, err error) {
 	if err := s.bucket.Each(ctx, tombstones, func(o storage.Object) bool {
-		if isID(o.Name) && now.Sub(o.Written) >= tombstoneAge {
+		if isID(o.Name) && (!o.Written.After(before) || o.Written.After(after)) {
 			old = append(old, o)
 		}
 		return len(old) < maxListedObjects
 	}); err != nil {
-		return 0, fmt.Errorf("listing streams to delete: %w", err)
+		return nil, fmt.Errorf("listing deleted streams: %w", err)
+	}
+	return old, nil
+}
+
+// RestoreDeleted undoes the first step for streams whose retention isn't over, because the
+// clock was wrong when they were marked as deleted, or because the retention was shorter. It
+// looks at tombstones from the future and at those that RemoveDeleted would take next, and
+// returns the number of streams.
+func (s *Store) RestoreDeleted(ctx context.Context, now time.Time, keep func(namespace string) time.Duration) (restored int, err error) {
+	list, err := s.oldTombstones(ctx, now.Add(-tombstoneAge), now.Add(settleTime))
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range list {
+		did, err := s.restore(ctx, o, now, keep)
+		if err != nil {
+			return restored, fmt.Errorf("restoring stream %q: %w", o.Name, err)
+		}
+		if did {
+			restored++
+		}
+	}
+	return restored, nil
+}
+
+func (s *Store) restore(ctx context.Context, tombstone storage.Object, now time.Time, keep func(namespace string) time.Duration) (did bool, err error) {
+	id := tombstone.Name
+	meta, source, err := s.buried(ctx, id)
+	if err != nil || meta == nil {
+		return false, err
+	}
+	t := tidier{store: s, id: id, now: now}
+	if err := t.inspect(ctx); err != nil {
+		return false, err
+	}
+	last := time.Time{}
+	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
+		for _, p := range pieces {
+			if p.written.Before(tombstone.Written.Add(-listTimeout)) { // later ones are kept by RemoveDeleted
+				last = latest(last, p.written)
+			}
+		}
+	}
+	if retention := keep(source.Namespace); last.IsZero() || retention > 0 && now.Sub(last) > retention {
+		return false, nil
+	}
+	if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
+		return false, err
+	}
+	if err := s.index(ctx, id, source); err != nil {
+		return false, err
+	}
+	return true, s.bucket.Delete(ctx, tombstones+id)
+}
+
+// buried returns the meta that a tombstone has, or nil if another replica has deleted it.
+func (s *Store) buried(ctx context.Context, id string) (meta []byte, source Source, err error) {
+	meta, err = s.bucket.Read(ctx, tombstones+id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, source, nil
+	}
+	if err != nil {
+		return nil, source, err
+	}
+	if err := json.Unmarshal(meta, &source); err != nil {
+		return nil, source, fmt.Errorf("reading %s: %w", tombstones+id, err)
+	}
+	return meta, source, nil
+}
+
+// IsDeleted reports whether a stream has a tombstone.
+func (s *Store) IsDeleted(ctx context.Context, id string) (bool, error) {
+	meta, _, err := s.buried(ctx, id)
+	return meta != nil, err
+}
+
+// RemoveDeleted is the second step: it deletes the objects of streams with old
+// tombstones, and returns the number of streams.
+func (s *Store) RemoveDeleted(ctx context.Context, now time.Time) (removed int, err error) {
+	old, err := s.oldTombstones(ctx, now.Add(-tombstoneAge), farFuture)
+	if err != nil {
+		return 0, err
 	}
 	for _, o := range old {
 		// Writes during the listing before the tombstone count as new, too.
@@ -97,16 +181,9 @@ func (s *Store) RemoveDeleted(ctx context.Context, now time.Time) (removed int, 
 }
 
 func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
-	meta, err := s.bucket.Read(ctx, tombstones+id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil // another replica was faster
-	}
-	if err != nil {
+	meta, source, err := s.buried(ctx, id)
+	if err != nil || meta == nil {
 		return err
-	}
-	var source Source
-	if err := json.Unmarshal(meta, &source); err != nil {
-		return fmt.Errorf("reading %s: %w", tombstones+id, err)
 	}
 	if err := s.RemoveObjects(ctx, id, buried); err != nil {
 		return err

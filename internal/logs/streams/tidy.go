@@ -53,9 +53,17 @@ const (
 // last write is longer ago than its retention. A retention of 0 is unlimited. The time is
 // that of the storage's clock.
 func (s *Store) Tidy(ctx context.Context, id string, now time.Time, keep time.Duration) (TidyResult, error) {
-	t := tidier{store: s, id: id, now: now, keep: keep}
+	return (&tidier{store: s, id: id, now: now, keep: keep}).tidy(ctx)
+}
+
+// TidyInDoubt is Tidy while the clock is doubted: it doesn't trim.
+func (s *Store) TidyInDoubt(ctx context.Context, id string, now time.Time, keep time.Duration) (TidyResult, error) {
+	return (&tidier{store: s, id: id, now: now, keep: keep, inDoubt: true}).tidy(ctx)
+}
+
+func (t *tidier) tidy(ctx context.Context) (TidyResult, error) {
 	if err := t.run(ctx); err != nil {
-		return t.TidyResult, fmt.Errorf("tidying stream %q: %w", id, err)
+		return t.TidyResult, fmt.Errorf("tidying stream %q: %w", t.id, err)
 	}
 	return t.TidyResult, nil
 }
@@ -67,6 +75,8 @@ type tidier struct {
 	now   time.Time
 	keep  time.Duration
 	first time.Time // the first write, as far as its object exists
+
+	inDoubt bool // about the time
 	view
 	claims []storage.Object
 }

@@ -27,7 +27,7 @@ const trimSlack = 32
 // are written for as long as a container loses bytes, keep nothing.
 func (t *tidier) trimByAge(ctx context.Context) error {
 	slack := t.keep / trimSlack
-	if t.keep <= 0 || t.now.Sub(t.first) <= t.keep+slack {
+	if t.inDoubt || t.keep <= 0 || t.now.Sub(t.first) <= t.keep+slack {
 		return nil
 	}
 	for _, p := range t.trims {
