@@ -56,18 +56,41 @@ func (s *Server) surplus(ctx context.Context, source streams.Source) (bool, erro
 	return true, err
 }
 
+const (
+	// eventsName is the name of the stream that says what happens to a container.
+	eventsName = "events"
+	// maxEvents is the share of such a stream beyond the limits, in bytes before compression,
+	// so that the reason of a refusal can be read after the pod is gone. All of them together
+	// are bounded as markers are.
+	maxEvents = 64 << 10
+)
+
 // checkData returns an error if the stream of a request can't store another byte.
 func (s *Server) checkData(r *http.Request, namespace string) error {
+	source, err := s.sources.get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if at, err := parseContentRange(r.Header.Get("Content-Range")); err == nil && source.Name == eventsName && at.To <= maxEvents {
+		return s.checkMarker(namespace)
+	}
 	if full := s.limits.CheckBytes(namespace); full != nil {
 		return quotaProblem(full, reasonQuota)
 	}
-	source, err := s.sources.get(r.Context(), r.PathValue("id"))
-	if err != nil || !source.Surplus {
-		return err
+	if !source.Surplus {
+		return nil
 	}
 	// Streams may have been deleted since this one was created.
 	if full := s.limits.CheckStream(namespace); full != nil {
 		return quotaProblem(full, reasonStreams)
+	}
+	return nil
+}
+
+// checkMarker returns an error if a namespace can't store another marker.
+func (s *Server) checkMarker(namespace string) error {
+	if full := s.limits.CheckMarker(namespace); full != nil {
+		return quotaProblem(full, reasonQuota)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -101,4 +102,25 @@ func TestASurplusStreamIsMarked(t *testing.T) {
 	require.Contains(t, got.body, "far too many")
 	require.Equal(t, first, s.stream("first"))
 	require.Equal(t, marked, s.stream("second"))
+}
+
+func TestWhyOutputIsRefusedIsStoredBeyondTheLimits(t *testing.T) {
+	s := serve(t, 1)
+	limits := &strict{bytes: 1_000_000, streams: 1}
+	s.servers[0].Limit(limits)
+	first, surplus := s.stream("stdout"), s.stream("events")
+	limits.bytes = 0
+	got := s.do("PATCH", first+"/data", "token-of-a", "hello", "Content-Range", "bytes 0-4/*")
+	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, got.body)
+	s.accepted("PATCH", surplus+"/data", "why", "Content-Range", "bytes 0-2/*")
+	require.Equal(t, "why", s.text(surplus))
+	for name, got := range map[string]received{
+		"its share is small":                       s.do("PATCH", surplus+"/data", "token-of-a", "more", "Content-Range", fmt.Sprintf("bytes %d-%d/*", maxEvents-3, maxEvents)),
+		"an append has no offset, and so no share": s.do("POST", surplus+"/data", "token-of-a", "more"),
+	} {
+		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, name)
+	}
+	limits.bytes = -1_000_000
+	got = s.do("PATCH", surplus+"/data", "token-of-a", "why", "Content-Range", "bytes 3-5/*")
+	require.Equal(t, http.StatusRequestEntityTooLarge, got.status, "the share of the namespace is used up")
 }

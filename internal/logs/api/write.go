@@ -158,8 +158,8 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return newProblem(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q: use ["dropped"]`, m.Markers))
 	}
 	if at.Len() > 0 {
-		if full := s.limits.CheckMarker(pod.Namespace); full != nil {
-			return quotaProblem(full, reasonQuota)
+		if err := s.checkMarker(pod.Namespace); err != nil {
+			return err
 		}
 		if err := s.countingStore(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
 			return err
