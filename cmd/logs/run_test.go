@@ -37,7 +37,7 @@ import (
 
 // cluster returns an API server with two valid tokens: one of a pod, and one of a reader.
 func cluster() *fake.Clientset {
-	client := fake.NewClientset()
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", UID: "uid-tenant"}})
 	client.PrependReactor("create", "tokenreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		review := action.(k8stesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		switch {

@@ -42,6 +42,11 @@ func (fakeAuthenticator) MayRead(_ context.Context, _ api.User, namespace, _ str
 	return nil
 }
 
+// Namespace implements api.Authenticator.
+func (fakeAuthenticator) Namespace(context.Context, string) (api.Namespace, error) {
+	return api.Namespace{UID: "uid"}, nil
+}
+
 // A cluster is a log service behind a stand-in for the API server.
 type cluster struct {
 	t      *testing.T

@@ -48,6 +48,10 @@ func (anyPod) Reader(context.Context, string) (api.User, error) { return api.Use
 
 func (anyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
 
+func (anyPod) Namespace(context.Context, string) (api.Namespace, error) {
+	return api.Namespace{}, errNobodyReads
+}
+
 // A chain is everything that bytes pass through: a ring, a shipper and the log service. A
 // test can answer requests in the place of the service.
 type chain struct {

@@ -92,6 +92,10 @@ func (onlyPod) Reader(context.Context, string) (api.User, error) { return api.Us
 
 func (onlyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
 
+func (onlyPod) Namespace(context.Context, string) (api.Namespace, error) {
+	return api.Namespace{}, errNobodyReads
+}
+
 // A service is a log service in a directory.
 type service struct {
 	t      *testing.T

@@ -104,5 +104,8 @@ func (s readAPI) readable(r *http.Request) (id string, source streams.Source, us
 	if namespace := r.PathValue("namespace"); namespace != "" && namespace != source.Namespace {
 		return "", source, user, streams.ErrNoStream
 	}
-	return id, source, user, s.authenticator.MayRead(r.Context(), user, source.Namespace, source.Pod)
+	if err = s.authenticator.MayRead(r.Context(), user, source.Namespace, source.Pod); err == nil {
+		err = s.checkNamespace(r.Context(), user, id, source)
+	}
+	return id, source, user, err
 }

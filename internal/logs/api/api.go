@@ -27,8 +27,8 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
-// A Pod is the pod to which a token is bound.
-type Pod struct{ Namespace, Name, UID string }
+// A Pod is the pod to which a token is bound. NamespaceUID is "" if it isn't known.
+type Pod struct{ Namespace, NamespaceUID, Name, UID string }
 
 // A User is a user of the API server.
 type User struct {
@@ -43,6 +43,16 @@ var (
 	ErrForbidden       = errors.New("reading these logs needs permission to get pods/log")
 )
 
+// errFormer refuses a reader of logs whose namespace was deleted.
+var errFormer = errors.New("the namespace of these logs was deleted: reading them needs permission to get pods/log in all namespaces")
+
+// A Namespace is what the API server knows of a namespace. It has no UID if the namespace
+// doesn't exist.
+type Namespace struct {
+	UID     string
+	Created time.Time
+}
+
 // An Authenticator authenticates and authorizes clients. An error other than
 // ErrUnauthenticated and ErrForbidden means that it can't decide at the moment.
 type Authenticator interface {
@@ -51,8 +61,10 @@ type Authenticator interface {
 	// Reader returns the user of a token, or ErrUnauthenticated.
 	Reader(ctx context.Context, token string) (User, error)
 	// MayRead returns nil if a user may read the logs of a pod, or ErrForbidden. An empty
-	// pod stands for all pods of the namespace.
+	// pod stands for all pods of the namespace, and an empty namespace for all namespaces.
 	MayRead(ctx context.Context, user User, namespace, pod string) error
+	// Namespace returns the namespace that has a name now.
+	Namespace(ctx context.Context, name string) (Namespace, error)
 }
 
 const (
@@ -248,6 +260,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
 	case errors.Is(err, ErrNotProxy):
 		return &problem{status: http.StatusUnauthorized, text: ErrNotProxy.Error()}
+	case errors.Is(err, errFormer):
+		return &problem{status: http.StatusForbidden, text: errFormer.Error()}
 	case errors.Is(err, ErrForbidden):
 		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
 	default: // its text may have paths of the storage, and answers of the API server

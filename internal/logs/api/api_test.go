@@ -36,11 +36,16 @@ import (
 type fakeAuthenticator struct {
 	unreachable bool
 	onlyPod     string // whose logs may be read, "" for all
+	namespace   Namespace
+	noNamespace error
 }
 
 var pods = map[string]Pod{
-	"token-of-a": {Namespace: "tenant", Name: "a", UID: "uid-a"},
-	"token-of-b": {Namespace: "tenant", Name: "b", UID: "uid-b"},
+	"token-of-a": {Namespace: "tenant", NamespaceUID: "uid-1", Name: "a", UID: "uid-a"},
+	"token-of-b": {Namespace: "tenant", NamespaceUID: "uid-1", Name: "b", UID: "uid-b"},
+	// A pod of the next namespace with the same name, and one whose namespace isn't known.
+	"token-of-next":    {Namespace: "tenant", NamespaceUID: "uid-2", Name: "a", UID: "uid-next"},
+	"token-of-unknown": {Namespace: "tenant", Name: "a", UID: "uid-unknown"},
 }
 
 // Writer implements Authenticator.
@@ -63,8 +68,16 @@ func (e *fakeAuthenticator) Reader(_ context.Context, token string) (User, error
 	return User{}, ErrUnauthenticated
 }
 
+// Namespace implements Authenticator.
+func (e *fakeAuthenticator) Namespace(context.Context, string) (Namespace, error) {
+	return e.namespace, e.noNamespace
+}
+
 // MayRead implements Authenticator.
 func (e *fakeAuthenticator) MayRead(_ context.Context, user User, namespace, pod string) error {
+	if user.Name == "everywhere" {
+		return nil
+	}
 	if user.Name != namespace || e.onlyPod != "" && pod != e.onlyPod {
 		return ErrForbidden
 	}
@@ -85,7 +98,7 @@ type service struct {
 
 func serve(t *testing.T, replicas int) *service {
 	t.Helper()
-	s := &service{t: t, who: &fakeAuthenticator{}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
+	s := &service{t: t, who: &fakeAuthenticator{namespace: Namespace{UID: "uid-1"}}, client: &http.Client{Transport: &asDescribed{t, description(t)}}, directory: t.TempDir()}
 	for range replicas {
 		store := streamstest.Open(t, s.directory)
 		server := New(store, s.who, slog.New(slog.DiscardHandler))

@@ -70,6 +70,9 @@ func (s readAPI) list(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		all, more, err = store.ListLabel(r.Context(), q.namespace, q.key, q.value)
 	}
+	if err == nil {
+		all, err = s.withoutFormer(r.Context(), user, q.namespace, all)
+	}
 	if err != nil {
 		return err
 	}

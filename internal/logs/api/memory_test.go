@@ -81,7 +81,7 @@ func crowd(t *testing.T, pieces int64) (*Server, *crowded, *httptest.Server) {
 	bucket := &crowded{Bucket: storagetest.OpenFiles(t, t.TempDir()), pieces: pieces, member: member.Bytes(), ordinary: "none"}
 	store, err := streams.Open(t.Context(), bucket)
 	require.NoError(t, err)
-	server := New(store, &fakeAuthenticator{}, slog.New(slog.DiscardHandler))
+	server := New(store, &fakeAuthenticator{namespace: Namespace{UID: "uid-1"}}, slog.New(slog.DiscardHandler))
 	front := httptest.NewServer(server.Handler())
 	t.Cleanup(front.Close)
 	return server, bucket, front
@@ -89,7 +89,7 @@ func crowd(t *testing.T, pieces int64) (*Server, *crowded, *httptest.Server) {
 
 func (c *crowded) stream(t *testing.T, s *Server, namespace string, i int) (id string) {
 	t.Helper()
-	id, err := s.streams.Create(t.Context(), streams.Source{Namespace: namespace, Pod: "a", PodUID: "uid-a", Name: fmt.Sprint(i)})
+	id, err := s.streams.Create(t.Context(), streams.Source{Namespace: namespace, NamespaceUID: "uid-1", Pod: "a", PodUID: "uid-a", Name: fmt.Sprint(i)})
 	require.NoError(t, err)
 	return id
 }

@@ -48,6 +48,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	source := streams.Source{
 		Namespace: pod.Namespace, Pod: pod.Name, PodUID: pod.UID, Container: d.Container, Start: d.Start, Name: d.Name, Labels: d.Labels,
+		NamespaceUID: pod.NamespaceUID,
 	}
 	if source.Surplus, err = s.surplus(r.Context(), source); err != nil {
 		return err

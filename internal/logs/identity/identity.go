@@ -17,6 +17,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
@@ -45,12 +46,15 @@ type Reviewer struct {
 	writers *answerCache[api.Pod]
 	readers *answerCache[api.User]
 	rights  *answerCache[struct{}]
+	// namespaces has those that exist, by name.
+	namespaces *cache.LRUExpireCache
+	now        func() time.Time
 }
 
 var _ api.Authenticator = (*Reviewer)(nil)
 
 // New returns a Reviewer. Its client needs permission to create TokenReviews and
-// SubjectAccessReviews.
+// SubjectAccessReviews, and to get namespaces.
 func New(client kubernetes.Interface) *Reviewer { return newReviewer(client, time.Now) }
 
 func newReviewer(client kubernetes.Interface, now func() time.Time) *Reviewer {
@@ -59,23 +63,39 @@ func newReviewer(client kubernetes.Interface, now func() time.Time) *Reviewer {
 		writers: newAnswerCache[api.Pod](maxRemembered, writerTTL, refusalTTL, outageTTL, now),
 		readers: newAnswerCache[api.User](maxRemembered, readerTTL, refusalTTL, 0, now),
 		rights:  newAnswerCache[struct{}](maxRemembered, readerTTL, refusalTTL, 0, now),
+
+		namespaces: cache.NewLRUExpireCacheWithClock(maxRemembered, clock(now)),
+		now:        now,
 	}
 }
 
 // Writer implements api.Authenticator: the token has to be for this service, and bound to
 // a pod.
 func (r *Reviewer) Writer(ctx context.Context, token string) (api.Pod, error) {
-	return r.writers.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.Pod, error) {
-		status, err := r.review(ctx, token, endpoint.Audience)
+	key := sha256.Sum256([]byte(token))
+	return r.writers.get(ctx, key, func(ctx context.Context) (api.Pod, error) {
+		pod, err := r.reviewWriter(ctx, token)
 		if err != nil {
 			return api.Pod{}, err
 		}
-		// An API server without support for audiences returns none.
-		if !slices.Contains(status.Audiences, endpoint.Audience) {
-			return api.Pod{}, fmt.Errorf("checking a token: its audience isn't %q: %w", endpoint.Audience, api.ErrUnauthenticated)
+		if known, ok := r.writers.cached(key); ok && known.value.NamespaceUID != "" {
+			return known.value, nil // a token names the same pod for good
 		}
-		return podOf(status.User)
+		return r.withNamespace(ctx, token, pod)
 	})
+}
+
+// reviewWriter returns the pod to which a valid token is bound.
+func (r *Reviewer) reviewWriter(ctx context.Context, token string) (api.Pod, error) {
+	status, err := r.review(ctx, token, endpoint.Audience)
+	if err != nil {
+		return api.Pod{}, err
+	}
+	// An API server without support for audiences returns none.
+	if !slices.Contains(status.Audiences, endpoint.Audience) {
+		return api.Pod{}, fmt.Errorf("checking a token: its audience isn't %q: %w", endpoint.Audience, api.ErrUnauthenticated)
+	}
+	return podOf(status.User)
 }
 
 // Reader implements api.Authenticator: the token has to be for the API server.

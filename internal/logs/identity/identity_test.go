@@ -16,8 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -43,6 +46,10 @@ type apiServerOf struct {
 	asked   func() // while a review is under way
 	may     func(authorizationv1.SubjectAccessReviewSpec) bool
 
+	namespace      *corev1.Namespace // nil if it doesn't exist
+	namespaceReads atomic.Int32
+	noNamespaces   bool // the service may not get namespaces
+
 	mu    sync.Mutex
 	clock time.Time
 }
@@ -61,7 +68,21 @@ func (s *apiServerOf) pass(d time.Duration) {
 
 func (s *apiServerOf) reviewer() *Reviewer {
 	s.clock = time.Now()
+	s.exists("uid-tenant", 24*time.Hour)
 	client := fake.NewClientset()
+	client.PrependReactor("get", "namespaces", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		s.namespaceReads.Add(1)
+		name := action.(k8stesting.GetAction).GetName()
+		switch {
+		case s.down.Load():
+			return true, nil, apierrors.NewServiceUnavailable("no leader")
+		case s.noNamespaces:
+			return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), name, nil)
+		case s.namespace == nil || name != s.namespace.Name:
+			return true, nil, apierrors.NewNotFound(corev1.Resource("namespaces"), name)
+		}
+		return true, s.namespace.DeepCopy(), nil
+	})
 	client.PrependReactor("create", "tokenreviews", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		s.reviews.Add(1)
 		if s.asked != nil {
@@ -82,6 +103,11 @@ func (s *apiServerOf) reviewer() *Reviewer {
 		return true, review, nil
 	})
 	return newReviewer(client, s.now)
+}
+
+// exists makes a namespace of some age.
+func (s *apiServerOf) exists(uid types.UID, age time.Duration) {
+	s.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", UID: uid, CreationTimestamp: metav1.NewTime(s.now().Add(-age))}}
 }
 
 func (s *apiServerOf) review(review *authenticationv1.TokenReview) *authenticationv1.TokenReview {
@@ -131,8 +157,8 @@ func TestTokensOfWriters(t *testing.T) {
 		deaf  bool
 		want  api.Pod
 	}{
-		"a pod":                          {token: token{ours, ofPod("pod", "uid")}, want: api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}},
-		"a pod, for several":             {token: token{[]string{apiServer, endpoint.Audience}, ofPod("pod", "uid")}, want: api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}},
+		"a pod":                          {token: token{ours, ofPod("pod", "uid")}, want: api.Pod{Namespace: "tenant", NamespaceUID: "uid-tenant", Name: "pod", UID: "uid"}},
+		"a pod, for several":             {token: token{[]string{apiServer, endpoint.Audience}, ofPod("pod", "uid")}, want: api.Pod{Namespace: "tenant", NamespaceUID: "uid-tenant", Name: "pod", UID: "uid"}},
 		"a token for the API server":     {token: token{[]string{apiServer}, ofPod("pod", "uid")}},
 		"a token for others":             {token: token{[]string{"vault"}, ofPod("pod", "uid")}},
 		"no audiences known":             {token: token{ours, ofPod("pod", "uid")}, deaf: true},

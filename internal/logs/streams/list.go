@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -31,7 +32,8 @@ var ErrNoPod = errors.New("invalid name")
 
 // A Listed is a stream in a list.
 type Listed struct {
-	ID string
+	ID      string
+	Created time.Time
 	Source
 }
 
@@ -111,7 +113,7 @@ func (s *Store) list(ctx context.Context, directory string, condition func(Sourc
 			return nil, false, err
 		}
 		if condition == nil || condition(source) {
-			list = append(list, Listed{ID: o.Name, Source: source})
+			list = append(list, Listed{ID: o.Name, Created: o.Written, Source: source})
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int {
@@ -123,7 +125,7 @@ func (s *Store) list(ctx context.Context, directory string, condition func(Sourc
 
 // size returns the length as JSON, in bytes, including keys.
 func (source Source) size() int64 {
-	size := 128 + len(source.Namespace) + len(source.Pod) + len(source.PodUID) + len(source.Container) + len(source.Start) + len(source.Name)
+	size := 128 + len(source.Namespace) + len(source.Pod) + len(source.PodUID) + len(source.Container) + len(source.Start) + len(source.Name) + len(source.NamespaceUID)
 	for key, value := range source.Labels {
 		size += 8 + len(key) + len(value)
 	}

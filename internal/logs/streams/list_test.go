@@ -47,7 +47,16 @@ func TestTheStreamsOfAPodAreListedAtEachReplica(t *testing.T) {
 	got, more, err := another.List(t.Context(), "tenant", "pod.0")
 	require.NoError(t, err)
 	require.False(t, more)
+	for i := range got {
+		// The index comes right after the stream.
+		made, err := one.Created(t.Context(), got[i].ID)
+		require.NoError(t, err)
+		require.WithinDuration(t, made, got[i].Created, 10*time.Second)
+		got[i].Created = time.Time{}
+	}
 	require.Equal(t, want, got)
+	_, err = one.Created(t.Context(), strings.Repeat("0", 32))
+	require.ErrorIs(t, err, ErrNoStream)
 	got, more, err = another.List(t.Context(), "tenant", "none")
 	require.NoError(t, err)
 	require.False(t, more)
@@ -172,7 +181,8 @@ func TestAFailureToListIsReported(t *testing.T) {
 	}
 	list, _, err = good.List(t.Context(), stdout.Namespace, stdout.Pod)
 	require.NoError(t, err)
-	require.Equal(t, []Listed{{ID: id, Source: stdout}}, list)
+	require.Len(t, list, 1)
+	require.Equal(t, Listed{ID: id, Created: list[0].Created, Source: stdout}, list[0])
 
 	require.NoError(t, good.bucket.Delete(t.Context(), directory(id)+"meta"))
 	list, _, err = good.List(t.Context(), stdout.Namespace, stdout.Pod)

@@ -32,6 +32,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 )
@@ -56,6 +57,9 @@ type Source struct {
 	// Labels are the labels of the pod by which the stream can be listed. They don't
 	// identify the stream: if several requests create it, those of the first are stored.
 	Labels map[string]string `json:"labels,omitempty"`
+	// NamespaceUID distinguishes namespaces of the same name. It is "" if it wasn't known.
+	// It doesn't identify the stream either.
+	NamespaceUID string `json:"namespaceUID,omitempty"`
 	// Surplus says that the namespace had reached its limit of streams. It doesn't identify
 	// the stream either.
 	Surplus bool `json:"surplus,omitempty"`
@@ -229,4 +233,21 @@ func (s *Store) Source(ctx context.Context, id string) (source Source, err error
 		return source, fmt.Errorf("stream %q: %w", id, err)
 	}
 	return source, nil
+}
+
+// Created returns when a stream was created, or ErrNoStream.
+func (s *Store) Created(ctx context.Context, id string) (created time.Time, err error) {
+	err = s.bucket.Each(ctx, directory(id), func(o storage.Object) bool {
+		if o.Name == "meta" {
+			created = o.Written
+		}
+		return created.IsZero()
+	})
+	if err == nil && created.IsZero() {
+		err = ErrNoStream
+	}
+	if err != nil {
+		return created, fmt.Errorf("looking for the time of stream %q: %w", id, err)
+	}
+	return created, nil
 }

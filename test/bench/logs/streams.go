@@ -200,6 +200,10 @@ func (anyPod) Reader(context.Context, string) (api.User, error) { return api.Use
 
 func (anyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
 
+func (anyPod) Namespace(context.Context, string) (api.Namespace, error) {
+	return api.Namespace{}, errNobodyReads
+}
+
 // serve says where it listens, and serves until stdin ends.
 func serve(directory string) error {
 	files, err := storage.OpenFiles(directory)

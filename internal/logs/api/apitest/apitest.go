@@ -37,7 +37,7 @@ func (fakeAuthenticator) Writer(_ context.Context, token string) (api.Pod, error
 	if token != writer {
 		return api.Pod{}, api.ErrUnauthenticated
 	}
-	return api.Pod{Namespace: "tenant", Name: "a", UID: "uid-a"}, nil
+	return api.Pod{Namespace: "tenant", NamespaceUID: "uid-tenant", Name: "a", UID: "uid-a"}, nil
 }
 
 // Reader implements api.Authenticator.
@@ -50,6 +50,11 @@ func (fakeAuthenticator) Reader(_ context.Context, token string) (api.User, erro
 
 // MayRead implements api.Authenticator.
 func (fakeAuthenticator) MayRead(context.Context, api.User, string, string) error { return nil }
+
+// Namespace implements api.Authenticator.
+func (fakeAuthenticator) Namespace(_ context.Context, name string) (api.Namespace, error) {
+	return api.Namespace{UID: "uid-" + name}, nil
+}
 
 // A service is some replicas on one storage, behind a load balancer.
 type service struct {
