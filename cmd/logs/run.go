@@ -23,6 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+	"github.com/entrypointer/entrypointer/internal/logs/notices"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/version"
@@ -79,10 +80,13 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		return err
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
-	service, front := api.New(store, identity.New(client), logger), frontproxy.New()
+	reviewer := identity.New(client)
+	service, front := api.New(store, reviewer, logger), frontproxy.New()
 	service.RegisterMetrics(registry)
 	maintenance := keeper.New(store, logger, registry)
 	service.Limit(maintenance)
+	notifier := notices.New(client.CoreV1(), reviewer, logger)
+	service.Notify(notifier)
 
 	pods, proxied, probes, err := listen(ctx, s)
 	if err != nil {
@@ -110,5 +114,6 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
 	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
 	group.Go(func() error { return maintenance.Run(ctx) })
+	group.Go(func() error { return notifier.Run(ctx) })
 	return group.Wait()
 }

@@ -31,6 +31,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/notices"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
@@ -71,6 +72,7 @@ func withAPIService(client *fake.Clientset) clients {
 // A service is a log service that runs in this process.
 type service struct {
 	t        *testing.T
+	kube     *fake.Clientset
 	client   *http.Client
 	address  string
 	proxied  string
@@ -96,6 +98,7 @@ func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service
 	ctx, stop := context.WithCancel(t.Context())
 	s := &service{t: t, address: free(t), proxied: free(t), probes: free(t), stop: stop, ended: make(chan error, 1), logs: &synced.Buffer{}}
 	kube := cluster()
+	s.kube = kube
 	for _, o := range objects {
 		require.NoError(t, kube.Tracker().Add(o))
 	}
@@ -369,4 +372,17 @@ func TestOtherErrorsOfTheServerAreLogged(t *testing.T) {
 	}
 	require.NotContains(t, logs.String(), "handshake")
 	require.Contains(t, logs.String(), "too many open files")
+}
+
+func TestADropIsAnEventOfThePod(t *testing.T) {
+	t.Parallel()
+	s := runs(t, t.TempDir())
+	defer s.stop()
+	path := s.stream()
+	status, _ := s.send(http.MethodPost, path+"/markers", "pod", strings.NewReader(`{"range":"bytes 0-4/*","markers":["dropped"]}`))
+	require.Equal(t, http.StatusAccepted, status)
+	require.Eventually(t, func() bool {
+		events, err := s.kube.CoreV1().Events("tenant").List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(events.Items) == 1 && events.Items[0].InvolvedObject.UID == "uid" && events.Items[0].Reason == notices.ReasonDropped
+	}, 10*time.Second, 20*time.Millisecond)
 }

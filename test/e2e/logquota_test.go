@@ -21,6 +21,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+	"github.com/entrypointer/entrypointer/internal/logs/notices"
 )
 
 // setForLogs sets a key of config-logs that is this test's own, until the test is over.
@@ -60,6 +61,13 @@ func TestAPodWhoseNamespaceHasReachedItsQuotaRunsAndSaysWhatIsDropped(t *testing
 	stored := len(placeholderLine.ReplaceAllString(text, ""))
 	require.Positive(t, stored)
 	require.Equal(t, total, stored+counts["dropped"]+counts["deleted by retention"], "that is the whole: what is deleted has made room")
+	events, err := cluster.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(done.UID) + ",reason=" + notices.ReasonRefused})
+	require.NoError(t, err)
+	messages := map[string]int{}
+	for _, e := range events.Items {
+		messages[e.Message]++
+	}
+	require.Equal(t, 1, messages[fmt.Sprintf("The log service refuses the output of stdout of container %q, which is dropped: %s.", "main", keeper.ErrQuota)], "%v", messages)
 }
 
 func TestALogThatIsNotKeptIsGone(t *testing.T) {

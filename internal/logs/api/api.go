@@ -117,6 +117,7 @@ type Server struct {
 	sources       *sources
 	timing        timing
 	limits        Limits
+	notices       Notices
 	metrics       *metrics
 
 	stopFollowingOnce sync.Once
@@ -135,7 +136,7 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 // New returns a server of the streams of a store.
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, metrics: newMetrics(),
+		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, metrics: newMetrics(),
 		memory:        budget.New(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
 		readers:       budget.New(maxReaders, maxReadersNamespace, maxReadersUser),
 		stopFollowing: make(chan struct{}),
@@ -155,9 +156,9 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /logs", s.handle(reads.list))
 	mux.Handle("GET /logs/{id}", s.handle(reads.state))
 	mux.Handle("GET /logs/{id}/data", s.handle(reads.read))
-	mux.Handle("POST /logs/{id}/data", s.handle(s.appendData))
-	mux.Handle("PATCH /logs/{id}/data", s.handle(s.patchData))
-	mux.Handle("POST /logs/{id}/markers", s.handle(s.mark))
+	mux.Handle("POST /logs/{id}/data", s.handle(s.writing(s.appendData)))
+	mux.Handle("PATCH /logs/{id}/data", s.handle(s.writing(s.patchData)))
+	mux.Handle("POST /logs/{id}/markers", s.handle(s.writing(s.mark)))
 	return s.limitTime(mux)
 }
 
@@ -298,18 +299,40 @@ func (s *Server) writer(r *http.Request) (Pod, error) {
 	return s.authenticator.Writer(r.Context(), token)
 }
 
-// writable returns the stream of a request, and the pod that sends it. For a stream of
-// another pod, it returns ErrNoStream, so that its existence isn't disclosed.
-func (s *Server) writable(r *http.Request) (id string, pod Pod, err error) {
-	if pod, err = s.writer(r); err != nil {
-		return "", pod, err
+// A target is the stream to which a request writes, and the pod that sends it.
+type target struct {
+	id     string
+	source streams.Source
+	pod    Pod
+}
+
+// writing returns a handler that finds the target of a request, and notes why output is
+// refused.
+func (s *Server) writing(handle func(http.ResponseWriter, *http.Request, target) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		to, err := s.target(r)
+		if err != nil {
+			return err
+		}
+		if err = handle(w, r, to); err != nil {
+			s.noteRefusal(to.pod, to.source, err)
+		}
+		return err
 	}
-	id = r.PathValue("id")
-	source, err := s.sources.get(r.Context(), id)
-	if err == nil && (source.Namespace != pod.Namespace || source.PodUID != pod.UID) {
+}
+
+// target returns the target of a request. For a stream of another pod, it returns
+// ErrNoStream, so that its existence isn't disclosed.
+func (s *Server) target(r *http.Request) (to target, err error) {
+	if to.pod, err = s.writer(r); err != nil {
+		return to, err
+	}
+	to.id = r.PathValue("id")
+	to.source, err = s.sources.get(r.Context(), to.id)
+	if err == nil && (to.source.Namespace != to.pod.Namespace || to.source.PodUID != to.pod.UID) {
 		err = streams.ErrNoStream
 	}
-	return id, pod, err
+	return to, err
 }
 
 // tokenUser returns the user of a request's bearer token.

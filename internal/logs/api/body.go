@@ -30,16 +30,16 @@ type body struct {
 // receiveBody reads a body of up to most bytes, before compression. It takes memory as
 // bytes come, and keeps it until release is called. A larger body is refused before the
 // rest is read.
-func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, pod Pod, most int64) (sent body, release func(), err error) {
+func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, to target, most int64) (sent body, release func(), err error) {
 	if kind := r.Header.Get("Content-Type"); kind != "" && kind != "application/octet-stream" {
 		return sent, nil, newProblem(http.StatusUnsupportedMediaType, fmt.Sprintf("the Content-Type is %.100q: use application/octet-stream", kind))
 	}
 	if most > 0 { // the end of a stream is accepted even beyond the quota
-		if err := s.checkData(r, pod.Namespace); err != nil {
+		if err := s.checkData(r, to.source); err != nil {
 			return sent, nil, err
 		}
 	}
-	memory := &bodyMemory{budget: s.memory, pod: pod}
+	memory := &bodyMemory{budget: s.memory, pod: to.pod}
 	if sent, err = readBody(w, r, most, memory); err != nil {
 		memory.release()
 		return sent, nil, err

@@ -65,23 +65,19 @@ const (
 	maxEvents = 64 << 10
 )
 
-// checkData returns an error if the stream of a request can't store another byte.
-func (s *Server) checkData(r *http.Request, namespace string) error {
-	source, err := s.sources.get(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return err
-	}
+// checkData returns an error if a stream can't store the bytes of a request.
+func (s *Server) checkData(r *http.Request, source streams.Source) error {
 	if at, err := parseContentRange(r.Header.Get("Content-Range")); err == nil && source.Name == eventsName && at.To <= maxEvents {
-		return s.checkMarker(namespace)
+		return s.checkMarker(source.Namespace)
 	}
-	if full := s.limits.CheckBytes(namespace); full != nil {
+	if full := s.limits.CheckBytes(source.Namespace); full != nil {
 		return quotaProblem(full, reasonQuota)
 	}
 	if !source.Surplus {
 		return nil
 	}
 	// Streams may have been deleted since this one was created.
-	if full := s.limits.CheckStream(namespace); full != nil {
+	if full := s.limits.CheckStream(source.Namespace); full != nil {
 		return quotaProblem(full, reasonStreams)
 	}
 	return nil

@@ -51,6 +51,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		NamespaceUID: pod.NamespaceUID,
 	}
 	if source.Surplus, err = s.surplus(r.Context(), source); err != nil {
+		s.noteRefusal(pod, source, err)
 		return err
 	}
 	id, err := s.countingStore(pod.Namespace, "").Create(r.Context(), source)
@@ -74,18 +75,14 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 }
 
 // appendData answers POST /logs/{id}/data.
-func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
-	id, pod, err := s.writable(r)
-	if err != nil {
-		return err
-	}
-	sent, release, err := s.receiveBody(w, r, pod, maxAppend)
+func (s *Server) appendData(w http.ResponseWriter, r *http.Request, to target) error {
+	sent, release, err := s.receiveBody(w, r, to, maxAppend)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if len(sent.data) > 0 {
-		if _, err := s.countingStore(pod.Namespace, id).Append(r.Context(), id, sent.data); err != nil {
+		if _, err := s.countingStore(to.pod.Namespace, to.id).Append(r.Context(), to.id, sent.data); err != nil {
 			return err
 		}
 		s.metrics.accepted.Add(float64(len(sent.data)))
@@ -95,11 +92,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request) error {
 }
 
 // patchData answers PATCH /logs/{id}/data.
-func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
-	id, pod, err := s.writable(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) patchData(w http.ResponseWriter, r *http.Request, to target) error {
 	at, err := parseContentRange(r.Header.Get("Content-Range"))
 	if err != nil {
 		return newProblem(http.StatusBadRequest, fmt.Sprintf("reading Content-Range: %v", err))
@@ -107,7 +100,7 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if at.Len() > streams.MaxWrite {
 		return newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the range has %d bytes, more than %d: send it in parts", at.Len(), streams.MaxWrite))
 	}
-	sent, release, err := s.receiveBody(w, r, pod, at.Len())
+	sent, release, err := s.receiveBody(w, r, to, at.Len())
 	if err != nil {
 		return err
 	}
@@ -115,11 +108,11 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(sent.data)) != at.Len() {
 		return newProblem(http.StatusBadRequest, fmt.Sprintf("the body has %d bytes, but its Content-Range has %d", len(sent.data), at.Len()))
 	}
-	if err := s.countingStore(pod.Namespace, id).WriteMember(r.Context(), id, at.From, sent.data, sent.member, times.Decode(sent.extra, at.From, at.To)...); err != nil {
+	if err := s.countingStore(to.pod.Namespace, to.id).WriteMember(r.Context(), to.id, at.From, sent.data, sent.member, times.Decode(sent.extra, at.From, at.To)...); err != nil {
 		return err
 	}
 	s.metrics.accepted.Add(float64(len(sent.data)))
-	return s.acceptRange(w, r, id, at)
+	return s.acceptRange(w, r, to.id, at)
 }
 
 // acceptRange answers a request about a range, and ends the stream if the request says
@@ -142,11 +135,7 @@ type markerRequest struct {
 
 // mark answers POST /logs/{id}/markers. It never answers 429: a client sends a marker
 // after it has given up bytes, so it must get rid of the marker.
-func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
-	id, pod, err := s.writable(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) mark(w http.ResponseWriter, r *http.Request, to target) error {
 	var m markerRequest
 	if err := readJSON(w, r, &m); err != nil {
 		return err
@@ -159,13 +148,14 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request) error {
 		return newProblem(http.StatusBadRequest, fmt.Sprintf(`"markers" are %.200q: use ["dropped"]`, m.Markers))
 	}
 	if at.Len() > 0 {
-		if err := s.checkMarker(pod.Namespace); err != nil {
+		if err := s.checkMarker(to.pod.Namespace); err != nil {
 			return err
 		}
-		if err := s.countingStore(pod.Namespace, id).Drop(r.Context(), id, at.Range); err != nil {
+		if err := s.countingStore(to.pod.Namespace, to.id).Drop(r.Context(), to.id, at.Range); err != nil {
 			return err
 		}
 		s.metrics.dropped.Add(float64(at.Len()))
+		s.notices.Dropped(to.pod, to.source.Container, to.source.Name)
 	}
-	return s.acceptRange(w, r, id, at)
+	return s.acceptRange(w, r, to.id, at)
 }
