@@ -49,7 +49,8 @@ With -f, lines are printed as they arrive. The command ends when the pod or run 
 and its logs are complete. For a ksvc or revision, it runs until it is interrupted.
 
 Where bytes were dropped or are missing, a line says so. If a container has ended, but
-the end of its log is unknown, stderr says so, and the exit code is 3.`
+the end of its log is unknown, or the log service has nothing of it, stderr says so, and
+the exit code is 3.`
 
 func logsCommand() *cobra.Command {
 	var s settings

@@ -14,7 +14,8 @@ import (
 
 // A CutOffError says that streams were cut off: their containers have ended, but the
 // streams have no end, because the sender was killed or couldn't reach the log service in
-// time. Everything that was sent is printed, and warnings name the streams.
+// time. A container of which the log service has nothing counts as a stream. Everything
+// that was sent is printed, and warnings name the streams.
 type CutOffError struct{ Streams int }
 
 // Error implements error.
@@ -66,17 +67,26 @@ func (c *Client) containerState(ctx context.Context, s Stream) (containerState, 
 	return stateRuns, nil
 }
 
-// podObject has the fields of a pod that say which of its containers run.
+// podObject has the fields of a pod that say which of its containers run, and which of
+// them send their output.
 type podObject struct {
-	Metadata struct{ UID string }
+	Metadata struct{ Name, UID string }
+	Spec     struct{ Containers []containerSpec }
 	Status   struct {
 		Phase                                    string
-		ContainerStatuses, InitContainerStatuses []struct {
-			Name             string
-			State, LastState struct{ Terminated *struct{ FinishedAt string } }
-		}
+		ContainerStatuses, InitContainerStatuses []runStatus
 	}
 }
+
+// runStatus says which runs of a container there are.
+type runStatus struct {
+	Name             string
+	State, LastState struct{ Terminated *terminated }
+}
+
+// terminated is a run of a container that has ended. The times are in seconds, rounded
+// down.
+type terminated struct{ StartedAt, FinishedAt, Reason string }
 
 // hasEnded reports whether the run of the container that prints a stream is over. The
 // status of a pod may be some seconds old, so only a run that has ended later than the
@@ -89,11 +99,10 @@ func (p *podObject) hasEnded(s Stream) bool {
 		if c.Name != s.Container {
 			continue
 		}
-		for _, ended := range []*struct{ FinishedAt string }{c.State.Terminated, c.LastState.Terminated} {
+		for _, ended := range []*terminated{c.State.Terminated, c.LastState.Terminated} {
 			if ended == nil {
 				continue
 			}
-			// It is in seconds, rounded down.
 			at, err := time.Parse(time.RFC3339, ended.FinishedAt)
 			if err == nil && s.began() < at.Add(time.Second).UnixMilli() {
 				return true

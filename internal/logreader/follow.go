@@ -77,7 +77,7 @@ func (f *follower) run(ctx context.Context) error {
 			f.stopSilent(ctx, target)
 		}
 		if target != stateRuns && err == nil && f.active.Load() == 0 {
-			return f.end()
+			return f.end(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -90,11 +90,15 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 // end returns the error for a target that has ended.
-func (f *follower) end() error {
-	if len(f.known) == 0 {
+func (f *follower) end(ctx context.Context) error {
+	lost, err := f.lostRuns(ctx, f.Options)
+	if err != nil {
+		return err
+	}
+	if len(f.known)+len(lost) == 0 {
 		return f.noLogsError(f.Options)
 	}
-	return cutOffError(int(f.cutOff.Load()))
+	return withLost(cutOffError(int(f.cutOff.Load())), lost, f.warn)
 }
 
 // start begins to follow the streams that are new.

@@ -57,33 +57,42 @@ type cluster struct {
 	phase string // of all pods
 	// containers has the containerStatuses of a pod, as JSON.
 	containers map[string]string
-	gone       bool // no pod exists
-	forbidden  bool // the user may not get pods
-	cuts       int  // so many answers are cut after their first bytes
+	// specs has the containers of a pod, as JSON.
+	specs     map[string]string
+	gone      bool // no pod exists
+	forbidden bool // the user may not get pods
+	cuts      int  // so many answers are cut after their first bytes
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	store := streamstest.Open(t, t.TempDir())
-	c := &cluster{t: t, store: store, phase: "Running", containers: map[string]string{}}
+	c := &cluster{t: t, store: store, phase: "Running", containers: map[string]string{}, specs: map[string]string{}}
 	service := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
-		phase, gone, forbidden, cut := c.phase, c.gone, c.forbidden, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
+		gone, forbidden, cut := c.gone, c.forbidden, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
 		if cut {
 			c.cuts--
 		}
 		pod := path.Base(r.URL.Path)
-		containers := c.containers[pod]
+		found := c.pod(pod)
+		var all []string
+		for name := range c.specs {
+			all = append(all, c.pod(name))
+		}
 		c.mu.Unlock()
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/api/v1/") && gone:
 			http.NotFound(w, r)
 		case strings.HasPrefix(r.URL.Path, "/api/v1/") && forbidden:
 			http.Error(w, "no", http.StatusForbidden)
+		case r.URL.Path == "/api/v1/namespaces/tenant/pods":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","items":[%s]}`, strings.Join(all, ","))
 		case strings.HasPrefix(r.URL.Path, "/api/v1/"):
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"uid":%q},"status":{"phase":%q,"containerStatuses":[%s]}}`, "uid-"+pod, phase, containers)
+			_, _ = io.WriteString(w, found)
 		case cut:
 			service.ServeHTTP(&cutting{w}, r)
 		default:
@@ -93,6 +102,12 @@ func newCluster(t *testing.T) *cluster {
 	t.Cleanup(server.Close)
 	c.client = clientOf(t, server.URL)
 	return c
+}
+
+// pod returns a pod as JSON.
+func (c *cluster) pod(name string) string {
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"uid":%q},"spec":{"containers":[%s]},"status":{"phase":%q,"containerStatuses":[%s]}}`,
+		name, "uid-"+name, c.specs[name], c.phase, c.containers[name])
 }
 
 func clientOf(t *testing.T, address string) *Client {

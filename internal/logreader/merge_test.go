@@ -195,6 +195,8 @@ func TestAServiceWithoutTimesIsReadContainerByContainer(t *testing.T) {
 	var asked atomic.Int64
 	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/v1/"):
+			http.NotFound(w, r)
 		case strings.HasSuffix(r.URL.Path, "/logs"):
 			var list []string
 			for i, stream := range []struct{ container, start, name string }{{"b", start(1), "stdout"}, {"b", start(1), "stderr"}, {"a", start(5), "stdout"}, {"c", "", "stdout"}} {

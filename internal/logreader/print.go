@@ -53,10 +53,15 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if len(streams) == 0 {
+	lost, err := c.lostRuns(ctx, o)
+	if err != nil {
+		return err
+	}
+	if len(streams)+len(lost) == 0 {
 		return c.noLogsError(o)
 	}
-	return newMerger(c, o, streams).run(ctx)
+	err = newMerger(c, o, streams).run(ctx)
+	return withLost(err, lost, func(text string) { _, _ = fmt.Fprintln(o.Warnings, text) })
 }
 
 // noLogsError returns the error for a target without logs, with the conditions for having
@@ -66,7 +71,7 @@ func (c *Client) noLogsError(o Options) error {
 	if o.Container != "" {
 		what = fmt.Sprintf(" of container %q", o.Container)
 	}
-	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something, in pods with the annotation entrypointer.dev/logs: stream or tee", what, o.Target, c.Namespace)
+	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee", what, o.Target, c.Namespace)
 }
 
 // streams returns the selected streams: containers in the order of their starts, and of

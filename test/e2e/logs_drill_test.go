@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -93,4 +94,27 @@ func TestWithoutTheLogServiceNoNamespaceIsDeletedUntilItOrItsAPIServiceIs(t *tes
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
 	waitUntilNamespaceIsGone(t, namespace)
 	requireAlert(t, "0")
+}
+
+// The pod's deadline is over during the outage, and its grace period allows no wait for the
+// service.
+func TestAContainerThatEndedInAnOutageIsNamedByWhatReadsItsLog(t *testing.T) {
+	kubectl := newPlugin(t)
+	namespace, _ := logsNamespace(t, "stream")
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 0))
+	t.Cleanup(func() { _ = cluster.Scale(context.Background(), endpoint.Namespace, framework.LogService, 1) })
+	prints := askingPod("prints", busybox(t, "main", "sh", "-c", "echo lost; sleep 1000"))
+	prints.Spec.ActiveDeadlineSeconds, prints.Spec.TerminationGracePeriodSeconds = new(int64(5)), new(int64(1))
+	createPod(t, namespace, prints)
+	waitUntilDone(t, namespace, "prints")
+	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, framework.LogService))
+	eventually(t, patience, "the warning", func() error {
+		command := kubectl.command(t.Context(), "", "-n", namespace, "prints")
+		text, err := command.CombinedOutput()
+		if command.ProcessState == nil || command.ProcessState.ExitCode() != 3 || !strings.HasPrefix(string(text), `The log service has nothing of container "main" of pod "prints", which ended at `) {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+		return nil
+	})
 }

@@ -1,0 +1,160 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logreader
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// containerSpec is the specification of a container.
+type containerSpec struct {
+	Name          string
+	Command, Args []string
+}
+
+// sends reports whether admission has wrapped the container so that it sends its output
+// (pkg/pod, which would bring a client of registries along).
+func (c containerSpec) sends() bool {
+	if !slices.Equal(c.Command, []string{"/entrypointer/bin/entrypoint"}) {
+		return false
+	}
+	own := c.Args
+	if end := slices.Index(own, "--"); end >= 0 {
+		own = own[:end]
+	}
+	return slices.ContainsFunc(own, func(arg string) bool { return strings.HasPrefix(arg, "-logs=") })
+}
+
+// An endedRun is a run of a container that sends its output, and has ended.
+type endedRun struct {
+	pod, podUID, container string
+	began, ended           time.Time
+	reason                 string // such as OOMKilled
+	isPrevious             bool   // the container has started again
+}
+
+// startTolerance is by how much a stream may begin before the start of its container: the
+// runtime looks at the clock when the process runs already.
+const startTolerance = 2 * time.Second
+
+// isOf reports whether a stream is of the run.
+func (r endedRun) isOf(s Stream) bool {
+	if s.PodUID != r.podUID || s.Container != r.container {
+		return false
+	}
+	began := s.began()
+	return began == 0 || began >= r.began.Add(-startTolerance).UnixMilli() && began < r.ended.Add(time.Second).UnixMilli()
+}
+
+// warning returns the warning about a run of which the log service has nothing.
+func (r endedRun) warning() string {
+	where := ""
+	if r.isPrevious {
+		where = " --previous"
+	}
+	return fmt.Sprintf("The log service has nothing of container %q of pod %q, which ended at %s (%s): it didn't reach the service before its end, or retention has deleted its log. See kubectl logs %s -c %s%s.",
+		r.container, r.pod, r.ended.UTC().Format(time.RFC3339), cmp.Or(r.reason, "unknown reason"), r.pod, r.container, where)
+}
+
+// endedRuns returns the runs of the pod's containers that have ended. A container whose
+// start isn't known may never have run.
+func (p *podObject) endedRuns() (runs []endedRun) {
+	for _, spec := range p.Spec.Containers {
+		at := slices.IndexFunc(p.Status.ContainerStatuses, func(s runStatus) bool { return s.Name == spec.Name })
+		if at < 0 || !spec.sends() {
+			continue
+		}
+		status := p.Status.ContainerStatuses[at]
+		for _, run := range []*terminated{status.LastState.Terminated, status.State.Terminated} {
+			if run == nil {
+				continue
+			}
+			began, err1 := time.Parse(time.RFC3339, run.StartedAt)
+			ended, err2 := time.Parse(time.RFC3339, run.FinishedAt)
+			if errors.Join(err1, err2) != nil || began.Unix() <= 0 {
+				continue
+			}
+			runs = append(runs, endedRun{p.Metadata.Name, p.Metadata.UID, spec.Name, began, ended, run.Reason, run == status.LastState.Terminated})
+		}
+	}
+	return runs
+}
+
+// pods returns the pods of a target that exist, and none to users who may not get them.
+func (c *Client) pods(ctx context.Context, t Target) ([]podObject, error) {
+	request := c.REST.Get().AbsPath("/api/v1/namespaces", c.Namespace, "pods")
+	if t.kind.label == "" {
+		request = request.Suffix(t.name)
+	} else {
+		request = request.Param("labelSelector", t.kind.label+"="+t.name)
+	}
+	answer, err := request.SetHeader("Accept", "application/json").DoRaw(ctx)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("asking for the pods of %s: %w", t, err)
+	}
+	var list struct{ Items []podObject }
+	if t.kind.label == "" {
+		list.Items = make([]podObject, 1)
+		err = json.Unmarshal(answer, &list.Items[0])
+	} else {
+		err = json.Unmarshal(answer, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking for the pods of %s: reading the response: %w", t, err)
+	}
+	return list.Items, nil
+}
+
+// lostRuns returns the selected runs of which the log service has nothing. A container that
+// prints nothing has at least events there.
+func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err error) {
+	// In this order, so that everything is listed that an ended container has sent.
+	pods, err := c.pods(ctx, o.Target)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pods {
+		for _, run := range p.endedRuns() {
+			if (o.Container == "" || run.container == o.Container) && !run.ended.Before(o.Printer.Since) {
+				lost = append(lost, run)
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	streams, more, err := c.list(ctx, o.Target)
+	if err != nil || more {
+		return nil, err
+	}
+	return slices.DeleteFunc(lost, func(r endedRun) bool { return slices.ContainsFunc(streams, r.isOf) }), nil
+}
+
+// withLost warns of lost runs, and adds them to the error of printing.
+func withLost(err error, lost []endedRun, warn func(string)) error {
+	cutOff, is := errors.AsType[*CutOffError](err)
+	if err != nil && !is {
+		return err
+	}
+	streams := len(lost)
+	if is {
+		streams += cutOff.Streams
+	}
+	for _, run := range lost {
+		warn(run.warning())
+	}
+	return cutOffError(streams)
+}
