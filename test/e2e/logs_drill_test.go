@@ -104,7 +104,7 @@ func TestAContainerThatEndedInAnOutageIsNamedByWhatReadsItsLog(t *testing.T) {
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 0))
 	t.Cleanup(func() { _ = cluster.Scale(context.Background(), endpoint.Namespace, framework.LogService, 1) })
 	prints := askingPod("prints", busybox(t, "main", "sh", "-c", "echo lost; sleep 1000"))
-	prints.Spec.ActiveDeadlineSeconds, prints.Spec.TerminationGracePeriodSeconds = new(int64(5)), new(int64(1))
+	prints.Spec.ActiveDeadlineSeconds, prints.Spec.TerminationGracePeriodSeconds = new(int64(30)), new(int64(1))
 	createPod(t, namespace, prints)
 	waitUntilDone(t, namespace, "prints")
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))

@@ -4,11 +4,17 @@
 package identity
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 )
@@ -78,6 +84,28 @@ func TestAPodWritesWhileItsNamespaceCanNotBeRead(t *testing.T) {
 	pod, err = reviewer.Writer(t.Context(), "token")
 	require.NoError(t, err)
 	require.Equal(t, "uid-tenant", pod.NamespaceUID)
+}
+
+// An answer that doesn't come costs a pod's first request namespaceTimeout.
+func TestAPodWritesWhileTheReadOfItsNamespaceHangs(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(authenticationv1.TokenReview{
+			TypeMeta: metav1.TypeMeta{Kind: "TokenReview", APIVersion: "authentication.k8s.io/v1"},
+			Status:   authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: ours, User: ofPod("pod", "uid")},
+		})
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	pod, err := New(client).Writer(t.Context(), "token")
+	require.NoError(t, err)
+	require.Equal(t, api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}, pod)
 }
 
 func TestAPodWhoseNamespaceIsGoneIsGone(t *testing.T) {
