@@ -47,6 +47,8 @@ type Capture struct {
 	mode    string        // the value of -logs, "" if it isn't set
 	flush   time.Duration // the value of -logs-flush
 	grace   time.Duration // the value of -logs-grace: from SIGTERM to SIGKILL, 0 if unknown
+	buffer  int64         // the value of -logs-buffer
+	brake   brake         // its bound is the value of -logs-when-full
 	options []string      // the command-line flags of the shipper
 
 	ring            *ring.Writer
@@ -55,20 +57,27 @@ type Capture struct {
 	recordedFailure string // the failure in the last event about sending
 	events          events
 	lateLines       []byte // the supervisor's lines since End
+	losses          losses
 }
 
 var _ supervisor.Output = (*Capture)(nil)
 
 // New returns a Capture that does nothing until its flags are set.
-func New() *Capture { return &Capture{flush: defaultFlush} }
+func New() *Capture { return &Capture{flush: defaultFlush, buffer: ring.DefaultCapacity} }
 
 // Flags implements supervisor.Output.
 func (c *Capture) Flags() []supervisor.Flag {
 	return []supervisor.Flag{
 		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send the output of the command to the log service only (stream), or also to the
 container's own stdout and stderr (tee).`, Set: c.setMode},
-		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service after the command has ended, 10s by default.`, Set: setDuration(&c.flush)},
-		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period. After a SIGTERM, the wait for the log service ends two
+		{Name: "logs-buffer", Value: "BYTES", Help: `The size of the memory for output that the log service lacks, for each of stdout
+and stderr: from 262144 to 67108864, 1048576 by default.`, Set: c.setBuffer},
+		{Name: "logs-when-full", Value: "drop|block:DURATION", Help: `When this memory is full, drop its oldest bytes (drop, the default), or let the
+command wait until the log service has taken bytes (block). After this time
+without a byte taken, drop until the service takes bytes again.`, Set: c.setWhenFull},
+		{Name: "logs-flush", Value: "DURATION", Help: `How long to wait for the log service after the command has ended, 10s by default,
+and 10s at most if the command was stopped.`, Set: setDuration(&c.flush)},
+		{Name: "logs-grace", Value: "DURATION", Help: `The pod's grace period. After a stop signal, the wait for the log service ends two
 seconds before the grace period does.`, Set: setDuration(&c.grace)},
 		c.shipperFlag("logs-to", "URL", "The URL of the log service."),
 		c.shipperFlag("logs-ip", "ADDRESS", "The IP address of the log service, for pods whose DNS doesn't resolve its name."),
@@ -101,6 +110,27 @@ func (c *Capture) setMode(value string) string {
 	return ""
 }
 
+func (c *Capture) setBuffer(value string) string {
+	size, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || size < ring.MinCapacity || size > ring.MaxCapacity {
+		return "use a number of bytes from " + strconv.Itoa(ring.MinCapacity) + " to " + strconv.Itoa(ring.MaxCapacity)
+	}
+	c.buffer = size
+	return ""
+}
+
+func (c *Capture) setWhenFull(value string) string {
+	if value == "drop" {
+		c.brake.bound = 0
+		return ""
+	}
+	bound, blocks := strings.CutPrefix(value, "block:")
+	if !blocks {
+		return "use drop, or block and a duration, such as block:30s"
+	}
+	return setDuration(&c.brake.bound)(bound)
+}
+
 func setDuration(into *time.Duration) func(string) string {
 	return func(value string) string {
 		d, err := time.ParseDuration(value)
@@ -122,7 +152,7 @@ func (c *Capture) Open(start supervisor.Starter) error {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
 		}
 	}
-	shared, err := newShared()
+	shared, err := newShared(c.buffer)
 	if err != nil {
 		return captureError(err)
 	}
@@ -178,9 +208,11 @@ const maxReads = 16
 // Advance implements supervisor.Output.
 func (c *Capture) Advance() time.Duration {
 	pause := supervisor.Forever
+	c.brake.look(c.ring)
 	for _, p := range c.pipes {
-		pause = min(pause, p.take(c.ring, maxReads))
+		pause = min(pause, p.take(c.ring, &c.brake, maxReads))
 	}
+	c.reportLoss(time.Now())
 	pause = min(pause, c.shipper.maintain(c.ring))
 	if c.Delivered() {
 		return 0 // whoever waits for Delivered checks again at once
@@ -216,7 +248,7 @@ func (c *Capture) Delivered() bool {
 }
 
 // DeliveryTimeouts implements supervisor.Output.
-func (c *Capture) DeliveryTimeouts() (afterEnd, afterTerm time.Duration) {
+func (c *Capture) DeliveryTimeouts() (afterEnd, grace time.Duration) {
 	if !printed(c.ring) {
 		return min(c.flush, eventsFlush), c.grace
 	}
@@ -226,12 +258,13 @@ func (c *Capture) DeliveryTimeouts() (afterEnd, afterTerm time.Duration) {
 // Close implements supervisor.Output.
 func (c *Capture) Close() string {
 	var missing []string
+	c.brake.released = true // the time for the log service is over
 	for _, p := range c.pipes {
 		if lacks := p.teeDropped + p.teeLag(c.ring); lacks > 0 {
 			missing = append(missing, "the cluster's log lacks "+strconv.FormatInt(lacks, 10)+" bytes of "+p.stream.Name())
 		}
 		for p.tee = -1; !p.ended; { // the time for the reader of the tee is over
-			p.take(c.ring, maxReads)
+			p.take(c.ring, &c.brake, maxReads)
 		}
 		if p.noteLate(); p.afterEnd > 0 {
 			missing = append(missing, "the log service lacks "+strconv.FormatInt(p.afterEnd, 10)+" bytes that other processes have printed to "+p.stream.Name()+" since the command ended")
@@ -286,7 +319,11 @@ func (c *Capture) Status() string {
 	b.WriteString(`{"mode":"` + c.mode + `"`)
 	for _, s := range ring.Printed {
 		done, closed := c.ring.ReaderProgress(s)
-		b.WriteString(c.printedStatus(s) + `,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(done.Dropped, 10))
+		dropped := done.Dropped
+		if !closed { // the log service doesn't know yet of the latest
+			dropped = max(dropped, c.ring.Lost(s))
+		}
+		b.WriteString(c.printedStatus(s) + `,"stored":` + strconv.FormatInt(done.At-done.Dropped, 10) + `,"dropped":` + strconv.FormatInt(dropped, 10))
 		if closed {
 			b.WriteString(`,"complete":true`)
 		}
@@ -305,7 +342,7 @@ func (c *Capture) Status() string {
 // printedStatus returns the beginning of the status of a stream: what is known of it
 // without the log service.
 func (c *Capture) printedStatus(s ring.Stream) string {
-	text := `,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.ring.Written(s), 10)
+	text := `,"` + s.Name() + `":{"printed":` + strconv.FormatInt(c.pipes[s].printed(c.ring), 10)
 	if c.pipes[s].heldOpen {
 		text += `,"heldOpen":true`
 	}

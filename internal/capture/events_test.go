@@ -17,7 +17,7 @@ import (
 
 // The tests of cmd/withlogs/entrypoint have all other events.
 func TestAnOOMKillIsAnEvent(t *testing.T) {
-	memory, fd, err := ring.Create()
+	memory, fd, err := ring.Create(ring.DefaultCapacity)
 	require.NoError(t, err)
 	opened, err := ring.Open(fd)
 	require.NoError(t, err)

@@ -30,6 +30,7 @@ type pipe struct {
 	teeOffset  int64 // how many bytes of the stream were copied, or lost
 	teeDropped int64 // how many bytes of the copy were lost
 	pace       pace
+	blocked    bool // the command waits for room in the ring
 
 	ending bool  // markEnd was called
 	end    int64 // the end of the output, as of markEnd
@@ -112,8 +113,7 @@ func (p *pipe) noteWriters() {
 // noteLate notes what other processes have printed after the end.
 func (p *pipe) noteLate() {
 	p.noteWriters() // first, so that no byte comes later unless the pipe is held open
-	held, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
-	p.afterEnd = int64(held)
+	p.afterEnd = p.held()
 }
 
 const (
@@ -137,7 +137,7 @@ func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
 	if behind > 0 {
 		fds = append(fds, unix.PollFd{Fd: int32(p.tee), Events: unix.POLLOUT}) //nolint:gosec // descriptors are ints of C
 	}
-	if behind < maxTeeLag && !p.ended && !p.pace.isResting(time.Now()) {
+	if behind < maxTeeLag && !p.ended && !p.blocked && !p.pace.isResting(time.Now()) {
 		fds = append(fds, unix.PollFd{Fd: int32(p.read), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
 	}
 	return fds
@@ -145,8 +145,9 @@ func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
 
 // take moves bytes into the ring, and returns the pause before the next call:
 // supervisor.Forever if a descriptor will tell.
-func (p *pipe) take(w *ring.Writer, rounds int) time.Duration {
+func (p *pipe) take(w *ring.Writer, b *brake, rounds int) time.Duration {
 	began, before := time.Now(), w.Written(p.stream)
+	p.blocked = false
 	defer p.writeTee(w)
 	if left := p.pace.pauseLeft(began); left > 0 {
 		return left
@@ -155,6 +156,9 @@ func (p *pipe) take(w *ring.Writer, rounds int) time.Duration {
 		p.writeTee(w)
 		if p.ended || p.teeLag(w) >= maxTeeLag {
 			return supervisor.Forever
+		}
+		if left := p.block(w, b); p.blocked {
+			return left
 		}
 		n, err := w.ReadFrom(p.stream, p.read)
 		nothing := err != nil || n == 0
@@ -170,21 +174,56 @@ func (p *pipe) take(w *ring.Writer, rounds int) time.Duration {
 	return 0
 }
 
+// roomBeforeEnd is the room that a command leaves in the ring, in bytes, if it waits for
+// room: for one more read, for what its pipe still holds when it ends, and for lines of
+// the supervisor, which doesn't wait.
+const roomBeforeEnd = 64<<10 + 64<<10 + 16<<10
+
+// isShort reports whether the ring has too little room for the next read.
+func (p *pipe) isShort(w *ring.Writer) bool {
+	if p.ending {
+		return w.Room(p.stream) < p.end-w.Written(p.stream)
+	}
+	return w.Room(p.stream) < roomBeforeEnd
+}
+
+// block has the command wait if it has printed more than the ring has room for, and
+// returns for how long at most.
+func (p *pipe) block(w *ring.Writer, b *brake) time.Duration {
+	if !p.isShort(w) || p.held() == 0 {
+		return 0
+	}
+	left := b.left(time.Now())
+	if left > 0 {
+		w.AwaitProgress()
+		p.blocked = p.isShort(w)
+	}
+	return left
+}
+
+// held returns how many bytes the pipe holds.
+func (p *pipe) held() int64 {
+	count, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
+	return int64(count)
+}
+
+// printed returns how many bytes were printed so far: once the command has ended, with
+// those that the pipe still holds.
+func (p *pipe) printed(w *ring.Writer) int64 { return max(w.Written(p.stream), p.end) }
+
 // markEnd has take stop after what the pipe holds now. A descendant of the command that
 // goes on printing delays nothing.
 func (p *pipe) markEnd(w *ring.Writer, nothing int) {
 	p.release(nothing)
 	p.noteWriters()
-	held, _ := unix.IoctlGetInt(p.read, unix.TIOCINQ)
-	p.ending, p.end, p.pace = true, w.Written(p.stream)+int64(held), pace{}
+	p.ending, p.end, p.pace = true, w.Written(p.stream)+p.held(), pace{}
 }
 
 // writeTee copies bytes to the tee until that would block. If the tee has no reader any
 // more, the copy ends.
 func (p *pipe) writeTee(w *ring.Writer) {
 	for p.teeLag(w) > 0 {
-		if p.teeLag(w) > ring.Capacity {
-			gone := p.teeLag(w) - ring.Capacity
+		if gone := p.teeLag(w) - w.Capacity(p.stream); gone > 0 {
 			p.teeOffset, p.teeDropped = p.teeOffset+gone, p.teeDropped+gone
 		}
 		fds := []unix.PollFd{{Fd: int32(p.tee), Events: unix.POLLOUT}} //nolint:gosec // descriptors are ints of C

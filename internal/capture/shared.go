@@ -23,8 +23,8 @@ type shared struct {
 }
 
 // newShared creates the ring, the eventfds and the snapshot.
-func newShared() (s shared, err error) {
-	memory, fd, err := ring.Create()
+func newShared(capacity int64) (s shared, err error) {
+	memory, fd, err := ring.Create(capacity)
 	if err != nil {
 		return s, err
 	}

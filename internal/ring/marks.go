@@ -25,7 +25,7 @@ type mark struct{ at, time atomic.Int64 }
 
 // marks returns the marks of a stream. The n-th is at index n modulo maxMarks.
 func (r *Ring) marks(s Stream) *[maxMarks]mark {
-	begin := headerSize + len(Printed)*Capacity + eventsCapacity + int(s)*marksSize
+	begin := headerSize + len(Printed)*int(r.printed) + eventsCapacity + int(s)*marksSize
 	return (*[maxMarks]mark)(unsafe.Pointer(&r.memory[begin]))
 }
 

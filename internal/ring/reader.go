@@ -28,6 +28,13 @@ func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 	return n, from
 }
 
+// NoteRead notes the offset of the next Read.
+func (r *Reader) NoteRead(s Stream, at int64) { r.streams[s].readAt.Store(at) }
+
+// ClaimWake reports whether the writer has to be woken after progress. The caller has to
+// wake it then: further calls return false until the writer waits again.
+func (r *Reader) ClaimWake() bool { return r.awaiting.Load() != 0 && r.awaiting.Swap(0) != 0 }
+
 // Written returns how many bytes of a stream were written so far, and whether the stream
 // has ended.
 func (r *Reader) Written(s Stream) (written int64, ended bool) {

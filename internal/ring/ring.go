@@ -5,7 +5,8 @@
 
 // Package ring is the memory that supervisor and shipper share: the supervisor writes the
 // output of a container into it, and the shipper reads it. The writer never waits. If the
-// reader is slow, the writer overwrites the oldest bytes, and the reader finds a gap.
+// reader is slow, the writer overwrites the oldest bytes, and the reader finds a gap. A
+// writer that has time can ask for the room that is left.
 //
 // A ring is a file in memory (memfd_create(2)). Seals fix its size, so that no process
 // which opens it by /proc can truncate it and so kill another process by SIGBUS. The ring
@@ -44,34 +45,30 @@ var (
 // Name returns the name of a stream at the log service.
 func (s Stream) Name() string { return [...]string{"stdout", "stderr", "events"}[s] }
 
-// capacity returns the size of a stream's memory, in bytes.
-func (s Stream) capacity() int64 {
-	if s == Events {
-		return eventsCapacity
-	}
-	return Capacity
-}
-
 const (
-	// Capacity is the size of the memory of stdout, and of stderr, in bytes.
-	Capacity = 1 << 20
+	// DefaultCapacity is the size of the memory of stdout, and of stderr, in bytes, unless
+	// another one is asked for, between MinCapacity and MaxCapacity.
+	DefaultCapacity = 1 << 20
+	MinCapacity     = 256 << 10
+	MaxCapacity     = 64 << 20
 	// eventsCapacity is the size of the memory of events, in bytes: some four hundred
 	// events.
 	eventsCapacity = 64 << 10
 	// headerSize is a page, so that the streams are aligned.
 	headerSize = 4096
-	// The header comes first, then the bytes of all streams, then the marks of all streams.
-	size = headerSize + len(Printed)*Capacity + eventsCapacity + len(Streams)*marksSize
+	// fixedSize is the size of everything but the memory of stdout and stderr. The header
+	// comes first, then the bytes of all streams, then the marks of all streams.
+	fixedSize = headerSize + eventsCapacity + len(Streams)*marksSize
 	// version identifies the layout. It may change freely, because writer and reader are the
 	// same binary.
-	version = 0x656e747279703032
+	version = 0x656e747279703033
 )
 
 // header is the beginning of the memory.
 type header struct {
 	version       uint64
 	sleeping      atomic.Uint32 // 1 while the reader waits for Wake
-	_             uint32
+	awaiting      atomic.Uint32 // 1 while the writer waits for progress of the reader
 	failureLength atomic.Uint32 // of failure, in bytes
 	failure       [maxFailure]byte
 	streams       [len(Streams)]streamHeader
@@ -85,6 +82,7 @@ const maxFailure = 1020
 type streamHeader struct {
 	written       atomic.Int64 // by the writer: the offset of the next byte
 	floor         atomic.Int64 // by the writer: the offset of the oldest byte in the ring
+	readAt        atomic.Int64 // by the reader: the offset of the next byte to read
 	ended         atomic.Uint32
 	closed        atomic.Uint32 // by the reader: the log service has the end
 	wakeAt        atomic.Int64  // by the reader: the number of written bytes at which to wake it
@@ -106,17 +104,28 @@ type Progress struct {
 
 // A Ring is the shared memory, mapped by one process.
 type Ring struct {
-	memory []byte
+	memory  []byte
+	printed int64 // the capacity of stdout, and of stderr
 	*header
 }
 
-// Create creates a ring, and returns the file descriptor to open it in another process.
-func Create() (*Ring, int, error) {
-	fd, err := createSealed("entrypointer-logs", size)
+// Capacity returns the size of a stream's memory, in bytes.
+func (r *Ring) Capacity(s Stream) int64 {
+	if s == Events {
+		return eventsCapacity
+	}
+	return r.printed
+}
+
+// Create creates a ring with a capacity for each of stdout and stderr, rounded up to
+// pages. It returns the file descriptor to open the ring in another process.
+func Create(capacity int64) (*Ring, int, error) {
+	capacity = (capacity + headerSize - 1) / headerSize * headerSize
+	fd, err := createSealed("entrypointer-logs", fixedSize+len(Printed)*int(capacity))
 	if err != nil {
 		return nil, -1, err
 	}
-	r, err := mapRing(fd)
+	r, err := mapRing(fd, capacity)
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, -1, errors.New("sharing memory: " + err.Error())
@@ -147,10 +156,11 @@ func Open(fd int) (*Ring, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + ": " + err.Error())
 	}
-	if st.Size != int64(size) {
-		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + " has " + strconv.FormatInt(st.Size, 10) + " bytes, not " + strconv.Itoa(size))
+	capacity := (st.Size - int64(fixedSize)) / int64(len(Printed))
+	if capacity < MinCapacity || capacity > MaxCapacity || capacity%headerSize != 0 {
+		return nil, errors.New("opening the ring: descriptor " + strconv.Itoa(fd) + " has " + strconv.FormatInt(st.Size, 10) + " bytes, which no ring has")
 	}
-	r, err := mapRing(fd)
+	r, err := mapRing(fd, capacity)
 	if err != nil {
 		return nil, errors.New("opening the ring: " + err.Error())
 	}
@@ -160,18 +170,18 @@ func Open(fd int) (*Ring, error) {
 	return r, nil
 }
 
-func mapRing(fd int) (*Ring, error) {
-	memory, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+func mapRing(fd int, capacity int64) (*Ring, error) {
+	memory, err := unix.Mmap(fd, 0, fixedSize+len(Printed)*int(capacity), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, errors.New("mmap: " + err.Error())
 	}
-	return &Ring{memory: memory, header: (*header)(unsafe.Pointer(&memory[0]))}, nil
+	return &Ring{memory: memory, printed: capacity, header: (*header)(unsafe.Pointer(&memory[0]))}, nil
 }
 
 // bytesFrom returns the memory of a stream from an offset on, up to the end of the
 // stream's memory.
 func (r *Ring) bytesFrom(s Stream, from int64) []byte {
-	begin, capacity := headerSize+int64(s)*Capacity, s.capacity()
+	begin, capacity := headerSize+int64(s)*r.printed, r.Capacity(s)
 	return r.memory[begin+from%capacity : begin+capacity]
 }
 

@@ -17,7 +17,7 @@ import (
 // open returns both sides of a new ring, each with a mapping of its own.
 func open(t *testing.T) (*Writer, *Reader, int) {
 	t.Helper()
-	created, fd, err := Create()
+	created, fd, err := Create(DefaultCapacity)
 	require.NoError(t, err)
 	opened, err := Open(fd)
 	require.NoError(t, err)
@@ -65,11 +65,11 @@ func TestBytesFromAPipeArriveInTheOtherProcess(t *testing.T) {
 		n, err := w.ReadFrom(Stderr, read)
 		require.NoError(t, err)
 		require.EqualValues(t, count, n)
-		into := make([]byte, Capacity)
+		into := make([]byte, DefaultCapacity)
 		n, floor := r.Read(Stderr, at, into)
 		require.Equal(t, at, floor)
 		require.Equal(t, data, into[:n])
-		require.Equal(t, data, bytes.Join([][]byte{w.Peek(Stderr, at, Capacity)}, nil))
+		require.Equal(t, data, bytes.Join([][]byte{w.Peek(Stderr, at, DefaultCapacity)}, nil))
 		at += count
 	}
 	written, ended := r.Written(Stderr)
@@ -85,18 +85,18 @@ func TestBytesFromAPipeArriveInTheOtherProcess(t *testing.T) {
 func TestTheOldestBytesAreOverwrittenAndTheReaderLearnsWhereToContinue(t *testing.T) {
 	w, r, _ := open(t)
 	var at int64
-	for at < 3*Capacity {
+	for at < 3*DefaultCapacity {
 		w.Write(Stdout, pattern(at, 100_003))
 		at += 100_003
 	}
 	n, floor := r.Read(Stdout, 0, make([]byte, 10))
 	require.Zero(t, n)
-	require.Equal(t, at-Capacity, floor)
-	into := make([]byte, 2*Capacity)
+	require.Equal(t, at-DefaultCapacity, floor)
+	into := make([]byte, 2*DefaultCapacity)
 	n, from := r.Read(Stdout, floor, into)
 	require.Equal(t, floor, from)
-	require.Equal(t, Capacity, n)
-	require.Equal(t, pattern(floor, Capacity), into[:n])
+	require.Equal(t, DefaultCapacity, n)
+	require.Equal(t, pattern(floor, DefaultCapacity), into[:n])
 }
 
 func TestAReaderThatIsOvertakenNeverGetsBytesOfAnotherPlace(t *testing.T) {
@@ -178,7 +178,7 @@ func TestPacketsAreReadWhole(t *testing.T) {
 	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_DIRECT))
 	defer unix.Close(ends[0])
 	defer unix.Close(ends[1])
-	for at := int64(0); at < 2*Capacity; at += 1000 { // which doesn't divide the capacity
+	for at := int64(0); at < 2*DefaultCapacity; at += 1000 { // which doesn't divide the capacity
 		_, err := unix.Write(ends[1], pattern(at, 1000))
 		require.NoError(t, err)
 		n, err := w.ReadFrom(Stdout, ends[0])
@@ -238,7 +238,63 @@ func TestOtherFilesAreNotOpenedAsARing(t *testing.T) {
 	empty, err := unix.MemfdCreate("test", 0)
 	require.NoError(t, err)
 	defer unix.Close(empty)
-	require.NoError(t, unix.Ftruncate(empty, int64(size)))
+	require.NoError(t, unix.Ftruncate(empty, int64(fixedSize+len(Printed)*DefaultCapacity)))
 	_, err = Open(empty)
 	require.ErrorContains(t, err, "isn't a ring of this version")
+}
+
+func TestAWriterThatWaitsForRoomOverwritesNothingThatTheServiceLacks(t *testing.T) {
+	w, r, _ := open(t)
+	w.Write(Stdout, pattern(0, DefaultCapacity-10))
+	require.EqualValues(t, 10, w.Room(Stdout))
+	require.EqualValues(t, DefaultCapacity, w.Room(Stderr))
+	require.False(t, r.ClaimWake(), "the writer doesn't wait")
+	w.AwaitProgress()
+	r.SaveProgress(Stdout, Progress{At: 100})
+	require.True(t, r.ClaimWake())
+	require.False(t, r.ClaimWake())
+	require.EqualValues(t, 110, w.Room(Stdout))
+	w.Write(Stdout, pattern(DefaultCapacity-10, 110))
+	require.Zero(t, w.Room(Stdout))
+	n, floor := r.Read(Stdout, 100, make([]byte, DefaultCapacity))
+	require.Equal(t, DefaultCapacity, n)
+	require.EqualValues(t, 100, floor)
+}
+
+func TestTheWriterCountsTheBytesThatNobodyHasRead(t *testing.T) {
+	w, r, _ := open(t)
+	w.Write(Stdout, pattern(0, DefaultCapacity))
+	r.NoteRead(Stdout, 1000)
+	w.Write(Stdout, pattern(0, 1000))
+	require.Zero(t, w.Lost(Stdout))
+	w.Write(Stdout, pattern(0, 500))
+	require.EqualValues(t, 500, w.Lost(Stdout))
+	r.NoteRead(Stdout, 3000)
+	w.Write(Stdout, pattern(0, 2000))
+	require.EqualValues(t, 1000, w.Lost(Stdout))
+	require.Zero(t, w.Lost(Stderr))
+}
+
+func TestARingHasTheCapacityThatItsCreatorAsksFor(t *testing.T) {
+	for _, asked := range []int64{MinCapacity, 300_000, MaxCapacity} {
+		created, fd, err := Create(asked)
+		require.NoError(t, err)
+		opened, err := Open(fd)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, opened.Capacity(Stdout), asked)
+		require.Less(t, opened.Capacity(Stdout), asked+headerSize)
+		w, r := created.Writer(), opened.Reader()
+		for _, s := range Streams {
+			data := pattern(int64(s), opened.Capacity(s))
+			w.Write(s, data)
+			w.Write(s, data[:1])
+			into := make([]byte, len(data))
+			n, _ := r.Read(s, 1, into)
+			require.Equal(t, len(data), n)
+			require.Equal(t, append(data[1:], data[0]), into)
+		}
+		require.NoError(t, unix.Munmap(created.memory))
+		require.NoError(t, unix.Munmap(opened.memory))
+		require.NoError(t, unix.Close(fd))
+	}
 }

@@ -18,6 +18,8 @@ type Writer struct {
 	at        [len(Streams)]int64 // the offset of the next byte
 	ended     [len(Streams)]bool
 	markCount [len(Streams)]int64 // the number of marks so far
+	floor     [len(Streams)]int64 // the offset of the oldest byte
+	lost      [len(Streams)]int64 // the number of bytes that were overwritten before they were read
 	lastMark  int64               // the time of the last mark, in Unix milliseconds
 	clock     func() time.Time
 }
@@ -72,10 +74,33 @@ func (w *Writer) Write(s Stream, data []byte) {
 
 // makeRoom gives up the oldest bytes, whose place the next bytes take.
 func (w *Writer) makeRoom(s Stream, count int) {
-	if floor := w.at[s] + int64(count) - s.capacity(); floor > 0 {
-		w.streams[s].floor.Store(floor)
-		barrier()
+	floor := w.at[s] + int64(count) - w.Capacity(s)
+	if floor <= w.floor[s] {
+		return
 	}
+	if unread := max(w.streams[s].readAt.Load(), w.floor[s]); floor > unread {
+		w.lost[s] += floor - unread
+	}
+	w.floor[s] = floor
+	w.streams[s].floor.Store(floor)
+	barrier()
+}
+
+// Lost returns how many bytes of a stream were overwritten before the reader read them.
+func (w *Writer) Lost(s Stream) int64 { return w.lost[s] }
+
+// Room returns for how many more bytes of a stream there is room without overwriting
+// bytes that the log service lacks.
+func (w *Writer) Room(s Stream) int64 {
+	done, _ := w.ReaderProgress(s)
+	return w.Capacity(s) - (w.at[s] - done.At)
+}
+
+// AwaitProgress has the reader wake the writer at its next progress. After it, the writer
+// has to check Room once more, or it misses progress that was made just before.
+func (w *Writer) AwaitProgress() {
+	w.awaiting.Store(1)
+	barrier()
 }
 
 func (w *Writer) advance(s Stream, count int) {

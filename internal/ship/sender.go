@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// batchSize is the size of a full part, in bytes: the service accepts no larger one.
+	// batchSize bounds a part, in bytes: the service accepts no larger one.
 	batchSize = 256 << 10
+	// partsInRing is into how many parts a ring is cut at least, so that one is sent while
+	// the next is filled.
+	partsInRing = 4
 	// linger is how long bytes wait for more to fill a part.
 	linger = 250 * time.Millisecond
 	// readSize bounds one read from the ring, in bytes.
@@ -42,6 +45,7 @@ type sender struct {
 	maskedBy        *mask.Masker // the masker of maskStream
 	readAt          int64        // the offset of the next read from the ring
 	buffer          []byte
+	batch           int // the size of a full part, in bytes
 
 	// ready has the masked bytes, from offset readyFrom on, that are in no part yet.
 	ready       []byte
@@ -69,6 +73,7 @@ func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *s
 		sendEmpty: stream != ring.Events && anyPrinted(r),
 		ring:      r, stream: stream, client: c, masker: m, buffer: make([]byte, readSize),
 		dropped: max(p.Dropped, 0), complete: r.Closed(stream),
+		batch: int(min(batchSize, r.Capacity(stream)/partsInRing)),
 	}
 }
 
@@ -130,7 +135,7 @@ func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Durati
 		return true, 0 // a retry doesn't count against the window
 	case len(s.parts) >= window:
 		return false, untilWoken
-	case len(s.ready) >= batchSize, s.lostAfter > 0:
+	case s.isFull(), s.lostAfter > 0:
 		return true, 0
 	case s.streamEnded && (len(s.ready) > 0 || len(s.parts) == 0):
 		return true, 0 // the endPart goes alone, after all others
@@ -141,9 +146,17 @@ func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Durati
 	return left <= 0, max(left, 0)
 }
 
+// pending returns how many bytes were read and are in no part yet, in bytes: those of
+// ready, and those that the masker holds back.
+func (s *sender) pending() int { return int(s.readAt - s.lostAfter - s.readyFrom) }
+
+// isFull reports whether a full part is ready. What the masker holds back counts, so that
+// no part ends in the middle of ready, where masking can't resume.
+func (s *sender) isFull() bool { return len(s.ready) > 0 && s.pending() >= s.batch }
+
 // isLarge reports whether the next part is worth a second request in flight.
 func (s *sender) isLarge() bool {
-	return len(s.ready) >= batchSize || s.lostAfter > 0 || s.parts.inFlight() > 0
+	return s.isFull() || s.lostAfter > 0 || s.parts.inFlight() > 0
 }
 
 // nextPart returns the part to send now.
@@ -265,11 +278,11 @@ func (s *sender) saveProgress(at int64, state mask.State) {
 // wakeThreshold returns the number of written bytes at which the supervisor has to wake
 // the shipper for this stream.
 func (s *sender) wakeThreshold(now time.Time) int64 {
-	if s.complete || s.streamEnded || s.nextTry.After(now) || s.outdated() || len(s.ready) >= batchSize || s.lostAfter > 0 {
+	if s.complete || s.streamEnded || s.nextTry.After(now) || s.outdated() || s.isFull() || s.lostAfter > 0 {
 		return 1 << 62
 	}
 	if len(s.ready) > 0 {
-		return s.readAt + int64(batchSize-len(s.ready))
+		return s.readAt + int64(s.batch-s.pending())
 	}
 	return s.readAt + 1
 }
@@ -277,9 +290,14 @@ func (s *sender) wakeThreshold(now time.Time) int64 {
 // readRing reads and masks until a part is full, the ring has lost bytes, or the ring has
 // no more.
 func (s *sender) readRing(now time.Time) {
-	for len(s.ready) < batchSize && s.lostAfter == 0 && !s.streamEnded {
+	defer func() { s.ring.NoteRead(s.stream, s.readAt) }()
+	for !s.isFull() && s.lostAfter == 0 && !s.streamEnded {
 		written, ended := s.ring.Written(s.stream)
-		n, floor := s.ring.Read(s.stream, s.readAt, s.buffer[:min(readSize, batchSize-len(s.ready))])
+		most := readSize
+		if left := s.batch - s.pending(); left > 0 { // or the masker holds a whole part back
+			most = min(most, left)
+		}
+		n, floor := s.ring.Read(s.stream, s.readAt, s.buffer[:most])
 		switch {
 		case floor > s.readAt:
 			s.lostAfter = floor - s.readAt

@@ -280,6 +280,9 @@ func (s *shipper) handleOutcomes() {
 			if !s.isRetrying() {
 				s.failure.set(s.refusal())
 			}
+			if s.ring.ClaimWake() {
+				ring.Wake(s.failure.news)
+			}
 		default:
 			return
 		}

@@ -85,7 +85,7 @@ func newChain(t *testing.T, sources secretSources, between func(http.ResponseWri
 		}
 	}))
 	t.Cleanup(server.Close)
-	memory, fd, err := ring.Create()
+	memory, fd, err := ring.Create(ring.DefaultCapacity)
 	require.NoError(t, err)
 	opened, err := ring.Open(fd)
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func (c *chain) print(data []byte) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
 		at := c.reader.Progress(ring.Stdout).At
-		return c.writer.Written(ring.Stdout)+int64(len(data))-at <= ring.Capacity
+		return c.writer.Written(ring.Stdout)+int64(len(data))-at <= ring.DefaultCapacity
 	}, time.Minute, time.Millisecond, "the shipper doesn't come on")
 	c.write(data)
 }

@@ -53,6 +53,7 @@ func (s *supervision) recordSignals() {
 	for n := range unrecorded {
 		if atomic.SwapUint32(&unrecorded[n], 0) > 0 {
 			recorded[n] = true
+			s.noteStop(syscall.Signal(n))
 			s.event(EventSignal, "", n)
 		}
 	}

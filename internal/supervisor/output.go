@@ -40,9 +40,9 @@ type Output interface {
 	End()
 	// Delivered reports whether all output has reached its destination.
 	Delivered() bool
-	// DeliveryTimeouts returns how long to wait for Delivered after the end, and the
-	// total time after a SIGTERM, 0 if that isn't known.
-	DeliveryTimeouts() (afterEnd, afterTerm time.Duration)
+	// DeliveryTimeouts returns how long to wait for Delivered after the end, and the pod's
+	// grace period, 0 if that isn't known.
+	DeliveryTimeouts() (afterEnd, grace time.Duration)
 	// Close is called last. It returns what wasn't delivered and why, or "".
 	Close() string
 	// StatusChanged reports whether Status has changed since its last call.
@@ -132,7 +132,6 @@ func (s *supervision) sleep(pause time.Duration) {
 		sleep(pause, fds)
 		return
 	}
-	s.noteFirstTerm()
 	pause = min(pause, s.output.Advance())
 	if s.phase != "" && s.output.StatusChanged() {
 		s.setPhase(s.phase)
@@ -149,33 +148,57 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 	return []uintptr{stdin, stdout, stderr}
 }
 
-// noteFirstTerm records when the first stop signal arrived.
-func (s *supervision) noteFirstTerm() {
-	if s.firstTerm.IsZero() && (signalCame(syscall.SIGTERM) || s.stopSignalCame()) {
-		s.firstTerm = time.Now()
+// noteStop notes a signal by which the kubelet may be stopping the container, so that its
+// grace period begins. The image chooses this signal (STOPSIGNAL). A signal that the
+// container has outlived by a grace period was another one.
+func (s *supervision) noteStop(sig syscall.Signal) {
+	_, grace := s.output.DeliveryTimeouts()
+	if canHoldBack(sig) && (s.stopCame.IsZero() || time.Since(s.stopCame) > grace) {
+		s.stopCame = time.Now()
 	}
 }
 
-// killMargin is the time between the end of the delivery and the kubelet's SIGKILL.
-const killMargin = 2 * time.Second
+// wasStopped reports whether the kubelet may have stopped the container.
+func (s *supervision) wasStopped() bool {
+	return signalCame(syscall.SIGTERM) || s.stopSignalCame() || s.graceLeft() > 0
+}
+
+// graceLeft returns the rest of the grace period, 0 if none has begun.
+func (s *supervision) graceLeft() time.Duration {
+	_, grace := s.output.DeliveryTimeouts()
+	if s.stopCame.IsZero() {
+		return 0
+	}
+	return max(grace-time.Since(s.stopCame), 0)
+}
+
+const (
+	// killMargin is the time between the end of the delivery and the kubelet's SIGKILL, if
+	// the grace period is at least twice as long.
+	killMargin = 2 * time.Second
+	// deliveryAfterStop bounds the delivery of a container that was stopped: a preStop hook
+	// may have taken most of the grace period.
+	deliveryAfterStop = 10 * time.Second
+)
 
 // deliver waits until the output is delivered, for as long as the Output's patience and
-// the pod's grace period allow.
+// the pod's grace period allow. A signal that arrives meanwhile may begin the grace period.
 func (s *supervision) deliver() {
 	if s.output == nil {
 		return
 	}
 	s.output.End()
 	s.event(EventFinished, string(s.reason), s.exitCode)
-	afterEnd, afterTerm := s.output.DeliveryTimeouts()
+	afterEnd, grace := s.output.DeliveryTimeouts()
+	if s.wasStopped() {
+		afterEnd = min(afterEnd, deliveryAfterStop)
+	}
 	deadline := time.Now().Add(afterEnd)
 	_ = s.until(func() time.Duration {
-		s.noteFirstTerm()
-		last := deadline
-		if kill := s.firstTerm.Add(afterTerm - killMargin); !s.firstTerm.IsZero() && afterTerm > 0 && kill.Before(last) {
-			last = kill
+		left := time.Until(deadline)
+		if rest := s.graceLeft(); rest > 0 {
+			left = min(left, rest-min(killMargin, grace/2))
 		}
-		left := time.Until(last)
 		if s.output.Delivered() || left <= 0 {
 			return done
 		}

@@ -74,7 +74,7 @@ type supervision struct {
 	pipes
 	waiter          *await.Waiter
 	output          Output     // nil if the command uses the container's own stdout and stderr
-	firstTerm       time.Time  // when the first stop signal arrived, if there is an Output
+	stopCame        time.Time  // when a signal arrived that may be a stop by the kubelet, if there is an Output
 	children        []*process // started by the supervisor
 	held            heldCommand
 	heldStop        heldStop

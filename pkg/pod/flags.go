@@ -86,6 +86,8 @@ const (
 	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="
 	logsLabelFlag     = "-logs-label="
+	logsBufferFlag    = "-logs-buffer="
+	logsWhenFullFlag  = "-logs-when-full="
 	logsFlushFlag     = "-logs-flush="
 	logsGraceFlag     = "-logs-grace="
 	maskEnvFlag       = "-mask-env="

@@ -9,11 +9,15 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // LogService describes the service that stores the output of containers with the option
@@ -52,9 +56,13 @@ const (
 	tokenSeconds int64 = 3600
 )
 
-// longestFlush is the longest time for which the end of a container waits for the log
-// service.
-const longestFlush = 10 * time.Second
+// The end of a container waits for the log service by default for as long as an outage of
+// a minute takes, with the pause before the next attempt, or if the cluster's log has all
+// output as well, for a moment.
+const (
+	longFlush  = 75 * time.Second
+	shortFlush = 10 * time.Second
+)
 
 // logLabels are the labels by which the log service finds the output of a pod after the
 // pod is gone.
@@ -72,17 +80,95 @@ func logsFlags(value string, c target) ([]string, error) {
 	case c.logs == nil:
 		return nil, nil
 	}
-	return append([]string{logsFlag + value}, c.logs()...), nil
+	flags := append([]string{logsFlag + value}, c.logs()...)
+	if !c.isSet(logsFlushOption) {
+		flush := shortFlush
+		if value == "stream" {
+			flush = longFlush
+		}
+		flags = append(flags, logsFlushFlag+flush.String())
+	}
+	if value == "stream" && !c.isSet(logsWhenFullOption) { // the log service has the only copy
+		flags = append(flags, blockFlag(c))
+	}
+	return flags, nil
 }
 
-// maskFilesFlags returns flags for containers that send: without support for logs, the
-// supervisor doesn't know the flag.
+// The names of the options whose defaults depend on the value of logs.
+const (
+	logsWhenFullOption = "logs-when-full"
+	logsFlushOption    = "logs-flush-timeout"
+)
+
+// A command waits for the log service by default for as long as an outage of a minute
+// takes, with the pause before the next attempt, or if it serves requests, for a moment.
+const (
+	longBlock  = 75 * time.Second
+	shortBlock = 2 * time.Second
+)
+
+// isServer reports whether a container is restarted whenever it has ended.
+func isServer(pod *corev1.Pod, c corev1.Container) bool {
+	policy := string(pod.Spec.RestartPolicy)
+	if c.RestartPolicy != nil {
+		policy = string(*c.RestartPolicy)
+	}
+	return policy != string(corev1.RestartPolicyNever) && policy != string(corev1.RestartPolicyOnFailure)
+}
+
+// blockFlag returns the flag by which the command waits for the default time.
+func blockFlag(c target) string {
+	bound := longBlock
+	if c.isServer {
+		bound = shortBlock
+	}
+	return logsWhenFullFlag + "block:" + bound.String()
+}
+
+func logsWhenFullFlags(value string, c target) (flags []string, _ error) {
+	bound, hasBound := strings.CutPrefix(value, "block:")
+	switch d, err := time.ParseDuration(bound); {
+	case value == "block":
+		flags = []string{blockFlag(c)}
+	case value == "drop", hasBound && err == nil && d > 0:
+		flags = []string{logsWhenFullFlag + value}
+	default:
+		return nil, canBe(`"drop", "block", or "block:" and a duration above zero with a unit, such as block:30s` + spelling.DidYouMean(value, []string{"drop", "block"}))
+	}
+	return c.ifSent(flags), nil
+}
+
+// The bounds of the option logs-buffer, in bytes.
+const (
+	leastBuffer = 256 << 10
+	mostBuffer  = 64 << 20
+)
+
+func logsFlushFlags(value string, c target) ([]string, error) {
+	flags, err := durationFlags(logsFlushFlag)(value, c)
+	return c.ifSent(flags), err
+}
+
+func logsBufferFlags(value string, c target) ([]string, error) {
+	size, err := resource.ParseQuantity(value)
+	if err != nil || size.CmpInt64(leastBuffer) < 0 || size.CmpInt64(mostBuffer) > 0 {
+		return nil, canBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
+	}
+	return c.ifSent([]string{logsBufferFlag + strconv.FormatInt(size.Value(), 10)}), nil
+}
+
+// ifSent returns flags for containers that send: without support for logs, the supervisor
+// doesn't know them.
+func (c target) ifSent(flags []string) []string {
+	if !c.sends {
+		return nil
+	}
+	return flags
+}
+
 func maskFilesFlags(value string, c target) ([]string, error) {
 	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
-	if !c.sends {
-		flags = nil
-	}
-	return flags, err
+	return c.ifSent(flags), err
 }
 
 // logs returns the function that makes the flags of a container whose output is to be
@@ -94,7 +180,7 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 	return func() []string {
 		flags := []string{
 			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
-			logsContainerFlag + escape(c.Name), logsFlushFlag + flush(w.pod).String(), logsGraceFlag + grace(w.pod).String(),
+			logsContainerFlag + escape(c.Name), logsGraceFlag + grace(w.pod).String(),
 		}
 		if w.Logs.IP != "" {
 			flags = append(flags, logsIPFlag+w.Logs.IP)
@@ -138,13 +224,6 @@ func grace(pod *corev1.Pod) time.Duration {
 		seconds = min(max(*said, 0), math.MaxInt32)
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// flush returns how long the end of a container may wait for the log service. The rest of
-// the pod's grace period is left to the kubelet.
-func flush(pod *corev1.Pod) time.Duration {
-	whole := grace(pod)
-	return min(max(whole-2*time.Second, whole/2), longestFlush)
 }
 
 // unsent warns if a container asks for its output to be sent and the output can't be

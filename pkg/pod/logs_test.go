@@ -229,26 +229,31 @@ func TestAForgedTokenVolumeIsReplaced(t *testing.T) {
 	requireSamePod(t, result, patched(t, forged, result), "the patch leads elsewhere")
 }
 
-func TestTheEndOfAContainerWaitsNoLongerThanItsPodHasTime(t *testing.T) {
+func TestTheEndOfAContainerWaitsLongerForAServiceThatHasTheOnlyCopy(t *testing.T) {
 	seconds := func(n int64) *int64 { return &n }
 	for _, test := range []struct {
-		grace *int64
-		want  string
+		logs, option string
+		grace        *int64
+		flush, stop  string
 	}{
-		{nil, "10s"},
-		{seconds(3600), "10s"},
-		{seconds(12), "10s"},
-		{seconds(8), "6s"},
-		{seconds(4), "2s"},
-		{seconds(3), "1.5s"},
-		{seconds(1), "500ms"},
-		{seconds(0), "0s"},
-		{seconds(-5), "0s"},
+		{"stream", "", nil, "1m15s", "30s"},
+		{"tee", "", nil, "10s", "30s"},
+		{"stream", "5m", nil, "5m", "30s"},
+		{"tee", "500ms", seconds(3600), "500ms", "1h0m0s"},
+		{"stream", "", seconds(0), "1m15s", "0s"},
+		{"stream", "", seconds(-5), "1m15s", "0s"},
 	} {
-		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
+		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", test.logs)
+		if test.option != "" {
+			annotated(p, "entrypointer.dev/logs-flush-timeout", test.option)
+		}
 		p.Spec.TerminationGracePeriodSeconds = test.grace
-		require.Contains(t, inject(t, withLogs(), p).Pod.Spec.Containers[0].Args, "-logs-flush="+test.want)
+		wrapped := inject(t, withLogs(), p).Pod
+		require.Equal(t, test.flush, flagOf(wrapped, "-logs-flush="))
+		require.Equal(t, test.stop, flagOf(wrapped, "-logs-grace="), "a stop shortens the wait")
 	}
+	_, err := withLogs().Inject(t.Context(), "tenant", annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream", "entrypointer.dev/logs-flush-timeout", "75"))
+	require.ErrorContains(t, err, `"75" is wrong; it can be a duration above zero`)
 }
 
 func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
@@ -271,5 +276,61 @@ func TestLabelsOfTektonAndKnativeGoAlongWithTheLogs(t *testing.T) {
 		p.Spec.ServiceAccountName = "default"
 		args := inject(t, withLogs(), p).Pod.Spec.Containers[0].Args
 		require.Equal(t, known, slices.Contains(args, "-logs-label="+label+"=x"), label)
+	}
+}
+
+func TestACommandWaitsForTheLogServiceByTheKindOfItsPod(t *testing.T) {
+	never := corev1.ContainerRestartPolicyNever
+	for name, test := range map[string]struct {
+		logs, whenFull string
+		policy         corev1.RestartPolicy
+		ofContainer    *corev1.ContainerRestartPolicy
+		want           string // "" for no flag
+	}{
+		"a server":                        {"stream", "", corev1.RestartPolicyAlways, nil, "block:2s"},
+		"a Job that is tried again":       {"stream", "", corev1.RestartPolicyOnFailure, nil, "block:1m15s"},
+		"a Job":                           {"stream", "", corev1.RestartPolicyNever, nil, "block:1m15s"},
+		"one container that isn't served": {"stream", "", corev1.RestartPolicyAlways, &never, "block:1m15s"},
+		"the cluster's log has it all":    {"tee", "", corev1.RestartPolicyNever, nil, ""},
+		"a server of which all is kept":   {"tee", "block", corev1.RestartPolicyAlways, nil, "block:2s"},
+		"a Job that must not wait":        {"stream", "drop", corev1.RestartPolicyNever, nil, "drop"},
+		"a time of its own":               {"stream", "block:1h", corev1.RestartPolicyAlways, nil, "block:1h"},
+		"it isn't sent":                   {"off", "block", corev1.RestartPolicyNever, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", test.logs)
+			if test.whenFull != "" {
+				annotated(p, "entrypointer.dev/logs-when-full", test.whenFull)
+			}
+			p.Spec.RestartPolicy, p.Spec.Containers[0].RestartPolicy = test.policy, test.ofContainer
+			require.Equal(t, test.want, flagOf(inject(t, withLogs(), p).Pod, "-logs-when-full="))
+		})
+	}
+}
+
+// flagOf returns the value of the only flag of this name, "" if there is none.
+func flagOf(p *corev1.Pod, name string) (value string) {
+	for _, arg := range p.Spec.Containers[0].Args {
+		if rest, is := strings.CutPrefix(arg, name); is {
+			value += rest
+		}
+	}
+	return value
+}
+
+func TestTheMemoryForUnsentOutputIsAQuantityWithinBounds(t *testing.T) {
+	for value, want := range map[string]string{"256Ki": "262144", "64Mi": "67108864", "4Mi": "4194304", "1M": "1000000", "300000.5": "300001"} {
+		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "tee", "entrypointer.dev/logs-buffer", value)
+		require.Equal(t, want, flagOf(inject(t, withLogs(), p).Pod, "-logs-buffer="))
+		require.Equal(t, []string{"--", "serve"}, inject(t, newInjector(nil), p).Pod.Spec.Containers[0].Args, "there is no service")
+	}
+	for option, values := range map[string][]string{
+		"logs-buffer":    {"", "255Ki", "65Mi", "many", "-1Mi", "1e30"},
+		"logs-when-full": {"", "wait", "block:", "block:0s", "block:-1s", "block:30", "drop:1s"},
+	} {
+		for _, value := range values {
+			_, err := withLogs().Inject(t.Context(), "tenant", annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream", "entrypointer.dev/"+option, value))
+			require.ErrorContains(t, err, "annotation entrypointer.dev/"+option+": \""+value+"\" is wrong; it can be ")
+		}
 	}
 }

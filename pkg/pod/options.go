@@ -54,8 +54,10 @@ type target struct {
 	mayNotStart     bool            // an action that may fail comes before the command
 	logs            func() []string // makes the flags of a container that sends its output; nil if the output can't be sent
 	sends           bool            // the output can be sent, and the option logs asks for it
-	tools           bool            // the container gets tools
-	waits           bool            // for other containers
+	isServer        bool            // the container is restarted whenever it has ended
+	isSet           func(option string) bool
+	tools           bool // the container gets tools
+	waits           bool // for other containers
 }
 
 // toolsOption is the name of the option that asks for tools.
@@ -182,6 +184,24 @@ var options = []Option{
 		About: "Where the command's output goes: `stream` sends it to the [log service](logs.md) instead of the cluster's logs, `tee` sends it to both. In the log service's copy, [secrets](logs.md#what-is-masked) that the pod's spec names are masked. " +
 			"The output of a container with a terminal (`tty: true`) isn't sent, and no output is sent where no log service is installed: admission warns, and the container runs as with `off`.",
 		flags: logsFlags, afterStart: func(value string) bool { return value != "off" },
+	},
+	{
+		Name: logsWhenFullOption, Value: "`drop`, `block` or `block:DURATION`", Default: "`block` with `logs: stream`, `drop` with `logs: tee`", Example: "block:30s",
+		About: "What happens when the memory for unsent output is full: with `drop`, the oldest output is dropped, and with `block`, the command waits, as for any slow reader of its output. " +
+			"The command waits for no longer than this duration without an acknowledgement of the [log service](logs.md); then output is dropped until the service takes output again. So a service that is down stops a command once. " +
+			"Without a duration, it is `75s` for a container whose `restartPolicy` is Never or OnFailure, such as a Tekton step, so that an outage of a minute loses nothing, and `2s` for any other, whose requests mustn't hang on the log service.",
+		flags: logsWhenFullFlags,
+	},
+	{
+		Name: logsFlushOption, Value: "a duration", Default: "`75s` with `logs: stream`, `10s` with `logs: tee`", Example: "2m",
+		About: "How long the end of a container waits for the [log service](logs.md), if the service doesn't have all output yet. Containers and steps that wait for this one start meanwhile. " +
+			"If the container is stopped, it waits for at most 10 seconds, and if the stop signal arrives during the wait, until two seconds before the end of the grace period. A container that has printed nothing waits for a second.",
+		flags: logsFlushFlags,
+	},
+	{
+		Name: "logs-buffer", Value: "a quantity from `256Ki` to `64Mi`", Default: "`1Mi`", Example: "4Mi",
+		About: "The size of the memory for output that the [log service](logs.md) doesn't have yet, for each of stdout and stderr. It counts against the container's memory limit as far as it is in use.",
+		flags: logsBufferFlags,
 	},
 	{
 		Name: "mask-files", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/workspace/token",

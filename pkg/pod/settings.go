@@ -165,9 +165,13 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	w.noteRequirements(settings)
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
-		logs:        w.logs(c),
-		sends:       slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
-		exec:        slices.ContainsFunc(settings, setting.replaces),
+		logs:     w.logs(c),
+		sends:    slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
+		exec:     slices.ContainsFunc(settings, setting.replaces),
+		isServer: isServer(w.pod, c),
+		isSet: func(option string) bool {
+			return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
+		},
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}

@@ -147,6 +147,17 @@ func TestAHookThatFailsFailsTheContainer(t *testing.T) {
 		sorted(logs(t, namespace, "hooked", "main")))
 }
 
+func TestABuildThatPrintsFastWaitsForTheLogServiceAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	service := logService(t)
+	namespace := optionExample(t, "logs-outage")
+	ran := ranTask(t, namespace, "logs-outage")
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	text := service.stored(reader(t, namespace, "may", true), namespace, "logs-outage-pod", "step-build")["step-build stdout"]
+	require.Equal(t, strings.Repeat("compiling one more file\n", 1_000_000), text)
+	require.Contains(t, readyPod(t, namespace, "logs-outage").Spec.Containers[0].Args, "-logs-when-full=drop")
+}
+
 func TestWhatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
 	namespace := optionExample(t, "timeout")

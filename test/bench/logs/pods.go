@@ -49,7 +49,7 @@ func prepare(ctx context.Context) (*bench, error) {
 	if b.plain, err = b.cluster.NewNamespace(ctx, "bench-", nil); err != nil {
 		return nil, err
 	}
-	b.own, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"})
+	b.own, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream", "entrypointer.dev/logs-when-full": "drop"})
 	return b, err
 }
 
