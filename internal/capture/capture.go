@@ -50,6 +50,9 @@ type Capture struct {
 	buffer  int64         // the value of -logs-buffer
 	brake   brake         // its bound is the value of -logs-when-full
 	options []string      // the command-line flags of the shipper
+	message string        // the value of -logs-message
+	failed  bool          // the container fails
+	pointed bool          // the cluster's log says where the output is
 
 	ring            *ring.Writer
 	pipes           [len(ring.Printed)]*pipe
@@ -83,12 +86,19 @@ seconds before the grace period does.`, Set: setDuration(&c.grace)},
 		c.shipperFlag("logs-ip", "ADDRESS", "The IP address of the log service, for pods whose DNS doesn't resolve its name."),
 		c.shipperFlag("logs-ca", "sha256:HEX", "The SHA-256 of the public key of the log service's CA."),
 		c.shipperFlag("logs-token", "PATH", "The file with the service account token for the log service."),
+		{Name: "logs-message", Value: "PATH", Help: `If the container fails and this file, its termination message, is empty, write
+the masked end of the output to it.`, Set: c.setMessage},
 		c.shipperFlag("logs-container", "NAME", "The name of the container at the log service."),
 		c.shipperFlag("logs-label", "KEY=VALUE", "A label of the pod by which its logs can be listed. May be repeated."),
 		c.shipperFlag("mask-env", "NAME", `Mask the value of this environment variable with asterisks. May be repeated.`),
 		c.shipperFlag("mask-files", "PATH", `Mask the content of this file, or of all files in this directory, with
 asterisks. May be repeated.`),
 	}
+}
+
+func (c *Capture) setMessage(value string) string {
+	c.message = value
+	return c.shipperFlag("logs-message", "", "").Set(value)
 }
 
 // shipperFlag returns a flag that the supervisor passes on to the shipper.
@@ -212,6 +222,7 @@ func (c *Capture) Advance() time.Duration {
 	for _, p := range c.pipes {
 		pause = min(pause, p.take(c.ring, &c.brake, maxReads))
 	}
+	c.pointToOutput()
 	c.reportLoss(time.Now())
 	pause = min(pause, c.shipper.maintain(c.ring))
 	if c.Delivered() {
@@ -271,6 +282,7 @@ func (c *Capture) Close() string {
 		}
 	}
 	c.restore()
+	c.explainAbsence()
 	if len(c.lateLines) > 0 {
 		_, _ = supervisor.Write(descriptorOf(ring.Stderr), c.lateLines) // an error can't be reported anywhere
 	}

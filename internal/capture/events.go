@@ -39,6 +39,9 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 	line.raw("logs", c.endStatus())
 	c.writeEvent(line)
 	c.events.ended = true
+	if c.failed = number != 0; c.failed {
+		c.ring.Fail()
+	}
 	c.ring.End(ring.Events)
 	c.shipper.needed = true // even if the command has printed nothing
 	c.Advance()

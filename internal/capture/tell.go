@@ -6,11 +6,16 @@
 package capture
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/entrypointer/entrypointer/internal/files"
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
@@ -63,4 +68,88 @@ func (c *Capture) reportLoss(now time.Time) {
 	if c.tell(text + "; " + way + ", or have more memory, by entrypointer.dev/logs-buffer") {
 		c.losses = losses{told: lost, last: now, lines: c.losses.lines + 1}
 	}
+}
+
+// pointToOutput tells, before anything else, how the output is read if the cluster's log
+// doesn't have it.
+func (c *Capture) pointToOutput() {
+	if c.mode != modeStream || c.pointed || !printed(c.ring) {
+		return
+	}
+	c.pointed = c.tell("the output is at the log service: " + c.readingCommand())
+}
+
+// readingCommand returns the command that prints the output of this container.
+func (c *Capture) readingCommand() string {
+	command := "kubectl entrypointer logs"
+	if namespace, pod, err := podOf(c.option("logs-token")); err == nil {
+		command += " -n " + namespace + " pod/" + pod
+	} else {
+		command += " pod/POD"
+	}
+	return command + " -c " + c.option("logs-container")
+}
+
+// option returns the value of a flag of the shipper.
+func (c *Capture) option(name string) (value string) {
+	for _, o := range c.options {
+		if rest, is := strings.CutPrefix(o, "-"+name+"="); is {
+			value = rest
+		}
+	}
+	return value
+}
+
+// maxToken bounds what is read of a token, in bytes.
+const maxToken = 16 << 10
+
+// podOf returns the namespace and the name of the pod of a service account token.
+func podOf(path string) (namespace, pod string, _ error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", "", err
+	}
+	defer unix.Close(fd)
+	token, err := files.ReadAll(fd, maxToken)
+	if err != nil {
+		return "", "", err
+	}
+	_, rest, _ := strings.Cut(string(token), ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return "", "", err
+	}
+	var claims struct {
+		Kubernetes struct {
+			Namespace string                `json:"namespace"`
+			Pod       struct{ Name string } `json:"pod"`
+		} `json:"kubernetes.io"`
+	}
+	if err := json.Unmarshal(text, &claims); err != nil {
+		return "", "", err
+	}
+	namespace, pod = claims.Kubernetes.Namespace, claims.Kubernetes.Pod.Name
+	if !isName(namespace) || !isName(pod) {
+		return "", "", errors.New("the token names no pod")
+	}
+	return namespace, pod, nil
+}
+
+// isName reports whether an object of Kubernetes can have this name.
+func isName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// explainAbsence writes into the termination message of a container that fails why the
+// message doesn't have the end of the output: output is never shown unmasked.
+func (c *Capture) explainAbsence() {
+	if c.message == "" || !c.failed || !printed(c.ring) || c.ring.Explained() {
+		return
+	}
+	why := c.shipper.failure(c.ring)
+	if why == "" {
+		why = "there was no time for it"
+	}
+	supervisor.LeaveTerminationMessage(c.message, []byte("entrypointer: the end of the output isn't shown, because it couldn't be masked: "+why+"\n"))
 }

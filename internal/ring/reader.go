@@ -57,6 +57,12 @@ func (r *Reader) SaveProgress(s Stream, p Progress) {
 	h.progressSlot.Store(next)
 }
 
+// Failed reports whether the container fails.
+func (r *Reader) Failed() bool { return r.failed.Load() != 0 }
+
+// Explain notes that the termination message is written, or not needed.
+func (r *Reader) Explain() { r.explained.Store(1) }
+
 // Close notes that the log service has the end of a stream.
 func (r *Reader) Close(s Stream) { r.streams[s].closed.Store(1) }
 

@@ -71,6 +71,8 @@ type header struct {
 	awaiting      atomic.Uint32 // 1 while the writer waits for progress of the reader
 	failureLength atomic.Uint32 // of failure, in bytes
 	failure       [maxFailure]byte
+	failed        atomic.Uint32 // by the writer: 1 if the container fails
+	explained     atomic.Uint32 // by the reader: 1 if the termination message is written
 	streams       [len(Streams)]streamHeader
 }
 
@@ -184,6 +186,9 @@ func (r *Ring) bytesFrom(s Stream, from int64) []byte {
 	begin, capacity := headerSize+int64(s)*r.printed, r.Capacity(s)
 	return r.memory[begin+from%capacity : begin+capacity]
 }
+
+// Explained reports whether a reader has called Explain.
+func (r *Ring) Explained() bool { return r.explained.Load() != 0 }
 
 // Failure returns the text of the reader's last SetFailure.
 func (r *Ring) Failure() string {

@@ -127,6 +127,9 @@ func (w *Writer) End(s Stream) {
 	w.streams[s].ended.Store(1)
 }
 
+// Fail notes, before the events end, that the container fails.
+func (w *Writer) Fail() { w.failed.Store(1) }
+
 // ClaimWake reports whether the reader has to be woken now. The caller has to wake it
 // then: further calls return false until the reader sleeps again.
 func (w *Writer) ClaimWake() bool {

@@ -43,9 +43,9 @@ const (
 
 // options are the command-line flags of the shipper.
 type options struct {
-	address, ip, authority, token, container, start string
-	labels                                          labels
-	secrets                                         secretSources
+	address, ip, authority, token, container, start, message string
+	labels                                                   labels
+	secrets                                                  secretSources
 }
 
 // list is the value of a flag that can be repeated.
@@ -82,6 +82,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.token, "logs-token", "", "")
 	flags.StringVar(&o.container, "logs-container", "", "")
 	flags.StringVar(&o.start, "start", "", "")
+	flags.StringVar(&o.message, "logs-message", "", "")
 	flags.StringVar(&o.ip, "logs-ip", "", "")
 	flags.StringVar(&o.authority, "logs-ca", "", "")
 	flags.Var(&o.labels, "logs-label", "")
@@ -125,7 +126,9 @@ func run(o *options, r *ring.Reader, reason *failure) error {
 		return err
 	}
 	snapshot, _ := ring.OpenSnapshot(snapshotFD) // nil if the supervisor couldn't create one
-	newShipper(r, client, newSecrets(o.secrets, os.Environ(), snapshot, reason.set), reason, wakeFD).run()
+	s := newShipper(r, client, newSecrets(o.secrets, os.Environ(), snapshot, reason.set), reason, wakeFD)
+	s.message = o.message
+	s.run()
 	return nil
 }
 
@@ -140,7 +143,8 @@ type shipper struct {
 	secrets    *secrets
 	senders    []*sender
 	failure    *failure
-	nextSender int // the index of the sender whose turn it is
+	nextSender int    // the index of the sender whose turn it is
+	message    string // the path of the termination message, "" to write none
 
 	wake     int // wakeFD
 	inFlight int
@@ -168,8 +172,10 @@ func newShipper(r *ring.Reader, c *client, known *secrets, reason *failure, wake
 
 // run sends until all streams are complete.
 func (s *shipper) run() {
+	defer s.explain() // the last look may have been before the end
 	for !s.complete() {
 		s.handleOutcomes()
+		s.explain()
 		if wait := s.send(); wait > 0 && !s.complete() {
 			s.wait(wait)
 		}

@@ -242,9 +242,9 @@ func (p *publisher) remember(json []byte) error {
 	return unix.Dup3(fd, p.memory, unix.O_CLOEXEC)
 }
 
-// leaveTerminationMessage writes json to the file from which the kubelet reads the
+// LeaveTerminationMessage writes a text to the file from which the kubelet reads the
 // container's termination message, unless the command has written to it.
-func leaveTerminationMessage(path string, json []byte) {
+func LeaveTerminationMessage(path string, text []byte) {
 	if path == "" {
 		return
 	}
@@ -254,7 +254,7 @@ func leaveTerminationMessage(path string, json []byte) {
 	}
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o644)
 	if err == nil {
-		err = writeAll(fd, json)
+		err = writeAll(fd, text)
 		_ = unix.Close(fd)
 	}
 	if err != nil {

@@ -267,7 +267,7 @@ func (s *supervision) reportEnd() {
 	s.deliver()
 	s.setPhase(phaseFinished)
 	s.output = nil // it is closed
-	leaveTerminationMessage(s.opts.terminationMessage, s.json())
+	LeaveTerminationMessage(s.opts.terminationMessage, s.json())
 }
 
 // wasEndRequested reports whether the end was requested, so that a pause would only

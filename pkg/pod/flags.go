@@ -88,6 +88,7 @@ const (
 	logsLabelFlag     = "-logs-label="
 	logsBufferFlag    = "-logs-buffer="
 	logsWhenFullFlag  = "-logs-when-full="
+	logsMessageFlag   = "-logs-message="
 	logsFlushFlag     = "-logs-flush="
 	logsGraceFlag     = "-logs-grace="
 	maskEnvFlag       = "-mask-env="

@@ -91,6 +91,9 @@ func logsFlags(value string, c target) ([]string, error) {
 	if value == "stream" && !c.isSet(logsWhenFullOption) { // the log service has the only copy
 		flags = append(flags, blockFlag(c))
 	}
+	if value == "stream" && c.fallsBack { // the kubelet would find no log
+		flags = append(flags, logsMessageFlag+escape(terminationFile(c)))
+	}
 	return flags, nil
 }
 

@@ -334,3 +334,35 @@ func TestTheMemoryForUnsentOutputIsAQuantityWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEndOfTheOutputBecomesTheMessageOfAFailureWhereTheKubeletFindsNoLog(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy            corev1.TerminationMessagePolicy
+		logs, path, asked string
+		want              string
+	}{
+		"the kubelet would take the log": {corev1.TerminationMessageFallbackToLogsOnError, "stream", "/dev/termination-log", "", "/dev/termination-log"},
+		"at another path":                {corev1.TerminationMessageFallbackToLogsOnError, "stream", "run/$(NAME)", "", "/run/$$(NAME)"},
+		"the cluster's log has it":       {corev1.TerminationMessageFallbackToLogsOnError, "tee", "/dev/termination-log", "", ""},
+		"the status is the message":      {corev1.TerminationMessageFallbackToLogsOnError, "stream", "/dev/termination-log", "true", ""},
+		"the status isn't":               {corev1.TerminationMessageFallbackToLogsOnError, "stream", "/dev/termination-log", "false", "/dev/termination-log"},
+		"only the command's own":         {corev1.TerminationMessageReadFile, "stream", "/dev/termination-log", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", test.logs)
+			if test.asked != "" {
+				annotated(p, "entrypointer.dev/termination-message", test.asked)
+			}
+			p.Spec.Containers[0].TerminationMessagePolicy, p.Spec.Containers[0].TerminationMessagePath = test.policy, test.path
+			require.Equal(t, test.want, flagOf(inject(t, withLogs(), p).Pod, "-logs-message="))
+		})
+	}
+}
+
+// Knative shows the message of a container that fails in the status of the Revision.
+func TestARevisionShowsTheEndOfTheOutputOfAContainerThatFails(t *testing.T) {
+	const digest = "registry.example.test/hello@sha256:3333333333333333333333333333333333333333333333333333333333333333"
+	p := knativePod(t, corev1.PodSpec{Containers: []corev1.Container{{Name: "user-container", Image: digest, Command: []string{"/hello"}}}})
+	p.Spec.ServiceAccountName = "default"
+	require.Equal(t, "/dev/termination-log", flagOf(inject(t, withLogs(), annotated(p, "entrypointer.dev/logs", "stream")).Pod, "-logs-message="))
+}

@@ -196,6 +196,11 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 	if err != nil || !on {
 		return nil, err
 	}
+	return []string{terminationMessageFlag + escape(terminationFile(c))}, nil
+}
+
+// terminationFile returns the path of a container's termination message.
+func terminationFile(c target) string {
 	file := c.terminationPath
 	if file == "" {
 		file = corev1.TerminationMessagePathDefault
@@ -203,7 +208,7 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 	if !strings.HasPrefix(file, "/") {
 		file = "/" + file // the working directory of container runtimes
 	}
-	return []string{terminationMessageFlag + escape(file)}, nil
+	return file
 }
 
 func pauseFlags(value string, _ target) ([]string, error) {

@@ -86,6 +86,9 @@ func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExe
 // asksForLogs reports whether the output is to be sent.
 func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
 
+// leavesStatus reports whether the status becomes the termination message.
+func (s setting) leavesStatus() bool { return s.Name == "termination-message" && s.value == "true" }
+
 // settingOf returns the setting of the option at this index for a container, from the
 // nearest source.
 func (i *Injector) settingOf(index int, pod *corev1.Pod, owner Owner, container string) (setting, bool) {
@@ -165,10 +168,11 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 	w.noteRequirements(settings)
 	to := target{
 		terminationPath: c.TerminationMessagePath, argv: argv,
-		logs:     w.logs(c),
-		sends:    slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
-		exec:     slices.ContainsFunc(settings, setting.replaces),
-		isServer: isServer(w.pod, c),
+		logs:      w.logs(c),
+		sends:     slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
+		exec:      slices.ContainsFunc(settings, setting.replaces),
+		fallsBack: c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !slices.ContainsFunc(settings, setting.leavesStatus),
+		isServer:  isServer(w.pod, c),
 		isSet: func(option string) bool {
 			return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
 		},

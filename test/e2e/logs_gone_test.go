@@ -70,7 +70,7 @@ func readsTheExample(t *testing.T, kubectl plugin) {
 	ran := ranTask(t, namespace, "logs")
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
 	for _, step := range ran.Steps {
-		require.Empty(t, step.Log, "the cluster's own")
+		require.Equal(t, pointsTo(namespace, "logs-pod", step.Container), step.Log, "the cluster's own")
 	}
 	serving := readyPod(t, namespace, "logs").Name
 	for _, object := range objects {

@@ -33,6 +33,11 @@ func logsNamespace(t *testing.T, mode string) (namespace, token string) {
 	return namespace, reader(t, namespace, "may", true)
 }
 
+// pointsTo is the only line of the cluster's log of a container that sends its output.
+func pointsTo(namespace, pod, container string) string {
+	return fmt.Sprintf("entrypointer: the output is at the log service: kubectl entrypointer logs -n %s pod/%s -c %s\n", namespace, pod, container)
+}
+
 // A storedLog is a stream that the service has of a container.
 type storedLog struct{ ID, Name, Container, Start string }
 
@@ -69,6 +74,22 @@ func (c *logClient) stored(token, namespace, podName string, containers ...strin
 	return texts
 }
 
+func TestTheTerminationMessageOfAFailureIsTheMaskedEndOfTheOutputThatTheClustersLogLacks(t *testing.T) {
+	t.Parallel()
+	namespace, _ := logsNamespace(t, "stream")
+	_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"password": "correct-horse"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	p := askingPod("fails", busybox(t, "main", "sh", "-c", `echo "the password $PASSWORD is wrong" >&2; exit 4`))
+	p.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "password"}}}}
+	createPod(t, namespace, p)
+	end := ended(t, waitUntilDone(t, namespace, "fails"), "main")
+	require.Equal(t, int32(4), end.ExitCode)
+	require.Equal(t, "the password ************* is wrong\n", end.Message)
+}
+
 func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
 	t.Parallel()
 	service := logService(t)
@@ -88,7 +109,7 @@ func TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked(t *testing.T) {
 	createPod(t, namespace, p)
 	done := waitUntilDone(t, namespace, "prints")
 	require.Equal(t, int32(4), done.Status.ContainerStatuses[0].State.Terminated.ExitCode)
-	require.Empty(t, logs(t, namespace, "prints", "main"), "the cluster's log has none of it")
+	require.Equal(t, pointsTo(namespace, "prints", "main"), logs(t, namespace, "prints", "main"), "the cluster's log has none of it")
 	deletePod(t, namespace, "prints")
 
 	texts := service.stored(token, namespace, "prints", "main")

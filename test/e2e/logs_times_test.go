@@ -82,7 +82,7 @@ func TestAPodThatKnowsNoNamesOfTheClusterSendsItsLogs(t *testing.T) {
 		change(&p.Spec)
 		createPod(t, namespace, p)
 		waitUntilDone(t, namespace, name)
-		require.Empty(t, logs(t, namespace, name, "main"))
+		require.Equal(t, pointsTo(namespace, name, "main"), logs(t, namespace, name, "main"))
 		require.Equal(t, "hello\n", service.stored(token, namespace, name, "main")["main stdout"])
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -185,6 +186,7 @@ func (s *service) command(args ...string) *exec.Cmd {
 type result struct {
 	code           int
 	stdout, stderr string // what went to the container's own
+	pointer        string // the first line of stderr, if it says where the output is
 	took           time.Duration
 }
 
@@ -206,7 +208,11 @@ func (s *service) start(cmd *exec.Cmd) (wait func() result) {
 		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
 			require.NoError(s.t, err, stderr.String())
 		}
-		return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
+		got := result{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), took: time.Since(began)}
+		if first, rest, _ := strings.Cut(got.stderr, "\n"); strings.HasPrefix(first, "entrypointer: the output is at the log service: ") {
+			got.pointer, got.stderr = first, rest
+		}
+		return got
 	}
 }
 
