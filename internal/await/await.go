@@ -96,7 +96,7 @@ const errorTolerance = 5 * time.Second
 type Waiter struct {
 	source Source
 	limit  time.Duration // 0 means none
-	watch  watch
+	watch  Watch
 
 	state        State
 	err          error // of the last look
@@ -109,7 +109,7 @@ type Waiter struct {
 // NewWaiter returns a Waiter. The caller closes it. The limit is the longest wait, from
 // the first look on; 0 means no limit.
 func NewWaiter(s Source, limit time.Duration) *Waiter {
-	return &Waiter{source: s, limit: limit, watch: newWatch(s.Directories())}
+	return &Waiter{source: s, limit: limit, watch: NewWatch(s.Directories())}
 }
 
 // Look looks at the source and returns its state. Any state but Waiting is final.
@@ -135,7 +135,7 @@ func (w *Waiter) Look() State {
 	}
 	// The watch comes before the look. Otherwise a change between the two would be
 	// missed.
-	w.watch.arm()
+	w.watch.Arm()
 	return w.look(now)
 }
 

@@ -7,12 +7,12 @@ package await
 
 import "golang.org/x/sys/unix"
 
-// A watch notifies of changes in directories by a signal (fcntl(2), F_NOTIFY). This
+// A Watch notifies of changes in directories by a signal (fcntl(2), F_NOTIFY). This
 // interface needs only a descriptor for each directory. The newer inotify(7) needs an
 // instance, and each user of a node has a limited number of them
 // (fs.inotify.max_user_instances, 128 by default), which the kubelet and other
 // containers of that user share (ADR 0012).
-type watch []directory
+type Watch []directory
 
 type directory struct {
 	path   string
@@ -29,8 +29,10 @@ const (
 	renamed  = 0x10 // DN_RENAME
 )
 
-func newWatch(paths []string, written bool) watch {
-	var w watch
+// NewWatch returns a watch of directories: for files that are created in or moved into
+// them, and, if written is true, for files that are written to.
+func NewWatch(paths []string, written bool) Watch {
+	var w Watch
 	events := created | renamed
 	if written {
 		events |= modified
@@ -41,9 +43,9 @@ func newWatch(paths []string, written bool) watch {
 	return w
 }
 
-// arm requests one notification, for the next change. A directory that can't be
+// Arm requests one notification, for the next change. A directory that can't be
 // watched, for instance because it doesn't exist yet, is tried again at the next call.
-func (w watch) arm() {
+func (w Watch) Arm() {
 	for i := range w {
 		w[i].arm()
 	}
@@ -76,7 +78,7 @@ func (d *directory) close() {
 }
 
 // complete reports whether all directories are watched.
-func (w watch) complete() bool {
+func (w Watch) complete() bool {
 	for _, d := range w {
 		if d.fd < 0 {
 			return false
@@ -85,7 +87,7 @@ func (w watch) complete() bool {
 	return len(w) > 0
 }
 
-func (w watch) close() {
+func (w Watch) close() {
 	for i := range w {
 		w[i].close()
 	}

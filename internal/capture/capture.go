@@ -7,7 +7,7 @@
 // the shipper sends it to the log service (package ship).
 //
 // The command's stdout and stderr are pipes. The supervisor empties them, and does
-// nothing else that could block the command: secrets and the network are the shipper's.
+// nothing else that could block the command: masking and the network are the shipper's.
 // The supervisor starts the shipper at the first byte, and again whenever it ends too
 // early.
 package capture
@@ -53,11 +53,13 @@ type Capture struct {
 	message string        // the value of -logs-message
 	failed  bool          // the container fails
 	pointed bool          // the cluster's log says where the output is
+	masked  []string      // the values of -mask-files
 
 	ring            *ring.Writer
 	pipes           [len(ring.Printed)]*pipe
 	shipper         *shipper
-	recordedFailure string // the failure in the last event about sending
+	witness         *witness // nil without masked files
+	recordedFailure string   // the failure in the last event about sending
 	events          events
 	lateLines       []byte // the supervisor's lines since End
 	losses          losses
@@ -91,14 +93,24 @@ the masked end of the output to it.`, Set: c.setMessage},
 		c.shipperFlag("logs-container", "NAME", "The name of the container at the log service."),
 		c.shipperFlag("logs-label", "KEY=VALUE", "A label of the pod by which its logs can be listed. May be repeated."),
 		c.shipperFlag("mask-env", "NAME", `Mask the value of this environment variable with asterisks. May be repeated.`),
-		c.shipperFlag("mask-files", "PATH", `Mask the content of this file, or of all files in this directory, with
-asterisks. May be repeated.`),
+		c.maskFilesFlag(),
 	}
 }
 
 func (c *Capture) setMessage(value string) string {
 	c.message = value
 	return c.shipperFlag("logs-message", "", "").Set(value)
+}
+
+func (c *Capture) maskFilesFlag() supervisor.Flag {
+	f := c.shipperFlag("mask-files", "PATH", `Mask the content of this file, or of all files in this directory, with
+asterisks. May be repeated.`)
+	pass := f.Set
+	f.Set = func(given string) string {
+		c.masked = append(c.masked, given)
+		return pass(given)
+	}
+	return f
 }
 
 // shipperFlag returns a flag that the supervisor passes on to the shipper.
@@ -176,6 +188,11 @@ func (c *Capture) Open(start supervisor.Starter) error {
 		}
 	}
 	c.ring = shared.ring.Writer()
+	if len(c.masked) > 0 {
+		if c.witness, err = newWitness(c.masked, shared.snapshot); err == nil {
+			c.ring.Hold()
+		}
+	}
 	// A fixed width, so that the starts of a container sort in their order.
 	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
 	c.shipper = &shipper{start: start, options: c.options, shared: shared}
@@ -208,6 +225,9 @@ func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, p := range c.pipes {
 		fds = p.poll(c.ring, fds)
 	}
+	if c.witness != nil {
+		fds = c.witness.poll(fds)
+	}
 	return c.shipper.poll(fds)
 }
 
@@ -224,6 +244,9 @@ func (c *Capture) Advance() time.Duration {
 	}
 	c.pointToOutput()
 	c.reportLoss(time.Now())
+	if c.witness != nil {
+		pause = min(pause, c.witness.advance(c.ring))
+	}
 	pause = min(pause, c.shipper.maintain(c.ring))
 	if c.Delivered() {
 		return 0 // whoever waits for Delivered checks again at once
@@ -304,7 +327,7 @@ func (c *Capture) missingFromService() []string {
 			streams = append(streams, strconv.FormatInt(written-done.At, 10)+" of "+strconv.FormatInt(written, 10)+" bytes of "+s.Name())
 		}
 	}
-	why := c.shipper.failure(c.ring)
+	why := c.failure()
 	if patience, _ := c.DeliveryTimeouts(); why == "" {
 		why = "it has taken no more within " + patience.String()
 	}
@@ -314,9 +337,18 @@ func (c *Capture) missingFromService() []string {
 	return []string{"the log service lacks " + strings.Join(streams, " and ") + ", and their end: " + why}
 }
 
+// failure returns why nothing is sent at the moment, "" if all is well.
+func (c *Capture) failure() string {
+	failure := c.shipper.failure(c.ring)
+	if failure == "" && c.witness != nil {
+		failure = c.witness.failure
+	}
+	return failure
+}
+
 // StatusChanged implements supervisor.Output.
 func (c *Capture) StatusChanged() bool {
-	if failure := c.shipper.failure(c.ring); failure != c.recordedFailure {
+	if failure := c.failure(); failure != c.recordedFailure {
 		c.recordSendingChange(failure)
 		c.recordedFailure = failure
 		c.shipper.wakeIfDue(c.ring)
@@ -344,7 +376,7 @@ func (c *Capture) Status() string {
 		}
 		b.WriteString("}")
 	}
-	if failure := c.shipper.failure(c.ring); failure != "" {
+	if failure := c.failure(); failure != "" {
 		b.WriteString(`,"failure":` + supervisor.QuoteJSON(failure[:min(len(failure), maxFailure)]))
 	}
 	b.WriteString("}")

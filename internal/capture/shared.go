@@ -19,6 +19,7 @@ type shared struct {
 	ring        *ring.Ring
 	wake, news  int   // eventfds: wake is for the shipper, news for the supervisor
 	nothing     int   // /dev/null
+	snapshot    int   // what masked files have contained, nothing if it couldn't be created
 	descriptors []int // the descriptors of a shipper, from 0 on
 }
 
@@ -49,6 +50,7 @@ func newShared(capacity int64) (s shared, err error) {
 	if err != nil {
 		snapshot = nothing // each shipper then knows only the secrets that it has read itself
 	}
+	s.snapshot = snapshot
 	s.descriptors = append(s.descriptors, snapshot)
 	return s, nil
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Snapshot keeps some bytes for the process that replaces this one. Saving is atomic,
+// A Snapshot keeps some bytes that one process saves, and others load. Saving is atomic,
 // wherever the process is killed.
 //
 // It is a sealed file in memory, like the ring, but isn't mapped, and takes no page
@@ -64,7 +64,20 @@ func OpenSnapshot(fd int) (*Snapshot, error) {
 // counts as none: the command has the same rights as the supervisor, and can write into
 // the file.
 func (s *Snapshot) Load() []byte {
-	w := s.word()
+	for {
+		version := s.Version()
+		data := s.load(snapshotWord(version))
+		// Another process may have saved meanwhile, and freed the slot.
+		if data != nil || s.Version() == version {
+			return data
+		}
+	}
+}
+
+// Version returns a number that changes when other bytes are saved, 0 if there are none.
+func (s *Snapshot) Version() uint64 { return uint64(s.word()) }
+
+func (s *Snapshot) load(w snapshotWord) []byte {
 	if w.length() == 0 || w.length() > MaxSnapshot {
 		return nil
 	}

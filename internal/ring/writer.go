@@ -15,7 +15,9 @@ import (
 type Writer struct {
 	*Ring
 	// The writer's own copies, which other processes can't change.
-	at        [len(Streams)]int64 // the offset of the next byte
+	at        Offsets
+	released  Offsets // what the reader sees
+	holds     bool    // whether new bytes are released later, see Hold
 	ended     [len(Streams)]bool
 	markCount [len(Streams)]int64 // the number of marks so far
 	floor     [len(Streams)]int64 // the offset of the oldest byte
@@ -108,7 +110,9 @@ func (w *Writer) advance(s Stream, count int) {
 		w.mark(s)
 	}
 	w.at[s] += int64(count)
-	w.streams[s].written.Store(w.at[s])
+	if !w.holds {
+		w.release(s, w.at[s])
+	}
 }
 
 // Written returns how many bytes of a stream were written so far.
@@ -124,7 +128,7 @@ func (w *Writer) Peek(s Stream, from int64, most int) []byte {
 // End marks a stream as ended.
 func (w *Writer) End(s Stream) {
 	w.ended[s] = true
-	w.streams[s].ended.Store(1)
+	w.release(s, w.released[s])
 }
 
 // Fail notes, before the events end, that the container fails.
@@ -138,7 +142,7 @@ func (w *Writer) ClaimWake() bool {
 	}
 	for _, s := range Streams {
 		h := &w.streams[s]
-		if w.at[s] >= h.wakeAt.Load() || w.ended[s] {
+		if w.released[s] >= h.wakeAt.Load() || w.hasReleasedEnd(s) {
 			return w.sleeping.Swap(0) != 0
 		}
 	}

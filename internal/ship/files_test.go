@@ -15,21 +15,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-func TestAPipeInThePlaceOfAFileBlocksNothing(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	value, err := readRegular(pipe)
-	require.NoError(t, err)
-	require.Empty(t, value)
-}
+	"github.com/entrypointer/entrypointer/internal/secretfiles"
+)
 
 func TestAFileThatDoesNotRespondIsReportedUntilItDoes(t *testing.T) {
 	answers := make(chan struct{})
 	said := make(chan string)
 	s := newSecrets(secretSources{paths: []string{"/mnt/first", "/mnt/second"}}, nil, nil, func(why string) { said <- why })
-	s.files.read = func(name string) (string, error) {
+	s.files.Read = func(name string) (string, error) {
 		if name == "/mnt/second" {
 			<-answers
 		}
@@ -70,7 +64,7 @@ func TestNothingIsSentUntilTheFilesAreSmallEnough(t *testing.T) {
 	}{
 		"a file":        {[]int{secret}, []int{secret + 1}, "/0\", whose content is masked, has more than 1 MiB: nothing is sent"},
 		"all together":  {[]int{secret, secret, secret, secret}, []int{secret, secret, secret, secret, 1}, "files whose content is masked have more than 4 MiB together: nothing is sent"},
-		"many of files": {make([]int, maxFiles-1), make([]int, maxFiles), "has more than 1000 files and directories, whose content is masked: nothing is sent"},
+		"many of files": {make([]int, secretfiles.MaxFiles-1), make([]int, secretfiles.MaxFiles), "has more than 1000 files and directories, whose content is masked: nothing is sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			directory := t.TempDir()
@@ -114,24 +108,13 @@ func TestAFileThatGrowsWhileItIsReadIsTooLargeAsWell(t *testing.T) {
 	said := make(chan string)
 	f := newFiles([]string{directory}, func(why string) { said <- why })
 	var grown atomic.Int64
-	grown.Store(maxSecret + 1)
-	f.read = func(string) (string, error) { return strings.Repeat("s", int(grown.Load())), nil }
+	grown.Store(secretfiles.MaxSecret + 1)
+	f.Read = func(string) (string, error) { return strings.Repeat("s", int(grown.Load())), nil }
 	after := make(chan inspection)
 	go func() { after <- f.waitUntilMaskable("") }()
 	require.Contains(t, <-said, "has more than 1 MiB")
-	grown.Store(maxSecret)
-	require.Len(t, seenAfter(t, said, after).values[0], maxSecret)
-}
-
-func TestADirectoryIsListedOnceHoweverManyLinksLeadThere(t *testing.T) {
-	directory := t.TempDir()
-	fill(t, directory, make([]int, maxFiles/2)...)
-	for i := range 4 {
-		require.NoError(t, os.Symlink(".", filepath.Join(directory, fmt.Sprint("itself", i))))
-	}
-	names, err := filesIn(directory)
-	require.NoError(t, err)
-	require.Len(t, names, maxFiles/2)
+	grown.Store(secretfiles.MaxSecret)
+	require.Len(t, seenAfter(t, said, after).values[0], secretfiles.MaxSecret)
 }
 
 // Only a file that the command can't read either has nothing to mask.
@@ -140,8 +123,8 @@ func TestNothingIsSentUntilAFileThatIsThereCanBeRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("open sesame"), 0o600))
 	for name, fails := range map[string]func(f *files, err error){
-		"its state":   func(f *files, err error) { f.stat = func(string) (os.FileInfo, error) { return nil, err } },
-		"its content": func(f *files, err error) { f.read = func(string) (string, error) { return "", err } },
+		"its state":   func(f *files, err error) { f.Stat = func(string) (os.FileInfo, error) { return nil, err } },
+		"its content": func(f *files, err error) { f.Read = func(string) (string, error) { return "", err } },
 	} {
 		for _, number := range []syscall.Errno{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ESTALE, syscall.EPERM} {
 			t.Run(fmt.Sprintf("%s: %v", name, number), func(t *testing.T) {
@@ -149,19 +132,19 @@ func TestNothingIsSentUntilAFileThatIsThereCanBeRead(t *testing.T) {
 				said := make(chan string)
 				s := newSecrets(secretSources{paths: []string{file}}, nil, nil, func(reason string) { said <- reason })
 				var works atomic.Bool
-				broken := &files{stat: s.files.stat, read: s.files.read}
+				broken := &files{Files: &secretfiles.Files{Stat: s.files.Stat, Read: s.files.Read}}
 				fails(broken, &os.PathError{Op: "open", Path: file, Err: number})
-				s.files.stat = func(name string) (os.FileInfo, error) {
+				s.files.Stat = func(name string) (os.FileInfo, error) {
 					if works.Load() {
 						return os.Stat(name)
 					}
-					return broken.stat(name)
+					return broken.Stat(name)
 				}
-				s.files.read = func(name string) (string, error) {
+				s.files.Read = func(name string) (string, error) {
 					if works.Load() {
-						return readSecret(name)
+						return secretfiles.ReadSecret(name)
 					}
-					return broken.read(name)
+					return broken.Read(name)
 				}
 				loaded := make(chan bool)
 				go func() { loaded <- s.load() }()
@@ -177,20 +160,4 @@ func TestNothingIsSentUntilAFileThatIsThereCanBeRead(t *testing.T) {
 			require.True(t, s.load(), "%s: %v", name, number)
 		}
 	}
-}
-
-func TestAProcessWithoutFileDescriptorsTakesNoFileForAbsent(t *testing.T) {
-	directory := t.TempDir()
-	fill(t, directory, 10)
-	var limit syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	none := limit
-	none.Cur = 0
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
-	names, listing := filesIn(directory)
-	_, reading := readSecret(filepath.Join(directory, "0"))
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
-	require.Empty(t, names)
-	require.ErrorIs(t, listing, syscall.EMFILE)
-	require.ErrorIs(t, reading, syscall.EMFILE)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/mask"
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/secretfiles"
 )
 
 const (
@@ -38,23 +39,23 @@ type secretSources struct {
 type secrets struct {
 	variables []string // values of environment variables, which never change
 	files     *files
-	// snapshot passes the content of files to the shipper that replaces this one: unsent
-	// output may contain a value that the files no longer have. It is nil if the supervisor
-	// couldn't create one.
-	snapshot *ring.Snapshot
+	// snapshot has what the supervisor has seen in the files: unsent output may contain a
+	// value that the files no longer have. It is nil if the supervisor couldn't create one.
+	snapshot        *ring.Snapshot
+	snapshotVersion uint64 // of the last addSnapshot
 
 	masker       *mask.Masker
 	known        map[string]bool // current and replaced contents of files
+	current      []string        // the contents as of the last load
 	ordered      []string        // the keys of known, oldest first
 	size         int             // bytes of all keys of known
 	inspectedAt  time.Time
 	inspectPause time.Duration // until the next inspection
-	stamp        string        // see files.stamp: as of the last load
+	stamp        string        // see secretfiles.Files.Stamp: as of the last load
 }
 
-// newSecrets returns the secrets of the variables, and those that the former shipper has
-// left in the snapshot. The files are read by load. While the files can't be masked,
-// onFailure is called with the reason.
+// newSecrets returns the secrets of the variables, and those in the snapshot. The files
+// are read by load. While the files can't be masked, onFailure is called with the reason.
 func newSecrets(sources secretSources, environ []string, snapshot *ring.Snapshot, onFailure func(reason string)) *secrets {
 	s := &secrets{files: newFiles(sources.paths, onFailure), snapshot: snapshot, known: map[string]bool{}}
 	for _, kv := range environ {
@@ -62,10 +63,41 @@ func newSecrets(sources secretSources, environ []string, snapshot *ring.Snapshot
 			s.variables = append(s.variables, value)
 		}
 	}
-	if snapshot != nil && len(sources.paths) > 0 {
-		s.add(decodeSnapshot(snapshot.Load()))
-	}
+	s.addSnapshot()
 	return s
+}
+
+// addSnapshot adds what the supervisor has seen in the files, and reports whether some of
+// it is new. The supervisor writes bytes into the ring after it has seen the secrets that
+// they may have.
+func (s *secrets) addSnapshot() bool {
+	if s.snapshot == nil || len(s.files.Paths) == 0 {
+		return false
+	}
+	version := s.snapshot.Version()
+	if version == s.snapshotVersion {
+		return false
+	}
+	s.snapshotVersion = version
+	seen := secretfiles.DecodeSnapshot(s.snapshot.Load())
+	if !slices.ContainsFunc(seen, func(value string) bool { return !s.known[value] }) {
+		return false
+	}
+	// What the supervisor remembers is forgotten last.
+	for _, value := range seen {
+		if s.known[value] {
+			s.forget(value)
+		}
+	}
+	s.ordered = slices.DeleteFunc(s.ordered, func(value string) bool { return !s.known[value] })
+	s.add(seen)
+	s.forgetOldest()
+	return true
+}
+
+func (s *secrets) forget(value string) {
+	s.size -= len(value)
+	delete(s.known, value)
 }
 
 // load reads all files, and reports whether the masker has changed.
@@ -76,12 +108,9 @@ func (s *secrets) load() bool {
 
 // apply adds what an inspection has found, and reports whether the masker has changed.
 func (s *secrets) apply(l inspection) bool {
-	s.stamp = l.stamp
+	s.stamp, s.current = l.stamp, l.values
 	more := s.add(l.values)
-	s.forgetOldest(l.values)
-	if more {
-		s.saveSnapshot()
-	}
+	s.forgetOldest()
 	if more || s.masker == nil {
 		s.buildMasker()
 		return true
@@ -102,9 +131,9 @@ func (s *secrets) add(values []string) (more bool) {
 
 // forgetOldest removes replaced secrets, the oldest first, beyond maxReplaced bytes. A
 // file that changes all the time would otherwise use up the memory.
-func (s *secrets) forgetOldest(now []string) {
+func (s *secrets) forgetOldest() {
 	current, most := map[string]bool{}, maxReplaced
-	for _, value := range now {
+	for _, value := range s.current {
 		if !current[value] {
 			current[value] = true
 			most += len(value)
@@ -114,18 +143,9 @@ func (s *secrets) forgetOldest(now []string) {
 		if s.size <= most || current[value] {
 			return false
 		}
-		s.size -= len(value)
-		delete(s.known, value)
+		s.forget(value)
 		return true
 	})
-}
-
-// saveSnapshot leaves the known secrets to the shipper that may replace this one. After a
-// failure, that shipper knows only what the files contain then.
-func (s *secrets) saveSnapshot() {
-	if s.snapshot != nil {
-		_ = s.snapshot.Save(encodeSnapshot(s.ordered))
-	}
 }
 
 func (s *secrets) buildMasker() {
@@ -136,9 +156,23 @@ func (s *secrets) buildMasker() {
 	s.masker = mask.New(mask.Patterns(values))
 }
 
-// reload is load if the files have changed since the last inspection.
+// reload loads what has changed since the last inspection, and reports whether the masker
+// has changed.
 func (s *secrets) reload() bool {
-	if len(s.files.paths) == 0 || time.Since(s.inspectedAt) < s.inspectPause {
+	if len(s.files.Paths) == 0 {
+		return false
+	}
+	changed := s.reloadFiles()
+	if s.addSnapshot() { // after the files, which may have kept the shipper waiting
+		s.buildMasker()
+		changed = true
+	}
+	return changed
+}
+
+// reloadFiles is load if the files have changed since the last inspection.
+func (s *secrets) reloadFiles() bool {
+	if time.Since(s.inspectedAt) < s.inspectPause {
 		return false
 	}
 	began := time.Now()

@@ -41,6 +41,7 @@ type sender struct {
 	// then sent without another inspection, so that a file which changes all the time
 	// doesn't hold it back.
 	secretsReloaded bool
+	inspectedUntil  int64        // with secretsReloaded: later bytes may have secrets that weren't loaded
 	maskStream      *mask.Stream // nil before the first resume
 	maskedBy        *mask.Masker // the masker of maskStream
 	readAt          int64        // the offset of the next read from the ring
@@ -135,7 +136,7 @@ func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Durati
 		return true, 0 // a retry doesn't count against the window
 	case len(s.parts) >= window:
 		return false, untilWoken
-	case s.isFull(), s.lostAfter > 0:
+	case s.isFull(), s.lostAfter > 0, len(s.ready) > 0 && s.secretsReloaded:
 		return true, 0
 	case s.streamEnded && (len(s.ready) > 0 || len(s.parts) == 0):
 		return true, 0 // the endPart goes alone, after all others
@@ -296,6 +297,12 @@ func (s *sender) readRing(now time.Time) {
 		most := readSize
 		if left := s.batch - s.pending(); left > 0 { // or the masker holds a whole part back
 			most = min(most, left)
+		}
+		if s.secretsReloaded {
+			if most = min(most, int(max(s.inspectedUntil-s.readAt, 0))); most == 0 && len(s.ready) == 0 {
+				s.secretsReloaded = false // all bytes are held back
+				continue
+			}
 		}
 		n, floor := s.ring.Read(s.stream, s.readAt, s.buffer[:most])
 		switch {

@@ -38,7 +38,7 @@ const (
 	ringFD     = 3
 	wakeFD     = 4 // an eventfd, by which the supervisor wakes the shipper
 	newsFD     = 5 // an eventfd, by which the shipper wakes the supervisor
-	snapshotFD = 6 // a ring.Snapshot, or /dev/null if the supervisor couldn't create one
+	snapshotFD = 6 // a ring.Snapshot of the supervisor, or /dev/null if it couldn't create one
 )
 
 // options are the command-line flags of the shipper.
@@ -226,7 +226,7 @@ func (s *shipper) send() time.Duration {
 		}
 	}
 	// Inspect the files between attempts as well, or intermediate values are missed.
-	if s.isRetrying() && len(s.secrets.files.paths) > 0 {
+	if s.isRetrying() && len(s.secrets.files.Paths) > 0 {
 		s.reloadSecrets()
 		pause = min(pause, linger)
 	}
@@ -255,7 +255,7 @@ func (s *shipper) sendPart(sender *sender) {
 	// before the command prints it. They are inspected once for each part, so that a file
 	// which changes all the time delays nothing.
 	if !sender.secretsReloaded && s.reloadSecrets() {
-		sender.secretsReloaded = true
+		sender.secretsReloaded, sender.inspectedUntil = true, sender.readAt
 		return
 	}
 	a := outcome{sender: sender, part: sender.nextPart(), id: sender.id, creating: sender.id == ""}

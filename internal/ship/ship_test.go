@@ -33,6 +33,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/secretfiles"
 )
 
 // anyPod authenticates every token as the same pod.
@@ -444,4 +445,32 @@ func TestASecretThatAppearsWhileAPartIsInFlightIsMaskedInTheNextPart(t *testing.
 		close(hold)
 	})
 	require.Zero(t, c.requireAll(slices.Concat(text, bytes.ReplaceAll(last, secret, bytes.Repeat([]byte("*"), len(secret))))))
+}
+
+// The file changes again, and its content is printed, after the secrets for a part were
+// loaded.
+func TestBytesThatCameAfterTheSecretsWereLoadedWaitForTheNextOnes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "password")
+	c := newChain(t, secretSources{paths: []string{file}}, func(http.ResponseWriter, *http.Request) bool { return false })
+	fd, err := ring.CreateSnapshot()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	c.shipper.secrets.snapshot, err = ring.OpenSnapshot(fd)
+	require.NoError(t, err)
+	supervisor := secretfiles.NewWitness([]string{file}, c.shipper.secrets.snapshot)
+	stdout := c.shipper.senders[ring.Stdout]
+	say := func(secret string) (masked string) {
+		require.NoError(t, os.WriteFile(file, []byte(secret), 0o600))
+		require.NoError(t, supervisor.Inspect())
+		c.write([]byte("it says " + secret + "\n"))
+		return "it says " + strings.Repeat("*", len(secret)) + "\n"
+	}
+	want := say("open sesame")
+	stdout.prepare(time.Now())
+	c.shipper.sendPart(stdout)
+	require.True(t, stdout.secretsReloaded, "the first secret is loaded")
+	want += say("open barley")
+	c.ship(func() {})
+	require.Zero(t, c.requireAll([]byte(want)))
 }

@@ -15,39 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/secretfiles"
 )
 
-func FuzzFormerSecrets(f *testing.F) {
-	f.Add([]byte("\x03abc\x01d"), "open sesame", "open barley")
-	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x"), "", "x")
-	f.Add([]byte("\x80"), "a", "")
-	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
-		size := 0
-		for _, value := range decodeSnapshot(data) {
-			require.NotEmpty(t, value)
-			size += len(value)
-		}
-		require.LessOrEqual(t, size, len(data))
-		var values []string
-		for _, value := range []string{first, second} {
-			if value != "" {
-				values = append(values, value)
-			}
-		}
-		require.Equal(t, values, decodeSnapshot(encodeSnapshot(values)))
-	})
-}
-
-func TestTheOldestSecretsAreLeftOutOfAFullSnapshot(t *testing.T) {
-	values := []string{strings.Repeat("a", 10), strings.Repeat("b", ring.MaxSnapshot-20), "the last one"}
-	data := encodeSnapshot(values)
-	require.LessOrEqual(t, len(data), ring.MaxSnapshot)
-	require.Equal(t, values[1:], decodeSnapshot(data))
-	require.Equal(t, []string{"the last one"}, decodeSnapshot(encodeSnapshot([]string{"a", strings.Repeat("b", ring.MaxSnapshot), "the last one"})))
-}
-
 // successor returns a function that makes the secrets of a shipper, and at the next call
-// those of its successor.
+// those of its successor, each after an inspection by the supervisor.
 func successor(t *testing.T, sources secretSources) func() *secrets {
 	t.Helper()
 	fd, err := ring.CreateSnapshot()
@@ -56,6 +28,9 @@ func successor(t *testing.T, sources secretSources) func() *secrets {
 	return func() *secrets {
 		snapshot, err := ring.OpenSnapshot(fd)
 		require.NoError(t, err)
+		if len(sources.paths) > 0 {
+			require.NoError(t, secretfiles.NewWitness(sources.paths, snapshot).Inspect())
+		}
 		s := newSecrets(sources, []string{"TOKEN=correct horse"}, snapshot, unheard)
 		require.True(t, s.load())
 		return s

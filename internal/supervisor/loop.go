@@ -21,6 +21,13 @@ import (
 // wakeFD is an eventfd(2) that the signal handlers write to, -1 while there is none.
 var wakeFD int32 = -1
 
+// signalWakes counts the times that a signal has ended sleep.
+var signalWakes uint64
+
+// SignalWakes returns a number that changes when a signal wakes the loop. That may be the
+// SIGCHLD of a watched directory.
+func SignalWakes() uint64 { return signalWakes }
+
 // A check acts on what has changed. It returns the time after which to call it again if
 // no signal arrives: forever if only a signal can change anything, done if the wait is
 // over.
@@ -84,6 +91,7 @@ func sleep(pause time.Duration, ready []unix.PollFd) {
 	case fds[0].Revents != 0:
 		var count [8]byte
 		_, _ = unix.Read(int(fd), count[:])
+		signalWakes++
 	case err != nil && err != unix.EINTR: // out of memory
 		time.Sleep(min(pause, pollInterval))
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -131,6 +132,65 @@ func TestEachValueOfASecretThatChangesBetweenAttemptsIsMasked(t *testing.T) {
 	over.Store(true)
 	require.Zero(t, wait().code)
 	require.Equal(t, strings.Repeat("*", 11)+"\n"+strings.Repeat(strings.Repeat("*", 13)+"\n", 4), string(s.stream("stdout").data))
+}
+
+// rotating returns a command that writes a token to a file, prints it, and goes on to the
+// next one, some times. The last one isn't in the file any more when the command ends.
+func rotating(file string, times int) (script, masked string) {
+	script = fmt.Sprintf(`for i in $(seq 100 %d); do printf "the token $i" > %s; cat %[2]s; echo; sleep 0.3; done; echo > %[2]s`, 100+times-1, file)
+	return script, strings.Repeat(strings.Repeat("*", 13)+"\n", times)
+}
+
+func TestEachTokenIsMaskedWhileTheServiceAnswersNothing(t *testing.T) {
+	s := serve(t)
+	directory := t.TempDir()
+	secret, printed := filepath.Join(directory, "token"), filepath.Join(directory, "printed")
+	answers := make(chan struct{})
+	s.meet(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			<-answers
+		}
+		return false
+	})
+	script, masked := rotating(secret, 10)
+	wait := s.start(s.command("-mask-files="+secret, "--", "sh", "-c", script+"; : > "+printed))
+	waitForFile(t, printed)
+	close(answers)
+	require.Zero(t, wait().code)
+	require.Equal(t, masked, string(s.stream("stdout").data))
+}
+
+func TestEachTokenIsMaskedHoweverOftenTheShipperIsKilled(t *testing.T) {
+	s := serve(t)
+	directory := t.TempDir()
+	secret, printed := filepath.Join(directory, "token"), filepath.Join(directory, "printed")
+	script, masked := rotating(secret, 10)
+	cmd := s.command("-mask-files="+secret, "--", "sh", "-c", script+"; : > "+printed)
+	wait := s.start(cmd)
+	killed := 0
+	require.Eventually(t, func() bool {
+		for _, pid := range shippers(cmd.Process.Pid) {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+		_, err := os.Stat(printed)
+		return err == nil
+	}, deadline, 5*time.Millisecond)
+	require.Zero(t, wait().code)
+	require.Positive(t, killed)
+	require.Equal(t, masked, string(s.stream("stdout").data))
+}
+
+// The shipper is started at the first byte.
+func TestATokenIsMaskedThatChangedBeforeAnythingWasPrinted(t *testing.T) {
+	s := serve(t)
+	secret := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(secret, []byte("the first token"), 0o600))
+	got := s.run(s.command("-mask-files="+secret, "--", "sh", "-c",
+		"sleep 0.3; printf 'another token' > "+secret+"; sleep 0.3; echo > "+secret+"; sleep 0.3; echo the first token, another token"))
+	require.Zero(t, got.code)
+	require.Equal(t, strings.Repeat("*", 15)+", "+strings.Repeat("*", 13)+"\n", string(s.stream("stdout").data))
 }
 
 // lease blocks everybody who opens a file, as a volume does whose server is gone.

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package ship
+package secretfiles
 
 import (
 	"encoding/binary"
@@ -11,9 +11,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
-// encodeSnapshot encodes values, each after its length. It leaves out the oldest, which
+// EncodeSnapshot encodes values, each after its length. It leaves out the oldest, which
 // come first, if a snapshot has no room for all.
-func encodeSnapshot(values []string) []byte {
+func EncodeSnapshot(values []string) []byte {
 	var lengths [binary.MaxVarintLen64]byte
 	size, first := 0, len(values)
 	for first > 0 {
@@ -31,9 +31,9 @@ func encodeSnapshot(values []string) []byte {
 	return data
 }
 
-// decodeSnapshot decodes what encodeSnapshot has encoded. It returns nil for anything
+// DecodeSnapshot decodes what EncodeSnapshot has encoded. It returns nil for anything
 // else.
-func decodeSnapshot(data []byte) (values []string) {
+func DecodeSnapshot(data []byte) (values []string) {
 	for len(data) > 0 {
 		length, n := binary.Uvarint(data)
 		if n <= 0 || length == 0 || length > uint64(len(data)-n) { //nolint:gosec // G115: 0 < n <= len(data)
