@@ -15,7 +15,8 @@ import (
 )
 
 // minLine is the length of the shortest line of a multi-line secret that is masked on its
-// own, in bytes: lines such as "{" and "-----END" occur in other places.
+// own, in bytes: lines such as "{" and "export" occur in other places. A shorter line with
+// a digit may be a password.
 const minLine = 8
 
 // maxEscaped is the length of the longest secret that is masked in other forms than plain
@@ -45,7 +46,10 @@ func Patterns(secrets [][]byte) (patterns [][]byte) {
 		if length := countNodes(forms); total+length <= maxNodes {
 			total += length
 		} else {
-			forms = plainForms(secret)
+			forms = nil
+			for _, plain := range plainForms(secret) {
+				forms = append(forms, withoutLineBreaks(plain))
+			}
 		}
 		patterns = append(patterns, forms...)
 	}
@@ -67,21 +71,22 @@ func countNodes(patterns [][]byte) (count int) {
 }
 
 // Forms returns the forms in which programs print a secret: plain, without surrounding
-// space, and line by line; each of these escaped for URLs and in JSON; and the whole in
-// base64, also within something longer, and in lines as base64(1) and PEM have them. A
-// secret of more than 16 KiB has only plain forms. A secret that isn't UTF-8 has plain
-// forms and base64.
+// space, and line by line; each of these escaped for URLs, in JSON, in JSON in JSON, in
+// HTML, and by a shell's set -x; and the whole in base64, also within something longer,
+// and in lines as base64(1) and PEM have them. A secret of more than 16 KiB has only plain
+// forms. A secret that isn't UTF-8 has plain forms and base64.
 //
 // Other forms aren't masked: hexadecimal, the lines of the base64 of something longer,
 // encryption, and anything else that a program computes from a secret.
 func Forms(secret []byte) [][]byte {
 	var forms forms
 	for _, plain := range plainForms(secret) {
-		forms.add(plain)
+		printed := withoutLineBreaks(plain)
+		forms.add(printed)
 		if len(secret) > maxEscaped || !utf8.Valid(secret) {
 			continue
 		}
-		for _, escaped := range append(urlForms(string(plain)), jsonForms(string(plain))...) {
+		for _, escaped := range slices.Concat(urlForms(string(plain)), jsonForms(string(plain)), htmlForms(string(printed)), traceForms(string(printed))) {
 			forms.add([]byte(escaped))
 		}
 	}
@@ -152,10 +157,19 @@ func plainForms(secret []byte) [][]byte {
 	plain := [][]byte{secret, bytes.TrimSpace(secret)}
 	if lines := bytes.Split(plain[1], []byte("\n")); len(lines) > 1 {
 		for _, line := range lines {
-			if line = bytes.TrimSpace(line); len(line) >= minLine {
+			if line = bytes.TrimSpace(line); len(line) >= minLine || bytes.ContainsAny(line, "0123456789") {
 				plain = append(plain, line)
 			}
 		}
+	}
+	return plain
+}
+
+// withoutLineBreaks returns a text without the line breaks around it, which would
+// otherwise be masked with it and join lines, unless what is left is too short.
+func withoutLineBreaks(plain []byte) []byte {
+	if trimmed := bytes.Trim(plain, "\r\n"); len(trimmed) >= minSecret {
+		return trimmed
 	}
 	return plain
 }
@@ -196,8 +210,9 @@ func percentEncode(plain, kept, digits string) string {
 	return b.String()
 }
 
-// jsonForms returns the encodings of a text as the inside of a JSON string (RFC 8259).
-// Programs differ in what they escape beyond the mandatory characters.
+// jsonForms returns the encodings of a text as the inside of a JSON string (RFC 8259), and
+// of such a string in another. Programs differ in what they escape beyond the mandatory
+// characters.
 func jsonForms(plain string) (written []string) {
 	for _, escaped := range []string{
 		"",      // mandatory characters only
@@ -207,7 +222,8 @@ func jsonForms(plain string) (written []string) {
 	} {
 		for _, ascii := range []bool{false, true} { // Python, PHP
 			for _, format := range []string{`\u%04x`, `\u%04X`} {
-				written = append(written, jsonEscape(plain, escaped, ascii, format))
+				once := jsonEscape(plain, escaped, ascii, format)
+				written = append(written, once, jsonEscape(once, "", false, format))
 			}
 		}
 	}
@@ -234,6 +250,43 @@ func jsonEscape(plain, escaped string, ascii bool, format string) string {
 		}
 	}
 	return b.String()
+}
+
+// htmlForms returns the encodings of a text in HTML. Programs differ in how they write
+// quotes, and leave them as they are outside of attributes.
+func htmlForms(plain string) (escaped []string) {
+	for _, quotes := range [][2]string{
+		{"&#39;", "&#34;"},   // Go
+		{"&#39;", "&quot;"},  // most
+		{"&#x27;", "&quot;"}, // Python
+		{"&#039;", "&quot;"}, // PHP
+		{"'", "&quot;"},
+		{"'", `"`},
+	} {
+		escaped = append(escaped, strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", quotes[0], `"`, quotes[1]).Replace(plain))
+	}
+	return escaped
+}
+
+// traceForms returns a text as shells print it for set -x: inside of single quotes, and
+// bash inside of $” if it has control characters.
+func traceForms(plain string) []string {
+	var dash strings.Builder
+	for i := range len(plain) {
+		isQuote := plain[i] == '\''
+		if isQuote && (i == 0 || plain[i-1] != '\'') {
+			dash.WriteString(`'"`)
+		}
+		dash.WriteByte(plain[i])
+		if isQuote && (i+1 == len(plain) || plain[i+1] != '\'') {
+			dash.WriteString(`"'`)
+		}
+	}
+	return []string{
+		dash.String(),                          // BusyBox as well
+		strings.ReplaceAll(plain, "'", `'\''`), // bash
+		strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain),
+	}
 }
 
 const bitsOfByte, bitsOfDigit = 8, 6

@@ -287,7 +287,7 @@ func TestASecretIsMaskedInWhateverFormItIsPrinted(t *testing.T) {
 	document, err := json.Marshal(several)
 	require.NoError(t, err)
 	for name, test := range map[string]struct{ secret, printed string }{
-		"as it is":                      {several, several},
+		"as it is":                      {several, strings.TrimRight(several, "\n")},
 		"trimmed":                       {several, trimmed},
 		"a line of it":                  {several, "q83/+ba98765"},
 		"in JSON, by Go":                {several, string(document[1 : len(document)-1])},
@@ -300,6 +300,18 @@ func TestASecretIsMaskedInWhateverFormItIsPrinted(t *testing.T) {
 		"in JSON, by PHP":               {"q83/bä98+7AAa65=", `q83\/b\u00e498+7AAa65=`},
 		"in JSON, by Python":            {"passwört-Zq83ba9😀", `passw\u00f6rt-Zq83ba9\ud83d\ude00`},
 		"in JSON, by Gson":              {"pa'ss&Zq83ba987", `pa\u0027ss\u0026Zq83ba987`},
+		"traced by bash":                {"it's 5 o'clock", `it'\''s 5 o'\''clock`},
+		"traced by dash and BusyBox":    {"it's 5 o'clock", `it'"'"'s 5 o'"'"'clock`},
+		"traced, with two quotes":       {"it''s 5", `it'"''"'s 5`},
+		"traced by bash, with lines":    {"it's \"5\"\no\\clock", `it\'s "5"\no\\clock`},
+		"in HTML, by Go":                {`<it's "5" & 6>`, `&lt;it&#39;s &#34;5&#34; &amp; 6&gt;`},
+		"in HTML, by Python":            {`<it's "5" & 6>`, `&lt;it&#x27;s &quot;5&quot; &amp; 6&gt;`},
+		"in HTML, by PHP":               {`<it's "5" & 6>`, `&lt;it&#039;s &quot;5&quot; &amp; 6&gt;`},
+		"in HTML, by JavaScript":        {`<it's "5" & 6>`, `&lt;it&#39;s &quot;5&quot; &amp; 6&gt;`},
+		"in the text of HTML":           {`<it's "5" & 6>`, `&lt;it's "5" &amp; 6&gt;`},
+		"in JSON in JSON":               {"it's \"5\"\no\\clock", `it's \\\"5\\\"\\no\\\\clock`},
+		"in JSON of Go in JSON":         {"<it's \"5\">", `\\u003cit's \\\"5\\\"\\u003e`},
+		"a short line with a digit":     {"jane\nhunter2\n", "hunter2"},
 		"in JSON, with control letters": {"a\tb\nc\x01dEfgh", `a\tb\nc\u0001dEfgh`},
 	} {
 		s := New(Forms([]byte(test.secret))).Stream(State{})
@@ -378,6 +390,22 @@ func TestShortLinesAreNoSecrets(t *testing.T) {
 	m := New(Forms([]byte("{\n  \"key\": \"0123456789\"\n}\n")))
 	s := m.Stream(State{})
 	require.Equal(t, "{ } a\n}\n{\n", string(s.Write([]byte("{ } a\n}\n{\n")))+string(s.End()))
+}
+
+func TestShortLinesWithoutADigitAreWordsThatOccurElsewhere(t *testing.T) {
+	s := New(Forms([]byte("export\n[core]\nsecret\n012345\n"))).Stream(State{})
+	require.Equal(t, "export [core] secret ****** ", string(s.Write([]byte("export [core] secret 012345 ")))+string(s.End()))
+}
+
+// The next line would otherwise be printed behind the asterisks.
+func TestTheLineBreaksAroundASecretStay(t *testing.T) {
+	for _, secret := range []string{"open sesame\n", "\r\nopen sesame\r\n", "open sesame"} {
+		s := New(Forms([]byte(secret))).Stream(State{})
+		out := string(s.Write([]byte("one\nopen sesame\r\nopen sesame\nnext\n"))) + string(s.End())
+		require.Equal(t, "one\n***********\r\n***********\nnext\n", out)
+	}
+	s := New(Forms([]byte("12345\n"))).Stream(State{})
+	require.Equal(t, "******", string(s.Write([]byte("12345\n")))+string(s.End()), "what is left would be too short")
 }
 
 func TestFewerBytesAreHeldBackThanASecretHas(t *testing.T) {
