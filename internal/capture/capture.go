@@ -237,11 +237,8 @@ const maxReads = 16
 
 // Advance implements supervisor.Output.
 func (c *Capture) Advance() time.Duration {
-	pause := supervisor.Forever
 	c.brake.look(c.ring)
-	for _, p := range c.pipes {
-		pause = min(pause, p.take(c.ring, &c.brake, maxReads))
-	}
+	pause := c.takeAll()
 	c.pointToOutput()
 	c.reportLoss(time.Now())
 	if c.witness != nil {

@@ -47,8 +47,8 @@ func openPipe(s ring.Stream, tee bool) (*pipe, error) {
 	if err != nil {
 		return nil, errors.New("duplicating " + s.Name() + ": " + err.Error())
 	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+	ends, err := openEnds()
+	if err != nil {
 		_ = unix.Close(before)
 		return nil, errors.New("creating a pipe for " + s.Name() + ": " + err.Error())
 	}
@@ -130,6 +130,12 @@ func (p *pipe) teeLag(w *ring.Writer) int64 {
 		return 0
 	}
 	return w.Written(p.stream) - p.teeOffset
+}
+
+// hasBytes reports whether take would find bytes.
+func (p *pipe) hasBytes() bool {
+	held, err := unix.IoctlGetInt(p.read, unix.TIOCINQ)
+	return err == nil && held > 0 && !p.ended
 }
 
 func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {

@@ -54,8 +54,8 @@ func TestBytesThatAreOverwrittenBeforeTheyAreReleasedAreAGap(t *testing.T) {
 	w.Hold()
 	w.Write(Stdout, pattern(0, 10))
 	w.Release(w.Offsets())
-	w.Write(Stdout, pattern(10, Capacity+20))
-	into := make([]byte, Capacity)
+	w.Write(Stdout, pattern(10, DefaultCapacity+20))
+	into := make([]byte, DefaultCapacity)
 	n, floor := r.Read(Stdout, 10, into)
 	require.Zero(t, n)
 	require.EqualValues(t, 10, floor, "nothing is released")
@@ -63,5 +63,5 @@ func TestBytesThatAreOverwrittenBeforeTheyAreReleasedAreAGap(t *testing.T) {
 	_, floor = r.Read(Stdout, 10, into)
 	require.EqualValues(t, 30, floor)
 	n, _ = r.Read(Stdout, floor, into)
-	require.Equal(t, pattern(30, Capacity), into[:n])
+	require.Equal(t, pattern(30, DefaultCapacity), into[:n])
 }

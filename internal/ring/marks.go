@@ -8,6 +8,7 @@ package ring
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/entrypointer/entrypointer/internal/logs/times"
@@ -29,15 +30,40 @@ func (r *Ring) marks(s Stream) *[maxMarks]mark {
 	return (*[maxMarks]mark)(unsafe.Pointer(&r.memory[begin]))
 }
 
-// mark notes that the next bytes come now. If the clock steps back, the last time is
-// kept. Bytes of the same millisecond share a mark.
+// lastMarks are the times of the last marks, in Unix milliseconds.
+type lastMarks struct{ printed, events int64 }
+
+// of returns the time that a mark of a stream can't precede. Output that is read late may
+// come before an event.
+func (l *lastMarks) of(s Stream) *int64 {
+	if s == Events {
+		return &l.events
+	}
+	return &l.printed
+}
+
+// ComesAt has the next bytes come at an earlier time than now, until it is called with the
+// zero time.
+func (w *Writer) ComesAt(t time.Time) {
+	if w.cameAt = 0; !t.IsZero() {
+		w.cameAt = t.UnixMilli()
+	}
+}
+
+// mark notes that the next bytes come now, or at the time of ComesAt. If the clock steps
+// back, the last time is kept. Bytes of the same millisecond share a mark.
 func (w *Writer) mark(s Stream) {
-	now := max(w.clock().UnixMilli(), w.lastMark)
+	now := w.clock().UnixMilli()
+	if w.cameAt != 0 {
+		now = min(now, w.cameAt)
+	}
+	last := w.lastMark.of(s)
+	now = max(now, *last)
 	marks, count := w.marks(s), w.markCount[s]
-	if count > 0 && now == w.lastMark && marks[(count-1)%maxMarks].time.Load() == now {
+	if count > 0 && now == *last && marks[(count-1)%maxMarks].time.Load() == now {
 		return
 	}
-	w.lastMark = now
+	*last = now
 	m := &marks[count%maxMarks]
 	m.at.Store(w.at[s])
 	m.time.Store(now)

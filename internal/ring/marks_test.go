@@ -50,6 +50,26 @@ func TestBytesHaveTheTimeOfWriting(t *testing.T) {
 	require.Empty(t, r.Marks(Events, 0, 1))
 }
 
+func TestBytesThatAreReadLateHaveTheTimeAtWhichTheyCame(t *testing.T) {
+	w, r, _ := open(t)
+	set := ticking(w)
+	set(100)
+	w.Write(Stdout, []byte("a"))
+	set(200)
+	w.ComesAt(time.UnixMilli(150))
+	w.Write(Stderr, []byte("b"))
+	w.ComesAt(time.UnixMilli(120))
+	w.Write(Stdout, []byte("c"))
+	w.ComesAt(time.UnixMilli(300))
+	w.Write(Stdout, []byte("d"))
+	w.ComesAt(time.Time{})
+	set(250)
+	w.Write(Stdout, []byte("e"))
+	require.Equal(t, []times.Mark{{At: 0, Time: 150}}, r.Marks(Stderr, 0, 1))
+	require.Equal(t, []times.Mark{{At: 0, Time: 100}, {At: 1, Time: 150}, {At: 2, Time: 200}, {At: 3, Time: 250}}, r.Marks(Stdout, 0, 4),
+		"neither before an earlier byte nor in the future")
+}
+
 func TestBytesWhoseMarkWasOverwrittenGetTheNextMark(t *testing.T) {
 	w, r, _ := open(t)
 	set := ticking(w)

@@ -22,7 +22,8 @@ type Writer struct {
 	markCount [len(Streams)]int64 // the number of marks so far
 	floor     [len(Streams)]int64 // the offset of the oldest byte
 	lost      [len(Streams)]int64 // the number of bytes that were overwritten before they were read
-	lastMark  int64               // the time of the last mark, in Unix milliseconds
+	lastMark  lastMarks
+	cameAt    int64 // see ComesAt, 0 for now
 	clock     func() time.Time
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,4 +62,29 @@ func TestBytesWithinALongStreamHaveTheTimeOfPrinting(t *testing.T) {
 	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 2; head -c 300000 /dev/zero"))
 	require.Zero(t, got.code)
 	require.GreaterOrEqual(t, s.came("stdout", 600_000).Sub(s.came("stdout", 599_999)), time.Second)
+}
+
+// A supervisor that has to wait for the CPU finds bytes in both pipes.
+func TestLinesThatAreReadLateKeepTheirOrder(t *testing.T) {
+	for name, test := range map[string]struct{ script, first, second string }{
+		"stdout first": {"echo out; sleep 0.02; echo err >&2", "stdout", "stderr"},
+		"stderr first": {"echo err >&2; sleep 0.02; echo out", "stderr", "stdout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			directory := t.TempDir()
+			ready, told, printed := filepath.Join(directory, "ready"), filepath.Join(directory, "told"), filepath.Join(directory, "printed")
+			cmd := s.command("--", "sh", "-c", ": > "+ready+"; "+waiting(told)+"; "+test.script+"; : > "+printed+"; sleep 0.2")
+			wait := s.start(cmd)
+			waitForFile(t, ready)
+			require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+			letGoOn(t, told)
+			waitForFile(t, printed)
+			sent := time.Now()
+			require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+			require.Zero(t, wait().code)
+			require.True(t, s.came(test.first, 0).Before(s.came(test.second, 0)))
+			requireBetween(t, s.came(test.first, 0), s.came(test.second, 0), sent)
+		})
+	}
 }

@@ -1,0 +1,90 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package capture
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor"
+)
+
+// The kernel doesn't tell in which order two pipes were written to. A supervisor that has
+// waited for the CPU finds bytes in both. The modification time of a pipe, which is that of
+// the last write, then says which of them comes first.
+
+// sharedMemory is a directory in memory that each container has.
+const sharedMemory = "/dev/shm"
+
+// openEnds opens both ends of a new pipe. It is a FIFO without a name where that can be
+// created: from Linux 6.15 on, the kernel keeps the modification time of these only.
+func openEnds() (ends [2]int, err error) {
+	if ends, err = openFIFO(sharedMemory); err != nil {
+		err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
+	}
+	return ends, err
+}
+
+// openFIFO opens both ends of a new FIFO in a directory, and removes its name.
+func openFIFO(directory string) (ends [2]int, err error) {
+	path := directory + "/.entrypointer-" + strconv.Itoa(unix.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return ends, err
+	}
+	read, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Unlink(path)
+		return ends, err
+	}
+	// Opened by its descriptor, so that both are ends of the same FIFO.
+	write, err := unix.Open("/proc/self/fd/"+strconv.Itoa(read), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	_ = unix.Unlink(path)
+	if err == nil && isOwnFIFO(read) {
+		return [2]int{read, write}, nil
+	}
+	_ = unix.Close(read)
+	if err == nil {
+		_ = unix.Close(write)
+		err = unix.EEXIST // another process has replaced it
+	}
+	return ends, err
+}
+
+// isOwnFIFO reports whether a descriptor is that of a FIFO which only this user can open.
+func isOwnFIFO(fd int) bool {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	return err == nil && st.Mode == unix.S_IFIFO|0o600 && int(st.Uid) == unix.Geteuid()
+}
+
+// lastWrite returns the time of the last write to a pipe.
+func (p *pipe) lastWrite() time.Time {
+	var st unix.Stat_t
+	if unix.Fstat(p.read, &st) != nil {
+		return time.Time{}
+	}
+	return time.Unix(st.Mtim.Unix())
+}
+
+// takeAll moves bytes of both pipes into the ring. If both have some, those come first that
+// were written first, and come at the time when they were written.
+func (c *Capture) takeAll() time.Duration {
+	order, pause := c.pipes, supervisor.Forever
+	both := order[0].hasBytes() && order[1].hasBytes()
+	if both && order[1].lastWrite().Before(order[0].lastWrite()) {
+		order[0], order[1] = order[1], order[0]
+	}
+	for _, p := range order {
+		if both {
+			c.ring.ComesAt(p.lastWrite())
+		}
+		pause = min(pause, p.take(c.ring, &c.brake, maxReads))
+	}
+	c.ring.ComesAt(time.Time{})
+	return pause
+}

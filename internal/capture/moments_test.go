@@ -1,0 +1,57 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package capture
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestAFIFOIsAPipeThatKnowsTheTimeOfTheLastWrite(t *testing.T) {
+	directory := t.TempDir()
+	ends, err := openFIFO(directory)
+	require.NoError(t, err)
+	names, err := os.ReadDir(directory)
+	require.NoError(t, err)
+	require.Empty(t, names)
+	p := &pipe{read: ends[0]}
+	require.False(t, p.hasBytes())
+	began := time.Now()
+	n, err := unix.Write(ends[1], []byte("line\n"))
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	require.True(t, p.hasBytes())
+	const tick = 10 * time.Millisecond
+	require.WithinRange(t, p.lastWrite(), began.Add(-tick), time.Now())
+	require.NoError(t, unix.Close(ends[1]))
+	fds := []unix.PollFd{{Fd: int32(ends[0]), Events: unix.POLLIN}}
+	_, err = unix.Poll(fds, 0)
+	require.NoError(t, err)
+	require.NotZero(t, fds[0].Revents&unix.POLLHUP, "nobody can write any more")
+	require.NoError(t, unix.Close(ends[0]))
+}
+
+func TestNoFIFOIsOpenedThatAnotherProcessHasAccessTo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	require.True(t, isOwnFIFO(fd))
+	require.NoError(t, unix.Fchmod(fd, 0o622))
+	require.False(t, isOwnFIFO(fd))
+	file, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	require.False(t, isOwnFIFO(int(file.Fd())))
+	_, err = openFIFO(path)
+	require.ErrorIs(t, err, unix.ENOTDIR)
+}
