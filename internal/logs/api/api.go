@@ -44,7 +44,7 @@ var (
 )
 
 // errFormer refuses a reader of logs whose namespace was deleted.
-var errFormer = errors.New("the namespace of these logs was deleted: reading them needs permission to get pods/log in all namespaces")
+var errFormer = newProblem(http.StatusForbidden, "the namespace of these logs was deleted: reading them needs permission to get pods/log in all namespaces")
 
 // A Namespace is what the API server knows of a namespace. It has no UID if the namespace
 // doesn't exist.
@@ -261,8 +261,6 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
 	case errors.Is(err, ErrNotProxy):
 		return &problem{status: http.StatusUnauthorized, text: ErrNotProxy.Error()}
-	case errors.Is(err, errFormer):
-		return &problem{status: http.StatusForbidden, text: errFormer.Error()}
 	case errors.Is(err, ErrForbidden):
 		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
 	default: // its text may have paths of the storage, and answers of the API server
