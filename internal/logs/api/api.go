@@ -253,6 +253,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), reason: reasonPieces}
 	case errors.Is(err, streams.ErrTooLong):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrTooLong.Error(), reason: reasonPieces}
+	case errors.Is(err, streams.ErrPodStreams):
+		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrPodStreams.Error(), reason: reasonStreams}
 	case errors.Is(err, storage.ErrFull):
 		return &problem{status: http.StatusInsufficientStorage, text: "the storage of the log service is full: ask its operator for more space", retry: true, retryAfter: retryAfterFull, reason: reasonFull}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):

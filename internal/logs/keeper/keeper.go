@@ -52,7 +52,8 @@ type Keeper struct {
 // A streamRecord is what a sweep has found of a stream.
 type streamRecord struct {
 	namespace string
-	bytes     int64
+	bytes     int64     // of its objects
+	index     int64     // bytes of its entries in the index
 	last, due time.Time // the times of the last write, and of the next inspection
 }
 
@@ -124,7 +125,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 			stream.due = now
 		}
 		if stream.namespace != "" {
-			found[stream.namespace] = found[stream.namespace].plus(amount{stream.bytes, 1})
+			found[stream.namespace] = found[stream.namespace].plus(amount{stream.bytes + stream.index, 1})
 			if len(seen) < maxRemembered {
 				seen[id] = stream
 			}
@@ -214,7 +215,7 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if done.Joined > 0 {
 		again = 0 // the joined objects can be deleted soon
 	}
-	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, last: done.Last, due: now.Add(again)}, nil
+	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, index: streams.IndexBytes(source), last: done.Last, due: now.Add(again)}, nil
 }
 
 func (k *Keeper) expired(namespace string, last, now time.Time) bool {

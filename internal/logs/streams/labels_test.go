@@ -4,6 +4,9 @@
 package streams
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -107,4 +110,40 @@ func TestAFailureToIndexALabelIsReported(t *testing.T) {
 	list, _, err := good.ListLabel(t.Context(), "tenant", "tekton.dev/taskRun", "build")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
+}
+
+func TestAPodCanTakeOnlyAShareOfTheInodesOfAVolume(t *testing.T) {
+	directory := t.TempDir()
+	s := replica(t, directory)
+	const most = 40
+	s.maxPodStreams = most
+	all := func(i, j int) Source {
+		source := labeled("a")
+		source.Start = fmt.Sprint(i)
+		for _, key := range LabelKeys {
+			source.Labels[key] = fmt.Sprintf("v%d-%d", i, j)
+		}
+		return source
+	}
+	for i := range most {
+		id, err := s.Create(t.Context(), all(i, 0))
+		require.NoError(t, err)
+		require.NoError(t, s.Write(t.Context(), id, 0, []byte("x")))
+		require.NoError(t, s.End(t.Context(), id, 1))
+	}
+	inodes := func() (n int) {
+		require.NoError(t, filepath.WalkDir(directory, func(string, os.DirEntry, error) error { n++; return nil }))
+		return n
+	}
+	before := inodes()
+	_, err := s.Create(t.Context(), all(most, 0))
+	require.ErrorIs(t, err, ErrPodStreams)
+	for j := range 10 {
+		_, err := s.Create(t.Context(), all(0, 1+j))
+		require.NoError(t, err, "it exists")
+	}
+	require.Equal(t, before, inodes(), "other labels for the same stream cost nothing")
+	const inodesOfVolume = 10 << 30 / 16384 // ext4, 10Gi
+	perStream := (before + most - 1) / most
+	require.Less(t, perStream*MaxPodStreams, inodesOfVolume*3/10, "%d for each stream", perStream)
 }

@@ -42,7 +42,14 @@ var (
 	ErrNoStream = errors.New("there is no such stream")
 	ErrEnded    = errors.New("the stream ends before that byte")
 	ErrConflict = errors.New("the stream has another length")
+	// ErrPodStreams says that a pod can't have another stream.
+	ErrPodStreams = fmt.Errorf("pods of this name have %d streams of logs: wait until older logs are deleted, or give the pod another name", MaxPodStreams)
 )
+
+// MaxPodStreams bounds the streams of all pods with a name, of which lists have the newest
+// MaxListed. A stream with all labels takes some 16 inodes of a volume, so this many take
+// about a quarter of those of the default volume.
+const MaxPodStreams = 10_000
 
 // A Source is where a stream comes from. It is unique for each stream.
 type Source struct {
@@ -74,6 +81,8 @@ type Store struct {
 	hold       *memoryHold                // the memory of reads, nil for unlimited
 	owner      string                     // the namespace of the writers
 	took       func(bytes, streams int64) // see WithAccounting
+
+	maxPodStreams int
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -106,7 +115,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, maxPodStreams: MaxPodStreams}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.
@@ -149,10 +158,13 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	id = s.id(source)
-	err = s.bucket.Create(ctx, directory(id)+"meta", meta)
+	made, err := s.Source(ctx, id)
 	if err == nil {
-		s.took(int64(len(meta))+ObjectOverhead, 1)
-	} else if !errors.Is(err, storage.ErrExists) {
+		source = made // the labels of the first request count, or each request could add some
+	} else if errors.Is(err, ErrNoStream) {
+		source, err = s.createMeta(ctx, id, source, meta)
+	}
+	if err != nil {
 		return "", fmt.Errorf("creating a stream: %w", err)
 	}
 	// The pod gets the ID only after this, so each stream with a byte is in the index.
@@ -160,6 +172,38 @@ func (s *Store) Create(ctx context.Context, source Source) (id string, err error
 		return "", err
 	}
 	return id, nil
+}
+
+// createMeta creates the meta of a stream, and returns the source that it has: that of
+// another request, if that was faster.
+func (s *Store) createMeta(ctx context.Context, id string, source Source, meta []byte) (Source, error) {
+	if err := s.checkPodStreams(ctx, source); err != nil {
+		return source, err
+	}
+	err := s.bucket.Create(ctx, directory(id)+"meta", meta)
+	if errors.Is(err, storage.ErrExists) {
+		return s.Source(ctx, id)
+	}
+	if err == nil {
+		s.took(int64(len(meta))+ObjectOverhead, 1)
+	}
+	return source, err
+}
+
+// checkPodStreams returns ErrPodStreams if the pods with a name can't have another stream.
+func (s *Store) checkPodStreams(ctx context.Context, source Source) error {
+	listed, err := podDirectory(source.Namespace, source.Pod)
+	if err != nil {
+		return err
+	}
+	have := 0
+	if err := s.bucket.Each(ctx, listed, func(storage.Object) bool { have++; return have < s.maxPodStreams }); err != nil {
+		return fmt.Errorf("counting the streams of pod %q: %w", source.Pod, err)
+	}
+	if have >= s.maxPodStreams {
+		return ErrPodStreams
+	}
+	return nil
 }
 
 // Exists reports whether the stream of a source exists.
@@ -196,12 +240,27 @@ func (s *Store) index(ctx context.Context, id string, source Source) error {
 	if err != nil {
 		return fmt.Errorf("listing stream %q: %w", id, err)
 	}
-	for _, entry := range entries {
-		if err := s.create(ctx, entry+id, nil); err != nil {
+	for i, entry := range entries {
+		err := s.bucket.Create(ctx, entry+id, nil)
+		if err == nil {
+			s.took(entryBytes(i), 0)
+		} else if !errors.Is(err, storage.ErrExists) {
 			return fmt.Errorf("listing a new stream in %s: %w", entry, err)
 		}
 	}
 	return nil
+}
+
+// entryBytes returns what an entry of the index costs: those of labels, which aren't the
+// first, have a directory of their own, as a rule.
+func entryBytes(i int) int64 { return int64(min(i, 1)+1) * ObjectOverhead }
+
+// IndexBytes returns what the entries of a stream in the index cost.
+func IndexBytes(source Source) (bytes int64) {
+	for i := range 1 + len(source.Labels) {
+		bytes += entryBytes(i)
+	}
+	return bytes
 }
 
 // create creates an object that is determined by its name, so an existing one is no
