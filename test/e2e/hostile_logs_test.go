@@ -27,8 +27,9 @@ var foreignLogRequests string
 // (config/logs/500-logs.yaml), in bytes.
 const halfOfTheLogServicesLimit = 256 << 20
 
-// A tenant's pods hold thousands of connections and requests without a body, while another
-// tenant's print and are read, and while the API server asks.
+// A tenant's pods hold thousands of connections and requests without a body, and create
+// streams without end, while another tenant's print and are read, and while the API server
+// asks.
 func TestWhatForeignPodsHoldOfTheLogServiceCostsNobodyElse(t *testing.T) {
 	const attackers, seconds, lines = 3, 40, 300
 	service := logService(t)
@@ -92,6 +93,7 @@ func TestWhatForeignPodsHoldOfTheLogServiceCostsNobodyElse(t *testing.T) {
 		got := ranMain(t, hostile, name)
 		require.Equal(t, "Completed", got.Reason, got.Log)
 		require.Contains(t, got.Log, "silent connection closed")
+		require.Contains(t, got.Log, "declared 200")
 		saw = append(saw, strings.TrimSpace(got.Log))
 	}
 	stop()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Sends the log service what no supervisor sends: connections without a request, on both
-# ports, and with a pod's tokens requests whose bodies never come. Prints how often each
-# answer came.
+# ports, and with a pod's tokens requests whose bodies never come, and streams without end,
+# each with labels of its own. Prints how often each answer came.
 import http.client, json, socket, ssl, sys, threading, time
 
 HOST, SECONDS, SILENT, TOKENS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
@@ -62,10 +62,30 @@ def bodyless(token, stream):
             count('bodyless ' + type(e).__name__)
             time.sleep(0.2)
 
+LABELS = ('tekton.dev/taskRun', 'tekton.dev/pipelineRun', 'tekton.dev/pipelineTask', 'serving.knative.dev/service', 'serving.knative.dev/revision')
+
+# Creates a stream after the other, and each a second time with other labels.
+def declare(token):
+    i = 0
+    while time.time() < end:
+        try:
+            c = http.client.HTTPSConnection(HOST, 443, timeout=30, context=context)
+            while time.time() < end:
+                i += 1
+                body = json.dumps({'name': 'stdout', 'container': 'main', 'start': str(i // 2), 'labels': {key: 'v' + str(i) for key in LABELS}})
+                c.request('POST', '/logs', body, {'Authorization': 'Bearer ' + token, 'Content-Type': 'application/json'})
+                answer = c.getresponse()
+                answer.read()
+                count('declared ' + str(answer.status))
+        except Exception as e:
+            count('declare ' + type(e).__name__)
+            time.sleep(0.2)
+
 threads = [threading.Thread(target=silent, args=(port,)) for port in (443, 8444)]
 for token in TOKENS:
     stream = create(token)
     threads += [threading.Thread(target=bodyless, args=(token, stream)) for _ in range(16)]
+    threads.append(threading.Thread(target=declare, args=(token,)))
 for t in threads: t.start()
 for t in threads: t.join()
 print(results)
