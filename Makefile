@@ -110,7 +110,7 @@ e2e-versions:
 # What waits for a kubelet's clock.
 .PHONY: e2e-slow
 e2e-slow: deploy fixtures
-	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 30m ./test/e2e -run 'TokenIsStored|AsItIsAgain' $(ARGS)
+	@$(in-cluster) go test -vet=off -tags e2e,slow -count 1 -timeout 30m ./test/e2e -run 'TokenIsStored|AsItIsAgain|OutageOfAMinute' $(ARGS)
 
 .PHONY: equality
 equality: deploy fixtures

@@ -96,25 +96,36 @@ func TestWithoutTheLogServiceNoNamespaceIsDeletedUntilItOrItsAPIServiceIs(t *tes
 	requireAlert(t, "0")
 }
 
-// The pod's deadline is over during the outage, and its grace period allows no wait for the
-// service.
-func TestAContainerThatEndedInAnOutageIsNamedByWhatReadsItsLog(t *testing.T) {
-	kubectl := newPlugin(t)
-	namespace, _ := logsNamespace(t, "stream")
+// withoutLogService has pods end in an outage of the log service of so many seconds: one
+// whose deadline and grace period are over before the service is back, and one that prints
+// more than its memory for output holds and ends by itself.
+func withoutLogService(t *testing.T, seconds int64) {
+	t.Helper()
+	service, kubectl := logService(t), newPlugin(t)
+	namespace, token := logsNamespace(t, "stream")
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 0))
 	t.Cleanup(func() { _ = cluster.Scale(context.Background(), endpoint.Namespace, framework.LogService, 1) })
-	prints := askingPod("prints", busybox(t, "main", "sh", "-c", "echo lost; sleep 1000"))
-	prints.Spec.ActiveDeadlineSeconds, prints.Spec.TerminationGracePeriodSeconds = new(int64(30)), new(int64(1))
-	createPod(t, namespace, prints)
-	waitUntilDone(t, namespace, "prints")
+	late := askingPod("late", busybox(t, "main", "sh", "-c", "echo lost; sleep 1000"))
+	late.Spec.ActiveDeadlineSeconds, late.Spec.TerminationGracePeriodSeconds = &seconds, new(int64(1))
+	createPod(t, namespace, late)
+	const line, lines = "compiling one more file", 150_000
+	createPod(t, namespace, askingPod("builds", busybox(t, "main", "sh", "-c", fmt.Sprintf("yes %q | head -n %d", line, lines))))
+	waitUntilDone(t, namespace, "late")
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
 	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, framework.LogService))
+	waitUntilDone(t, namespace, "builds")
+	require.Equal(t, strings.Repeat(line+"\n", lines), service.stored(token, namespace, "builds", "main")["main stdout"])
+	service.requireAccounted(token, namespace, "builds")
 	eventually(t, patience, "the warning", func() error {
-		command := kubectl.command(t.Context(), "", "-n", namespace, "prints")
+		command := kubectl.command(t.Context(), "", "-n", namespace, "late")
 		text, err := command.CombinedOutput()
-		if command.ProcessState == nil || command.ProcessState.ExitCode() != 3 || !strings.HasPrefix(string(text), `The log service has nothing of container "main" of pod "prints", which ended at `) {
+		if command.ProcessState == nil || command.ProcessState.ExitCode() != 3 || !strings.HasPrefix(string(text), `The log service has nothing of container "main" of pod "late", which ended at `) {
 			return fmt.Errorf("%w: %s", err, text)
 		}
 		return nil
 	})
+}
+
+func TestWhatEndsInAnOutageOfTheLogServiceIsDeliveredOrNamedByWhatReadsIt(t *testing.T) {
+	withoutLogService(t, 30)
 }
