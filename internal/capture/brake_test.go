@@ -22,7 +22,6 @@ func TestAServiceThatIsDownStopsTheCommandOncePerOutage(t *testing.T) {
 	w, service := memory.Writer(), opened.Reader()
 	w.Write(ring.Stdout, make([]byte, 1000))
 	now := time.Now()
-	after := func(d time.Duration) time.Time { return now.Add(d) }
 	b := brake{bound: 10 * time.Second}
 	look := func(at time.Time) time.Duration {
 		b.look(w)
@@ -30,14 +29,14 @@ func TestAServiceThatIsDownStopsTheCommandOncePerOutage(t *testing.T) {
 	}
 
 	require.Equal(t, 10*time.Second, look(now))
-	require.Equal(t, 3*time.Second, look(after(7*time.Second)))
+	require.Equal(t, 3*time.Second, look(now.Add(7*time.Second)))
 	service.SaveProgress(ring.Stdout, ring.Progress{At: 1})
-	require.Equal(t, 10*time.Second, look(after(9*time.Second)), "a slow service may slow the command down for as long as it takes bytes")
-	require.Equal(t, time.Second, look(after(18*time.Second)))
-	require.Zero(t, look(after(19*time.Second)))
-	require.Zero(t, look(after(time.Hour)), "the outage goes on")
+	require.Equal(t, 10*time.Second, look(now.Add(9*time.Second)), "a slow service may slow the command down for as long as it takes bytes")
+	require.Equal(t, time.Second, look(now.Add(18*time.Second)))
+	require.Zero(t, look(now.Add(19*time.Second)))
+	require.Zero(t, look(now.Add(time.Hour)), "the outage goes on")
 	service.SaveProgress(ring.Stdout, ring.Progress{At: 2})
-	require.Equal(t, 10*time.Second, look(after(2*time.Hour)), "it is over")
+	require.Equal(t, 10*time.Second, look(now.Add(2*time.Hour)), "it is over")
 
 	never := brake{}
 	require.Zero(t, never.left(now))

@@ -47,10 +47,10 @@ func (s Stream) Name() string { return [...]string{"stdout", "stderr", "events"}
 
 const (
 	// DefaultCapacity is the size of the memory of stdout, and of stderr, in bytes, unless
-	// another one is asked for, between MinCapacity and MaxCapacity.
+	// another one is asked for.
 	DefaultCapacity = 1 << 20
-	MinCapacity     = 256 << 10
-	MaxCapacity     = 64 << 20
+	// MinCapacity and MaxCapacity bound it.
+	MinCapacity, MaxCapacity = 256 << 10, 64 << 20
 	// eventsCapacity is the size of the memory of events, in bytes: some four hundred
 	// events.
 	eventsCapacity = 64 << 10

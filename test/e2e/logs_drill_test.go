@@ -101,7 +101,7 @@ func TestWithoutTheLogServiceNoNamespaceIsDeletedUntilItOrItsAPIServiceIs(t *tes
 // more than its memory for output holds and ends by itself.
 func withoutLogService(t *testing.T, seconds int64) {
 	t.Helper()
-	service, kubectl := logService(t), newPlugin(t)
+	kubectl := newPlugin(t)
 	namespace, token := logsNamespace(t, "stream")
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 0))
 	t.Cleanup(func() { _ = cluster.Scale(context.Background(), endpoint.Namespace, framework.LogService, 1) })
@@ -114,6 +114,7 @@ func withoutLogService(t *testing.T, seconds int64) {
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
 	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, framework.LogService))
 	waitUntilDone(t, namespace, "builds")
+	service := logService(t)
 	require.Equal(t, strings.Repeat(line+"\n", lines), service.stored(token, namespace, "builds", "main")["main stdout"])
 	service.requireAccounted(token, namespace, "builds")
 	eventually(t, patience, "the warning", func() error {

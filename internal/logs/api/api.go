@@ -240,6 +240,9 @@ func problemOf(err error) *problem {
 	if p, is := errors.AsType[*problem](err); is {
 		return p
 	}
+	if p := limitProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case isBodyTooLong(err):
 		return &problem{status: http.StatusRequestEntityTooLarge, text: "the body is too long: send less at a time"}
@@ -249,12 +252,6 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusConflict, text: err.Error()}
 	case errors.Is(err, streams.ErrTooMany):
 		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), retry: true, retryAfter: retryAfterJoining, reason: reasonPieces}
-	case errors.Is(err, streams.ErrScattered):
-		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrScattered.Error(), reason: reasonPieces}
-	case errors.Is(err, streams.ErrTooLong):
-		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrTooLong.Error(), reason: reasonPieces}
-	case errors.Is(err, streams.ErrPodStreams):
-		return &problem{status: http.StatusRequestEntityTooLarge, text: streams.ErrPodStreams.Error(), reason: reasonStreams}
 	case errors.Is(err, storage.ErrFull):
 		return &problem{status: http.StatusInsufficientStorage, text: "the storage of the log service is full: ask its operator for more space", retry: true, retryAfter: retryAfterFull, reason: reasonFull}
 	case errors.Is(err, streams.ErrNoPod), errors.Is(err, streams.ErrNoLabel):
@@ -268,6 +265,19 @@ func problemOf(err error) *problem {
 	default: // its text may have paths of the storage, and answers of the API server
 		return &problem{status: http.StatusServiceUnavailable, text: "the log service can't do that at the moment", retry: true}
 	}
+}
+
+// limitProblem returns the problem of a stream or a pod that has reached a limit for good,
+// nil for another error.
+func limitProblem(err error) *problem {
+	for limit, reason := range map[error]string{
+		streams.ErrScattered: reasonPieces, streams.ErrTooLong: reasonPieces, streams.ErrPodStreams: reasonStreams,
+	} {
+		if errors.Is(err, limit) {
+			return &problem{status: http.StatusRequestEntityTooLarge, text: limit.Error(), reason: reason}
+		}
+	}
+	return nil
 }
 
 func isBodyTooLong(err error) bool {

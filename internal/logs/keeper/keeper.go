@@ -177,14 +177,15 @@ func (k *Keeper) markWritten(written map[string]bool, all bool) {
 
 // sweepStream inspects and tidies a stream, unless its record is still good.
 func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (streamRecord, error) {
-	last, is := k.records[id]
-	isOver, inDoubt := is && k.expired(last.namespace, last.last, now), k.gap != streams.Gap{}
-	is = is && now.Before(last.due) && last.due.Sub(now) <= maxInspectPause // unless the clock was ahead
-	if is && (!isOver || inDoubt) {
-		if isOver {
+	last, inDoubt := k.records[id], k.gap != streams.Gap{}
+	if last.isCurrent(now) {
+		isOver := k.expired(last.namespace, last.last, now)
+		if isOver && inDoubt {
 			k.postponed++
 		}
-		return last, nil
+		if !isOver || inDoubt {
+			return last, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -216,6 +217,12 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 		again = 0 // the joined objects can be deleted soon
 	}
 	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, index: streams.IndexBytes(source), last: done.Last, due: now.Add(again)}, nil
+}
+
+// isCurrent reports whether a record needs no other inspection yet. One that is due later
+// than any comes from a time when the clock was ahead.
+func (r streamRecord) isCurrent(now time.Time) bool {
+	return now.Before(r.due) && r.due.Sub(now) <= maxInspectPause
 }
 
 func (k *Keeper) expired(namespace string, last, now time.Time) bool {
