@@ -27,12 +27,12 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	dir, cache := orderDir(t), t.TempDir()+"/cache"
 	began := time.Now()
 	p, control := container(t, "-depends-on=ready:"+dir, "-depends-on-final=completed:"+cache, "--", "sleep", "60")
-	seen := func() (list []string) {
+	seen := func(t require.TestingT) (list []string) {
 		var s waitingFor
 		got := control("status")
 		require.Zero(t, got.Code, got.Stderr)
 		require.NoError(t, json.Unmarshal([]byte(got.Stdout), &s), got.Stdout)
-		if s.Phase == "Waiting" {
+		if s.Phase == "Waiting" { // at first, before it knows for what
 			require.WithinRange(t, s.WaitingSince, began, time.Now())
 		} else {
 			require.Zero(t, s.WaitingSince)
@@ -44,7 +44,7 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	}
 	becomes := func(want ...string) {
 		t.Helper()
-		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, seen()) }, deadline, time.Millisecond)
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, seen(c)) }, deadline, time.Millisecond)
 	}
 	becomes("db ready: the container has not started yet", "cache completed: the container has not started yet")
 	ready := t.TempDir() + "/ready"
@@ -55,7 +55,7 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	require.NoError(t, os.Mkdir(cache, 0o777))
 	require.Zero(t, db(t, cache, "--", "true").end())
 	require.Eventually(t, func() bool { return status(t, control).Phase == "Running" }, deadline, time.Millisecond)
-	require.Empty(t, seen())
+	require.Empty(t, seen(t))
 	p.kill(p.Process.Pid)
 }
 

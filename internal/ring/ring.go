@@ -49,8 +49,10 @@ const (
 	// DefaultCapacity is the size of the memory of stdout, and of stderr, in bytes, unless
 	// another one is asked for.
 	DefaultCapacity = 1 << 20
-	// MinCapacity and MaxCapacity bound it.
-	MinCapacity, MaxCapacity = 256 << 10, 64 << 20
+	// MinCapacity is the least that can be asked for.
+	MinCapacity = 256 << 10
+	// MaxCapacity is the most that can be asked for.
+	MaxCapacity = 64 << 20
 	// eventsCapacity is the size of the memory of events, in bytes: some four hundred
 	// events.
 	eventsCapacity = 64 << 10

@@ -67,7 +67,8 @@ const (
 
 // checkData returns an error if a stream can't store the bytes of a request.
 func (s *Server) checkData(r *http.Request, source streams.Source) error {
-	if at, err := parseContentRange(r.Header.Get("Content-Range")); err == nil && source.Name == eventsName && at.To <= maxEvents {
+	at, err := parseContentRange(r.Header.Get("Content-Range"))
+	if r.Method == http.MethodPatch && err == nil && source.Name == eventsName && at.To <= maxEvents {
 		return s.checkMarker(source.Namespace)
 	}
 	if full := s.limits.CheckBytes(source.Namespace); full != nil {

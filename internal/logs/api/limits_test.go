@@ -117,6 +117,7 @@ func TestWhyOutputIsRefusedIsStoredBeyondTheLimits(t *testing.T) {
 	for name, got := range map[string]received{
 		"its share is small":                       s.do("PATCH", surplus+"/data", "token-of-a", "more", "Content-Range", fmt.Sprintf("bytes %d-%d/*", maxEvents-3, maxEvents)),
 		"an append has no offset, and so no share": s.do("POST", surplus+"/data", "token-of-a", "more"),
+		"an append whose header claims one":        s.do("POST", surplus+"/data", "token-of-a", "more", "Content-Range", "bytes 0-0/*"),
 	} {
 		require.Equal(t, http.StatusRequestEntityTooLarge, got.status, name)
 	}

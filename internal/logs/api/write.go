@@ -56,6 +56,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	id, err := s.countingStore(pod.Namespace, "").Create(r.Context(), source)
 	if err != nil {
+		s.noteRefusal(pod, source, err)
 		return err
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"id": id, "name": d.Name})

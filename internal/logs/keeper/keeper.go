@@ -39,13 +39,17 @@ type Keeper struct {
 	logger  *slog.Logger
 	metrics *metrics
 	limits  atomic.Pointer[Limits]
+	known   atomic.Bool // whether limits are those of the operator
 	changed chan struct{}
 	full    chan struct{} // that bytes were refused because of a quota
 	usage   *usage
-	records map[string]streamRecord // by ID, as of the last sweep
+	// hopeless has the namespaces to which the last sweep couldn't give room.
+	hopeless atomic.Pointer[map[string]bool]
+	records  map[string]streamRecord // by ID, as of the last sweep
 
 	// Of the current sweep:
 	gap       streams.Gap // the reason to doubt the clock, if any
+	inDoubt   bool        // nothing is deleted: because of gap, or because the limits aren't known
 	postponed int         // the number of streams that would be deleted otherwise
 }
 
@@ -53,15 +57,18 @@ type Keeper struct {
 type streamRecord struct {
 	namespace string
 	bytes     int64     // of its objects
+	content   int64     // the part of bytes that trimming can free
+	copies    int64     // the part of bytes that joining will free
 	index     int64     // bytes of its entries in the index
 	last, due time.Time // the times of the last write, and of the next inspection
 }
 
-// New returns a keeper with the default limits.
+// New returns a keeper with the default limits. Until Use is called, it deletes nothing.
 func New(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer) *Keeper {
 	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), usage: newUsage()}
 	limits := DefaultLimits
 	k.limits.Store(&limits)
+	k.hopeless.Store(&map[string]bool{})
 	return k
 }
 
@@ -109,12 +116,16 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if k.gap, err = k.streams.NoteSweep(ctx, now); err != nil {
 		return err
 	}
-	k.postponed = 0
+	k.postponed, k.inDoubt = 0, k.gap != streams.Gap{} || !k.known.Load()
 	k.markWritten(k.usage.beginSweep())
 	found, seen := map[string]amount{}, map[string]streamRecord{}
 	var firstErr error
-	failed := 0
+	failed, noted := 0, time.Now()
 	err = k.streams.EachStream(ctx, func(id string) bool {
+		if time.Since(noted) > time.Hour { // a long sweep isn't a gap
+			noted = time.Now()
+			k.noteLongSweep(ctx)
+		}
 		stream, err := k.sweepStream(ctx, id, now)
 		if err != nil {
 			failed++
@@ -135,33 +146,46 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return fmt.Errorf("going through all streams: %w", err)
 	}
-	trimErr := k.makeRoom(ctx, now, found, seen)
+	var trimErr error
+	if k.known.Load() {
+		trimErr = k.makeRoom(ctx, now, found, seen)
+	}
 	k.records = seen
 	k.usage.endSweep(found)
-	err = k.finishDeletions(ctx, now)
+	if err = nil; k.known.Load() {
+		err = k.finishDeletions(ctx, now)
+	}
 	if firstErr != nil {
 		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
 	}
 	return errors.Join(err, trimErr, firstErr)
 }
 
+// noteLongSweep notes that a sweep still runs. The next sweep repeats what fails.
+func (k *Keeper) noteLongSweep(ctx context.Context) {
+	now, err := k.streams.Now(ctx)
+	if err == nil {
+		_, err = k.streams.NoteSweep(ctx, now)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.logger.Warn("That a sweep still runs can't be noted", "error", err)
+	}
+}
+
 // finishDeletions restores or removes streams that were marked as deleted. While the clock
 // is doubted, nothing is removed.
 func (k *Keeper) finishDeletions(ctx context.Context, now time.Time) error {
 	k.metrics.postponed.Set(float64(k.postponed))
-	restored, err := k.streams.RestoreDeleted(ctx, now, func(namespace string) time.Duration { return k.limits.Load().Of(namespace).Retention })
+	keep := func(namespace string) time.Duration { return k.limits.Load().Of(namespace).Retention }
+	restored, removed, err := k.streams.FinishDeletions(ctx, now, keep, k.inDoubt)
+	k.metrics.removed.Add(float64(removed))
 	if restored > 0 {
 		k.logger.Warn("Streams were restored, because their retention isn't over", "streams", restored)
 	}
-	if err != nil || k.gap != (streams.Gap{}) {
-		if k.postponed > 0 {
-			k.logger.Warn("The deletion of streams is postponed: no sweep ran for hours, so either the service was down, or the clock of the storage was changed. Check the clock: if it is right, nothing is to be done",
-				"streams", k.postponed, "lastSweep", k.gap.From, "nextSweep", k.gap.To, "until", k.gap.DoubtUntil())
-		}
-		return err
+	if k.gap != (streams.Gap{}) && k.postponed > 0 {
+		k.logger.Warn("The deletion of streams is postponed: no sweep ran for hours, so either the service was down, or the clock of the storage was changed. Check the clock: if it is right, nothing is to be done",
+			"streams", k.postponed, "lastSweep", k.gap.From, "nextSweep", k.gap.To, "until", k.gap.DoubtUntil())
 	}
-	removed, err := k.streams.RemoveDeleted(ctx, now)
-	k.metrics.removed.Add(float64(removed))
 	return err
 }
 
@@ -177,13 +201,13 @@ func (k *Keeper) markWritten(written map[string]bool, all bool) {
 
 // sweepStream inspects and tidies a stream, unless its record is still good.
 func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (streamRecord, error) {
-	last, inDoubt := k.records[id], k.gap != streams.Gap{}
+	last := k.records[id]
 	if last.isCurrent(now) {
 		isOver := k.expired(last.namespace, last.last, now)
-		if isOver && inDoubt {
+		if isOver && k.inDoubt {
 			k.postponed++
 		}
-		if !isOver || inDoubt {
+		if !isOver || k.inDoubt {
 			return last, nil
 		}
 	}
@@ -197,7 +221,7 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 		return last, err
 	}
 	tidy := k.streams.Tidy
-	if inDoubt {
+	if k.inDoubt {
 		tidy = k.streams.TidyInDoubt
 	}
 	done, err := tidy(ctx, id, now, k.limits.Load().Of(source.Namespace).Retention)
@@ -206,7 +230,7 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if err != nil {
 		return last, err
 	}
-	if done.Expired && !inDoubt {
+	if done.Expired && !k.inDoubt {
 		return streamRecord{}, k.streams.MarkDeleted(ctx, id, source)
 	}
 	if done.Expired {
@@ -216,7 +240,7 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if done.Joined > 0 {
 		again = 0 // the joined objects can be deleted soon
 	}
-	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, index: streams.IndexBytes(source), last: done.Last, due: now.Add(again)}, nil
+	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, content: done.Content, copies: done.Copies, index: streams.IndexBytes(source), last: done.Last, due: now.Add(again)}, nil
 }
 
 // isCurrent reports whether a record needs no other inspection yet. One that is due later
@@ -234,7 +258,11 @@ func (k *Keeper) expired(namespace string, last, now time.Time) bool {
 // of a stream with a tombstone belong to it.
 func (k *Keeper) removeOrphan(ctx context.Context, id string, now time.Time) error {
 	isDeleted, err := k.streams.IsDeleted(ctx, id)
-	if err != nil || isDeleted || k.gap != (streams.Gap{}) {
+	if err != nil || isDeleted || k.inDoubt {
+		return err
+	}
+	// Another replica may have restored it, and deleted the tombstone, in between.
+	if _, err := k.streams.Source(ctx, id); !errors.Is(err, streams.ErrNoStream) {
 		return err
 	}
 	found, err := k.streams.Tidy(ctx, id, now, 0)

@@ -37,7 +37,9 @@ func open(t *testing.T) *testKeeper {
 	t.Helper()
 	directory := t.TempDir()
 	store := streamstest.Open(t, directory)
-	return &testKeeper{New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry()), t, directory, store}
+	keeper := New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	keeper.known.Store(true)
+	return &testKeeper{keeper, t, directory, store}
 }
 
 // stream creates a stream with some bytes, each written on its own.
@@ -181,7 +183,9 @@ func TestNewLimitsApplyAndInvalidOnesAreReported(t *testing.T) {
 	text := &synced.Buffer{}
 	h.logger = slog.New(slog.NewTextHandler(text, nil))
 	maps := fake.NewClientset().CoreV1().ConfigMaps("entrypointer-logs")
-	require.NoError(t, h.readLimits(t.Context(), maps), "without a ConfigMap")
+	h.known.Store(false)
+	require.NoError(t, h.readLimits(t.Context(), maps), "without a ConfigMap at the start")
+	require.ErrorContains(t, h.readLimits(t.Context(), maps), "not found", "a ConfigMap that is deleted leaves its limits")
 	cm, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMap}, Data: map[string]string{"quota": "5"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, h.readLimits(t.Context(), maps))

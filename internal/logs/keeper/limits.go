@@ -144,7 +144,8 @@ const (
 )
 
 // Follow keeps the limits as the ConfigMap has them until ctx is done. While the
-// ConfigMap can't be read, the former limits stay in force.
+// ConfigMap can't be read, or is gone, the former limits stay in force: by others, logs
+// might be deleted.
 func (k *Keeper) Follow(ctx context.Context, configMaps corev1client.ConfigMapInterface) error {
 	logged := ""
 	for {
@@ -174,7 +175,7 @@ func (k *Keeper) readLimits(ctx context.Context, configMaps corev1client.ConfigM
 	switch {
 	case err == nil:
 		data = configMap.Data
-	case !apierrors.IsNotFound(err): // without a ConfigMap, the defaults apply
+	case !apierrors.IsNotFound(err) || k.known.Load(): // without a ConfigMap at the start, the defaults apply
 		return fmt.Errorf("reading ConfigMap %q: %w", ConfigMap, err)
 	}
 	limits, err := ReadLimits(data)
@@ -187,7 +188,8 @@ func (k *Keeper) readLimits(ctx context.Context, configMaps corev1client.ConfigM
 
 // Use puts limits in force.
 func (k *Keeper) Use(limits *Limits) {
-	if before := k.limits.Swap(limits); before == nil || fmt.Sprint(*before) != fmt.Sprint(*limits) {
+	known := k.known.Swap(true)
+	if before := k.limits.Swap(limits); !known || fmt.Sprint(*before) != fmt.Sprint(*limits) {
 		k.logger.Info("The limits are in force", slog.Any("default", limits.Defaults), slog.Int("namespaces", len(limits.Namespaces)))
 		select {
 		case k.changed <- struct{}{}: // Run begins a sweep now

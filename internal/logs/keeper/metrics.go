@@ -21,7 +21,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "entrypointer_logs_keeper_duration_seconds", Help: "How long sweeps over all streams took.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9),
 		}),
 		joined:   counter("joined_total", "Objects that were created by joining others."),
-		deleted:  counter("deleted_total", "Objects that were deleted because other objects have their content."),
+		deleted:  counter("deleted_total", "Objects that were deleted because other objects have their content, or because of their age."),
 		trimmed:  counter("trimmed_total", "Objects at the front of streams that were deleted because their namespace had reached its quota."),
 		removed:  counter("removed_streams_total", "Streams that were deleted after their retention."),
 		failures: counter("failures_total", "Sweeps that failed for at least one stream."),

@@ -5,6 +5,8 @@ package keeper
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +63,75 @@ func TestARefusalBecauseOfTheQuotaHasTheNextSweepBeginSoon(t *testing.T) {
 		cancel()
 		require.NoError(t, <-ended)
 	})
+}
+
+func TestAsManyWholeObjectsAreDeletedAsTheRoomNeeds(t *testing.T) {
+	h := open(t)
+	limits, err := ReadLimits(map[string]string{"quota.tenant": "400k"})
+	require.NoError(t, err)
+	h.Use(limits)
+	var ids []string
+	for i := range 20 {
+		id, err := h.store.Create(t.Context(), streams.Source{Namespace: "tenant", Pod: fmt.Sprint("pod", i), PodUID: fmt.Sprint(i), Name: "stdout"})
+		require.NoError(t, err)
+		random := make([]byte, 20_000) // one object, which nothing can cut
+		_, _ = rand.Read(random)
+		require.NoError(t, h.store.Write(t.Context(), id, 0, random))
+		ids = append(ids, id)
+	}
+	h.look()
+	require.NoError(t, h.CheckBytes("tenant"))
+	whole := 0
+	for _, id := range ids {
+		state, err := h.store.State(t.Context(), id)
+		require.NoError(t, err)
+		if state.Deleted == nil {
+			whole++
+		}
+	}
+	require.Less(t, whole, 20)
+	require.Greater(t, whole, 13)
+}
+
+func TestWhatStreamsNeedBesidesTheirOutputCostsNobodysOutput(t *testing.T) {
+	h := open(t)
+	limits, err := ReadLimits(map[string]string{"quota.tenant": "20k"})
+	require.NoError(t, err)
+	h.Use(limits)
+	var ids []string
+	for i := range 10 {
+		ids = append(ids, h.stream("tenant", fmt.Sprint("pod", i), 1))
+	}
+	h.look()
+	require.ErrorIs(t, h.CheckBytes("tenant"), ErrQuota, "only retention makes room")
+	require.Empty(t, h.full, "no sweep begins sooner, because it can't make room either")
+	for _, id := range ids {
+		state, err := h.store.State(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, streams.Ranges{{From: 0, To: 1}}, state.Stored)
+	}
+}
+
+func TestNothingIsDeletedBeforeTheLimitsOfTheOperatorAreKnown(t *testing.T) {
+	h := open(t)
+	h.known.Store(false)
+	limits := DefaultLimits
+	limits.Defaults.Quota, limits.Defaults.Retention = 50_000, time.Hour
+	h.limits.Store(&limits)
+	old := h.stream("another", "old", 5)
+	h.age(3 * time.Hour)
+	loud := h.stream("tenant", "loud", 100)
+	h.look()
+	for id, length := range map[string]int64{old: 5, loud: 100} {
+		state, err := h.store.State(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, streams.Ranges{{From: 0, To: length}}, state.Stored)
+	}
+	h.Use(&limits)
+	h.look()
+	require.NoError(t, h.CheckBytes("tenant"))
+	_, err := h.store.Source(t.Context(), old)
+	require.ErrorIs(t, err, streams.ErrNoStream)
 }
 
 func TestTheLargestStreamsAreCutToTheSameSize(t *testing.T) {

@@ -78,9 +78,11 @@ func (k *Keeper) CheckMarker(namespace string) error { return k.checkQuota(names
 
 func (k *Keeper) checkQuota(namespace string, times int64) error {
 	if quota := k.limits.Load().Of(namespace).Quota; quota > 0 && k.usage.of(namespace).bytes/times >= quota {
-		select {
-		case k.full <- struct{}{}: // Run begins a sweep soon
-		default:
+		if !(*k.hopeless.Load())[namespace] {
+			select {
+			case k.full <- struct{}{}: // Run begins a sweep soon
+			default:
+			}
 		}
 		return ErrQuota
 	}

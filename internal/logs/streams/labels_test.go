@@ -116,7 +116,7 @@ func TestAPodCanTakeOnlyAShareOfTheInodesOfAVolume(t *testing.T) {
 	directory := t.TempDir()
 	s := replica(t, directory)
 	const most = 40
-	s.maxPodStreams = most
+	s.podStreams = newPodStreams(most)
 	all := func(i, j int) Source {
 		source := labeled("a")
 		source.Start = fmt.Sprint(i)

@@ -53,9 +53,6 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// farFuture is later than each write.
-var farFuture = time.Unix(1<<40, 0)
-
 // EachStream calls each for the IDs of all streams, including those whose meta is
 // deleted.
 func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error {
@@ -91,25 +88,43 @@ func (s *Store) oldTombstones(ctx context.Context, before, after time.Time) (old
 	return old, nil
 }
 
-// RestoreDeleted undoes the first step for streams whose retention isn't over, because the
-// clock was wrong when they were marked as deleted, or because the retention was shorter. It
-// looks at tombstones from the future and at those that RemoveDeleted would take next, and
-// returns the number of streams.
-func (s *Store) RestoreDeleted(ctx context.Context, now time.Time, keep func(namespace string) time.Duration) (restored int, err error) {
+// FinishDeletions looks at old tombstones, and at those from the future. It undoes the first
+// step for streams whose retention isn't over, because the clock was wrong when they were
+// marked as deleted, or because the retention was shorter. For others whose tombstones are
+// old it takes the second step, unless the time is in doubt: it deletes their objects. It
+// returns the numbers of streams. A failure for one stream doesn't stop the others.
+func (s *Store) FinishDeletions(ctx context.Context, now time.Time, keep func(namespace string) time.Duration, inDoubt bool) (restored, removed int, err error) {
 	list, err := s.oldTombstones(ctx, now.Add(-tombstoneAge), now.Add(settleTime))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	failed := 0
 	for _, o := range list {
-		did, err := s.restore(ctx, o, now, keep)
-		if err != nil {
-			return restored, fmt.Errorf("restoring stream %q: %w", o.Name, err)
-		}
-		if did {
+		did, failure := s.restore(ctx, o, now, keep)
+		switch {
+		case failure != nil:
+		case did:
 			restored++
+			continue
+		case inDoubt || o.Written.After(now.Add(-tombstoneAge)):
+			continue
+		default:
+			// Writes during the listing before the tombstone count as new, too.
+			failure = s.remove(ctx, o.Name, o.Written.Add(-listTimeout))
+		}
+		if failure == nil {
+			removed++
+		} else if failed++; err == nil {
+			err = fmt.Errorf("finishing the deletion of stream %q: %w", o.Name, failure)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return restored, nil
+	if failed > 1 {
+		err = fmt.Errorf("%d streams failed, the first one: %w", failed, err)
+	}
+	return restored, removed, err
 }
 
 func (s *Store) restore(ctx context.Context, tombstone storage.Object, now time.Time, keep func(namespace string) time.Duration) (did bool, err error) {
@@ -125,7 +140,7 @@ func (s *Store) restore(ctx context.Context, tombstone storage.Object, now time.
 	last := time.Time{}
 	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
 		for _, p := range pieces {
-			if p.written.Before(tombstone.Written.Add(-listTimeout)) { // later ones are kept by RemoveDeleted
+			if p.written.Before(tombstone.Written.Add(-listTimeout)) { // later ones are kept by remove
 				last = latest(last, p.written)
 			}
 		}
@@ -163,23 +178,7 @@ func (s *Store) IsDeleted(ctx context.Context, id string) (bool, error) {
 	return meta != nil, err
 }
 
-// RemoveDeleted is the second step: it deletes the objects of streams with old
-// tombstones, and returns the number of streams.
-func (s *Store) RemoveDeleted(ctx context.Context, now time.Time) (removed int, err error) {
-	old, err := s.oldTombstones(ctx, now.Add(-tombstoneAge), farFuture)
-	if err != nil {
-		return 0, err
-	}
-	for _, o := range old {
-		// Writes during the listing before the tombstone count as new, too.
-		if err := s.remove(ctx, o.Name, o.Written.Add(-listTimeout)); err != nil {
-			return removed, fmt.Errorf("deleting stream %q: %w", o.Name, err)
-		}
-		removed++
-	}
-	return removed, nil
-}
-
+// remove is the second step of deleting a stream.
 func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	meta, source, err := s.buried(ctx, id)
 	if err != nil || meta == nil {

@@ -4,6 +4,7 @@
 package streams
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -38,14 +39,20 @@ func TestADeletedStreamIsRemovedFromTheIndex(t *testing.T) {
 	require.NoError(t, s.MarkDeleted(t.Context(), id, source))
 	_, err = s.Source(t.Context(), id)
 	require.ErrorIs(t, err, ErrNoStream)
-	removed, err := s.RemoveDeleted(t.Context(), m.now)
+	removed, err := s.removeDeleted(t.Context(), m.now)
 	require.NoError(t, err)
 	require.Zero(t, removed, "another replica may still have the stream in its cache")
 	m.now = m.now.Add(tombstoneAge)
-	removed, err = s.RemoveDeleted(t.Context(), m.now)
+	removed, err = s.removeDeleted(t.Context(), m.now)
 	require.NoError(t, err)
 	require.Equal(t, 1, removed)
 	require.Equal(t, before, m.count(""), "%v", m.objects)
+}
+
+// removeDeleted is FinishDeletions where the retention of all streams is over.
+func (s *Store) removeDeleted(ctx context.Context, now time.Time) (removed int, err error) {
+	_, removed, err = s.FinishDeletions(ctx, now, func(string) time.Duration { return time.Nanosecond }, false)
+	return removed, err
 }
 
 // A failingBucket fails from a certain call on.
@@ -72,7 +79,7 @@ func TestAnInterruptedDeletionLeavesNoStreamThatLooksComplete(t *testing.T) {
 		m.now = m.now.Add(tombstoneAge)
 		killed, broken := *s, &failingBucket{left: calls}
 		killed.bucket = &interrupted{m, func(bool) bool { return broken.call() }, func() bool { return false }}
-		_, err = killed.RemoveDeleted(t.Context(), m.now)
+		_, err = killed.removeDeleted(t.Context(), m.now)
 		text, complete := textOf(t, m, s, id, 0)
 		require.True(t, !complete || text == "xxxxx", "after %d calls: %q", calls, text)
 		if err != nil {
@@ -86,7 +93,7 @@ func TestAnInterruptedDeletionLeavesNoStreamThatLooksComplete(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Write(t.Context(), id, 3, []byte("yy")))
 		}
-		_, err = s.RemoveDeleted(t.Context(), m.now)
+		_, err = s.removeDeleted(t.Context(), m.now)
 		require.NoError(t, err)
 		list, _, err := s.List(t.Context(), source.Namespace, source.Pod)
 		require.NoError(t, err)
@@ -126,7 +133,7 @@ func TestWritesAfterAStreamWasMarkedAsDeletedAreKept(t *testing.T) {
 			write()
 		}
 		m.now = m.now.Add(2 * tombstoneAge)
-		_, err = s.RemoveDeleted(t.Context(), m.now)
+		_, err = s.removeDeleted(t.Context(), m.now)
 		require.NoError(t, err)
 		text, _ := textOf(t, m, s, id, 3)
 		require.Equal(t, "new", text, name)

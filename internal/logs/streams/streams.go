@@ -82,7 +82,7 @@ type Store struct {
 	owner      string                     // the namespace of the writers
 	took       func(bytes, streams int64) // see WithAccounting
 
-	maxPodStreams int
+	podStreams *podStreams
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -115,7 +115,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, maxPodStreams: MaxPodStreams}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams)}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.
@@ -188,22 +188,6 @@ func (s *Store) createMeta(ctx context.Context, id string, source Source, meta [
 		s.took(int64(len(meta))+ObjectOverhead, 1)
 	}
 	return source, err
-}
-
-// checkPodStreams returns ErrPodStreams if the pods with a name can't have another stream.
-func (s *Store) checkPodStreams(ctx context.Context, source Source) error {
-	listed, err := podDirectory(source.Namespace, source.Pod)
-	if err != nil {
-		return err
-	}
-	have := 0
-	if err := s.bucket.Each(ctx, listed, func(storage.Object) bool { have++; return have < s.maxPodStreams }); err != nil {
-		return fmt.Errorf("counting the streams of pod %q: %w", source.Pod, err)
-	}
-	if have >= s.maxPodStreams {
-		return ErrPodStreams
-	}
-	return nil
 }
 
 // Exists reports whether the stream of a source exists.

@@ -30,8 +30,11 @@ import (
 type TidyResult struct {
 	// Bytes is the size of the stream in the storage, with ObjectOverhead for each object.
 	Bytes int64
-	Last  time.Time // the last write, by the storage's clock
-	Ended bool
+	// Content is the part of Bytes that Trim can free. Copies is another part: that of
+	// objects which a joined object has replaced, and which are deleted soon.
+	Content, Copies int64
+	Last            time.Time // the last write, by the storage's clock
+	Ended           bool
 	// Expired says that the retention of the stream is over. Tidy has changed nothing then.
 	Expired bool
 	// Trimmed is up to where the stream was trimmed, in bytes.
@@ -121,11 +124,30 @@ func (t *tidier) inspect(ctx context.Context) (err error) {
 			t.count(p.size, p.written)
 		}
 	}
+	copies := t.copies()
+	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
+		for _, p := range pieces {
+			if copies[p] {
+				t.Copies += p.size + ObjectOverhead
+			} else {
+				t.Content += p.size + ObjectOverhead
+			}
+		}
+	}
 	for _, p := range t.trims {
 		t.Bytes += p.size + ObjectOverhead // trimming is no write
 	}
 	t.Trimmed = t.trimmed()
 	return nil
+}
+
+// copies has the objects that a joined object has replaced.
+func (t *tidier) copies() map[piece]bool {
+	copies := map[piece]bool{}
+	for _, p := range supersededObjects(slices.Concat(t.joined, t.data), func(p piece) bool { return p.joined }) {
+		copies[p] = true
+	}
+	return copies
 }
 
 func (t *tidier) count(size int64, written time.Time) {
@@ -169,26 +191,24 @@ func (t *tidier) deleteClaims(ctx context.Context) error {
 	return nil
 }
 
-// deleteData deletes objects that are in a joined object, and those whose bytes were all
-// written earlier by others.
+// deleteData deletes objects that are in a joined object, and those of which readers see
+// nothing: each byte was written earlier by others, or is in a joined object, or trimmed.
 func (t *tidier) deleteData(ctx context.Context) error {
-	counts := map[Range]bool{}
-	for _, p := range resolveOverlaps(t.data) {
-		counts[p.object] = true
-	}
 	var kept Ranges
 	for _, p := range t.joined {
 		if t.isVisibleToAll(p) {
 			kept = kept.With(p.object)
 		}
 	}
+	seen := map[Range]bool{}
+	for _, p := range resolveOverlaps(t.data) {
+		seen[p.object] = seen[p.object] || p.To > t.Trimmed && !kept.contain(p.Range)
+	}
 	for _, p := range t.data {
-		hidden := !counts[p.object] && t.isSettled(p)
-		if !hidden && !kept.contain(p.object) {
-			continue
-		}
-		if err := t.delete(ctx, "data/"+rangeName(p.object), p.size); err != nil {
-			return err
+		if kept.contain(p.object) || !seen[p.object] && t.isSettled(p) {
+			if err := t.delete(ctx, "data/"+rangeName(p.object), p.size); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

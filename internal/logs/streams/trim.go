@@ -31,7 +31,7 @@ func (t *tidier) trimByAge(ctx context.Context) error {
 		return nil
 	}
 	for _, p := range t.trims {
-		if t.now.Sub(p.written) < slack {
+		if since := t.now.Sub(p.written); since < slack && since > -settleTime { // or the clock was ahead
 			return nil
 		}
 	}
@@ -109,8 +109,17 @@ func (t *tidier) deleteTrimmed(ctx context.Context) error {
 	return nil
 }
 
-// Trim trims a stream at its front until it takes at most some bytes of the storage, as far
-// as its objects allow it. It is idempotent.
+// Inspect returns how much of the storage a stream takes, and changes nothing.
+func (s *Store) Inspect(ctx context.Context, id string) (TidyResult, error) {
+	t := tidier{store: s, id: id}
+	if err := t.inspect(ctx); err != nil {
+		return TidyResult{}, fmt.Errorf("inspecting stream %q: %w", id, err)
+	}
+	return t.TidyResult, nil
+}
+
+// Trim trims a stream at its front until its content takes at most some bytes of the
+// storage, as far as its objects allow it. It is idempotent.
 func (s *Store) Trim(ctx context.Context, id string, now time.Time, most int64) (TidyResult, error) {
 	t := tidier{store: s, id: id, now: now}
 	if err := t.trimTo(ctx, most); err != nil {
@@ -123,9 +132,10 @@ func (t *tidier) trimTo(ctx context.Context, most int64) error {
 	if err := t.inspect(ctx); err != nil {
 		return err
 	}
-	objects := slices.Concat(t.drops, t.data, t.joined)
+	copies := t.copies()
+	objects := slices.DeleteFunc(slices.Concat(t.drops, t.data, t.joined), func(p piece) bool { return copies[p] })
 	slices.SortFunc(objects, func(a, b piece) int { return cmp.Compare(a.object.To, b.object.To) })
-	to, left := t.Trimmed, t.Bytes
+	to, left := t.Trimmed, t.Content
 	for _, p := range objects {
 		if p.object.To > to && left <= most {
 			break
