@@ -237,6 +237,7 @@ const maxReads = 16
 
 // Advance implements supervisor.Output.
 func (c *Capture) Advance() time.Duration {
+	c.shipper.hearNews()
 	c.brake.look(c.ring)
 	pause := c.takeAll()
 	c.pointToOutput()

@@ -41,12 +41,18 @@ type shipper struct {
 	processFailure string // how the last process failed
 }
 
+// hearNews resets the counter by which the process wakes the supervisor. It comes before
+// any look at the ring, which has the message itself: what comes later wakes the loop once
+// more.
+func (s *shipper) hearNews() {
+	var count [8]byte
+	_, _ = unix.Read(s.shared.news, count[:])
+}
+
 // maintain starts or wakes the process if it has work, and returns when to call maintain
 // again.
 func (s *shipper) maintain(w *ring.Writer) time.Duration {
 	s.needed = s.needed || printed(w)
-	var count [8]byte
-	_, _ = unix.Read(s.shared.news, count[:]) // reset the counter: the message itself is in the ring
 	if s.pollExit != nil {
 		if ended, code := s.pollExit(); ended {
 			s.handleExit(code)
