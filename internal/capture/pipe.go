@@ -183,12 +183,12 @@ func (p *pipe) take(w *ring.Writer, b *brake, rounds int) time.Duration {
 // roomBeforeEnd is the room that a command leaves in the ring, in bytes, if it waits for
 // room: for one more read, for what its pipe still holds when it ends, and for lines of
 // the supervisor, which doesn't wait.
-const roomBeforeEnd = 64<<10 + 64<<10 + 16<<10
+const roomBeforeEnd = ring.MaxPipeRead + 64<<10 + 16<<10
 
 // isShort reports whether the ring has too little room for the next read.
 func (p *pipe) isShort(w *ring.Writer) bool {
 	if p.ending {
-		return w.Room(p.stream) < p.end-w.Written(p.stream)
+		return w.Room(p.stream) < min(p.held(), ring.MaxPipeRead)
 	}
 	return w.Room(p.stream) < roomBeforeEnd
 }

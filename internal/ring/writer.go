@@ -30,8 +30,8 @@ type Writer struct {
 // Writer returns the writer of a ring from Create.
 func (r *Ring) Writer() *Writer { return &Writer{Ring: r, clock: time.Now} }
 
-// maxPipeRead bounds one read from a pipe, in bytes: the capacity of a pipe.
-const maxPipeRead = 64 << 10
+// MaxPipeRead bounds one read from a pipe, in bytes: the capacity of a pipe.
+const MaxPipeRead = 64 << 10
 
 // ReadFrom moves the content of a pipe into a stream, at most 64 KiB, and returns the
 // number of bytes: 0 if the pipe is empty. The error is that of read(2).
@@ -41,7 +41,7 @@ func (w *Writer) ReadFrom(s Stream, pipe int) (int, error) {
 	if err != nil || available == 0 {
 		return 0, err
 	}
-	available = min(available, maxPipeRead)
+	available = min(available, MaxPipeRead)
 	w.makeRoom(s, available)
 	n, err := unix.Readv(pipe, w.writeBuffers(s, available))
 	if err == unix.EAGAIN { // another process has emptied the pipe
