@@ -94,11 +94,15 @@ func (w *Witness) Inspect() error {
 		states[name] = now
 		return checkSize(name, int64(len(value)), total)
 	})
+	former := w.states
 	if err == nil {
 		w.states = states
 	}
-	if saving := w.remember(changed); err == nil {
-		err = saving
+	if saving := w.remember(changed); saving != nil {
+		w.states = former // the next call reads the content again
+		if err == nil {
+			err = saving
+		}
 	}
 	return err
 }

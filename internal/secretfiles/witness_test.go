@@ -142,3 +142,25 @@ func TestWhatCanBeReadIsRememberedWhileSomethingElseCanNot(t *testing.T) {
 	require.NoError(t, w.Inspect())
 	require.Equal(t, []string{"one", "two"}, remembered())
 }
+
+func TestAFileWhoseContentCouldNotBeSavedIsReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	write(t, file, "open sesame")
+	time.Sleep(2 * settled)
+	w, remembered := witness(t, file)
+	writable := w.snapshot
+	fd, err := ring.CreateSnapshot()
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(fd) }()
+	constant, err := unix.Open(fmt.Sprint("/proc/self/fd/", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(constant) }()
+	w.snapshot, err = ring.OpenSnapshot(constant)
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorContains(t, w.Inspect(), "saving a snapshot")
+	}
+	w.snapshot = writable
+	require.NoError(t, w.Inspect())
+	require.Equal(t, []string{"open sesame"}, remembered())
+}
