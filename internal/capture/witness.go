@@ -20,10 +20,11 @@ import (
 
 const (
 	// After an inspection, the files rest for restFactor times as long as it took, and at
-	// least for shortestRest, at most for longestRest.
+	// least for shortestRest, at most for longestRest: five sixths of the time for up to 50
+	// ms of inspecting.
 	restFactor   = 5
 	shortestRest = 5 * time.Millisecond
-	longestRest  = 50 * time.Millisecond
+	longestRest  = 250 * time.Millisecond
 	// inspectInterval is the longest time between two inspections. The kernel doesn't notify
 	// of changes on all file systems.
 	inspectInterval = time.Second

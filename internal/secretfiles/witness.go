@@ -130,6 +130,9 @@ func fingerprint(value string) uint64 { return crc64.Checksum([]byte(value), fin
 // remember adds contents to the snapshot. Beyond its bounds, it forgets the oldest that no
 // file has any more, and then the oldest.
 func (w *Witness) remember(values []string) error {
+	if len(values) == 0 {
+		return nil
+	}
 	known := DecodeSnapshot(w.snapshot.Load())
 	count := len(known)
 	for _, value := range values {
