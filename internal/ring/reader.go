@@ -42,6 +42,10 @@ func (r *Reader) Written(s Stream) (written int64, ended bool) {
 	return r.streams[s].written.Load(), ended
 }
 
+// HasPrinted reports whether the command has printed something, also if the reader doesn't
+// see it yet.
+func (r *Reader) HasPrinted() bool { return r.hasPrinted.Load() != 0 }
+
 // Progress returns the progress that was saved last.
 func (r *Reader) Progress(s Stream) Progress { return r.streams[s].progress() }
 

@@ -63,7 +63,7 @@ const (
 	fixedSize = headerSize + eventsCapacity + len(Streams)*marksSize
 	// version identifies the layout. It may change freely, because writer and reader are the
 	// same binary.
-	version = 0x656e747279703033
+	version = 0x656e747279703034
 )
 
 // header is the beginning of the memory.
@@ -75,6 +75,7 @@ type header struct {
 	failure       [maxFailure]byte
 	failed        atomic.Uint32 // by the writer: 1 if the container fails
 	explained     atomic.Uint32 // by the reader: 1 if the termination message is written
+	hasPrinted    atomic.Uint32 // by the writer: 1 if the command has printed something, released or not
 	streams       [len(Streams)]streamHeader
 }
 

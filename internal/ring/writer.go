@@ -109,6 +109,9 @@ func (w *Writer) AwaitProgress() {
 func (w *Writer) advance(s Stream, count int) {
 	if count > 0 {
 		w.mark(s)
+		if s != Events {
+			w.hasPrinted.Store(1)
+		}
 	}
 	w.at[s] += int64(count)
 	if !w.holds {

@@ -7,7 +7,6 @@ package ship
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/mask"
@@ -71,20 +70,12 @@ type sender struct {
 func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *sender {
 	p := r.Progress(stream)
 	return &sender{
-		sendEmpty: stream != ring.Events && anyPrinted(r),
+		// For a silent command, the service gets only the stream of events.
+		sendEmpty: stream != ring.Events && r.HasPrinted(),
 		ring:      r, stream: stream, client: c, masker: m, buffer: make([]byte, readSize),
 		dropped: max(p.Dropped, 0), complete: r.Closed(stream),
 		batch: int(min(batchSize, r.Capacity(stream)/partsInRing)),
 	}
-}
-
-// anyPrinted reports whether the command has printed something. For a silent command, the
-// service gets only the stream of events.
-func anyPrinted(r *ring.Reader) bool {
-	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool {
-		written, _ := r.Written(s)
-		return written > 0
-	})
 }
 
 // resume continues from the last saved progress. It discards what was masked since: the
