@@ -58,7 +58,7 @@ func (c *Capture) reportLoss(now time.Time) {
 	}
 	text := "sending logs: output is dropped, because the command prints more than the log service takes, and the memory for unsent output (" +
 		strconv.FormatInt(c.ring.Capacity(ring.Stdout)>>10, 10) + "Ki) is full"
-	if failure := c.shipper.failure(c.ring); failure != "" {
+	if failure := c.failure(); failure != "" {
 		text += ": " + failure
 	}
 	way := "to have the command wait instead, set annotation entrypointer.dev/logs-when-full: block"
@@ -147,7 +147,7 @@ func (c *Capture) explainAbsence() {
 	if c.message == "" || !c.failed || !printed(c.ring) || c.ring.Explained() {
 		return
 	}
-	why := c.shipper.failure(c.ring)
+	why := c.failure()
 	if why == "" {
 		why = "there was no time for it"
 	}
