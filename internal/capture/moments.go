@@ -71,16 +71,20 @@ func (p *pipe) lastWrite() time.Time {
 	return time.Unix(st.Mtim.Unix())
 }
 
+// hasWriteTime reports whether lastWrite is the time of a write: where the kernel keeps
+// none, it remains the time of creation.
+func (p *pipe) hasWriteTime() bool { return p.lastWrite().After(p.created) }
+
 // takeAll moves bytes of both pipes into the ring. If both have some, those come first that
-// were written first, and come at the time when they were written.
+// were written first, and come at the time when they were written, if the kernel knows it.
 func (c *Capture) takeAll() time.Duration {
 	order, pause := c.pipes, supervisor.Forever
-	both := order[0].hasBytes() && order[1].hasBytes()
-	if both && order[1].lastWrite().Before(order[0].lastWrite()) {
+	timed := order[0].hasBytes() && order[1].hasBytes() && order[0].hasWriteTime() && order[1].hasWriteTime()
+	if timed && order[1].lastWrite().Before(order[0].lastWrite()) {
 		order[0], order[1] = order[1], order[0]
 	}
 	for _, p := range order {
-		if both {
+		if timed {
 			c.ring.ComesAt(p.lastWrite())
 		}
 		pause = min(pause, p.take(c.ring, &c.brake, maxReads))

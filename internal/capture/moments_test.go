@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
 func TestAFIFOIsAPipeThatKnowsTheTimeOfTheLastWrite(t *testing.T) {
@@ -54,4 +56,27 @@ func TestNoFIFOIsOpenedThatAnotherProcessHasAccessTo(t *testing.T) {
 	require.False(t, isOwnFIFO(int(file.Fd())))
 	_, err = openFIFO(path)
 	require.ErrorIs(t, err, unix.ENOTDIR)
+}
+
+// The kernel keeps no time of writes to pipes without a name from Linux 6.15 on.
+func TestBytesInPipesWithoutTimesOfWritesComeNow(t *testing.T) {
+	w, r := newRing(t)
+	c := &Capture{ring: w}
+	var writes [len(ring.Printed)]int
+	for _, s := range ring.Printed {
+		c.pipes[s], writes[s] = newPipe(t)
+		c.pipes[s].stream = s
+	}
+	time.Sleep(time.Second)
+	printed := time.Now()
+	for _, write := range writes {
+		_, err := unix.Write(write, []byte("x"))
+		require.NoError(t, err)
+	}
+	c.takeAll()
+	for _, s := range ring.Printed {
+		marks := r.Marks(s, 0, 1)
+		require.Len(t, marks, 1)
+		require.WithinDuration(t, printed, time.UnixMilli(marks[0].Time), 500*time.Millisecond)
+	}
 }

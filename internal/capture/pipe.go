@@ -22,13 +22,14 @@ func descriptorOf(s ring.Stream) int { return int(s) + 1 }
 // A pipe replaces the command's stdout or stderr.
 type pipe struct {
 	stream     ring.Stream
-	read       int   // the supervisor's end
-	write      int   // the command's end
-	own        int   // the supervisor's own writable end
-	original   int   // a duplicate of the descriptor that the pipe replaces
-	tee        int   // where a copy is written, -1 for none
-	teeOffset  int64 // how many bytes of the stream were copied, or lost
-	teeDropped int64 // how many bytes of the copy were lost
+	read       int       // the supervisor's end
+	write      int       // the command's end
+	own        int       // the supervisor's own writable end
+	original   int       // a duplicate of the descriptor that the pipe replaces
+	created    time.Time // lastWrite before the first write
+	tee        int       // where a copy is written, -1 for none
+	teeOffset  int64     // how many bytes of the stream were copied, or lost
+	teeDropped int64     // how many bytes of the copy were lost
 	pace       pace
 	blocked    bool // the command waits for room in the ring
 
@@ -53,6 +54,7 @@ func openPipe(s ring.Stream, tee bool) (*pipe, error) {
 		return nil, errors.New("creating a pipe for " + s.Name() + ": " + err.Error())
 	}
 	p := &pipe{stream: s, read: ends[0], write: ends[1], original: before, tee: -1}
+	p.created = p.lastWrite()
 	if tee {
 		p.tee = before
 	}

@@ -21,7 +21,9 @@ func newPipe(t *testing.T) (p *pipe, write int) {
 	var ends [2]int
 	require.NoError(t, unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
 	t.Cleanup(func() { _, _ = unix.Close(ends[0]), unix.Close(ends[1]) })
-	return &pipe{stream: ring.Stdout, read: ends[0], tee: -1}, ends[1]
+	p = &pipe{stream: ring.Stdout, read: ends[0], tee: -1}
+	p.created = p.lastWrite()
+	return p, ends[1]
 }
 
 // atEnd is markEnd without what concerns the process's own descriptors.
