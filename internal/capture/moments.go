@@ -18,13 +18,16 @@ import (
 // waited for the CPU finds bytes in both. The modification time of a pipe, which is that of
 // the last write, then says which of them comes first.
 
-// sharedMemory is a directory in memory that each container has.
-const sharedMemory = "/dev/shm"
+// ownDirectory is a directory in memory that each container has for itself. Root can write
+// to it, also with a read-only root file system. A FIFO in /dev/shm, which anybody can
+// write to, could be opened by other containers of the pod before its name is removed, and
+// read unmasked.
+const ownDirectory = "/dev"
 
 // openEnds opens both ends of a new pipe. It is a FIFO without a name where that can be
 // created: from Linux 6.15 on, the kernel keeps the modification time of these only.
 func openEnds() (ends [2]int, err error) {
-	if ends, err = openFIFO(sharedMemory); err != nil {
+	if ends, err = openFIFO(ownDirectory); err != nil {
 		err = unix.Pipe2(ends[:], unix.O_CLOEXEC)
 	}
 	return ends, err
@@ -44,15 +47,28 @@ func openFIFO(directory string) (ends [2]int, err error) {
 	// Opened by its descriptor, so that both are ends of the same FIFO.
 	write, err := unix.Open("/proc/self/fd/"+strconv.Itoa(read), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	_ = unix.Unlink(path)
-	if err == nil && isOwnFIFO(read) {
-		return [2]int{read, write}, nil
+	if err != nil {
+		_ = unix.Close(read)
+		return ends, err
 	}
-	_ = unix.Close(read)
+	if err = checkFIFO(read, write); err != nil {
+		_, _ = unix.Close(read), unix.Close(write)
+		return ends, err
+	}
+	return [2]int{read, write}, nil
+}
+
+// checkFIFO checks that a FIFO is that of openFIFO, and that programs can open /dev/stdout:
+// AppArmor may refuse that for a file without a name.
+func checkFIFO(read, write int) error {
+	if !isOwnFIFO(read) {
+		return unix.EEXIST // another process has replaced it
+	}
+	again, err := unix.Open("/proc/self/fd/"+strconv.Itoa(write), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
-		_ = unix.Close(write)
-		err = unix.EEXIST // another process has replaced it
+		_ = unix.Close(again)
 	}
-	return ends, err
+	return err
 }
 
 // isOwnFIFO reports whether a descriptor is that of a FIFO which only this user can open.

@@ -80,3 +80,23 @@ func TestBytesInPipesWithoutTimesOfWritesComeNow(t *testing.T) {
 		require.WithinDuration(t, printed, time.UnixMilli(marks[0].Time), 500*time.Millisecond)
 	}
 }
+
+// All containers of a pod share /dev/shm.
+func TestNoOtherContainerCanOpenThePipes(t *testing.T) {
+	device := func(path string) uint64 {
+		var st unix.Stat_t
+		require.NoError(t, unix.Stat(path, &st))
+		return st.Dev
+	}
+	if device("/dev") == device("/dev/shm") {
+		t.Skip("they are one file system here")
+	}
+	ends, err := openEnds()
+	require.NoError(t, err)
+	for _, end := range ends {
+		var st unix.Stat_t
+		require.NoError(t, unix.Fstat(end, &st))
+		require.NotEqual(t, device("/dev/shm"), st.Dev)
+		require.NoError(t, unix.Close(end))
+	}
+}
