@@ -57,8 +57,9 @@ const (
 )
 
 // The end of a container waits for the log service by default for as long as an outage of
-// a minute takes, with the pause before the next attempt, or if the cluster's log has all
-// output as well, for a moment.
+// a minute takes, with the pause before the next attempt. It waits for a moment if the
+// cluster's log has all output as well, or if the container is a server, whose next start
+// would wait as well.
 const (
 	longFlush  = 75 * time.Second
 	shortFlush = 10 * time.Second
@@ -83,7 +84,7 @@ func logsFlags(value string, c target) ([]string, error) {
 	flags := append([]string{logsFlag + value}, c.logs()...)
 	if !c.isSet(logsFlushOption) {
 		flush := shortFlush
-		if value == "stream" {
+		if value == "stream" && !c.isServer {
 			flush = longFlush
 		}
 		flags = append(flags, logsFlushFlag+flush.String())

@@ -233,21 +233,25 @@ func TestTheEndOfAContainerWaitsLongerForAServiceThatHasTheOnlyCopy(t *testing.T
 	seconds := func(n int64) *int64 { return &n }
 	for _, test := range []struct {
 		logs, option string
+		policy       corev1.RestartPolicy
 		grace        *int64
 		flush, stop  string
 	}{
-		{"stream", "", nil, "1m15s", "30s"},
-		{"tee", "", nil, "10s", "30s"},
-		{"stream", "5m", nil, "5m", "30s"},
-		{"tee", "500ms", seconds(3600), "500ms", "1h0m0s"},
-		{"stream", "", seconds(0), "1m15s", "0s"},
-		{"stream", "", seconds(-5), "1m15s", "0s"},
+		{"stream", "", corev1.RestartPolicyNever, nil, "1m15s", "30s"},
+		{"stream", "", corev1.RestartPolicyOnFailure, nil, "1m15s", "30s"},
+		{"stream", "", corev1.RestartPolicyAlways, nil, "10s", "30s"}, // its next start waits
+		{"stream", "", "", nil, "10s", "30s"},
+		{"tee", "", corev1.RestartPolicyNever, nil, "10s", "30s"},
+		{"stream", "5m", corev1.RestartPolicyAlways, nil, "5m", "30s"},
+		{"tee", "500ms", corev1.RestartPolicyNever, seconds(3600), "500ms", "1h0m0s"},
+		{"stream", "", corev1.RestartPolicyNever, seconds(0), "1m15s", "0s"},
+		{"stream", "", corev1.RestartPolicyNever, seconds(-5), "1m15s", "0s"},
 	} {
 		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", test.logs)
 		if test.option != "" {
 			annotated(p, "entrypointer.dev/logs-flush-timeout", test.option)
 		}
-		p.Spec.TerminationGracePeriodSeconds = test.grace
+		p.Spec.RestartPolicy, p.Spec.TerminationGracePeriodSeconds = test.policy, test.grace
 		wrapped := inject(t, withLogs(), p).Pod
 		require.Equal(t, test.flush, flagOf(wrapped, "-logs-flush="))
 		require.Equal(t, test.stop, flagOf(wrapped, "-logs-grace="), "a stop shortens the wait")

@@ -194,9 +194,10 @@ var options = []Option{
 		flags: logsWhenFullFlags,
 	},
 	{
-		Name: logsFlushOption, Value: "a duration", Default: "`75s` with `logs: stream`, `10s` with `logs: tee`", Example: "2m",
+		Name: logsFlushOption, Value: "a duration", Default: "`75s` with `logs: stream`, `10s` for servers and with `logs: tee`", Example: "2m",
 		About: "How long the end of a container waits for the [log service](logs.md), if the service doesn't have all output yet. Containers and steps that wait for this one start meanwhile. " +
-			"If the container is stopped, it waits for at most 10 seconds, and if the stop signal arrives during the wait, until two seconds before the end of the grace period. A container that has printed nothing waits for a second.",
+			"If the container is stopped, it waits for at most 10 seconds, and if the stop signal arrives during the wait, until two seconds before the end of the grace period. A container that has printed nothing waits for a second. " +
+			"A server is a container whose `restartPolicy` is neither Never nor OnFailure: it isn't started again before this wait is over.",
 		flags: logsFlushFlags,
 	},
 	{
