@@ -109,7 +109,7 @@ func withoutLogService(t *testing.T, seconds int64) {
 	late.Spec.ActiveDeadlineSeconds, late.Spec.TerminationGracePeriodSeconds = &seconds, new(int64(1))
 	createPod(t, namespace, late)
 	const line, lines = "compiling one more file", 150_000
-	createPod(t, namespace, askingPod("builds", busybox(t, "main", "sh", "-c", fmt.Sprintf("yes %q | head -n %d", line, lines))))
+	createPod(t, namespace, askingPod("builds", busybox(t, "main", "sh", "-c", fmt.Sprintf("yes %q | head -n %d; echo built >&2", line, lines))))
 	waitUntilDone(t, namespace, "late")
 	require.NoError(t, cluster.Scale(t.Context(), endpoint.Namespace, framework.LogService, 1))
 	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, framework.LogService))

@@ -64,9 +64,11 @@ def bodyless(token, stream):
 
 LABELS = ('tekton.dev/taskRun', 'tekton.dev/pipelineRun', 'tekton.dev/pipelineTask', 'serving.knative.dev/service', 'serving.knative.dev/revision')
 
-# Creates a stream after the other, and each a second time with other labels.
+# Creates a stream after the other, and each a second time with other labels. It begins
+# when the connections are open.
 def declare(token):
     i = 0
+    time.sleep(SECONDS / 2)
     while time.time() < end:
         try:
             c = http.client.HTTPSConnection(HOST, 443, timeout=30, context=context)
