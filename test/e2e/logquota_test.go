@@ -43,7 +43,7 @@ func TestAPodWhoseNamespaceHasReachedItsQuotaRunsAndSaysWhatIsDropped(t *testing
 	t.Parallel()
 	service := logService(t)
 	namespace, token := logsNamespace(t, "stream")
-	setForLogs(t, "quota."+namespace, "20k")
+	setForLogs(t, "quota."+namespace, "60k")
 	time.Sleep(7 * time.Second) // the service reads it every 5 s
 	const total = 8 * 20_000
 	createPod(t, namespace, askingPod("prints", busybox(t, "main", "sh", "-c",
