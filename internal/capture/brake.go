@@ -16,7 +16,7 @@ import (
 // service that is down stops the command once, and not again until it takes bytes.
 type brake struct {
 	bound        time.Duration // 0: the command never waits
-	acknowledged int64         // how many bytes of all streams the log service had at the last look
+	acknowledged int64         // how many bytes of all streams the ring didn't have to keep at the last look
 	since        time.Time     // since when the command waits for an acknowledgement, zero if it doesn't
 	released     bool          // the bound is over
 }
@@ -25,8 +25,7 @@ type brake struct {
 func (b *brake) look(w *ring.Writer) {
 	var acknowledged int64
 	for _, s := range ring.Streams {
-		done, _ := w.ReaderProgress(s)
-		acknowledged += done.At
+		acknowledged += w.Spent(s)
 	}
 	if acknowledged != b.acknowledged {
 		b.acknowledged, b.since, b.released = acknowledged, time.Time{}, false

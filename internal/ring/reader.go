@@ -31,6 +31,17 @@ func (r *Reader) Read(s Stream, from int64, into []byte) (n int, floor int64) {
 // NoteRead notes the offset of the next Read.
 func (r *Reader) NoteRead(s Stream, at int64) { r.streams[s].readAt.Store(at) }
 
+// WantMore tells whether the reader can make no progress before it has more bytes, because
+// it can't tell yet whether those that it has read are a secret. The writer may then
+// overwrite them.
+func (r *Reader) WantMore(s Stream, is bool) {
+	var wants uint32
+	if is {
+		wants = 1
+	}
+	r.streams[s].wantsMore.Store(wants)
+}
+
 // ClaimWake reports whether the writer has to be woken after progress. The caller has to
 // wake it then: further calls return false until the writer waits again.
 func (r *Reader) ClaimWake() bool { return r.awaiting.Load() != 0 && r.awaiting.Swap(0) != 0 }

@@ -92,10 +92,10 @@ type streamHeader struct {
 	closed        atomic.Uint32 // by the reader: the log service has the end
 	wakeAt        atomic.Int64  // by the reader: the number of written bytes at which to wake it
 	progressSlot  atomic.Uint32 // by the reader: the index of the valid progressSlot
-	_             uint32
-	progressSlots [2]Progress  // by the reader
-	markCount     atomic.Int64 // by the writer: the number of marks so far
-	padding       [64]byte     // keeps streams off each other's cache lines
+	wantsMore     atomic.Uint32 // by the reader: see WantMore
+	progressSlots [2]Progress   // by the reader
+	markCount     atomic.Int64  // by the writer: the number of marks so far
+	padding       [64]byte      // keeps streams off each other's cache lines
 }
 
 // Progress is how far the reader has come in a stream.

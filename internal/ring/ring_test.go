@@ -298,3 +298,16 @@ func TestARingHasTheCapacityThatItsCreatorAsksFor(t *testing.T) {
 		require.NoError(t, unix.Close(fd))
 	}
 }
+
+func TestBytesThatTheReaderHasMakeRoomIfItWantsMore(t *testing.T) {
+	w, r, _ := open(t)
+	w.Write(Stdout, make([]byte, 1000))
+	r.NoteRead(Stdout, 600)
+	require.EqualValues(t, DefaultCapacity-1000, w.Room(Stdout))
+	r.WantMore(Stdout, true)
+	require.EqualValues(t, DefaultCapacity-400, w.Room(Stdout))
+	r.NoteRead(Stdout, 1<<40)
+	require.EqualValues(t, DefaultCapacity, w.Room(Stdout), "the command can write into the ring")
+	r.WantMore(Stdout, false)
+	require.EqualValues(t, DefaultCapacity-1000, w.Room(Stdout))
+}

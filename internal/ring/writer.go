@@ -93,10 +93,17 @@ func (w *Writer) makeRoom(s Stream, count int) {
 func (w *Writer) Lost(s Stream) int64 { return w.lost[s] }
 
 // Room returns for how many more bytes of a stream there is room without overwriting
-// bytes that the log service lacks.
-func (w *Writer) Room(s Stream) int64 {
+// bytes from Spent on.
+func (w *Writer) Room(s Stream) int64 { return w.Capacity(s) - (w.at[s] - w.Spent(s)) }
+
+// Spent returns the offset before which the ring doesn't have to keep bytes of a stream: the
+// log service has them, or else the reader, which wants more.
+func (w *Writer) Spent(s Stream) int64 {
 	done, _ := w.ReaderProgress(s)
-	return w.Capacity(s) - (w.at[s] - done.At)
+	if w.streams[s].wantsMore.Load() == 0 {
+		return done.At
+	}
+	return min(max(w.streams[s].readAt.Load(), done.At), w.at[s])
 }
 
 // AwaitProgress has the reader wake the writer at its next progress. After it, the writer

@@ -87,6 +87,7 @@ func (s *sender) resume() {
 	s.maskedBy = s.masker
 	s.readAt, s.readyFrom, s.ready, s.lostAfter, s.streamEnded = at, at, s.ready[:0], 0, false
 	s.parts, s.dropped = nil, max(p.Dropped, 0)
+	s.ring.WantMore(s.stream, false)
 }
 
 // outdated reports whether ready was masked without the latest secrets.
@@ -111,6 +112,7 @@ func (s *sender) prepare(now time.Time) (is bool, wait time.Duration) {
 		return false, left
 	}
 	s.readRing(now)
+	s.ring.WantMore(s.stream, s.needsMore())
 	if s.streamEnded && s.readAt == 0 && !s.sendEmpty {
 		s.finish()
 		return false, untilWoken
@@ -141,6 +143,12 @@ func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Durati
 // pending returns how many bytes were read and are in no part yet, in bytes: those of
 // ready, and those that the masker holds back.
 func (s *sender) pending() int { return int(s.readAt - s.lostAfter - s.readyFrom) }
+
+// needsMore reports whether the masker holds back all bytes of a full part. A secret may be
+// longer than the ring, and the command mustn't wait then.
+func (s *sender) needsMore() bool {
+	return len(s.ready) == 0 && len(s.parts) == 0 && s.lostAfter == 0 && s.pending() >= s.batch
+}
 
 // isFull reports whether a full part is ready. What the masker holds back counts, so that
 // no part ends in the middle of ready, where masking can't resume.

@@ -211,6 +211,9 @@ func (s *shipper) send() time.Duration {
 		next := (s.nextSender + i) % len(s.senders)
 		sender := s.senders[next]
 		due, wait := sender.prepare(time.Now())
+		if sender.needsMore() {
+			s.wakeSupervisor()
+		}
 		// A sender that has to wait for a response has the next turn.
 		full = full || due && (s.inFlight >= maxInFlight || s.inFlight > 0 && !sender.isLarge())
 		if due && full {
@@ -286,12 +289,17 @@ func (s *shipper) handleOutcomes() {
 			if !s.isRetrying() {
 				s.failure.set(s.refusal())
 			}
-			if s.ring.ClaimWake() {
-				ring.Wake(s.failure.news)
-			}
+			s.wakeSupervisor()
 		default:
 			return
 		}
+	}
+}
+
+// wakeSupervisor wakes the supervisor if it waits for room in the ring.
+func (s *shipper) wakeSupervisor() {
+	if s.ring.ClaimWake() {
+		ring.Wake(s.failure.news)
 	}
 }
 
