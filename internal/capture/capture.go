@@ -276,6 +276,9 @@ func (c *Capture) Delivered() bool {
 			return false
 		}
 	}
+	if c.lacksExplanation() && c.shipper.pollExit != nil {
+		return false // the shipper writes the termination message
+	}
 	return c.shipper.isDone(c.ring)
 }
 

@@ -141,10 +141,16 @@ func isName(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }
 
+// lacksExplanation reports whether the termination message should have the end of the output,
+// and hasn't.
+func (c *Capture) lacksExplanation() bool {
+	return c.message != "" && c.failed && printed(c.ring) && !c.ring.Explained()
+}
+
 // explainAbsence writes into the termination message of a container that fails why the
 // message doesn't have the end of the output: output is never shown unmasked.
 func (c *Capture) explainAbsence() {
-	if c.message == "" || !c.failed || !printed(c.ring) || c.ring.Explained() {
+	if !c.lacksExplanation() {
 		return
 	}
 	why := c.failure()

@@ -38,3 +38,29 @@ func TestALossAndAMissingExplanationNameTheFileThatDoesNotRespond(t *testing.T) 
 	require.NoError(t, err)
 	require.Contains(t, string(text), failure)
 }
+
+func TestTheDeliveryIncludesTheTerminationMessage(t *testing.T) {
+	w, service := newRing(t)
+	c := &Capture{ring: w, message: "message", failed: true}
+	c.shipper = &shipper{needed: true, pollExit: func() (bool, int) { return false, 0 }}
+	for _, s := range ring.Printed {
+		c.pipes[s] = &pipe{stream: s, tee: -1, ended: true}
+	}
+	w.Write(ring.Stdout, []byte("out\n"))
+	for _, s := range ring.Streams {
+		w.End(s)
+		service.SaveProgress(s, ring.Progress{At: w.Written(s)})
+		service.Close(s)
+	}
+	require.False(t, c.Delivered())
+	c.failed = false
+	require.True(t, c.Delivered(), "the container doesn't fail")
+	c.failed = true
+	isRunning := c.shipper.pollExit
+	c.shipper.pollExit = nil
+	require.True(t, c.Delivered(), "nobody would write it")
+	c.shipper.pollExit = isRunning
+	service.Explain()
+	require.True(t, c.Delivered())
+
+}
