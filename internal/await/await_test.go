@@ -289,6 +289,34 @@ func TestAnInvalidPathEndsTheWait(t *testing.T) {
 	require.ErrorContains(t, w.Err(), "waiting for "+file+"/out: ")
 }
 
+func TestADirectoryThatIsReplacedIsWatchedAgain(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
+	defer signal.Stop(signals)
+	for name, giveUp := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"renamed": func(dir string) error { return os.Rename(dir, dir+".old") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/creds"
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			w := NewWatch([]string{dir}, true)
+			defer w.close()
+			w.Arm()
+			require.NoError(t, giveUp(dir))
+			w.Arm()
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			w.Arm()
+			write(t, dir+"/token", "")
+			select {
+			case <-signals:
+			case <-time.After(time.Second):
+				require.Fail(t, "nothing was told")
+			}
+		})
+	}
+}
+
 // TestTheWatchUsesNoInotifyInstance, because a user of a node has only a limited
 // number.
 func TestTheWatchUsesNoInotifyInstance(t *testing.T) {

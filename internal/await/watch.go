@@ -52,6 +52,9 @@ func (w Watch) Arm() {
 }
 
 func (d *directory) arm() {
+	if d.fd >= 0 && !d.isCurrent() {
+		d.close()
+	}
 	if d.fd < 0 {
 		fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -68,6 +71,14 @@ func (d *directory) arm() {
 	if _, err := unix.FcntlInt(uintptr(d.fd), unix.F_NOTIFY, d.events); err != nil {
 		d.close()
 	}
+}
+
+// isCurrent reports whether the watched directory still has its path. Another one may have
+// taken its place.
+func (d *directory) isCurrent() bool {
+	var watched, found unix.Stat_t
+	return unix.Fstat(d.fd, &watched) == nil && unix.Stat(d.path, &found) == nil &&
+		watched.Dev == found.Dev && watched.Ino == found.Ino
 }
 
 func (d *directory) close() {
