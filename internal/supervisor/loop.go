@@ -15,8 +15,8 @@ import (
 
 // The supervisor waits in one function, until. It sleeps there until a signal arrives
 // (signals.go). That includes SIGCHLD, by which the kernel reports children and changes
-// in watched directories. The supervisor has no other goroutine, so its data needs no
-// locks.
+// in watched directories. No other goroutine has access to the supervisor's data, so it
+// needs no locks.
 
 // wakeFD is an eventfd(2) that the signal handlers write to, -1 while there is none.
 var wakeFD int32 = -1
