@@ -299,7 +299,7 @@ func (c *Capture) Close() string {
 			missing = append(missing, "the cluster's log lacks "+strconv.FormatInt(lacks, 10)+" bytes of "+p.stream.Name())
 		}
 		for p.tee = -1; !p.ended; { // the time for the reader of the tee is over
-			p.take(c.ring, &c.brake, maxReads)
+			p.take(c.ring, &c.brake)
 		}
 		if p.noteLate(); p.afterEnd > 0 {
 			missing = append(missing, "the log service lacks "+strconv.FormatInt(p.afterEnd, 10)+" bytes that other processes have printed to "+p.stream.Name()+" since the command ended")

@@ -103,7 +103,7 @@ func (c *Capture) takeAll() time.Duration {
 		if timed {
 			c.ring.ComesAt(p.lastWrite())
 		}
-		pause = min(pause, p.take(c.ring, &c.brake, maxReads))
+		pause = min(pause, p.take(c.ring, &c.brake))
 	}
 	c.ring.ComesAt(time.Time{})
 	return pause

@@ -153,14 +153,14 @@ func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
 
 // take moves bytes into the ring, and returns the pause before the next call:
 // supervisor.Forever if a descriptor will tell.
-func (p *pipe) take(w *ring.Writer, b *brake, rounds int) time.Duration {
+func (p *pipe) take(w *ring.Writer, b *brake) time.Duration {
 	began, before := time.Now(), w.Written(p.stream)
 	p.blocked = false
 	defer p.writeTee(w)
 	if left := p.pace.pauseLeft(began); left > 0 {
 		return left
 	}
-	for range rounds {
+	for range maxReads {
 		p.writeTee(w)
 		if p.ended || p.teeLag(w) >= maxTeeLag {
 			return supervisor.Forever

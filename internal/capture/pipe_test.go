@@ -42,7 +42,7 @@ func TestTheEndOfACommandWhosePipeHoldsMoreThanTheRingLosesNothing(t *testing.T)
 	p.atEnd(w)
 	b := &brake{bound: time.Hour}
 	for range 2 * size / ring.MinCapacity {
-		p.take(w, b, maxReads)
+		p.take(w, b)
 		service.SaveProgress(ring.Stdout, ring.Progress{At: w.Written(ring.Stdout)})
 		service.NoteRead(ring.Stdout, w.Written(ring.Stdout))
 	}
@@ -60,7 +60,7 @@ func TestAProcessThatPrintsAfterTheEndOverwritesNothing(t *testing.T) {
 	p.atEnd(w)
 	_, err = unix.Write(write, make([]byte, 1000))
 	require.NoError(t, err)
-	p.take(w, &brake{bound: time.Hour}, maxReads)
+	p.take(w, &brake{bound: time.Hour})
 	require.True(t, p.blocked)
 	require.Zero(t, w.Lost(ring.Stdout))
 }

@@ -62,5 +62,4 @@ func TestTheDeliveryIncludesTheTerminationMessage(t *testing.T) {
 	c.shipper.pollExit = isRunning
 	service.Explain()
 	require.True(t, c.Delivered())
-
 }

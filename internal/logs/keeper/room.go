@@ -83,7 +83,7 @@ func (r *room) make(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // level returns the size to which the content of larger streams has to be cut.
