@@ -305,7 +305,7 @@ func TestAPlaceholderStandsForBytesThatRetentionHasDeleted(t *testing.T) {
 	for _, want := range []string{"[entrypointer: 4 bytes were deleted by retention]\ntwo\n", "[entrypointer: 8 bytes were deleted by retention]\n"} {
 		found, err := c.store.Tidy(t.Context(), id, time.Now(), 0)
 		require.NoError(t, err)
-		_, err = c.store.Trim(t.Context(), id, time.Now(), found.Bytes-1)
+		_, err = c.store.Trim(t.Context(), id, time.Now(), found.Content-1)
 		require.NoError(t, err)
 		text, err := c.printed("p", nil)
 		require.NoError(t, err)

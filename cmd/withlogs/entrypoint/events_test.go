@@ -49,7 +49,8 @@ func documented(t *testing.T) map[string][]string {
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Events\n")
 	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
+	section, _, found = strings.Cut(section, "\n### Kubernetes Events\n")
+	require.True(t, found)
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|.*\\|([^|]*)\\|$").FindAllStringSubmatch(section, -1)
 	kinds := map[string][]string{}
 	for _, row := range rows {

@@ -39,7 +39,7 @@ func TestTheLastOutputOfAKilledCommandIsStored(t *testing.T) {
 		t.Skip("there is no python3, which makes pipes larger")
 	}
 	s := serve(t)
-	got := s.run(s.command("--", python, "-c", `
+	got := s.run(s.command("-logs-flush=1m", "--", python, "-c", `
 import array, fcntl, os, signal, termios, time
 fcntl.fcntl(1, 1031, 1 << 20) # F_SETPIPE_SZ
 os.write(1, b"x" * ((1 << 20) - 1000))
@@ -89,7 +89,7 @@ func TestAServiceThatIsBackDuringTheFlushGetsEverything(t *testing.T) {
 	s := serve(t)
 	// The pause between attempts is eight seconds by then.
 	s.meet(unavailable(time.Now().Add(10500 * time.Millisecond)))
-	got := s.run(s.command("-logs-flush=4s", "--", "sh", "-c", "echo first; sleep 9; echo last"))
+	got := s.run(s.command("-logs-flush=6s", "--", "sh", "-c", "echo first; sleep 9; echo last"))
 	require.Zero(t, got.code)
 	require.Empty(t, got.stderr)
 	require.Equal(t, stream{data: []byte("first\nlast\n"), complete: true}, s.stream("stdout"))
