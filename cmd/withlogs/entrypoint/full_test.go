@@ -185,7 +185,7 @@ func TestAnyStopSignalDuringTheDeliveryBeginsTheGracePeriod(t *testing.T) {
 }
 
 func TestASecretThatIsLongerThanTheRingStopsNoCommand(t *testing.T) {
-	const bound = 10 * time.Second
+	const bound = deadline
 	s := serve(t)
 	token := filepath.Join(t.TempDir(), "token")
 	secret := strings.Repeat("0123456789abcde", 20_000)

@@ -44,8 +44,13 @@ import (
 // compare the stored streams with the output of the command. A stand-in authenticates the
 // pod in the place of the API server.
 
-// deadline bounds steps that take milliseconds on an idle machine.
-const deadline = 30 * time.Second
+const (
+	// deadline bounds steps that take milliseconds on an idle machine.
+	deadline = time.Minute
+	// patience is the -logs-flush of the tests: longer than the slowest delivery to a service
+	// that is up. A container that ends earlier has waited for nothing.
+	patience = 2 * time.Minute
+)
 
 var (
 	built      = flag.String("entrypoint.bin", "", "`directory` of the program under test, if it is built already")
@@ -176,10 +181,16 @@ func (s *service) meet(between func(w http.ResponseWriter, r *http.Request) (don
 
 // command returns the supervisor with flags, and with the command behind --.
 func (s *service) command(args ...string) *exec.Cmd {
-	flags := []string{"-logs=stream", "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main", "-logs-label=tekton.dev/taskRun=build", "-logs-label=tekton.dev/pipelineRun=a"}
+	flags := []string{"-logs=stream", "-logs-flush=" + patience.String(), "-logs-to=" + s.url, "-logs-ca=" + s.pin, "-logs-token=" + s.token, "-logs-container=main", "-logs-label=tekton.dev/taskRun=build", "-logs-label=tekton.dev/pipelineRun=a"}
 	cmd := exec.CommandContext(s.t.Context(), entrypoint, append(flags, args...)...)
 	cmd.WaitDelay = deadline
 	return cmd
+}
+
+// staying returns a command of the shell that starts a process in a session of its own,
+// which stays until the test is over.
+func (s *service) staying() string {
+	return "setsid sh -c 'while [ -d " + s.t.TempDir() + " ]; do sleep 1; done' &"
 }
 
 // A result is how a container has ended.
