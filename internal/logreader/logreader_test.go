@@ -61,6 +61,7 @@ type cluster struct {
 	specs     map[string]string
 	gone      bool // no pod exists
 	forbidden bool // the user may not get pods
+	ill       bool // the API server fails to return pods
 	cuts      int  // so many answers are cut after their first bytes
 }
 
@@ -71,7 +72,7 @@ func newCluster(t *testing.T) *cluster {
 	service := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
-		gone, forbidden, cut := c.gone, c.forbidden, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
+		gone, forbidden, ill, cut := c.gone, c.forbidden, c.ill, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
 		if cut {
 			c.cuts--
 		}
@@ -87,6 +88,8 @@ func newCluster(t *testing.T) *cluster {
 			http.NotFound(w, r)
 		case strings.HasPrefix(r.URL.Path, "/api/v1/") && forbidden:
 			http.Error(w, "no", http.StatusForbidden)
+		case strings.HasPrefix(r.URL.Path, "/api/v1/") && ill:
+			http.Error(w, "no", http.StatusInternalServerError)
 		case r.URL.Path == "/api/v1/namespaces/tenant/pods":
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","items":[%s]}`, strings.Join(all, ","))

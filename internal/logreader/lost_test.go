@@ -127,6 +127,16 @@ func TestAContainerThatEndedBeforeWhatIsAskedForIsNotNamed(t *testing.T) {
 	requireCutOff(t, err)
 }
 
+func TestLogsArePrintedBeforeTheErrorThatPodsAreUnknown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.ill = true
+	c.end(c.stream("p", "main", start(0), "stdout", "x\n"), 2)
+	out, err := c.printed("p", nil)
+	require.Equal(t, "x\n", out)
+	require.ErrorContains(t, err, "asking for the pods of pod/p")
+}
+
 func TestWithoutLogsTheErrorSaysThatTheServiceMayNotHaveBeenReached(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -53,15 +53,15 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	lost, err := c.lostRuns(ctx, o)
-	if err != nil {
-		return err
-	}
-	if len(streams)+len(lost) == 0 {
+	lost, errLost := c.lostRuns(ctx, o)
+	switch {
+	case len(streams) > 0:
+		err = newMerger(c, o, streams).run(ctx)
+	case errLost == nil && len(lost) == 0:
 		return c.noLogsError(o)
 	}
-	err = newMerger(c, o, streams).run(ctx)
-	return withLost(err, lost, func(text string) { _, _ = fmt.Fprintln(o.Warnings, text) })
+	err = withLost(err, lost, func(text string) { _, _ = fmt.Fprintln(o.Warnings, text) })
+	return errors.Join(err, errLost)
 }
 
 // noLogsError returns the error for a target without logs, with the conditions for having
