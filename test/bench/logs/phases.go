@@ -28,6 +28,7 @@ var (
 	steady = printing{bytes: 100, rate: 1000, lasts: 15 * time.Second}
 	slow   = printing{bytes: 100, rate: 20, lasts: 40 * time.Second}
 	flood  = printing{bytes: 64 << 10, lasts: 3 * time.Second}
+	burst  = printing{bytes: 64 << 10, lasts: patience, total: 200e6}
 )
 
 const (
@@ -47,6 +48,7 @@ type figures struct {
 	plainFlood, flood   float64         // MB/s
 	shipped             []shipped       // at rising rates
 	supervisor, shipper framework.Usage // each, when it prints; CPU is that of a second
+	plainBurst, burst   kept            // what is printed faster than it is sent
 	streams             []streaming     // the service alone
 }
 
@@ -59,6 +61,7 @@ func (b *bench) measure(ctx context.Context) (f figures, err error) {
 		{"what is seen", b.visibility},
 		{"ends", b.ends},
 		{"throughput", b.throughput},
+		{"a burst", b.burst},
 		{"writes without the service", b.writesAlone},
 		{"many streams", manyStreams},
 	} {
@@ -281,7 +284,7 @@ func (b *bench) throughput(ctx context.Context, f *figures) error {
 			return err
 		}
 		s := shipped{printed: r.rate(), bytes: r.Bytes}
-		if s.dropped, err = b.dropped(ctx, name); err != nil {
+		if s.dropped, err = b.dropped(ctx, b.own, name); err != nil {
 			return err
 		}
 		if s.service, err = serviceUsage(); err != nil {
@@ -292,6 +295,35 @@ func (b *bench) throughput(ctx context.Context, f *figures) error {
 		f.shipped = append(f.shipped, s)
 	}
 	return nil
+}
+
+// A kept is what becomes of a burst.
+type kept struct {
+	report
+	readable int64 // bytes that a reader gets once the container has ended
+}
+
+// burst prints much at full speed, as a tenant does who knows nothing of options.
+func (b *bench) burst(ctx context.Context, f *figures) error {
+	name, r, err := b.print(ctx, b.plain, burst)
+	if err != nil {
+		return err
+	}
+	log, err := b.cluster.Kube.CoreV1().Pods(b.plain).GetLogs(name, &corev1.PodLogOptions{}).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	f.plainBurst.report = r
+	if f.plainBurst.readable, err = io.Copy(io.Discard, log); err != nil {
+		return err
+	}
+	if name, r, err = b.print(ctx, b.waiting, burst); err != nil {
+		return err
+	}
+	lost, err := b.dropped(ctx, b.waiting, name)
+	f.burst = kept{report: r, readable: r.Bytes - lost}
+	return err
 }
 
 // rate is in MB/s.

@@ -28,13 +28,14 @@ const (
 	patience = 3 * time.Minute
 )
 
-// A bench is two namespaces, one whose pods send their logs and one whose pods are
-// unwrapped.
+// A bench is three namespaces: one whose pods are unwrapped, and two whose pods send their
+// logs. In one of these two, output is dropped that is printed faster than it is sent. In
+// the other one, the command waits, as by default.
 type bench struct {
-	cluster    *framework.Cluster
-	image      string
-	plain, own string
-	pods       int // made so far
+	cluster             *framework.Cluster
+	image               string
+	plain, own, waiting string
+	pods                int // made so far
 }
 
 func prepare(ctx context.Context) (*bench, error) {
@@ -49,14 +50,17 @@ func prepare(ctx context.Context) (*bench, error) {
 	if b.plain, err = b.cluster.NewNamespace(ctx, "bench-", nil); err != nil {
 		return nil, err
 	}
-	b.own, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream", "entrypointer.dev/logs-when-full": "drop"})
+	if b.own, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream", "entrypointer.dev/logs-when-full": "drop"}); err != nil {
+		return nil, err
+	}
+	b.waiting, err = b.cluster.NewNamespace(ctx, "bench-", map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/logs": "stream"})
 	return b, err
 }
 
 func (b *bench) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, namespace := range []string{b.plain, b.own} {
+	for _, namespace := range []string{b.plain, b.own, b.waiting} {
 		_ = b.cluster.Kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 	}
 }
@@ -66,6 +70,7 @@ type printing struct {
 	bytes int
 	rate  float64 // a second; 0 is as often as it goes
 	lasts time.Duration
+	total int64 // bytes after which it ends, 0 for no such end
 }
 
 // A report is what test/bench/logs/printer says in the end.
@@ -77,7 +82,7 @@ type report struct {
 }
 
 // start makes a pod with a container for each printing, and waits until they run.
-// Where there is one, it has one core.
+// Where there is one, and nothing but the time ends it, it has one core.
 func (b *bench) start(ctx context.Context, namespace string, all ...printing) (name string, err error) {
 	b.pods++
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "prints-" + strconv.Itoa(b.pods), Annotations: map[string]string{pod.InjectAnnotation: "true"}}}
@@ -85,9 +90,9 @@ func (b *bench) start(ctx context.Context, namespace string, all ...printing) (n
 	for i, printing := range all {
 		c := corev1.Container{
 			Name: fmt.Sprint("c", i), Image: b.image, Command: []string{"/ko-app/printer"},
-			Args: []string{namespace + "/" + p.Name, fmt.Sprint(printing.bytes), fmt.Sprint(printing.rate), printing.lasts.String()},
+			Args: []string{namespace + "/" + p.Name, fmt.Sprint(printing.bytes), fmt.Sprint(printing.rate), printing.lasts.String(), fmt.Sprint(printing.total)},
 		}
-		if len(all) == 1 {
+		if len(all) == 1 && printing.total == 0 {
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 			c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
 		}
@@ -154,8 +159,8 @@ func (b *bench) print(ctx context.Context, namespace string, what printing) (nam
 
 // dropped is how many bytes the log service knows to be lost of a pod's stdout, once
 // that is complete.
-func (b *bench) dropped(ctx context.Context, name string) (lost int64, err error) {
-	root := "/apis/" + endpoint.Group + "/" + endpoint.Version + "/namespaces/" + b.own + "/logs"
+func (b *bench) dropped(ctx context.Context, namespace, name string) (lost int64, err error) {
+	root := "/apis/" + endpoint.Group + "/" + endpoint.Version + "/namespaces/" + namespace + "/logs"
 	err = framework.Eventually(ctx, time.Minute, "the log of pod "+name+" to be complete", func(ctx context.Context) error {
 		var list struct{ Logs []struct{ ID, Name string } }
 		raw, err := b.cluster.Kube.Discovery().RESTClient().Get().AbsPath(root).Param("pod", name).DoRaw(ctx)

@@ -27,6 +27,8 @@ func render(f figures) string {
 	row("printed at full speed, on one core", mbs(f.plainFlood), mbs(f.flood), mbs(500))
 	row("sent on one core, nothing dropped", "", sent(f.shipped), mbs(40))
 	row("maximum sent on one core, while the rest is dropped", "", most(f.shipped), "")
+	row(fmt.Sprintf("time in which a command prints %.0f MB at full speed, by default", float64(burst.total)/1e6), seconds(f.plainBurst.Took), seconds(f.burst.Took), "12 s")
+	row("how much of it is read afterwards", mb(f.plainBurst.readable), mb(f.burst.readable), mb(f.burst.Bytes))
 	row("from the write to a following reader, median", ms(framework.Percentile(f.plainSeen, 50)), ms(framework.Percentile(f.ownSeen, 50)), "600 ms")
 	row("p99", ms(framework.Percentile(f.plainSeen, 99)), ms(framework.Percentile(f.ownSeen, 99)), "2000 ms")
 	row("from the command's last write to the container's end, median", ms(framework.Percentile(f.plainEnds, 50)), ms(framework.Percentile(f.ownEnds, 50)), "unwrapped + 60 ms")
@@ -108,6 +110,8 @@ func serviceCost(all []shipped) (each time.Duration, memory int64) {
 func micro(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d.Nanoseconds())/1e3) }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
 func mb(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 

@@ -25,6 +25,7 @@ func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) 
 			{printed: 10, bytes: 50e6, service: framework.Usage{CPU: time.Second, RSS: 40e6}},
 			{printed: 38, bytes: 60e6, dropped: 10e6, service: framework.Usage{CPU: time.Second, RSS: 50e6}},
 		},
+		plainBurst: kept{report{Bytes: 200e6, Took: 4 * time.Second}, 10e6}, burst: kept{report{Bytes: 200e6, Took: 9500 * time.Millisecond}, 200e6},
 		streams: []streaming{{streams: 10, times: []time.Duration{2e6}, failed: 1, usage: framework.Usage{CPU: 5e6, RSS: 20e6}}},
 	})
 	for _, row := range []string{
@@ -32,6 +33,8 @@ func TestTheTableHasTheBestOfTheRunsAndTheHighestRateWithoutALoss(t *testing.T) 
 		"| p99 | 8.0 µs | 12.5 µs | unwrapped + 10 µs |",
 		"| sent on one core, nothing dropped |  | 10 MB/s | 40 MB/s |",
 		"| maximum sent on one core, while the rest is dropped |  | 32 MB/s |  |",
+		"| time in which a command prints 200 MB at full speed, by default | 4.0 s | 9.5 s | 12 s |",
+		"| how much of it is read afterwards | 10.0 MB | 200.0 MB | 200.0 MB |",
 		"| from the write to a following reader, median | 4.0 ms | 310.0 ms | 600 ms |",
 		"| CPU time of both processes for 100 lines in a second |  | 4.0 ms |  |",
 		"| CPU time of the service for 1 MB |  | 20.0 ms | 16.7 ms |",

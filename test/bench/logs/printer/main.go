@@ -7,9 +7,10 @@
 // found as the container's termination message. Each chunk begins with the time at
 // which it was written, in nanoseconds.
 //
-//	printer NAME BYTES PER-SECOND DURATION
+//	printer NAME BYTES PER-SECOND DURATION TOTAL
 //
-// The rate 0 is as fast as it goes. The name is for others to find the process by.
+// The rate 0 is as fast as it goes. The printer ends after the duration, or once it has
+// printed TOTAL bytes, 0 for no such end. The name is for others to find the process by.
 package main
 
 import (
@@ -45,8 +46,8 @@ type report struct {
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("printer: ")
-	if len(os.Args) != 5 {
-		log.Fatal("it wants NAME BYTES PER-SECOND DURATION")
+	if len(os.Args) != 6 {
+		log.Fatal("it wants NAME BYTES PER-SECOND DURATION TOTAL")
 	}
 	size, err := strconv.Atoi(os.Args[2])
 	if err != nil || size < stamp+2 {
@@ -60,7 +61,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := run(size, rate, duration)
+	total, err := strconv.ParseInt(os.Args[5], 10, 64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := run(size, rate, duration, total)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -73,14 +78,14 @@ func main() {
 	}
 }
 
-func run(size int, rate float64, duration time.Duration) (r report, err error) {
+func run(size int, rate float64, duration time.Duration, total int64) (r report, err error) {
 	text := lines(size + 1<<20)
 	if size <= shortLine { // each chunk is one
 		text = bytes.ReplaceAll(text, []byte("\n"), []byte(" "))
 	}
 	var times []time.Duration
 	start := time.Now()
-	for n := 0; time.Since(start) < duration; n++ {
+	for n := 0; time.Since(start) < duration && (total == 0 || r.Bytes < total); n++ {
 		if rate > 0 {
 			time.Sleep(time.Until(start.Add(time.Duration(float64(n) / rate * float64(time.Second)))))
 		}
