@@ -34,7 +34,7 @@ func TestAsNobody(t *testing.T) {
 	program := sharedFile(t, binDir, "entrypoint.test", string(data))
 
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-entrypoint.bin="+binDir, "-entrypoint.tags="+*tags,
-		"-test.skip=^(TestAsNobody|TestImports|TestSize|TestComparison|TestTableIsReadAsItWasWritten|TestAGigabyteThroughStdin|TestNothingStartsEarly|TestNoContainerStartsBeforeItsDependencies|TestHeartbeatsWhereLocksAreNotTrusted|TestASidecarThatDoesNotListenIsLeftAlone|TestPipelinesCompleteHoweverOftenTheyAreKilled|TestNoStopSignalIsLostOrSentTwice|TestTheSupervisorReportsWhyACommandIsNotReady)$")
+		"-test.skip=^(TestAsNobody|TestImports|TestSize|TestComparison|TestTableIsReadAsItWasWritten|TestAGigabyteThroughStdin|TestNothingStartsEarly|TestNoContainerStartsBeforeItsDependencies|TestHeartbeatsWhereLocksAreNotTrusted|TestASidecarThatDoesNotListenIsLeftAlone|TestPipelinesCompleteHoweverOftenTheyAreKilled|TestNoStopSignalIsLostOrSentTwice|TestTheSupervisorReportsWhyACommandIsNotReady|TestASIGTERMAtAnyMomentEndsTheContainer|TestReapsAsSubreaper|TestAWaitForAURLRemindsAndIsEndedByASignal)$")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
