@@ -154,8 +154,13 @@ const wildcard = "..."
 
 var blanks = regexp.MustCompile(`[ \t]+`)
 
+// klogLine is a line of client-go's own log. On a busy machine, kubectl wait logs that its
+// watch has ended.
+var klogLine = regexp.MustCompile(`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ reflector\.go:\d+\] .*\n`)
+
 // Matches says whether a command printed what a page shows, by the rules of [Shell.Run].
 func Matches(shown, printed string) bool {
+	printed = klogLine.ReplaceAllString(printed, "")
 	var pattern strings.Builder
 	pattern.WriteString("^")
 	for _, line := range lines(shown) {

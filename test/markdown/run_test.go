@@ -30,6 +30,7 @@ func TestAPagesOutputMayHaveWildcards(t *testing.T) {
 		"a line that isn't there":       {"...\na\n...\n", "b\n", false},
 		"an object that is there":       {"namespace/demo created\n", "namespace/demo unchanged\n", true},
 		"an object in whatever way":     {"namespace/demo created\n", "namespace/demo deleted\n", false},
+		"a line of client-go's log":     {"a\nb\n", "a\nI1125 04:16:23.952118   11759 reflector.go:664] \"Warning: watch ended with error\"\nb\n", true},
 		"regular expressions are words": {"a.c\n", "abc\n", false},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, Matches(test.shown, test.printed)) })
