@@ -33,6 +33,7 @@ type Shell struct {
 //
 //   - The line "..." stands for any number of lines, and "..." within a line for any text.
 //   - Any run of blanks is as good as any other.
+//   - Lines of client-go's own log don't count.
 //   - "created", at the end of a line, stands also for "configured" and "unchanged":
 //     the reader may be the first to apply an object, and the test isn't.
 //   - Of a command of which the page shows no output, the exit code counts alone.

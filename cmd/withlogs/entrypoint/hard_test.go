@@ -39,7 +39,7 @@ func TestTheLastOutputOfAKilledCommandIsStored(t *testing.T) {
 		t.Skip("there is no python3, which makes pipes larger")
 	}
 	s := serve(t)
-	got := s.run(s.command("-logs-flush=1m", "--", python, "-c", `
+	got := s.run(s.command("--", python, "-c", `
 import array, fcntl, os, signal, termios, time
 fcntl.fcntl(1, 1031, 1 << 20) # F_SETPIPE_SZ
 os.write(1, b"x" * ((1 << 20) - 1000))
