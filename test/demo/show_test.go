@@ -89,16 +89,17 @@ func TestColourIsForScreensOnly(t *testing.T) {
 
 func TestAClaimAboutALogThatDoesNotHoldIsCountedAndShown(t *testing.T) {
 	for what, spoil := range map[string]func(*reading){
-		"":                               func(*reading) {},
-		"the pods are gone":              func(r *reading) { r.left = 1 },
-		"the cluster's logs had nothing": func(r *reading) { r.elsewhere = "uploaded\n" },
-		"each line is there":             func(r *reading) { r.text = strings.TrimSuffix(r.text, "[pod/logs-pod/step-upload] uploaded\n") },
+		"":                  func(*reading) {},
+		"the pods are gone": func(r *reading) { r.left = 1 },
+		"the cluster's logs had the command that reads the output, and nothing else": func(r *reading) { r.elsewhere += "uploaded\n" },
+		"each line is there": func(r *reading) { r.text = strings.TrimSuffix(r.text, "[pod/logs-pod/step-upload] uploaded\n") },
 		"the secret isn't": func(r *reading) {
 			r.text = strings.ReplaceAll(r.text, "YWRtaW46****", "YWRtaW46****"+base64.StdEncoding.EncodeToString([]byte(secret)))
 		},
 	} {
 		r := newReadings("logs")[0]
 		r.text = strings.Join(r.expected, "\n") + "\n"
+		r.elsewhere = pointer + "logs-pod -c step-login\n" + pointer + "logs-pod -c step-upload\n"
 		spoil(r)
 		var shown strings.Builder
 		claimed, failed := showLogs(&terminal{to: &shown, width: 80}, []*reading{r})
@@ -110,6 +111,22 @@ func TestAClaimAboutALogThatDoesNotHoldIsCountedAndShown(t *testing.T) {
 		}
 		require.Equal(t, 1, failed, shown.String())
 		require.Contains(t, shown.String(), cross+" "+what+", but it is not so: ")
+	}
+}
+
+func TestALogInTheClusterPointsToTheOutputAndHasNoneOfIt(t *testing.T) {
+	line := pointer + "logs-pod -c step-login\n"
+	for log, want := range map[string]bool{
+		line:                  true,
+		line + line:           true,
+		"":                    false,
+		line + "uploaded\n":   false,
+		"uploaded\n" + line:   false,
+		"see " + line:         false,
+		strings.ToUpper(line): false,
+		line + "\n":           false,
+	} {
+		require.Equal(t, want, pointsOnly(log), "%q", log)
 	}
 }
 
