@@ -156,7 +156,7 @@ func requireWhole(t *testing.T, namespace, podName string, texts map[string]stri
 func TestNoLineIsLostWhileThreeReplicasOnS3AreUpgraded(t *testing.T) {
 	logServiceOn(t, s3Bucket(t), 3)
 	namespace, _ := logsNamespace(t, "stream")
-	const pods = 25
+	const pods = 10
 	names := make([]string, pods)
 	for n := range names {
 		names[n] = fmt.Sprint("prints-", n)
