@@ -46,7 +46,7 @@ help:
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
 	@echo 'make bench-logs        logs alone'
 	@echo 'make bench-supervisor  the last alone, which needs no cluster'
-	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-kubexit PATH" says where one is'
+	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
@@ -157,7 +157,8 @@ bench-supervisor:
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer; done
 	go run ./test/bench/supervisor -update
 
-# The first time, it builds Argo's executor, which takes a quarter of an hour.
+# The first time, it builds Argo's executor, which takes a quarter of an hour, unless
+# ARGS names one.
 .PHONY: bench-order
 bench-order:
 	@command -v setpriv >/dev/null || hack/apt-get.sh util-linux

@@ -14,24 +14,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
+// The version that is built when none is given.
 const (
 	argoModule  = "github.com/argoproj/argo-workflows/v3"
 	argoVersion = "v3.7.14"
 )
 
 // emissary is what Argo puts in front of the containers of a container set. It has one
-// volume for all of them, always at /var/run/argo.
-func emissary(ctx context.Context) *system {
+// volume for all of them, always at /var/run/argo. It looks once a second whether
+// its command has ended, and before v4.1 as often whether another container has.
+func emissary(ctx context.Context, given string) *system {
 	s := &system{
-		name: "Argo's emissary " + argoVersion, event: started, holds: "run/argo", says: "ctr/first/exitcode",
+		name: "Argo's emissary", event: started, holds: "run/argo", says: "ctr/first/exitcode",
 		waits: "waiting for dependency", looks: time.Second, forged: "0", others: runOf,
 	}
-	path, err := argoexec(ctx)
+	path, version, err := argoexec(ctx, given)
 	if err != nil {
 		s.why = lastLine(err)
+	}
+	if version != "" {
+		s.name += " " + version
 	}
 	as := func(name string) func(*pod) spec {
 		return func(p *pod) spec {
@@ -45,8 +51,18 @@ func emissary(ctx context.Context) *system {
 	return s
 }
 
-// argoexec is the path of the program, which is built if the cache doesn't have it.
-func argoexec(ctx context.Context) (string, error) {
+// argoexec is the program to compare with, and its version.
+func argoexec(ctx context.Context, given string) (path, version string, err error) {
+	if given == "" {
+		path, err = builtArgoexec(ctx)
+		return path, argoVersion, err
+	}
+	said, err := output(exec.CommandContext(ctx, given, "version", "--short"))
+	return given, strings.TrimPrefix(said, "argoexec: "), err
+}
+
+// builtArgoexec is the path of the program, which is built if the cache doesn't have it.
+func builtArgoexec(ctx context.Context) (string, error) {
 	cache := os.Getenv("ENTRYPOINTER_CACHE")
 	if cache == "" {
 		user, err := os.UserCacheDir()

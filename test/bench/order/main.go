@@ -10,8 +10,8 @@
 //
 // Containers are processes with PID and mount namespaces of their own, so it has to be
 // run by root. It needs no cluster: kubexit asks an API server for what it starts, and
-// gets one that answers from memory. Argo's emissary is built from its module; a
-// kubexit has to be given.
+// gets one that answers from memory. Argo's emissary is built from its module unless
+// an argoexec is given, of another version for instance; a kubexit has to be given.
 package main
 
 import (
@@ -34,14 +34,16 @@ func main() {
 	log.SetPrefix("bench: ")
 	update := flag.Bool("update", false, "write the tables into docs/benchmarks.md")
 	turns := flag.Int("turns", 30, "how often to measure the time from an end to a start")
-	kubexit := flag.String("kubexit", "", "the path of a kubexit to compare with, which is shown by its file's name, such as kubexit-v0.3.2")
+	var given peers
+	flag.StringVar(&given.argoexec, "argoexec", "", "the path of an argoexec to compare with, which is shown by the version that it prints; by default, "+argoVersion+" is built")
+	flag.StringVar(&given.kubexit, "kubexit", "", "the path of a kubexit to compare with, which is shown by its file's name, such as kubexit-v0.3.2")
 	flag.Parse()
-	if err := run(*turns, *kubexit, *update); err != nil {
+	if err := run(*turns, given, *update); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(turns int, kubexit string, update bool) error {
+func run(turns int, given peers, update bool) error {
 	if !isRoot() {
 		return errors.New("making namespaces for containers: this user may not; run it as root")
 	}
@@ -59,7 +61,7 @@ func run(turns int, kubexit string, update bool) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	all, err := systems(ctx, top, dir, kubexit)
+	all, err := systems(ctx, top, dir, given)
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,11 @@ type system struct {
 	others func(*pod) []mount
 }
 
+// peers are the paths of programs to compare with; "" is one that isn't given.
+type peers struct{ argoexec, kubexit string }
+
 // systems are those that are compared, ours first in each group.
-func systems(ctx context.Context, top, dir, kubexit string) ([]*system, error) {
+func systems(ctx context.Context, top, dir string, given peers) ([]*system, error) {
 	child, ours := filepath.Join(dir, "child"), filepath.Join(dir, "entrypoint")
 	for path, pkg := range map[string]string{child: "./test/bench/order/child", ours: "./cmd/copier"} {
 		if err := build(ctx, top, path, pkg); err != nil {
@@ -47,8 +50,8 @@ func systems(ctx context.Context, top, dir, kubexit string) ([]*system, error) {
 		}
 	}
 	all := []*system{
-		entrypoint(ours, "`depends-on`", started, "-depends-on-final=completed:"), emissary(ctx), births(kubexit),
-		entrypoint(ours, "`stop-when`", stopped, "-stop-when-final=exited:"), deaths(kubexit),
+		entrypoint(ours, "`depends-on`", started, "-depends-on-final=completed:"), emissary(ctx, given.argoexec), births(given.kubexit),
+		entrypoint(ours, "`stop-when`", stopped, "-stop-when-final=exited:"), deaths(given.kubexit),
 	}
 	for _, s := range all {
 		s.child = child

@@ -7,6 +7,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,28 @@ func TestEachGroupOfSystemsHasATable(t *testing.T) {
 
 func TestLastLine(t *testing.T) {
 	require.Equal(t, "because", lastLine(fmt.Errorf("running: %s", "exit status 1\nfirst\n  because\n")))
+}
+
+func TestTheEmissaryIsShownByItsVersion(t *testing.T) {
+	program := func(path, script string) string {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755)) //nolint:gosec // G306: it is run
+		return path
+	}
+	dir := t.TempDir()
+	t.Setenv("ENTRYPOINTER_CACHE", dir)
+	program(filepath.Join(dir, "tools", "argoexec@"+argoVersion, "argoexec"), "exit 1")
+	for _, test := range []struct{ name, path, want, why string }{
+		{"none is given: the one that is built", "", "Argo's emissary " + argoVersion, ""},
+		{"one is given", program(filepath.Join(dir, "given"), `test "$*" = "version --short" && echo argoexec: v4.1.2`), "Argo's emissary v4.1.2", ""},
+		{"one is given that has no version", program(filepath.Join(dir, "other"), "echo no such command >&2; exit 1"), "Argo's emissary", "no such command"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := emissary(t.Context(), test.path)
+			require.Equal(t, test.want, s.name)
+			require.Equal(t, test.why, s.why)
+		})
+	}
 }
 
 // TestAContainerThatEndsIsSeen starts one of the processes that the bench takes for
