@@ -37,6 +37,7 @@ help:
 	@echo 'make test    what CI runs: lint, unit, e2e without its two longest tests, and a sixth of equality'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
+	@echo 'make race    those of all packages with the race detector, which "make unit" uses where goroutines run; before a release'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the same on each of VERSIONS="1.34 1.35 1.36 1.37", one cluster after the other; ends the one that runs'
@@ -77,11 +78,19 @@ unit:
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer || \
 		echo "the entrypoint is not compared with $$peer" >&2; done
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes what no shell can
-	CGO_ENABLED=1 go test -race -vet=off -timeout 40m ./...
+	without=$$(hack/race.sh without) && go test -vet=off -timeout 40m $$without
+	with=$$(hack/race.sh with) && CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$with
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
+
+# Of all packages, also of those of which hack/race.sh says that they run no goroutines.
+.PHONY: race
+race:
+	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev
+	@command -v python3 >/dev/null || hack/apt-get.sh python3
+	CGO_ENABLED=1 go test -race -vet=off -timeout 2h ./...
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the
 # supervisor, the tests that start processes are in cmd/entrypoint, and don't count.
