@@ -21,6 +21,7 @@ import (
 // TestChildSeesWhatItWouldSeeWithoutUs starts a process that describes itself, once
 // alone and once under the supervisor, and compares the two descriptions.
 func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
+	t.Parallel()
 	looks := [][]string{
 		append([]string{"tail", "-n", "+1"}, within("/proc/self/", "status", "stat", "limits", "environ", "cmdline",
 			"oom_score_adj", "timerslack_ns", "personality", "cgroup")...),
@@ -47,6 +48,7 @@ func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
 		"batch scheduling":     "set -- chrt --batch 0 \"$@\"",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if name == "ignored signals" && *tags == "portable" {
 				t.Skip("package os/signal overrides them, but for HUP and INT")
 			}

@@ -24,6 +24,7 @@ var endsSidecars = []string{"-end-sidecar=http://127.0.0.1:1/", "-end-sidecars-o
 var goesOn = append(endsSidecars, "-pause=after-failure")
 
 func TestAWriterThatHasFailedAndGoesOnFailsItsReader(t *testing.T) {
+	t.Parallel()
 	writer, reader := writerAndReader(t)
 	a := writer.lives(append(slices.Clip(goesOn), writer.to(reader), "--", "sh", "-c", "echo half; until test -e "+writer.dir+"/go; do sleep 0.01; done; exit 3")...)
 	b := reader.lives(reader.from(writer), "--", "cat")
@@ -35,6 +36,7 @@ func TestAWriterThatHasFailedAndGoesOnFailsItsReader(t *testing.T) {
 }
 
 func TestAContainerWhoseCommandHasEndedIsNotReady(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	d := db(t, dir, append(slices.Clip(goesOn), "-ready-file=/", "--", "sh", "-c", "exit 1")...)
 	hasSaid(t, dir, "finishing")
@@ -45,10 +47,11 @@ func TestAContainerWhoseCommandHasEndedIsNotReady(t *testing.T) {
 }
 
 func TestATimeoutIsReportedEvenIfStopWhenIsMetMeanwhile(t *testing.T) {
+	t.Parallel()
 	dir, gone := orderDir(t), t.TempDir()+"/gone"
 	work := db(t, dir, "--", "sh", "-c", "until test -e "+gone+"; do sleep 0.01; done")
 	p := begin(t, []string{
-		entrypoint, "-stop-when=completed:" + dir, "-timeout=100ms", "-grace-period=2s", "--",
+		entrypoint, "-stop-when=completed:" + dir, "-timeout=10s", "-grace-period=4s", "--",
 		"sh", "-c", "trap 'touch " + gone + "' TERM; while :; do sleep 0.01; done",
 	})
 	require.Equal(t, 124, p.end())
@@ -57,9 +60,10 @@ func TestATimeoutIsReportedEvenIfStopWhenIsMetMeanwhile(t *testing.T) {
 }
 
 func TestAStartupProbeEndsWithTheStopSignal(t *testing.T) {
+	t.Parallel()
 	p := begin(t, []string{
-		entrypoint, "-startup-exec=false", "-startup-period=100ms", "-startup-failures=3", "-startup-grace=100ms", "--",
-		"sh", "-c", "trap 'sleep 1; exit 7' TERM; echo up; while :; do sleep 0.01; done",
+		entrypoint, "-startup-exec=false", "-startup-period=1s", "-startup-failures=10", "-startup-grace=100ms", "--",
+		"sh", "-c", "trap 'sleep 13; exit 7' TERM; echo up; while :; do sleep 0.01; done",
 	})
 	p.expect("up")
 	p.send(syscall.SIGTERM)
@@ -67,6 +71,7 @@ func TestAStartupProbeEndsWithTheStopSignal(t *testing.T) {
 }
 
 func TestACommandThatTimesOutWhileItsStopSignalIsHeldBackGetsOneSignal(t *testing.T) {
+	t.Parallel()
 	db, web := orderDir(t), orderDir(t)
 	other := dependent(t, web, stopped("TERM", "sleep 2; exit 0"))
 	p := stopsAfter(t, db, web, stopped("TERM", "sleep 4; exit 0"), "-stop-share=60s", "-timeout=1s", "-grace-period=20s")

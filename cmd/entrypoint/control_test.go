@@ -68,6 +68,7 @@ func worked(t *testing.T, control result) {
 }
 
 func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
 	require.Contains(t, p.line(), `entrypointer: paused before-start: "`+entrypoint+` continue" in this container resumes it`)
 	require.Equal(t, reported{Phase: "Paused", Paused: "before-start"}, status(t, control))
@@ -79,6 +80,7 @@ func TestAPauseBeforeTheStartEndsWhenReleased(t *testing.T) {
 // TestAPauseEndsWhenReleasedWithoutAPublishedStatus refuses memfd_create(2), as a
 // strict seccomp profile does.
 func TestAPauseEndsWhenReleasedWithoutAPublishedStatus(t *testing.T) {
+	t.Parallel()
 	for _, refused := range []string{"memfd_create", "memfd_create,eventfd2"} {
 		p, control := containerOf(t, []string{child, "refuse", refused}, "-pause=before-start", "--", "sh", "-c", "echo started; exit 6")
 		p.line()
@@ -96,6 +98,7 @@ func TestAPauseEndsWhenReleasedWithoutAPublishedStatus(t *testing.T) {
 
 // TestOrphansAreReapedDuringAPause has the orphan come from "kubectl exec".
 func TestOrphansAreReapedDuringAPause(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{
 		{"-pause=before-start"},
 		{"-wait-file=/nowhere"},
@@ -114,6 +117,7 @@ func TestOrphansAreReapedDuringAPause(t *testing.T) {
 }
 
 func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, "-pause=after-failure", "--", "sh", "-c", "exit 6")
 	p.line()
 	s := status(t, control)
@@ -124,6 +128,7 @@ func TestAPauseAfterAFailureEndsWhenReleased(t *testing.T) {
 }
 
 func TestAnEndingSignalEndsAPause(t *testing.T) {
+	t.Parallel()
 	p, _ := container(t, "-pause=before-start", "--", "echo", "started")
 	p.line()
 	p.send(syscall.SIGTERM)
@@ -138,6 +143,7 @@ func TestAnEndingSignalEndsAPause(t *testing.T) {
 
 // TestARequestedEndIsNotPaused: a pause would only use up the pod's grace period.
 func TestARequestedEndIsNotPaused(t *testing.T) {
+	t.Parallel()
 	for code, command := range map[int]string{
 		128 + int(syscall.SIGTERM): "echo started; exec sleep 60",
 		3:                          "trap 'exit 3' TERM; echo started; while :; do sleep 0.01; done",
@@ -156,6 +162,7 @@ func TestARequestedEndIsNotPaused(t *testing.T) {
 }
 
 func TestContinueFailsWithoutAPause(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
 	p.expect("started")
 	got := control("continue")
@@ -164,6 +171,7 @@ func TestContinueFailsWithoutAPause(t *testing.T) {
 }
 
 func TestSignalsFromInsideTheContainer(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, append([]string{"--"}, echo(syscall.SIGTERM, syscall.SIGHUP, 37)...)...)
 	p.expect("ready")
 	for name, number := range map[string]string{"TERM": "15", "SIGHUP": "1", "37": "37", "rtmin+3": "37"} {
@@ -180,6 +188,7 @@ func TestSignalsFromInsideTheContainer(t *testing.T) {
 // TestAControlSignalReachesTheCommandOnly: processes that a hook has left behind don't
 // get it, be they in a session of their own or not.
 func TestAControlSignalReachesTheCommandOnly(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, "-before-start=sh", "-before-start-arg=-c",
 		"-before-start-arg=setsid sleep 60 >/dev/null 2>&1 & sleep 61 >/dev/null 2>&1 &", "--", "sh", "-c", "echo started; exec sleep 62")
 	p.expect("started")
@@ -192,6 +201,7 @@ func TestAControlSignalReachesTheCommandOnly(t *testing.T) {
 }
 
 func TestStatusOfASupervisorWithoutOptions(t *testing.T) {
+	t.Parallel()
 	start := time.Now()
 	p, control := container(t, "--", "sh", "-c", "echo started; exec sleep 60")
 	p.expect("started")
@@ -209,6 +219,7 @@ func TestStatusOfASupervisorWithoutOptions(t *testing.T) {
 }
 
 func TestTheContainersOwnSupervisorIsTheOldest(t *testing.T) {
+	t.Parallel()
 	p, control := container(t, "--", entrypoint, "-pause=before-start", "--", "true")
 	p.line()
 	require.Equal(t, "Running", status(t, control).Phase)
@@ -225,6 +236,7 @@ func TestControlFailsWithoutASupervisor(t *testing.T) {
 // program without handlers, as Tekton's entrypoint is during its wait. As PID 1, such a
 // program can't kill itself and exits with 2.
 func TestASignalEndsTheWaitAsItEndsTektonsEntrypoint(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"supervise", "exec"} {
 		p := begin(t, []string{entrypoint, "-mode=" + mode, "-wait-file=/nowhere", "--", "echo", "started"})
 		untilItWaits(t, p)

@@ -66,6 +66,7 @@ func TestAHeldCommandPollsAtOnceWhenItsPollIsDue(t *testing.T) {
 }
 
 func TestAHeldCommandWhosePollIsFarOffIsRestarted(t *testing.T) {
+	t.Parallel()
 	p, file := holding(t, "await", "1h")
 	isHeld(t, p)
 	before := childOf(t, p.Process.Pid)
@@ -77,6 +78,7 @@ func TestAHeldCommandWhosePollIsFarOffIsRestarted(t *testing.T) {
 // TestAHeldCommandThatHasPrintedIsNotRestarted, because it would print its output
 // twice.
 func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {
+	t.Parallel()
 	p, file := held(t, "2s")
 	touch(t, file)
 	p.expect("its turn")
@@ -86,6 +88,7 @@ func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {
 // TestACommandIsNotHeldWithoutProc, which would show that the command sleeps and has no
 // pending signals.
 func TestACommandIsNotHeldWithoutProc(t *testing.T) {
+	t.Parallel()
 	needRoot(t, "namespaces")
 	file := filepath.Join(t.TempDir(), "file")
 	p := begin(t, []string{
@@ -103,6 +106,7 @@ func TestACommandIsNotHeldWithoutProc(t *testing.T) {
 // TestHooksWaitForTheTurnOfACommandThatStartsEarly covers a step whose HOME is a
 // volume. Tekton's entrypoint copies credentials there when it starts.
 func TestHooksWaitForTheTurnOfACommandThatStartsEarly(t *testing.T) {
+	t.Parallel()
 	shared := []string{"-wait-unless-shared=HOME", "-env=HOME=/proc"}
 	hook := []string{"-before-start=echo", "-before-start-arg=hook"}
 	p, file := held(t, "100ms", slices.Concat(shared, hook, []string{"-timeout=1h"})...)
@@ -145,6 +149,7 @@ func TestAHeldCommandWithASharedDirectoryIsNotRestarted(t *testing.T) {
 // TestAHeldCommandThatWasContinuedIsNotRestarted, because it may have seen a file
 // since.
 func TestAHeldCommandThatWasContinuedIsNotRestarted(t *testing.T) {
+	t.Parallel()
 	p, file := held(t, "2s")
 	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGCONT))
 	require.Eventually(t, func() bool { return len(childrenInState(p.Process.Pid, "T")) == 0 }, deadline, time.Millisecond)
@@ -156,6 +161,7 @@ func TestAHeldCommandThatWasContinuedIsNotRestarted(t *testing.T) {
 // TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted: that it is stopped at
 // its turn doesn't prove that it was stopped all the time.
 func TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	p := begin(t, []string{
 		entrypoint, "-hold=1h", "-wait-file=" + file, "--", "sh", "-c",
@@ -175,6 +181,7 @@ func TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted(t *testing.T)
 }
 
 func TestASignalForAHeldCommandIsNotLost(t *testing.T) {
+	t.Parallel()
 	p, file := held(t, "1h")
 	require.NoError(t, syscall.Kill(childOf(t, p.Process.Pid), syscall.SIGTERM))
 	touch(t, file)
@@ -184,6 +191,7 @@ func TestASignalForAHeldCommandIsNotLost(t *testing.T) {
 // TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor: the shell knows only the
 // supervisor's process group, and has given it the terminal.
 func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	c := onConsole(t, []string{"sh", "-c", "stty -echo; set -m; " + entrypoint + " -hold=100ms -wait-file=" + file +
 		` -- sh -c 'while ! [ -e ` + file + ` ]; do sleep 0.1; done; read line; echo got-$line' & echo $!; read go; fg`})
@@ -204,6 +212,7 @@ func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
 }
 
 func TestAnAbortedWaitContinuesTheHeldCommand(t *testing.T) {
+	t.Parallel()
 	p, file := held(t, "100ms")
 	time.Sleep(200 * time.Millisecond)
 	touch(t, file+".err") // which it ignores
@@ -214,6 +223,7 @@ func TestAnAbortedWaitContinuesTheHeldCommand(t *testing.T) {
 }
 
 func TestTheEndOfAHeldCommandEndsTheWait(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	got := output(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/none", "-post-file=" + dir + "/out", "--", "sh", "-c", "echo bye; exit 3"})
 	require.Equal(t, result{Status: "exit status 3", Code: 3, Stdout: "bye\n"}, got)
@@ -243,6 +253,7 @@ func TestAMissingCommandIsNotHeld(t *testing.T) {
 
 // TestAHeldCommandEndsWithTheContainer, as it would without a supervisor.
 func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
+	t.Parallel()
 	p, _ := held(t, "1h")
 	command := childOf(t, p.Process.Pid)
 	p.send(syscall.SIGTERM)
@@ -251,6 +262,7 @@ func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 }
 
 func TestTheStatusOfAHeldCommandIsWaiting(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	p, control := container(t, "-hold=100ms", "-wait-file="+file, "--", child, "poll", "100ms", file+".later")
 	p.expect("begun")
@@ -266,6 +278,7 @@ func TestTheStatusOfAHeldCommandIsWaiting(t *testing.T) {
 
 // TestACommandWithHooksIsNotHeld: the hooks precede the command's start.
 func TestACommandWithHooksIsNotHeld(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/vars", []byte("A=1\n"), 0o600))
 	for _, flag := range []string{"-env-file=" + dir + "/vars", "-before-start=true", "-pause=before-start"} {

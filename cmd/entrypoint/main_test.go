@@ -31,7 +31,7 @@ import (
 // question, they run the same command without a supervisor and compare.
 
 // deadline is for an operation that takes milliseconds on an idle machine.
-const deadline = 60 * time.Second
+const deadline = 3 * time.Minute
 
 var (
 	tags  = flag.String("entrypoint.tags", "", "build `tags` for the supervisor under test, like portable")
@@ -61,7 +61,20 @@ func run(m *testing.M) int {
 		defer os.RemoveAll(dir)
 	}
 	binDir, entrypoint, child = dir, filepath.Join(dir, "entrypoint"), filepath.Join(dir, "child")
+	manyAtOnce()
 	return m.Run()
+}
+
+// manyAtOnce has more parallel tests run at once than there are processors, unless
+// -parallel says how many: they mostly wait for processes. Tests that load or measure the
+// processors, or that create a program and run it, aren't parallel: a process that is being
+// started at that moment has the program open for writing, too (ETXTBSY).
+func manyAtOnce() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 // build builds the programs under test into a new directory.

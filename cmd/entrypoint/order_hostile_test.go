@@ -22,6 +22,7 @@ import (
 // directory. The waiting container reports this once, and starts when db is restarted
 // and behaves.
 func TestAHostileDependencyOnlyDelays(t *testing.T) {
+	t.Parallel()
 	for name, deed := range map[string]string{
 		"a pipe":                "rm state; mkfifo state",
 		"a pipe as the lock":    "rm lock; mkfifo lock",
@@ -36,6 +37,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 		"unreadable":            "sed -i 's/ready/READY/' state",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := orderDir(t)
 			hostile := begin(t, []string{
 				entrypoint, "-order-dir=" + dir, "-ready-file=/", "--",
@@ -66,6 +68,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 // directory locks whatever it can. That neither makes db look alive nor prevents db
 // from publishing.
 func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	dependency := db(t, dir, "-ready-file=/", "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
@@ -92,6 +95,7 @@ func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 // TestOrderBetweenUsers: db and web have different users, a umask that lets no other
 // user read files, and a read-only root. db's directory is read-only for web.
 func TestOrderBetweenUsers(t *testing.T) {
+	t.Parallel()
 	needRoot(t, "namespaces")
 	dir := orderDir(t)
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {

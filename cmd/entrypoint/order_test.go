@@ -79,6 +79,7 @@ func isStarted(t testing.TB, p *process) {
 // restarted, a container that waits for a later phase fails. Otherwise it waits, and
 // starts when another incarnation of db has reached that phase.
 func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
+	t.Parallel()
 	conditions := []string{"started", "ready", "completed", "exited"}
 	for name, life := range map[string]struct {
 		args    []string
@@ -117,6 +118,7 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := orderDir(t)
 			if life.prepare != nil {
 				life.prepare(dir)
@@ -168,6 +170,7 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 // TestAKilledDependencyIsNoticedDuringTheWait, within one second, although the kernel
 // doesn't report it.
 func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	dependency := db(t, dir, "--", "sleep", "60")
 	hasSaid(t, dir, "started")
@@ -184,6 +187,7 @@ func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 // TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes. Only
 // then is the condition met.
 func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	p := web(t, dir, "-depends-on=completed")
 	waits(t, p)
@@ -201,6 +205,7 @@ func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
 // TestAStateCountsForItsIncarnationOnly: what an incarnation of db has published
 // doesn't count for the next one.
 func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	past := db(t, dir, "-ready-file=/", "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
@@ -232,6 +237,7 @@ func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 // TestAnEndingSignalEndsTheWait at once, and containers that depend on this one learn
 // of the end.
 func TestAnEndingSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"-mode=supervise", "-mode=exec"} {
 		for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 			dir, own := orderDir(t), orderDir(t)

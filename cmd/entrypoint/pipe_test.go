@@ -104,6 +104,7 @@ func rest(p *process) string {
 func script(text string) []string { return []string{"--", "sh", "-c", text} }
 
 func TestContainersInARowAreAPipeline(t *testing.T) {
+	t.Parallel()
 	const first, second, third = "seq 1 50000; seq 1 2 99999", "sort", "uniq -c"
 	want := output(t, []string{"sh", "-c", "{ " + first + "; } | " + second + " | " + third}).Stdout
 	// The containers may start in any order: there are six.
@@ -146,6 +147,7 @@ func TestAPipeTakesAnyBytes(t *testing.T) {
 // TestAReaderThatEndsEarlySucceeds, although the writer fails because of the reader's
 // end.
 func TestAReaderThatEndsEarlySucceeds(t *testing.T) {
+	t.Parallel()
 	for range 30 {
 		writer, reader := writerAndReader(t)
 		a := writer.lives(writer.to(reader), "--", "yes")
@@ -208,6 +210,7 @@ func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 const onceItFailed = "which is not restarted: the command was not started: see the log of container"
 
 func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		args, flags []string // args of the container that ends; flags by which the waiting one knows its outcomes
 		reads       bool     // the writer is the container that ends
@@ -223,6 +226,7 @@ func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 		"a writer that has written all":               {args: []string{"--", "true"}, reads: true, flags: []string{"-stdin-from-final=completed"}, says: "waiting for a:writing (it exited with 0), "},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			writer, reader := writerAndReader(t)
 			ends, other, flag := reader, writer, writer.to(reader)
 			if test.reads {
@@ -282,6 +286,7 @@ func TestAWaitForTheOtherEndEnds(t *testing.T) {
 // TestEachPairOfIncarnationsHasItsOwnPipe, so no incarnation reads the output for
 // another one.
 func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
+	t.Parallel()
 	writer, reader := writerAndReader(t)
 	a := writer.lives(writer.to(reader), "--", "sh", "-c", "trap '' PIPE; echo one; exec sleep 60")
 	b := reader.lives(reader.from(writer), "--", "sh", "-c", "read line; echo $line; exec sleep 60")
@@ -341,6 +346,7 @@ func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 // TestOnlyTheCommandHasThePipe: hooks and probes neither read nor write it, and no
 // other process than the reader's supervisor keeps a descriptor.
 func TestOnlyTheCommandHasThePipe(t *testing.T) {
+	t.Parallel()
 	writer, reader := writerAndReader(t)
 	hook := []string{"-before-start=sh", "-before-start-arg=-c", "-before-start-arg=echo hook; cat"}
 	a := writer.lives(append(append([]string{writer.to(reader)}, hook...), "-ready-exec=sh", "-ready-exec=-c", "-ready-exec=echo probe; exit 1",
@@ -399,6 +405,7 @@ func TestOnlyTheCommandHasThePipe(t *testing.T) {
 
 // TestAHostileReaderOnlyDelays its writer, whatever it creates in place of the pipe.
 func TestAHostileReaderOnlyDelays(t *testing.T) {
+	t.Parallel()
 	for name, place := range map[string]func(at, victim string) error{
 		"a link to a file": func(at, victim string) error { return os.Symlink(victim, at) },
 		"a link to a pipe": func(at, victim string) error {
@@ -413,6 +420,7 @@ func TestAHostileReaderOnlyDelays(t *testing.T) {
 		"another name": func(at, victim string) error { return os.Link(victim, at) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			writer, reader := writerAndReader(t)
 			victim := reader.dir + "/victim"
 			require.NoError(t, os.WriteFile(victim, []byte("untouched"), 0o666))
@@ -436,8 +444,10 @@ func TestAHostileReaderOnlyDelays(t *testing.T) {
 
 // TestAPipeThatIsNeverRead delays the writer until the writer is stopped or times out.
 func TestAPipeThatIsNeverRead(t *testing.T) {
+	t.Parallel()
 	for name, flags := range map[string][]string{"stopped": nil, "out of time": {"-timeout=300ms"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			writer, reader := writerAndReader(t)
 			b := reader.lives(reader.from(writer), "--", "sh", "-c", "echo started; exec sleep 60")
 			a := writer.lives(append(append([]string{writer.to(reader)}, flags...), "--", "yes")...)
@@ -457,6 +467,7 @@ func TestAPipeThatIsNeverRead(t *testing.T) {
 // TestAWriterCannotFakeAPipe: whatever a writer publishes, no reader starts on a pipe
 // that the writer hasn't opened.
 func TestAWriterCannotFakeAPipe(t *testing.T) {
+	t.Parallel()
 	writer, reader := writerAndReader(t)
 	hostile := writer.lives("--", "sleep", "60")
 	hasSaid(t, writer.dir, "started")
@@ -481,6 +492,7 @@ func TestAWriterCannotFakeAPipe(t *testing.T) {
 // TestAPipeBetweenUsers: the two have different users, a umask without any permissions,
 // and read-only roots. The reader's directory is read-only for the writer.
 func TestAPipeBetweenUsers(t *testing.T) {
+	t.Parallel()
 	needRoot(t, "namespaces")
 	for _, users := range [][2]int{{1000, 2000}, {2000, 1000}, {0, 1000}, {1000, 0}, {1000, 1000}} {
 		writer, reader := writerAndReader(t)

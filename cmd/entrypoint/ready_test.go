@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A way is a probe, and how the command makes it succeed.
@@ -60,6 +61,7 @@ func TestTheSupervisorReportsWhyACommandIsNotReady(t *testing.T) {
 // TestACommandIsReadyOnceItsProbeSucceeds and not before. Until then it counts as
 // started, and containers that need it ready keep waiting.
 func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
+	t.Parallel()
 	for name, probe := range map[string]func(t *testing.T) readiness{
 		"a command": func(t *testing.T) readiness {
 			file := t.TempDir() + "/ready"
@@ -150,6 +152,7 @@ func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := orderDir(t)
 			r := probe(t)
 			flags := append([]string{"-ready-period=20ms", "-ready-timeout=200ms"}, r.flags...)
@@ -178,6 +181,7 @@ func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {
 // TestAFailingProbeDelaysNothing: neither the command's end, nor its timeout, nor a
 // signal.
 func TestAFailingProbeDelaysNothing(t *testing.T) {
+	t.Parallel()
 	for _, probe := range [][]string{
 		{"-ready-exec=sleep", "-ready-exec=60"},
 		{"-ready-exec=/missing"},
@@ -199,13 +203,31 @@ func create(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 }
 
-// port returns a free port of an address, and a server on it.
+// port returns a free port of an address, and a server on it. Until the test ends, no
+// other process gets this port from the kernel: a socket has it that doesn't listen.
 func port(t *testing.T, ip string) (number string, listen func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	var family int
+	var address unix.Sockaddr
+	if ip4 := net.ParseIP(ip).To4(); ip4 != nil {
+		family, address = unix.AF_INET, &unix.SockaddrInet4{Addr: [4]byte(ip4)}
+	} else {
+		family, address = unix.AF_INET6, &unix.SockaddrInet6{Addr: [16]byte(net.ParseIP(ip))}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	n := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)) // so that the server can have it, too
+	require.NoError(t, unix.Bind(fd, address))
+	address, err = unix.Getsockname(fd)
+	require.NoError(t, err)
+	var n int
+	switch a := address.(type) {
+	case *unix.SockaddrInet4:
+		n = a.Port
+	case *unix.SockaddrInet6:
+		n = a.Port
+	}
 	return strconv.Itoa(n), func() {
 		listener, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(n)))
 		require.NoError(t, err)

@@ -91,7 +91,7 @@ func orphans(t *testing.T, s subject) string {
 	require.Eventually(t, func() bool {
 		alive = childrenInState(pid, "RSDTtI")
 		return s.bare() && len(alive) == 0 || len(alive) == 1
-	}, deadline, deadline/1000)
+	}, deadline, 60*time.Millisecond)
 	settle(t, pid) // all orphans have ended, and the supervisor has reaped those that it reaps
 	zombies := len(childrenInState(pid, "Z"))
 	p.kill(append(alive, pid)[0])

@@ -92,6 +92,7 @@ func TestForwardsEverySignal(t *testing.T) {
 // TestSignalsForTheSupervisorAreNotForwarded: the kernel sends SIGCHLD about an orphan,
 // and the Go runtime sends SIGURG when it starts a process.
 func TestSignalsForTheSupervisorAreNotForwarded(t *testing.T) {
+	t.Parallel()
 	p := begin(t, supervised("sh", "-c", "trap 'echo 23' 23; (sh -c 'sleep 0.05; exit 0' &); trap 'echo 17' 17; trap 'echo 10' 10;"+waitForSignals), listening(t))
 	p.expect("ready")
 	time.Sleep(100 * time.Millisecond)
@@ -182,6 +183,7 @@ func TestForwardsSignalsThatWereIgnoredAtTheStart(t *testing.T) {
 }
 
 func TestStopIsNotAnEnd(t *testing.T) {
+	t.Parallel()
 	for _, stop := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN} {
 		p := begin(t, supervised("sh", "-c", "echo ready; read x; exit 4"), func(cmd *exec.Cmd) { cmd.Stdin = silence(t) })
 		p.expect("ready")
@@ -268,11 +270,13 @@ func TestAPauseAfterACommandThatCannotBeEndedEnds(t *testing.T) {
 // containers share a process namespace: it ends the command, or the supervisor and so
 // the command.
 func TestAKillOfAllProcessesOfAUserHasTheSameEffectAsWithoutASupervisor(t *testing.T) {
+	t.Parallel()
 	needRoot(t, "a PID namespace")
 	const nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 	script := nobody + ` "$@" & read x; ` + nobody + " sh -c 'kill -9 -1'; wait $!; echo ended-$?"
 	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			argv := slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sh", "-c", "echo ready; exec sleep 60"})
 			read, write, err := os.Pipe()
 			require.NoError(t, err)

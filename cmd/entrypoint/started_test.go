@@ -24,6 +24,7 @@ type waitingFor struct {
 
 // TestTheStatusNamesTheUnmetDependencies and follows their phases.
 func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
+	t.Parallel()
 	dir, cache := orderDir(t), t.TempDir()+"/cache"
 	began := time.Now()
 	p, control := container(t, "-depends-on=ready:"+dir, "-depends-on-final=completed:"+cache, "--", "sleep", "60")
@@ -62,6 +63,7 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 // TestStartedReportsWhetherTheCommandHasStarted to a probe, by its exit code and
 // without output.
 func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
+	t.Parallel()
 	hook := []string{"-before-start=sh", "-before-start-arg=-c"}
 	for name, test := range map[string]struct {
 		before []string // words before the supervisor
@@ -87,6 +89,7 @@ func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir, file := orderDir(t), t.TempDir()+"/go"
 			p, control := containerOf(t, test.before, append(test.flags(dir, file), "--", "sh", "-c", "echo started; exec sleep 60")...)
 			for range 5 {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestACommandIsStartedWhenItsStartupProbeSucceeds(t *testing.T) {
+	t.Parallel()
 	ready := t.TempDir() + "/ready"
 	p, control := container(t, "-startup-exec=test", "-startup-exec=-e", "-startup-exec="+ready, "-startup-period=10ms", "-startup-failures=100000", "--",
 		"sh", "-c", "echo up; exec sleep 60")
@@ -49,6 +50,7 @@ func TestAStartupProbeThatKeepsFailingEndsTheCommand(t *testing.T) {
 }
 
 func TestACommandThatEndsBeforeItsStartupProbe(t *testing.T) {
+	t.Parallel()
 	p := begin(t, []string{entrypoint, "-startup-tcp=127.0.0.1:1", "-startup-period=1h", "--", "sh", "-c", "exit 3"})
 	require.Equal(t, 3, p.end())
 	require.Empty(t, p.kill(0))

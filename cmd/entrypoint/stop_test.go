@@ -59,6 +59,7 @@ func staysHeld(t *testing.T, dir string, p *process) {
 // TestAPodIsStoppedInReverse of the order in which its containers start, whichever of
 // them gets the stop signal first.
 func TestAPodIsStoppedInReverse(t *testing.T) {
+	t.Parallel()
 	for i, sent := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		for _, flag := range []string{"", "-order-heartbeat"} {
 			if flag != "" && i%5 != 0 { // two orders are enough: each container must first see a heartbeat of the others
@@ -127,6 +128,7 @@ func TestAContainerThatIsStoppedAloneIsNotHeldBack(t *testing.T) {
 // TestStopTogetherTreatsEachStopAsAStopOfThePod: web has a preStop hook, and gets its
 // stop signal late.
 func TestStopTogetherTreatsEachStopAsAStopOfThePod(t *testing.T) {
+	t.Parallel()
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s", "-stop-together")
@@ -171,6 +173,7 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 
 // TestASecondStopSignalIsForwardedAtOnce, together with the first.
 func TestASecondStopSignalIsForwardedAtOnce(t *testing.T) {
+	t.Parallel()
 	db, web := orderDir(t), orderDir(t)
 	dependent(t, web, "echo ready; exec sleep 60")
 	p := begin(t, []string{entrypoint, "-order-dir=" + db, "-stop-after=" + web, "-stop-together", "-stop-share=40s", "-stop-signal=RTMIN+5", "--", child, "echo", "got"})
@@ -191,6 +194,7 @@ func TestASecondStopSignalIsForwardedAtOnce(t *testing.T) {
 
 // TestADependentThatIsKilledIsNotWaitedFor any longer.
 func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s")
@@ -206,6 +210,7 @@ func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
 
 // TestTheStopSignalIsTheOneOfTheImage, and all others are forwarded at once.
 func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
+	t.Parallel()
 	for name, shell := range map[string]string{"SIGQUIT": "QUIT", "int": "INT", "28": "WINCH"} {
 		db, web := orderDir(t), orderDir(t)
 		neighbour := dependent(t, web, stopped("QUIT", "exit 0"), "-stop-signal=QUIT")
@@ -231,6 +236,7 @@ func TestTheStopSignalIsTheOneOfTheImage(t *testing.T) {
 
 // TestTheStatusNamesTheDependentsThatDelayAStop.
 func TestTheStatusNamesTheDependentsThatDelayAStop(t *testing.T) {
+	t.Parallel()
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, stopped("TERM", "exit 0"))
 	p, control := container(t, "-order-dir="+db, "-stop-after="+web, "-stop-together", "-stop-share=40s", "--", "sleep", "60")

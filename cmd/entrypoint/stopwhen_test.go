@@ -88,6 +88,7 @@ func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 // TestAHelperIsNeededUntilAllContainersHaveEnded. Without a flag that says otherwise, a
 // failed container is restarted.
 func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {
+	t.Parallel()
 	for _, flag := range []string{"-mode=supervise", "-order-heartbeat"} {
 		web, job := orderDir(t), orderDir(t)
 		p, status := proxy(t, stopped("TERM", "exit 3"), flag, "-stop-when=completed:"+web, "-stop-when=exited:"+job)
@@ -111,6 +112,7 @@ func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {
 
 // TestAHelperThatEndsByItselfKeepsItsExitCode.
 func TestAHelperThatEndsByItselfKeepsItsExitCode(t *testing.T) {
+	t.Parallel()
 	web := orderDir(t)
 	p, status := proxy(t, "exit 3", "-stop-when=completed:"+web)
 	require.Equal(t, 3, p.end())
@@ -133,6 +135,7 @@ func TestAHelperThatEndsByItselfKeepsItsExitCode(t *testing.T) {
 // TestAHelperGetsOneStopSignal, because many programs abort their orderly shutdown at a
 // second one.
 func TestAHelperGetsOneStopSignal(t *testing.T) {
+	t.Parallel()
 	web := orderDir(t)
 	p, _ := proxy(t, "trap 'echo stopped' TERM; trap 'echo end; exit 3' USR1; "+waitForSignals, "-stop-when=completed:"+web)
 	p.expect("ready")
@@ -186,6 +189,7 @@ func TestAnUnneededHelperIsNotStarted(t *testing.T) {
 
 // TestAHelperIgnoresAnUnreadableState, and reports it.
 func TestAHelperIgnoresAnUnreadableState(t *testing.T) {
+	t.Parallel()
 	web := orderDir(t)
 	ends(t, web, "0")
 	require.NoError(t, os.WriteFile(web+"/state", []byte("x"), 0o600))

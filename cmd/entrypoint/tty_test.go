@@ -129,6 +129,7 @@ func consoles(t *testing.T, script string, test func(t *testing.T, c *console)) 
 }
 
 func TestTerminalReadsAndWrites(t *testing.T) {
+	t.Parallel()
 	consoles(t, "echo ready; read x; echo got-$x; exit 3", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		c.enter("this\n")
@@ -139,6 +140,7 @@ func TestTerminalReadsAndWrites(t *testing.T) {
 
 // TestCtrlCOnce checks that the command gets exactly one SIGINT.
 func TestCtrlCOnce(t *testing.T) {
+	t.Parallel()
 	script := "trap 'echo int' INT; echo ready; while ! read x; do :; done; exit 4"
 	consoles(t, script, func(t *testing.T, c *console) {
 		c.waitFor("ready")
@@ -154,6 +156,7 @@ func TestCtrlCOnce(t *testing.T) {
 }
 
 func TestCtrlCKills(t *testing.T) {
+	t.Parallel()
 	consoles(t, "echo ready; exec sleep 60", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		time.Sleep(30 * time.Millisecond) // until sleep has started
@@ -164,6 +167,7 @@ func TestCtrlCKills(t *testing.T) {
 
 // TestCtrlCEndsAPause, although the terminal belonged to the command, which has ended.
 func TestCtrlCEndsAPause(t *testing.T) {
+	t.Parallel()
 	for _, argv := range [][]string{
 		{entrypoint, "-pause=after-failure", "--", "sh", "-c", "stty -echo; exit 6"},
 		{entrypoint, "-pause=after-failure", "--", "/missing"},
@@ -191,6 +195,7 @@ func TestTheSecondExecHasTheTerminal(t *testing.T) {
 // TestCtrlZStopsNothing in a container, where no shell could resume a stopped process.
 // The kernel discards the signal for a bare process.
 func TestCtrlZStopsNothing(t *testing.T) {
+	t.Parallel()
 	consoles(t, "echo ready; read x; echo got-$x; exit 5", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		c.enter("\x1a")
@@ -204,8 +209,10 @@ func TestCtrlZStopsNothing(t *testing.T) {
 // TestCtrlZBelowAScriptStopsNothing: the shell of a script is in the same process group
 // as its children, and resumes nothing.
 func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
+	t.Parallel()
 	for name, argv := range map[string][]string{"bare": nil, "wrapped": supervised()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			script := `stty -echo; "$@"; echo ended-$?`
 			c := onConsole(t, slices.Concat([]string{"sh", "-c", script, "sh"}, argv, []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 5"}))
 			c.waitFor("ready")
@@ -221,6 +228,7 @@ func TestCtrlZBelowAScriptStopsNothing(t *testing.T) {
 // TestCtrlZUnderAShell stops and resumes a job. The shell on the console is bash, which
 // has job control in scripts.
 func TestCtrlZUnderAShell(t *testing.T) {
+	t.Parallel()
 	needBash(t)
 	job := []string{"sh", "-c", "echo ready; read x; echo got-$x; exit 6"}
 	for _, c := range []struct {
@@ -232,6 +240,7 @@ func TestCtrlZUnderAShell(t *testing.T) {
 		{"wrapped", supervised(job...), syscall.SIGSTOP},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			argv, stop := c.argv, c.stop
 			script := `stty -echo; set -m; "$@"; echo stopped-$?; read y; echo resume-$y; fg >/dev/null; echo ended-$?; read z; echo mine-$z`
 			c := onConsole(t, append([]string{"bash", "-c", script, "bash"}, argv...))
@@ -261,6 +270,7 @@ func needBash(t *testing.T) {
 // TestMessagesFromTheBackgroundArePrinted, although the terminal stops background
 // processes that write to it.
 func TestMessagesFromTheBackgroundArePrinted(t *testing.T) {
+	t.Parallel()
 	needBash(t)
 	c := onConsole(t, []string{"bash", "-c", `stty -echo tostop; set -m; "$@"; echo ended-$?`, "bash", entrypoint, "-timeout=200ms", "--", "sleep", "60"})
 	c.waitFor("ended-124")
@@ -268,6 +278,7 @@ func TestMessagesFromTheBackgroundArePrinted(t *testing.T) {
 }
 
 func TestWindowSize(t *testing.T) {
+	t.Parallel()
 	script := "trap 'stty size | tr \" \" x' WINCH; echo ready; while ! read x; do :; done"
 	consoles(t, script, func(t *testing.T, c *console) {
 		c.waitFor("ready")
@@ -281,6 +292,7 @@ func TestWindowSize(t *testing.T) {
 // TestABackgroundJobStaysInTheBackground: the supervisor is started in the background
 // of a shell that reads from the terminal.
 func TestABackgroundJobStaysInTheBackground(t *testing.T) {
+	t.Parallel()
 	script := `stty -echo; set -m; "$@" & echo ready; sleep 0.1; read x; echo got-$x; wait`
 	c := onConsole(t, append([]string{"sh", "-c", script, "sh"}, supervised("sh", "-c", "sleep 0.2; echo child")...))
 	c.waitFor("ready")
