@@ -44,6 +44,7 @@ func slow(pause time.Duration) func(http.ResponseWriter, *http.Request) bool {
 }
 
 func TestOutputAfterTheEndIsCounted(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.meet(slow(300 * time.Millisecond))
 	status := filepath.Join(t.TempDir(), "status")
@@ -62,6 +63,7 @@ func TestOutputAfterTheEndIsCounted(t *testing.T) {
 }
 
 func TestAStreamThatADescendantHoldsOpenSaysSo(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	status := filepath.Join(t.TempDir(), "status")
 	// The subshell gives up stderr before it starts the process that stays.
@@ -78,6 +80,7 @@ func TestAStreamThatADescendantHoldsOpenSaysSo(t *testing.T) {
 
 // The status can't be written any more, and the supervisor says so.
 func TestALineOfTheSupervisorDuringTheDeliveryDelaysNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	first := make(chan struct{}, 1)
 	first <- struct{}{}

@@ -70,7 +70,9 @@ func documented(t *testing.T) map[string][]string {
 // noneHere is an event that can't be caused in these tests. Package capture tests it.
 const noneHere = "oomKilled"
 
+//nolint:tparallel // the subtests share what they have seen
 func TestEachEventOccursAsDocumented(t *testing.T) {
+	t.Parallel()
 	table := documented(t)
 	seen := map[string]bool{noneHere: true}
 	look := func(t *testing.T, s *service, want ...string) []event {
@@ -211,6 +213,7 @@ func eventIsMasked(t *testing.T, secret string) {
 }
 
 func TestAnOutageIsReportedWhileTheCommandPrintsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	o := s.failing()
 	directory := t.TempDir()
@@ -247,6 +250,7 @@ func TestManySignalsLeaveRoomForOtherEvents(t *testing.T) {
 }
 
 func TestASilentCommandIsNotDelayedByAServiceThatIsDown(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.meet(neverAnswer)
 	got := s.run(s.command("--", "sh", "-c", "exit 3"))

@@ -52,6 +52,7 @@ func TestACommandThatIsFasterThanTheServiceWaitsAndLosesNothing(t *testing.T) {
 }
 
 func TestAnOutageStopsACommandThatWaitsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	end := s.outage()
 	directory := t.TempDir()
@@ -68,6 +69,7 @@ func TestAnOutageStopsACommandThatWaitsAndLosesNothing(t *testing.T) {
 
 // The ring of 1 MiB and the pipe hold what the command prints, and nothing more.
 func TestTheEndOfACommandWithAFullRingAndPipeLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	end := s.outage()
 	done := filepath.Join(t.TempDir(), "done")
@@ -79,6 +81,7 @@ func TestTheEndOfACommandWithAFullRingAndPipeLosesNothing(t *testing.T) {
 }
 
 func TestASignalReachesACommandThatWaitsForTheService(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.outage()
 	status := filepath.Join(t.TempDir(), "status")
@@ -90,6 +93,7 @@ func TestASignalReachesACommandThatWaitsForTheService(t *testing.T) {
 }
 
 func TestADeadServiceStopsACommandForNoLongerThanItsBound(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.meet(neverAnswer)
 	status := filepath.Join(t.TempDir(), "status")
@@ -103,6 +107,7 @@ func TestADeadServiceStopsACommandForNoLongerThanItsBound(t *testing.T) {
 }
 
 func TestALossIsToldInTheClustersLogAndInTheStatus(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	end := s.outage()
 	directory := t.TempDir()
@@ -135,6 +140,7 @@ func TestALargerRingHoldsMoreOfAnOutage(t *testing.T) {
 }
 
 func TestAContainerThatEndsInAnOutageDeliversWhenTheServiceIsBack(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	end := s.outage()
 	status := filepath.Join(t.TempDir(), "status")
@@ -148,6 +154,7 @@ func TestAContainerThatEndsInAnOutageDeliversWhenTheServiceIsBack(t *testing.T) 
 }
 
 func TestOtherContainersDoNotWaitForTheDelivery(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.outage()
 	directory := t.TempDir()
@@ -170,10 +177,12 @@ func TestOtherContainersDoNotWaitForTheDelivery(t *testing.T) {
 
 // The image of a container chooses its stop signal.
 func TestAnyStopSignalDuringTheDeliveryBeginsTheGracePeriod(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.outage()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGWINCH} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			post := filepath.Join(t.TempDir(), "post")
 			cmd := s.command("-logs-flush=1h", "-logs-grace=1s", "-post-file="+post, "--", "sh", "-c", "echo out; exit 7")
 			wait := s.start(cmd)
@@ -185,6 +194,7 @@ func TestAnyStopSignalDuringTheDeliveryBeginsTheGracePeriod(t *testing.T) {
 }
 
 func TestASecretThatIsLongerThanTheRingStopsNoCommand(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	token := filepath.Join(t.TempDir(), "token")
 	secret := strings.Repeat("0123456789abcde", 20_000)

@@ -34,6 +34,7 @@ func unavailable(until time.Time) func(http.ResponseWriter, *http.Request) bool 
 // The last output of a command may fill a pipe that the command has enlarged, while the
 // supervisor doesn't get to run.
 func TestTheLastOutputOfAKilledCommandIsStored(t *testing.T) {
+	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3, which makes pipes larger")
@@ -86,6 +87,7 @@ func TestTheFlushEndsBeforeTheGracePeriod(t *testing.T) {
 }
 
 func TestAServiceThatIsBackDuringTheFlushGetsEverything(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	// The pause between attempts is eight seconds by then.
 	s.meet(unavailable(time.Now().Add(10500 * time.Millisecond)))
@@ -96,6 +98,7 @@ func TestAServiceThatIsBackDuringTheFlushGetsEverything(t *testing.T) {
 }
 
 func TestARefusalOfOneStreamDoesNotAffectTheOther(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	var asked atomic.Int64
 	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
@@ -111,6 +114,7 @@ func TestARefusalOfOneStreamDoesNotAffectTheOther(t *testing.T) {
 }
 
 func TestOutputReadsAsMissingIfMarkersAreRefusedToo(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.meet(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ContentLength == 0 || r.URL.Path == "/logs" {
@@ -129,6 +133,7 @@ func TestOutputReadsAsMissingIfMarkersAreRefusedToo(t *testing.T) {
 
 // A write to a pipe without a reader causes a SIGPIPE.
 func TestAFailingTeeSendsTheCommandNoSignal(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	cmd := s.command("-logs=tee", "--", "sh", "-c", "ulimit -f unlimited; head -c 5000000 /dev/zero; sleep 0.2; echo still there; exit 3")
 	cmd.Args = append([]string{"sh", "-c", `ulimit -S -f 8192; exec "$@" >` + filepath.Join(t.TempDir(), "full"), "sh"}, cmd.Args...)
@@ -139,29 +144,41 @@ func TestAFailingTeeSendsTheCommandNoSignal(t *testing.T) {
 
 func TestASecretThatChangesDuringAnOutageIsNotSentAfterIt(t *testing.T) {
 	s := serve(t)
-	s.meet(unavailable(time.Now().Add(4 * time.Second)))
-	secret := filepath.Join(t.TempDir(), "password")
+	o := s.failing()
+	directory := t.TempDir()
+	secret, printed, seen := filepath.Join(directory, "password"), filepath.Join(directory, "printed"), filepath.Join(directory, "seen")
 	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
-	got := s.run(s.command("-mask-files="+secret, "--", "sh", "-c",
-		"echo open sesame; sleep 1; printf 'open barley' > "+secret+"; sleep 1.5; echo open barley; sleep 3"))
-	require.Zero(t, got.code)
+	wait := s.start(s.command("-mask-files="+secret, "--", "sh", "-c",
+		"echo open sesame; sleep 1; printf 'open barley' > "+secret+"; sleep 1.5; echo open barley; : > "+printed+"; "+waiting(seen)))
+	waitForFile(t, printed)
+	o.over.Store(true)
+	s.waitFor("stdout", "***********\n***********\n")
+	letGoOn(t, seen)
+	require.Zero(t, wait().code)
 	require.Equal(t, "***********\n***********\n", string(s.stream("stdout").data))
 }
 
 func TestNoneOfSeveralSecretsThatChangeDuringAnOutageIsSentAfterIt(t *testing.T) {
 	s := serve(t)
-	s.meet(unavailable(time.Now().Add(7 * time.Second)))
-	secret := filepath.Join(t.TempDir(), "password")
-	got := s.run(s.command("-mask-files="+secret, "--", "sh", "-c", `for pause in 0.5 0.7 1.5 2.3 0; do
+	o := s.failing()
+	directory := t.TempDir()
+	secret, printed, seen := filepath.Join(directory, "password"), filepath.Join(directory, "printed"), filepath.Join(directory, "seen")
+	wait := s.start(s.command("-mask-files="+secret, "--", "sh", "-c", `for pause in 0.5 0.7 1.5 2.3 0; do
 		printf "open sesame $pause" > `+secret+`; cat `+secret+`; echo; sleep $pause
-	done; sleep 3`))
-	require.Zero(t, got.code)
-	require.Equal(t, strings.Repeat(strings.Repeat("*", 15)+"\n", 4)+strings.Repeat("*", 13)+"\n", string(s.stream("stdout").data))
+	done; : > `+printed+"; "+waiting(seen)))
+	waitForFile(t, printed)
+	o.over.Store(true)
+	want := strings.Repeat(strings.Repeat("*", 15)+"\n", 4) + strings.Repeat("*", 13) + "\n"
+	s.waitFor("stdout", want)
+	letGoOn(t, seen)
+	require.Zero(t, wait().code)
+	require.Equal(t, want, string(s.stream("stdout").data))
 }
 
 // The kubelet replaces the token by exchanging a symbolic link. The service doesn't accept
 // the former token any more.
 func TestAReplacedTokenLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	volume := t.TempDir()
 	provide := func(token string) {
@@ -201,6 +218,7 @@ func TestAReplacedTokenLosesNothing(t *testing.T) {
 }
 
 func TestAMaskedFileThatChangesAllTheTimeDelaysNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	file := filepath.Join(t.TempDir(), "all-the-time")
 	got := s.run(s.command("-mask-files="+file, "--", "sh", "-c", `i=0; while [ $i -lt 300 ]; do echo "this is line $i" >> `+file+`; echo "this is line $i"; i=$((i+1)); done`))
@@ -214,12 +232,14 @@ func TestAMaskedFileThatChangesAllTheTimeDelaysNothing(t *testing.T) {
 
 // The command has the rights of the supervisor, so it can write into the ring.
 func TestACommandThatScribblesIntoTheRingHarmsOnlyItsLog(t *testing.T) {
+	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3, which scribbles")
 	}
 	for name, value := range map[string]string{"ones": "0x01", "all bits": "0xff", "zeros": "0x00"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := serve(t)
 			got := s.run(s.command("-logs-flush=2s", "--", python, "-c", strings.ReplaceAll(`
 import os, sys, time

@@ -30,6 +30,7 @@ func (s *service) setLimits(limits keeper.NamespaceLimits) *keeper.Keeper {
 }
 
 func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.setLimits(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 10)
 	status := filepath.Join(t.TempDir(), "status")
@@ -46,6 +47,7 @@ func TestOutputBeyondTheLimitOfStreamsIsMarked(t *testing.T) {
 }
 
 func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.setLimits(keeper.NamespaceLimits{Streams: 10}).RecordUsage("tenant", "", 0, 20)
 	var requests atomic.Int64
@@ -68,6 +70,7 @@ func TestAContainerWhoseMarkersAreRefusedReportsWhyAndBacksOff(t *testing.T) {
 }
 
 func TestARefusedStreamIsCreatedOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	k := s.setLimits(keeper.NamespaceLimits{Streams: 10})
 	k.RecordUsage("tenant", "", 0, 20)

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -32,6 +33,7 @@ import (
 )
 
 func TestOutputGoesToTheLogServiceAndNotToTheClustersLog(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", "echo out; echo err >&2; exit 7"))
 	require.Equal(t, 7, got.code)
@@ -56,6 +58,7 @@ func TestATeeSendsOutputToBoth(t *testing.T) {
 // The reader of the container's own output is slow, such as a container runtime with a busy
 // disk.
 func TestASlowReaderOfATeeGetsEverythingAndSoDoesTheService(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	cmd := s.command("-logs=tee", "--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' 'x'")
 	read, write, err := os.Pipe()
@@ -150,11 +153,12 @@ func TestEachByteIsAccountedForHoweverMuchIsPrinted(t *testing.T) {
 }
 
 func TestAnOutageOfTheServiceLosesNothingThatTheRingHolds(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	begun := time.Now()
+	begun := sync.OnceValue(time.Now) // by the first request
 	var refused atomic.Int64
 	s.meet(func(w http.ResponseWriter, _ *http.Request) bool {
-		if time.Since(begun) > 3*time.Second {
+		if time.Since(begun()) > 3*time.Second {
 			return false
 		}
 		refused.Add(1)
@@ -173,7 +177,9 @@ func TestAnOutageOfTheServiceLosesNothingThatTheRingHolds(t *testing.T) {
 	require.Less(t, refused.Load(), int64(20), "the pauses grow")
 }
 
+//nolint:tparallel // the subtests share a service
 func TestAServiceThatIsDownDoesNotKeepTheCommandFromEnding(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	for _, c := range []struct {
 		name string
@@ -277,6 +283,7 @@ func passOn(listener net.Listener, address string) {
 
 // A step writes a token into a file, and prints the token at once.
 func TestAFileThatAppearsLaterIsMaskedFromThenOn(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	directory := t.TempDir()
 	token, write, change := filepath.Join(directory, "token"), filepath.Join(directory, "write"), filepath.Join(directory, "change")
@@ -300,6 +307,7 @@ func neverAnswer(_ http.ResponseWriter, r *http.Request) bool {
 }
 
 func TestAServerWithAnotherCAGetsNeitherTheTokenNorTheLog(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	var came atomic.Int64
 	s.meet(func(http.ResponseWriter, *http.Request) bool {
@@ -315,6 +323,7 @@ func TestAServerWithAnotherCAGetsNeitherTheTokenNorTheLog(t *testing.T) {
 }
 
 func TestAKilledShipperIsReplacedAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	cmd := s.command("--", "sh", "-c", `i=0; while [ $i -lt 1500 ]; do echo "line $i"; i=$((i+1)); sleep 0.001; done`)
 	wait := s.start(cmd)
@@ -323,7 +332,7 @@ func TestAKilledShipperIsReplacedAndLosesNothing(t *testing.T) {
 	go func() {
 		count := 0
 		defer func() { killed <- count }()
-		for {
+		for count < 5 {
 			select {
 			case <-stop:
 				return
@@ -336,8 +345,8 @@ func TestAKilledShipperIsReplacedAndLosesNothing(t *testing.T) {
 			}
 		}
 	}()
-	time.AfterFunc(6*time.Second, func() { close(stop) })
 	got := wait()
+	close(stop)
 	require.Zero(t, got.code, got.stderr)
 	count := <-killed
 	require.GreaterOrEqual(t, count, 3)
@@ -405,6 +414,7 @@ func shippers(pid int) (pids []int) {
 }
 
 func TestSecretsAreMasked(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	files := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(files, "password"), []byte("correct horse\n"), 0o600))
@@ -418,6 +428,7 @@ func TestSecretsAreMasked(t *testing.T) {
 }
 
 func TestADescendantThatHoldsThePipeDelaysNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", "("+s.staying()+") ; echo done"))
 	require.Zero(t, got.code)
@@ -426,6 +437,7 @@ func TestADescendantThatHoldsThePipeDelaysNothing(t *testing.T) {
 }
 
 func TestOutputByWayOfProcIsCaptured(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	got := s.run(s.command("--", "sh", "-c", `echo to my parent > /proc/$PPID/fd/1; echo again > /dev/stdout; echo err > /dev/stderr`))
 	require.Zero(t, got.code)
@@ -435,6 +447,7 @@ func TestOutputByWayOfProcIsCaptured(t *testing.T) {
 }
 
 func TestMessagesOfTheSupervisorAreInTheCommandsLog(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	got := s.run(s.command("--", "no-such-command"))
 	require.Equal(t, 127, got.code)
@@ -443,6 +456,7 @@ func TestMessagesOfTheSupervisorAreInTheCommandsLog(t *testing.T) {
 }
 
 func TestTheStatusReportsTheStateOfTheLog(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	status := filepath.Join(t.TempDir(), "status")
 	s.run(s.command("-status-file="+status, "--", "echo", "hello"))
@@ -469,6 +483,7 @@ func TestTheCommandNeverWaitsForTheService(t *testing.T) {
 }
 
 func TestAContainerRunsWithTheFlagsThatItIsGiven(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	asks := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -46,10 +46,10 @@ import (
 
 const (
 	// deadline bounds steps that take milliseconds on an idle machine.
-	deadline = time.Minute
+	deadline = 3 * time.Minute
 	// patience is the -logs-flush of the tests: longer than the slowest delivery to a service
 	// that is up. A container that ends earlier has waited for nothing.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 )
 
 var (
@@ -77,7 +77,18 @@ func run(m *testing.M) int {
 		}
 	}
 	entrypoint = filepath.Join(dir, "entrypoint")
+	manyAtOnce()
 	return m.Run()
+}
+
+// manyAtOnce has more parallel tests run at once than there are processors, unless
+// -parallel says how many: they mostly wait for processes.
+func manyAtOnce() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 const podToken = "token-of-the-pod"

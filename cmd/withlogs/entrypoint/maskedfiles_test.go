@@ -70,6 +70,7 @@ func printing(file string) (script string, tell func(t *testing.T)) {
 }
 
 func TestASecretThatHasChangedIsMaskedByTheNextShipperAsWell(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, s *outage, cmd *exec.Cmd, write func()){
 		"that changed before its death": func(t *testing.T, o *outage, cmd *exec.Cmd, write func()) {
 			write()
@@ -93,6 +94,7 @@ func TestASecretThatHasChangedIsMaskedByTheNextShipperAsWell(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := serve(t)
 			o := s.failing()
 			secret := filepath.Join(t.TempDir(), "password")
@@ -259,6 +261,7 @@ func TestAMaskedFileThatNeverRespondsDoesNotKeepTheCommandFromEnding(t *testing.
 
 // The content beyond the limit isn't masked, so the output may have it.
 func TestAMaskedFileThatIsTooLargeStopsSendingAndTheStatusNamesIt(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	directory := t.TempDir()
 	secret, status, told := filepath.Join(directory, "secret"), filepath.Join(directory, "status"), filepath.Join(directory, "told")

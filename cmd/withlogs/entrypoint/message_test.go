@@ -19,6 +19,7 @@ import (
 )
 
 func TestTheClustersLogSaysWhereTheOutputIs(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	const usual = "entrypointer: the output is at the log service: kubectl entrypointer logs pod/POD -c main"
 	require.Equal(t, usual, s.run(s.command("--", "echo", "hello")).pointer)
@@ -58,9 +59,10 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-const failing = `i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); done; sleep 0.1; echo "no, $PASSWORD is wrong" >&2; sleep 0.1; echo "giving up"; exit 3`
+const failing = `i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); done; sleep 2; echo "no, $PASSWORD is wrong" >&2; sleep 2; echo "giving up"; exit 3`
 
 func TestTheTerminationMessageOfAFailureIsTheMaskedEndOfTheOutput(t *testing.T) {
+	t.Parallel()
 	var want strings.Builder
 	for i := 122; i < 200; i++ {
 		want.WriteString("line " + string(rune('0'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10)) + "\n")
@@ -95,6 +97,7 @@ func TestAMessageHasNoMoreThanTheKubeletWouldTakeOfALog(t *testing.T) {
 }
 
 func TestASuccessAndAMessageOfTheCommandsOwnStayAsTheyAre(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	file := messageFile(t)
 	require.Zero(t, s.run(s.command("-logs-message="+file, "--", "echo", "hello")).code)
@@ -107,6 +110,7 @@ func TestASuccessAndAMessageOfTheCommandsOwnStayAsTheyAre(t *testing.T) {
 }
 
 func TestAMessageThatCanNotBeMaskedSaysSo(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	file, secret := messageFile(t), filepath.Join(t.TempDir(), "large")
 	require.NoError(t, os.WriteFile(secret, make([]byte, 2<<20), 0o600))

@@ -17,6 +17,7 @@ import (
 // TestOutputPipedToAnotherContainerIsNotLogged: of a container whose stdout is a pipe, the
 // log has stderr, and what its hooks print.
 func TestOutputPipedToAnotherContainerIsNotLogged(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"stream", "tee"} {
 		s := serve(t)
 		root := t.TempDir()

@@ -24,9 +24,10 @@ func requireBetween(t *testing.T, from, came, to time.Time) {
 }
 
 func TestLinesOfBothStreamsHaveTheTimeOfPrinting(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	began := time.Now()
-	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 1; echo two >&2; sleep 1; echo three; sleep 1; echo four >&2"))
+	got := s.run(s.command("--", "sh", "-c", "echo one; sleep 4; echo two >&2; sleep 4; echo three; sleep 4; echo four >&2"))
 	require.Zero(t, got.code)
 	last := began
 	for _, line := range []struct {
@@ -40,10 +41,11 @@ func TestLinesOfBothStreamsHaveTheTimeOfPrinting(t *testing.T) {
 }
 
 func TestBytesThatWereHeldBackOrSentLateHaveTheTimeOfPrinting(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	o, printed := s.failing(), filepath.Join(t.TempDir(), "printed")
 	began := time.Now()
-	cmd := s.command("-mask-env=TOKEN", "--", "sh", "-c", "printf 'tok'; sleep 2; echo en-of-mine; sleep 2; echo end; sleep 1; : > "+printed)
+	cmd := s.command("-mask-env=TOKEN", "--", "sh", "-c", "printf 'tok'; sleep 5; echo en-of-mine; sleep 5; echo end; sleep 4; : > "+printed)
 	cmd.Env = append(os.Environ(), "TOKEN=token-of-mine")
 	wait := s.start(cmd)
 	waitForFile(t, printed)
@@ -58,8 +60,9 @@ func TestBytesThatWereHeldBackOrSentLateHaveTheTimeOfPrinting(t *testing.T) {
 }
 
 func TestBytesWithinALongStreamHaveTheTimeOfPrinting(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 2; head -c 300000 /dev/zero"))
+	got := s.run(s.command("--", "sh", "-c", "head -c 600000 /dev/zero; sleep 5; head -c 300000 /dev/zero"))
 	require.Zero(t, got.code)
 	require.GreaterOrEqual(t, s.came("stdout", 600_000).Sub(s.came("stdout", 599_999)), time.Second)
 }
