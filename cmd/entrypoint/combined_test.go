@@ -70,6 +70,49 @@ func TestAStartupProbeEndsWithTheStopSignal(t *testing.T) {
 	require.Equal(t, 7, p.end())
 }
 
+// TestATimeoutOfACommandThatIsBeingStoppedSendsNoSecondSignal, because many programs
+// abort their orderly shutdown at one. The grace period before SIGKILL begins.
+func TestATimeoutOfACommandThatIsBeingStoppedSendsNoSecondSignal(t *testing.T) {
+	t.Parallel()
+	const traps = "trap 'echo stopped' TERM QUIT; " + waitForSignals
+	for name, test := range map[string]struct {
+		sig   syscall.Signal
+		flags []string
+		says  string
+	}{
+		"by SIGTERM":                       {syscall.SIGTERM, nil, "sent SIGTERM, it was killed by SIGKILL"},
+		"by the stop signal of its image":  {syscall.SIGQUIT, []string{"-order-dir=" + orderDir(t), "-stop-signal=QUIT"}, "sent SIGQUIT, it was killed by SIGKILL"},
+		"by SIGTERM, with another one":     {syscall.SIGTERM, []string{"-order-dir=" + orderDir(t), "-stop-signal=QUIT"}, "sent SIGTERM, it was killed by SIGKILL"},
+		"after the signal was held back":   {syscall.SIGTERM, []string{"-stop-after=/missing", "-stop-share=40s"}, "sent SIGTERM, it was killed by SIGKILL"},
+		"after another one was held back":  {syscall.SIGQUIT, []string{"-stop-after=/missing", "-stop-share=40s", "-stop-signal=QUIT"}, "sent SIGQUIT, it was killed by SIGKILL"},
+		"by a signal that isn't held back": {syscall.SIGTERM, []string{"-stop-after=/missing", "-stop-share=40s", "-stop-signal=QUIT"}, "sent SIGTERM, it was killed by SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, slices.Concat([]string{entrypoint, "-timeout=4s", "-grace-period=100ms"}, test.flags, []string{"--", "sh", "-c", traps}), listening(t))
+			p.expect("ready")
+			p.send(test.sig)
+			p.expect("stopped")
+			require.Contains(t, p.line(), test.says)
+			require.Equal(t, 124, p.end())
+			require.Empty(t, p.kill(0))
+		})
+	}
+}
+
+// TestATimeoutSendsTheStopSignalThatIsHeldBack, and no other.
+func TestATimeoutSendsTheStopSignalThatIsHeldBack(t *testing.T) {
+	web := orderDir(t)
+	dependent(t, web, "echo ready; exec sleep 60")
+	p := begin(t, []string{entrypoint, "-timeout=3s", "-grace-period=100ms", "-stop-after=" + web, "-stop-share=60s", "-stop-together", "-stop-signal=QUIT", "--", "sh", "-c", "trap 'echo term' TERM; trap 'echo quit' QUIT; " + waitForSignals}, listening(t))
+	p.expect("ready")
+	p.send(syscall.SIGQUIT)
+	p.expect("quit")
+	require.Contains(t, p.line(), "sent SIGQUIT, it was killed by SIGKILL")
+	require.Equal(t, 124, p.end())
+	require.Empty(t, p.kill(0))
+}
+
 func TestACommandThatTimesOutWhileItsStopSignalIsHeldBackGetsOneSignal(t *testing.T) {
 	t.Parallel()
 	db, web := orderDir(t), orderDir(t)

@@ -26,7 +26,7 @@ const (
 	EventContinued
 	EventStarted    // the command was started: argv[0], and the process ID
 	EventSignal     // a signal has arrived: its number
-	EventTimeout    // the command has timed out and is sent SIGTERM
+	EventTimeout    // the command has timed out, and is sent SIGTERM unless it was sent a stop signal before
 	EventStopHeld   // the stop signal is held back for another container: its name and a condition
 	EventStopPassed // the stop signal is forwarded to the command: why
 	EventStopWhen   // stop-when is met, or can't be met any more: an await.State

@@ -150,12 +150,14 @@ exit with the program's exit code.`, addHook},
 		setDuration(func(o *options) *time.Duration { return &o.hookTimeout }),
 	},
 	{
-		"timeout", "DURATION", `The longest time for the command to run. After it, send SIGTERM, after
--grace-period SIGKILL, and exit with 124.`,
+		"timeout", "DURATION", `The longest time for the command to run. After it, send SIGTERM unless the
+command is being stopped already, after -grace-period SIGKILL, and exit with
+124.`,
 		setDuration(func(o *options) *time.Duration { return &o.timeout }),
 	},
 	{
-		"grace-period", "DURATION", `The time between SIGTERM and SIGKILL, 30s by default.`,
+		"grace-period", "DURATION", `The time between the stop signal and SIGKILL, after -timeout,
+-before-start-timeout and -stop-when, 30s by default.`,
 		setDuration(func(o *options) *time.Duration { return &o.gracePeriod }),
 	},
 	{

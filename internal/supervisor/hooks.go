@@ -32,7 +32,7 @@ func (s *supervision) runHooks(env []string) error {
 		if err := s.runHook(argv, env, null); err != nil {
 			return &failure{err.code, reasonHookFailure, "before-start hook " + strconv.Itoa(i+1) + ": " + err.text}
 		}
-		if sig := pendingEndSignal(); sig != 0 {
+		if sig := s.pendingEnd(); sig != 0 {
 			return stoppedBy(sig, "before-start hook "+strconv.Itoa(i+1))
 		}
 	}
@@ -45,18 +45,19 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 		return asFailure(err)
 	}
 	s.event(EventHookStarted, argv[0], hook.pid)
-	limit := newLimit(hook, s.opts.hookTimeout, s.opts.gracePeriod)
-	told := false
+	end, limit := ending{process: hook}, newLimit(s.opts.hookTimeout)
 	err = s.until(func() time.Duration {
-		if sig := pendingEndSignal(); sig != 0 && !told && !hook.ended {
-			told = true
-			_ = syscall.Kill(hook.pid, sig)
+		if sig := s.pendingEnd(); sig != 0 {
+			end.stop(sig)
 		}
-		pause := limit.act()
-		if hook.ended || limit.killErr != nil {
-			return done
+		reached, pause := limit.reached()
+		if reached && end.decide(tooSlow, s.opts.gracePeriod) {
+			end.stop(syscall.SIGTERM)
 		}
-		return pause
+		if pause = min(pause, end.kill()); !end.over() {
+			return pause
+		}
+		return done
 	})
 	if hook.ended {
 		s.event(EventHookEnded, "", int(hook.status))
@@ -65,7 +66,7 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	switch {
 	case err != nil:
 		return asFailure(err)
-	case limit.reached:
+	case end.verdict == tooSlow:
 		return &failure{exitTimeout, reasonHookFailure, "running " + name + ": not done after " + s.opts.hookTimeout.String() +
 			": make it faster, or raise before-start-timeout"}
 	case exitCode(hook.status) != 0:

@@ -10,43 +10,33 @@ import (
 	"time"
 )
 
-// A limit ends a process that takes too long. The zero value never does.
-type limit struct {
-	process *process // the leader of a process group
-	grace   time.Duration
+// A limit is the time after which a process takes too long, zero for never.
+type limit struct{ at time.Time }
 
-	next    time.Time // when act has something to do, zero for never
-	reached bool      // the time was up before the process ended
-	killErr error     // why the process can't be killed
-}
-
-// newLimit returns a limit that starts now. After the time after, it sends SIGTERM to
-// the process, and after the grace period SIGKILL to its process group.
-func newLimit(p *process, after, grace time.Duration) *limit {
-	l := &limit{process: p, grace: grace}
+// newLimit returns a limit that is reached after this time, 0 for never.
+func newLimit(after time.Duration) (l limit) {
 	if after > 0 {
-		l.next = time.Now().Add(after)
+		l.at = time.Now().Add(after)
 	}
 	return l
 }
 
-// act sends a signal that is due, and returns the time until the next one.
-func (l *limit) act() time.Duration {
-	if l.process.ended || l.next.IsZero() {
-		return forever
+// reached reports whether the limit is reached, and returns the time until then.
+func (l limit) reached() (is bool, pause time.Duration) {
+	if l.at.IsZero() {
+		return false, forever
 	}
-	if left := time.Until(l.next); left > 0 {
-		return left
+	if left := time.Until(l.at); left > 0 {
+		return false, left
 	}
-	pid := l.process.pid
-	if !l.reached {
-		l.reached, l.next = true, time.Now().Add(l.grace)
-		_ = syscall.Kill(pid, syscall.SIGTERM)
-		_ = syscall.Kill(pid, syscall.SIGCONT) // a stopped process would handle no signal but SIGKILL
-		return l.grace
+	return true, forever
+}
+
+// endAfter ends the command when it takes too long, and returns the time until then.
+func (s *supervision) endAfter(l limit) time.Duration {
+	is, pause := l.reached()
+	if is && s.endCommand(tooSlow, syscall.SIGTERM, s.opts.gracePeriod, releaseTooSlow) {
+		s.event(EventTimeout, "", 0)
 	}
-	l.next = time.Time{}
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	l.killErr = syscall.Kill(pid, syscall.SIGKILL) // the process may have joined another group
-	return forever
+	return pause
 }

@@ -52,7 +52,7 @@ func (s *supervision) until(look check) error {
 		if pause == done {
 			return nil
 		}
-		s.sleep(min(pause, s.checkStopWhen(), s.serveDependents(), s.tryStartupProbe()))
+		s.sleep(min(pause, s.watchWork(), s.serveDependents(), s.watchWriter(), s.tryStartupProbe()))
 	}
 }
 

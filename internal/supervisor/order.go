@@ -21,13 +21,12 @@ import (
 // publishes to containers that depend on it, and the probes of its command. The zero
 // value publishes nothing.
 type orderState struct {
-	incarnation         *order.Incarnation // nil if no container depends on this one
-	prober              *order.Prober      // non-nil from the command's start until it is ready
-	startupProber       *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed
-	publishComplained   bool               // the error was printed that the state can't be published
-	endedByStartupProbe bool               // the command was ended because its startupProbe failed
-	unreadyComplained   bool               // the reason was printed for which the command isn't ready
-	polled              poller             // servers without a supervisor, while they are probed or asked to end
+	incarnation       *order.Incarnation // nil if no container depends on this one
+	prober            *order.Prober      // non-nil from the command's start until it is ready
+	startupProber     *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed
+	publishComplained bool               // the error was printed that the state can't be published
+	unreadyComplained bool               // the reason was printed for which the command isn't ready
+	polled            poller             // servers without a supervisor, while they are probed or asked to end
 }
 
 // A poller appends the descriptors that can wake it.
@@ -96,7 +95,7 @@ func (s *supervision) serveDependents() time.Duration {
 		return forever
 	}
 	s.publishStopping()
-	pause := s.watchWriter()
+	pause := forever
 	if s.prober != nil {
 		ready, next := s.prober.Act()
 		if ready {
@@ -192,7 +191,7 @@ func (s *supervision) awaitConditions() error {
 	}
 	log := waitLog{began: time.Now()}
 	err := s.until(func() time.Duration {
-		if end = pendingEndSignal(); end != 0 {
+		if end = s.pendingEnd(); end != 0 {
 			return done
 		}
 		pause := conditions.try()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/await"
 )
 
 // pauseAt pauses if -pause names this place. The pause lasts until SIGCONT arrives,
@@ -27,7 +29,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	s.event(EventPaused, place, 0)
 	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container resumes it`)
 	err := s.until(func() time.Duration {
-		end = pendingEndSignal()
+		end = s.pendingEnd()
 		switch {
 		case end != 0, takePending(syscall.SIGCONT), s.opts.wait.Aborts():
 			return done
@@ -60,6 +62,15 @@ func pendingEndSignal() syscall.Signal {
 		}
 	}
 	return 0
+}
+
+// pendingEnd returns the signal that ends what precedes the command's start: an ending
+// signal that has arrived, or SIGTERM if the command isn't needed any more, 0 for none.
+func (s *supervision) pendingEnd() syscall.Signal {
+	if h := &s.helper; !h.concluded && h.outcome != await.Waiting {
+		return syscall.SIGTERM
+	}
+	return pendingEndSignal()
 }
 
 // endSignalCame reports whether a signal has arrived by which the kubelet may stop the

@@ -144,11 +144,8 @@ func (s *supervision) stopStartupProbe() {
 
 // endAfterStartupFailure ends a command whose startupProbe has failed, as the kubelet
 // would. The container exits with the command's exit code.
-func (s *supervision) endAfterStartupFailure(l *limit) {
-	if s.startupProbe != startupFailed || s.stopSignalCame() || l.reached || l.process.ended {
-		return
+func (s *supervision) endAfterStartupFailure() {
+	if s.startupProbe == startupFailed && !s.stopSignalCame() {
+		s.endCommand(notStarted, s.opts.stoppedWith(), s.opts.startup.grace, releaseStartupFailed)
 	}
-	s.endedByStartupProbe = true
-	l.reached, l.grace, l.next = true, s.opts.startup.grace, time.Now().Add(s.opts.startup.grace)
-	s.sendStop(l.process, releaseStartupFailed)
 }

@@ -30,7 +30,6 @@ type heldStop struct {
 	began      time.Time
 	neighbours *order.Neighbours
 	waiter     *await.Waiter
-	released   bool // stop signals are forwarded at once
 	recorded   bool // an event says that the signal is held back
 	reminded   bool
 }
@@ -41,6 +40,7 @@ const (
 	releaseTimedOut      = "timedOut" // this container's share of the grace period is over
 	releaseAlone         = "alone"    // only this container is being stopped
 	releaseAgain         = "again"    // another stop signal has arrived
+	releaseTooSlow       = "timeout"
 	releaseUnneeded      = "stopWhen"
 	releaseStartupFailed = "startupProbe"
 )
@@ -86,8 +86,9 @@ func (s *supervision) publishStopping() {
 }
 
 // holdStop holds the stop signal back until all dependents have ended, and returns the
-// time until the next call.
-func (s *supervision) holdStop(command *process) time.Duration {
+// time until the next call. Once the command was sent its stop signal, or is being ended
+// for another reason, signals are forwarded at once.
+func (s *supervision) holdStop() time.Duration {
 	if heldSignal == 0 {
 		return forever
 	}
@@ -96,8 +97,8 @@ func (s *supervision) holdStop(command *process) time.Duration {
 	switch {
 	case h.count == 0:
 		return forever
-	case h.released, h.count > 1: // a second signal asks for a fast end
-		s.releaseStop(command, releaseAgain)
+	case s.ending.signal == heldSignal, s.ending.verdict != noVerdict, h.count > 1: // a second signal asks for a fast end
+		s.releaseStop(releaseAgain)
 		return forever
 	case h.waiter == nil:
 		h.began = time.Now()
@@ -109,14 +110,14 @@ func (s *supervision) holdStop(command *process) time.Duration {
 	alone := !s.opts.stopTogether && !h.neighbours.Stopping()
 	switch {
 	case state == await.Met:
-		s.releaseStop(command, releaseMet)
+		s.releaseStop(releaseMet)
 		return forever
 	case alone && waited >= podStopWindow:
-		s.releaseStop(command, releaseAlone)
+		s.releaseStop(releaseAlone)
 		return forever
 	case state == await.TimedOut:
 		say("the stop signal was held back for " + s.opts.stopShare.String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
-		s.releaseStop(command, releaseTimedOut)
+		s.releaseStop(releaseTimedOut)
 		return forever
 	}
 	s.reportHeldStop(unmet, waited)
@@ -162,13 +163,6 @@ func (s *supervision) takeStopSignals() {
 	}
 }
 
-// dropStopSignals discards the stop signals of a command that its timeout has sent
-// SIGTERM. Many programs abort their orderly shutdown at a second signal.
-func (s *supervision) dropStopSignals() {
-	s.takeStopSignals()
-	s.heldStop.count, s.heldStop.released = 0, true
-}
-
 // endHeldStop releases the resources after the command's end.
 func (s *supervision) endHeldStop() {
 	if s.heldStop.waiter != nil {
@@ -184,12 +178,11 @@ func directories(list []order.Dependency) (dirs []string) {
 	return dirs
 }
 
-// releaseStop sends the command the stop signals that were held back. Later ones are
-// forwarded at once.
-func (s *supervision) releaseStop(command *process, why string) {
+// releaseStop sends the command the stop signals that were held back.
+func (s *supervision) releaseStop(why string) {
 	h := &s.heldStop
-	if !h.released {
-		h.released = true
+	if s.ending.signal != heldSignal {
+		s.ending.signal = heldSignal
 		if h.waiter != nil {
 			h.waiter.Close()
 		}
@@ -201,6 +194,6 @@ func (s *supervision) releaseStop(command *process, why string) {
 	}
 	atomic.AddUint32(&unforwarded[heldSignal], uint32(h.count)) //nolint:gosec // G115: it was taken from there
 	h.count = 0
-	sendPending(command.pid, heldSignal)
+	sendPending(s.ending.process.pid, heldSignal)
 	s.reportRefused()
 }

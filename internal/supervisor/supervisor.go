@@ -77,6 +77,7 @@ type supervision struct {
 	stopCame        time.Time  // when a signal arrived that may be a stop by the kubelet, if there is an Output
 	children        []*process // started by the supervisor
 	held            heldCommand
+	ending          ending // of the command
 	heldStop        heldStop
 	helper          helper
 	waitAborted     bool     // start the command without hooks or pauses, and let it report why
@@ -120,58 +121,20 @@ func (s *supervision) run(argv []string) int {
 
 // supervise runs argv as a child and waits for its end.
 func (s *supervision) supervise(argv, env []string) error {
-	if s.isUnneeded() {
+	if !s.isNeeded() {
 		return errUnneeded
 	}
 	command, err := s.startCommand(argv, env)
 	if err != nil {
 		return err
 	}
-	limit := newLimit(command, s.opts.timeout, s.opts.gracePeriod)
-	if err := s.awaitEnd(command, limit); err != nil {
+	if err := s.awaitEnd(command); err != nil {
 		return err
 	}
 	if s.term.isOurs() && slices.Contains(s.opts.pause, pauseAfterFailure) {
 		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
 	}
-	switch {
-	case s.helper.stopSent:
-		s.recordUnneededEnd(limit)
-		return nil
-	case limit.killErr != nil && s.endedByStartupProbe:
-		return ownFailure("the startupProbe has failed, and the command can't be killed: " + limit.killErr.Error() + ": " + otherUser)
-	case limit.killErr != nil:
-		return s.timeoutFailure("it can't be killed: " + limit.killErr.Error() + ": " + otherUser)
-	}
-	s.recordEnd(command.status)
-	if limit.reached && !s.endedByStartupProbe {
-		return s.timeoutFailure("sent SIGTERM, it " + describe(command.status) + ": make it faster, or raise timeout")
-	}
-	return s.checkWriter()
-}
-
-// awaitEnd waits until the command has ended, or can't be killed after its limit.
-func (s *supervision) awaitEnd(command *process, limit *limit) error {
-	told := false
-	err := s.until(func() time.Duration {
-		s.endUnneeded(limit)
-		s.endAfterStartupFailure(limit)
-		pause := limit.act()
-		if limit.reached && !told && !s.endedByStartupProbe && !s.helper.stopSent {
-			s.dropStopSignals()
-			told = true
-			s.event(EventTimeout, "", 0)
-		}
-		if command.ended || limit.killErr != nil {
-			return done
-		}
-		return min(pause, s.holdStop(command))
-	})
-	stopForwarding(command.pid) // also if the command can't be killed
-	s.stopProbing()
-	s.stopStartupProbe()
-	s.endHeldStop()
-	return err
+	return s.recordEnding()
 }
 
 // startCommand starts the command, or continues the held command.

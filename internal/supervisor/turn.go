@@ -25,7 +25,7 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	if s.opts.inOrder() { // so that a signal ends the wait, and dependents learn of it
 		s.takeOverSignals()
 	}
-	if s.isUnneeded() {
+	if !s.isNeeded() {
 		return nil, errUnneeded
 	}
 	if err := s.awaitConditions(); err != nil {
@@ -121,7 +121,7 @@ func (s *supervision) awaitTurn() error {
 	var turn await.State
 	var end syscall.Signal
 	err := s.until(func() time.Duration {
-		if end = pendingEndSignal(); end != 0 { // only signals after takeOverSignals count
+		if end = s.pendingEnd(); end != 0 { // only signals after takeOverSignals count
 			return done
 		}
 		if turn = s.waiter.Look(); turn != await.Waiting {
