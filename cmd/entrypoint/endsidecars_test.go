@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -309,6 +310,31 @@ func TestASidecarThatStartsLateIsEnded(t *testing.T) {
 	}
 }
 
+// TestASignalThatIsNoStopDoesNotShortenTheShutdownRequests: the command was told to
+// reload.
+func TestASignalThatIsNoStopDoesNotShortenTheShutdownRequests(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const unable = 4 // requests, which take longer than a second
+			var posts atomic.Int32
+			number := server(t, func(w http.ResponseWriter, _ *http.Request) {
+				if posts.Add(1) <= unable {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			})
+			p := alone(t, "exited", "http://:"+number+"/", "--", "sh", "-c", "trap 'echo reloaded; exit 3' "+name+"; echo up; while :; do sleep 0.01; done")
+			p.expect("up")
+			p.send(sig)
+			p.expect("reloaded")
+			require.Equal(t, 3, p.end())
+			require.EqualValues(t, unable+1, posts.Load())
+			require.Empty(t, p.kill(0))
+		})
+	}
+}
+
 // TestAStopSignalShortensTheShutdownRequests, because the kubelet kills a container
 // that doesn't end in time.
 func TestAStopSignalShortensTheShutdownRequests(t *testing.T) {
@@ -319,7 +345,11 @@ func TestAStopSignalShortensTheShutdownRequests(t *testing.T) {
 	<-tried
 	p.send(15)
 	require.Zero(t, p.end())
-	require.Empty(t, p.kill(0), "the sidecar has got the signal itself")
+	said := p.kill(0)
+	require.Len(t, said, 2)
+	for _, line := range said {
+		require.Contains(t, line, "given up 1s after the stop signal")
+	}
 
 	s := newSidecar(t)
 	p = alone(t, "exited", s.url, "--", "sh", "-c", "trap 'exit 3' TERM; echo trapped; while :; do sleep 0.01; done")

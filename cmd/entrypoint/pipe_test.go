@@ -206,6 +206,29 @@ func TestAnIncompleteInputFailsTheReader(t *testing.T) {
 	}
 }
 
+// TestAReaderThatWasToldToReloadWaitsForItsWriter: only a stop shortens the wait for the
+// writer's result.
+func TestAReaderThatWasToldToReloadWaitsForItsWriter(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writer, reader := writerAndReader(t)
+			goOn := writer.dir + "/go"
+			until := "until [ -e " + goOn + " ]; do sleep 0.01; done; "
+			a := writer.lives(append([]string{writer.to(reader)}, script(until+"exec >&-; sleep 0.5; exit 3")...)...)
+			b := reader.lives(append([]string{reader.from(writer)}, script("trap 'echo reloaded' "+name+"; echo up; "+until+"exec cat")...)...)
+			b.expect("up")
+			b.send(sig)
+			b.expect("reloaded")
+			create(t, goOn)
+			require.Contains(t, b.line(), `reading the output of container "a": it exited with 3`)
+			require.Equal(t, 123, b.end())
+			require.Equal(t, 3, a.end())
+		})
+	}
+}
+
 // onceItFailed is the message of a container that isn't started.
 const onceItFailed = "which is not restarted: the command was not started: see the log of container"
 

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Condition is met by a file.
-type Condition struct {
+// A File is what has to exist.
+type File struct {
 	Path string
 	// Content requires a file that isn't empty; otherwise the file only has to exist.
 	// Symbolic links are followed, because the files of the downward API are symbolic
@@ -49,11 +49,11 @@ type Source interface {
 
 // Files is a Source of files.
 type Files struct {
-	// All conditions must be met at the same time. An empty list is satisfied
+	// All files must be there at the same time. An empty list is satisfied
 	// immediately.
-	All []Condition
-	// Abort ends the wait as soon as one of its conditions is met.
-	Abort []Condition
+	All []File
+	// Abort ends the wait as soon as one of its files is there.
+	Abort []File
 }
 
 // A State is the result of a look.
@@ -198,9 +198,9 @@ func (f Files) Look() (State, error) {
 	return Waiting, nil
 }
 
-// Aborts reports whether a condition of Abort is met.
+// Aborts reports whether a file of Abort is there.
 func (f Files) Aborts() bool {
-	return slices.ContainsFunc(f.Abort, func(c Condition) bool {
+	return slices.ContainsFunc(f.Abort, func(c File) bool {
 		holds, err := c.holds()
 		return err == nil && holds
 	})
@@ -226,12 +226,12 @@ func (f Files) Directories() (list []string, written bool) {
 	return list, true
 }
 
-func (c Condition) holds() (bool, error) {
-	size, there, err := statPath(c.Path)
-	if err == nil && !there && c.OrErr {
-		size, there, err = statPath(c.Path + ".err")
+func (f File) holds() (bool, error) {
+	size, there, err := statPath(f.Path)
+	if err == nil && !there && f.OrErr {
+		size, there, err = statPath(f.Path + ".err")
 	}
-	return there && (!c.Content || size > 0), err
+	return there && (!f.Content || size > 0), err
 }
 
 func statPath(path string) (size int64, there bool, _ error) {

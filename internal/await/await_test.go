@@ -66,12 +66,12 @@ func TestExistingFilesEndTheWaitAtOnce(t *testing.T) {
 	write(t, dir+"/empty", "")
 	for name, f := range map[string]Files{
 		"nothing to wait for":   {},
-		"a file":                {All: []Condition{{Path: dir + "/empty"}}},
-		"a file or its failure": {All: []Condition{{Path: dir + "/empty", OrErr: true}}},
-		"a file with content":   {All: []Condition{{Path: dir + "/full", Content: true}}},
-		"a directory":           {All: []Condition{{Path: dir}}},
-		"all of several":        {All: []Condition{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
-		"what is met wins":      {All: []Condition{{Path: dir + "/full"}}, Abort: []Condition{{Path: dir + "/empty"}}},
+		"a file":                {All: []File{{Path: dir + "/empty"}}},
+		"a file or its failure": {All: []File{{Path: dir + "/empty", OrErr: true}}},
+		"a file with content":   {All: []File{{Path: dir + "/full", Content: true}}},
+		"a directory":           {All: []File{{Path: dir}}},
+		"all of several":        {All: []File{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
+		"what is met wins":      {All: []File{{Path: dir + "/full"}}, Abort: []File{{Path: dir + "/empty"}}},
 	} {
 		w := NewWaiter(f, 0)
 		require.Equal(t, Met, w.Look(), name)
@@ -88,17 +88,17 @@ func TestWaitsUntil(t *testing.T) {
 		want    State
 	}{
 		"a file is created": {
-			files:  func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out"}}} },
+			files:  func(dir string) Files { return Files{All: []File{{Path: dir + "/out"}}} },
 			happen: func(dir string) { write(t, dir+"/out", "") },
 		},
 		"a file is moved there": {
 			prepare: func(dir string) { write(t, dir+"/new", "") },
-			files:   func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out"}}} },
+			files:   func(dir string) Files { return Files{All: []File{{Path: dir + "/out"}}} },
 			happen:  func(dir string) { require.NoError(t, os.Rename(dir+"/new", dir+"/out")) },
 		},
 		"a file has content": {
 			prepare: func(dir string) { write(t, dir+"/out", "") },
-			files:   func(dir string) Files { return Files{All: []Condition{{Path: dir + "/out", Content: true}}} },
+			files:   func(dir string) Files { return Files{All: []File{{Path: dir + "/out", Content: true}}} },
 			happen:  func(dir string) { write(t, dir+"/out", "x") },
 		},
 		"the downward API has swapped its link": {
@@ -108,7 +108,7 @@ func TestWaitsUntil(t *testing.T) {
 				require.NoError(t, os.Symlink("..1", dir+"/..data"))
 				require.NoError(t, os.Symlink("..data/ready", dir+"/ready"))
 			},
-			files: func(dir string) Files { return Files{All: []Condition{{Path: dir + "/ready", Content: true}}} },
+			files: func(dir string) Files { return Files{All: []File{{Path: dir + "/ready", Content: true}}} },
 			happen: func(dir string) {
 				require.NoError(t, os.Mkdir(dir+"/..2", 0o700))
 				write(t, dir+"/..2/ready", "READY")
@@ -119,12 +119,12 @@ func TestWaitsUntil(t *testing.T) {
 		"the last of several is there": {
 			prepare: func(dir string) { require.NoError(t, os.Mkdir(dir+"/other", 0o700)) },
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/a"}, {Path: dir + "/other/b"}}}
+				return Files{All: []File{{Path: dir + "/a"}, {Path: dir + "/other/b"}}}
 			},
 			happen: func(dir string) { write(t, dir+"/other/b", ""); write(t, dir+"/a", "") },
 		},
 		"its directory is there, too": {
-			files: func(dir string) Files { return Files{All: []Condition{{Path: dir + "/later/out"}}} },
+			files: func(dir string) Files { return Files{All: []File{{Path: dir + "/later/out"}}} },
 			happen: func(dir string) {
 				require.NoError(t, os.Mkdir(dir+"/later", 0o700))
 				write(t, dir+"/later/out", "")
@@ -132,21 +132,21 @@ func TestWaitsUntil(t *testing.T) {
 		},
 		"one of two is there": {
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/out", OrErr: true}}, Abort: []Condition{{Path: dir + "/cancel"}}}
+				return Files{All: []File{{Path: dir + "/out", OrErr: true}}, Abort: []File{{Path: dir + "/cancel"}}}
 			},
 			happen: func(dir string) { write(t, dir+"/out.err", "") },
 		},
 		"it is in vain": {
 			prepare: func(dir string) { write(t, dir+"/cancel", "") },
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/out"}}, Abort: []Condition{{Path: dir + "/cancel", Content: true}, {Path: dir + "/out.err"}}}
+				return Files{All: []File{{Path: dir + "/out"}}, Abort: []File{{Path: dir + "/cancel", Content: true}, {Path: dir + "/out.err"}}}
 			},
 			happen: func(dir string) { write(t, dir+"/out.err", "") },
 			want:   Aborted,
 		},
 		"the time is up": {
 			files: func(dir string) Files {
-				return Files{All: []Condition{{Path: dir + "/out"}}}
+				return Files{All: []File{{Path: dir + "/out"}}}
 			},
 			limit:  60 * time.Millisecond,
 			happen: func(string) {},
@@ -192,7 +192,7 @@ func TestAChangeIsNoticedAtOnce(t *testing.T) {
 			require.NoError(t, os.Mkdir(dir+"/sub", 0o700))
 			write(t, dir+"/old", "")
 			write(t, dir+"/sub/old", "")
-			w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+			w := NewWaiter(Files{All: []File{{Path: dir + "/out"}}}, 0)
 			defer w.Close()
 			require.Equal(t, Waiting, w.Look())
 			require.True(t, w.watch.complete())
@@ -209,7 +209,7 @@ func TestAChangeIsNoticedAtOnce(t *testing.T) {
 // TestWaitsWithoutAWatch leaves no descriptor for a directory.
 func TestWaitsWithoutAWatch(t *testing.T) {
 	dir := t.TempDir()
-	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+	w := NewWaiter(Files{All: []File{{Path: dir + "/out"}}}, 0)
 	defer w.Close()
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -231,7 +231,7 @@ func TestWaitsWithoutAWatch(t *testing.T) {
 
 // TestTheIntervalGrowsWithTheWait if no directory is watched.
 func TestTheIntervalGrowsWithTheWait(t *testing.T) {
-	w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/missing/out"}}}, 0)
+	w := NewWaiter(Files{All: []File{{Path: t.TempDir() + "/missing/out"}}}, 0)
 	require.Equal(t, Waiting, w.Look())
 	before := time.Duration(0)
 	for _, waited := range []time.Duration{0, 120 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
@@ -248,7 +248,7 @@ func TestTheIntervalGrowsWithTheWait(t *testing.T) {
 // a second.
 func TestABusyDirectoryIsCheckedAtMinInterval(t *testing.T) {
 	dir := t.TempDir()
-	w := NewWaiter(Files{All: []Condition{{Path: dir + "/out"}}}, 0)
+	w := NewWaiter(Files{All: []File{{Path: dir + "/out"}}}, 0)
 	defer w.Close()
 	require.Equal(t, Waiting, w.Look())
 	looked := w.lastLook
@@ -265,7 +265,7 @@ func TestABusyDirectoryIsCheckedAtMinInterval(t *testing.T) {
 func TestAnUnreadableFileMayComeBack(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/volume", "")
-	w := NewWaiter(Files{All: []Condition{{Path: dir + "/volume/out"}}}, 0)
+	w := NewWaiter(Files{All: []File{{Path: dir + "/volume/out"}}}, 0)
 	defer w.Close()
 	require.Equal(t, Waiting, w.Look())
 	require.ErrorIs(t, w.Err(), unix.ENOTDIR)
@@ -280,7 +280,7 @@ func TestAnUnreadableFileMayComeBack(t *testing.T) {
 func TestAnInvalidPathEndsTheWait(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
-	w := NewWaiter(Files{All: []Condition{{Path: file + "/out"}}}, 0)
+	w := NewWaiter(Files{All: []File{{Path: file + "/out"}}}, 0)
 	defer w.Close()
 	start := time.Now()
 	require.Equal(t, Unknown, wait(w))
@@ -341,7 +341,7 @@ func TestTheWatchUsesNoInotifyInstance(t *testing.T) {
 		require.NoError(t, os.WriteFile("/proc/sys/user/"+limit, []byte("1"), 0))
 	}
 	for range waiting {
-		w := NewWaiter(Files{All: []Condition{{Path: t.TempDir() + "/out"}}}, 0)
+		w := NewWaiter(Files{All: []File{{Path: t.TempDir() + "/out"}}}, 0)
 		defer w.Close()
 		require.Equal(t, Waiting, w.Look())
 		require.True(t, w.watch.complete())

@@ -6,6 +6,7 @@
 package order
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +65,14 @@ func isFinal(err error) bool {
 }
 
 // Err is the error of the last request, nil after a success.
-func (r *ShutdownRequest) Err() error { return r.err }
+func (r *ShutdownRequest) Err() error {
+	if r.err == nil && !r.finished {
+		return errNoAnswer
+	}
+	return r.err
+}
+
+var errNoAnswer = errors.New("no answer so far")
 
 // Poll appends the descriptors on whose events the caller calls Act.
 func (r *ShutdownRequest) Poll(fds []unix.PollFd) []unix.PollFd { return r.prober.Poll(fds) }

@@ -30,7 +30,8 @@
 //   - edit the environment (env.go), run hooks (hooks.go), pause (pause.go);
 //   - end a command that takes too long (limit.go);
 //   - hold back the stop signal until dependents have ended (stop.go);
-//   - end a command that is not needed any more (stopwhen.go);
+//   - end a command that is not needed any more (stopwhen.go); ending.go has the signals
+//     and the verdict of each of these ends;
 //   - count exit codes as success;
 //   - report how the command ended (status.go, events.go), also to "kubectl exec"
 //     (control.go);
@@ -41,7 +42,7 @@
 //	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status -> sidecars
 //
 // A command that waits for its turn itself, as Tekton's entrypoint does, may be started
-// before the wait and stopped until its turn (turn.go, hold.go), if no other step comes
+// before the wait and stopped until its turn (turn.go, early.go), if no other step comes
 // between.
 //
 // # Exit codes

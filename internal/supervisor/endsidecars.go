@@ -133,9 +133,9 @@ func (s *supervision) endSidecars() {
 	s.polled = asked
 	deadline, stopped := time.Now().Add(sidecarsWithin), false
 	err := s.until(func() time.Duration {
-		// After a stop signal, the kubelet has asked the sidecars, too, and will kill
-		// this container soon.
-		if !stopped && s.endSignalCame() {
+		// If the pod is being stopped, the kubelet has asked the sidecars, too, and will
+		// kill this container soon.
+		if !stopped && s.stopCame() {
 			stopped, deadline = true, time.Now().Add(sidecarsAfterStop)
 		}
 		over, pause := asked.act()
@@ -150,8 +150,16 @@ func (s *supervision) endSidecars() {
 		say("shutting down sidecars: " + err.Error())
 	}
 	for _, r := range asked {
-		if err := r.Err(); err != nil && !stopped {
-			say("shutting down a sidecar by POST " + r.URL + ": " + err.Error() + ": the pod runs for as long as the sidecar: check that the sidecar listens there and supports shutdown requests (docs/order.md)")
+		if err := r.Err(); err != nil {
+			say("shutting down a sidecar by POST " + r.URL + ": " + err.Error() + whyGivenUp(stopped))
 		}
 	}
+}
+
+// whyGivenUp continues a sentence about a request that has failed.
+func whyGivenUp(stopped bool) string {
+	if stopped {
+		return ": given up " + sidecarsAfterStop.String() + " after the stop signal, because the kubelet stops the sidecars of a pod, too"
+	}
+	return ": the pod runs for as long as the sidecar: check that the sidecar listens there and supports shutdown requests (docs/order.md)"
 }

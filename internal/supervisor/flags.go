@@ -93,26 +93,26 @@ other platforms; it is an error if the node's platform is not among them.`, addP
 	{
 		"wait-file", "PATH", `Start the command only when this file exists. May be repeated to wait for
 all of the files.`,
-		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.All }),
+		addFile(await.File{}, func(o *options) *[]await.File { return &o.wait.All }),
 	},
 	{
 		"wait-content", "PATH", `Start the command only when this file exists and is not empty. May be
 repeated.`,
-		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
+		addFile(await.File{Content: true}, func(o *options) *[]await.File { return &o.wait.All }),
 	},
 	{
 		"wait-either", "PATH", `Start the command only when this file, or the file of this name with .err
 appended, exists. May be repeated.`,
-		addCondition(await.Condition{OrErr: true}, func(o *options) *[]await.Condition { return &o.wait.All }),
+		addFile(await.File{OrErr: true}, func(o *options) *[]await.File { return &o.wait.All }),
 	},
 	{
 		"wait-abort", "PATH", `End the wait once this file exists, and start the command without hooks
 and pauses, so that it can report why. May be repeated.`,
-		addCondition(await.Condition{}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+		addFile(await.File{}, func(o *options) *[]await.File { return &o.wait.Abort }),
 	},
 	{
 		"wait-abort-content", "PATH", `As -wait-abort, once this file exists and is not empty. May be repeated.`,
-		addCondition(await.Condition{Content: true}, func(o *options) *[]await.Condition { return &o.wait.Abort }),
+		addFile(await.File{Content: true}, func(o *options) *[]await.File { return &o.wait.Abort }),
 	},
 	{
 		"wait-timeout", "DURATION", `The longest time to wait for files; unlimited by default.`,
@@ -222,7 +222,7 @@ func usage() string {
 // everything that happens after the command's start.
 func (o *options) check() error {
 	if o.hold != 0 && o.waitLimit != 0 {
-		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: a held command decides itself how long to wait")
+		return parseFailure("-hold="+o.hold.String(), "not together with -wait-timeout: an early command decides itself how long to wait")
 	}
 	if err := o.checkOrder(); err != nil {
 		return err

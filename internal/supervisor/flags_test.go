@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-post-file=/d", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.wait = await.Files{All: []await.Condition{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.Condition{{Path: "/c"}, {Path: "/e", Content: true}}}
+				o.wait = await.Files{All: []await.File{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.File{{Path: "/c"}, {Path: "/e", Content: true}}}
 				o.waitLimit = time.Minute
 				o.postFile = "/d"
 			}), "",

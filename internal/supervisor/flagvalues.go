@@ -42,9 +42,9 @@ func addArg(o *options, value string) string {
 	return ""
 }
 
-// addCondition returns the set function of a flag whose value is a path. It appends a
-// condition like the given one with that path.
-func addCondition(like await.Condition, list func(*options) *[]await.Condition) func(*options, string) string {
+// addFile returns the set function of a flag whose value is a path. It appends a
+// file like the given one with that path.
+func addFile(like await.File, list func(*options) *[]await.File) func(*options, string) string {
 	return func(o *options, value string) string {
 		like.Path = value
 		*list(o) = append(*list(o), like)

@@ -153,23 +153,23 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 // container has outlived by a grace period was another one.
 func (s *supervision) noteStop(sig syscall.Signal) {
 	_, grace := s.output.DeliveryTimeouts()
-	if canHoldBack(sig) && (s.stopCame.IsZero() || time.Since(s.stopCame) > grace) {
-		s.stopCame = time.Now()
+	if canHoldBack(sig) && (s.graceBegan.IsZero() || time.Since(s.graceBegan) > grace) {
+		s.graceBegan = time.Now()
 	}
 }
 
 // wasStopped reports whether the kubelet may have stopped the container.
 func (s *supervision) wasStopped() bool {
-	return signalCame(syscall.SIGTERM) || s.stopSignalCame() || s.graceLeft() > 0
+	return s.stopCame() || s.graceLeft() > 0
 }
 
 // graceLeft returns the rest of the grace period, 0 if none has begun.
 func (s *supervision) graceLeft() time.Duration {
 	_, grace := s.output.DeliveryTimeouts()
-	if s.stopCame.IsZero() {
+	if s.graceBegan.IsZero() {
 		return 0
 	}
-	return max(grace-time.Since(s.stopCame), 0)
+	return max(grace-time.Since(s.graceBegan), 0)
 }
 
 const (

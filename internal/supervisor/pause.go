@@ -73,12 +73,6 @@ func (s *supervision) pendingEnd() syscall.Signal {
 	return pendingEndSignal()
 }
 
-// endSignalCame reports whether a signal has arrived by which the kubelet may stop the
-// container.
-func (s *supervision) endSignalCame() bool {
-	return s.stopSignalCame() || slices.ContainsFunc(endingSignals, signalCame)
-}
-
 // stoppedBy is the failure of a command that was not started because an ending signal
 // arrived first.
 func stoppedBy(sig syscall.Signal, during string) *failure {

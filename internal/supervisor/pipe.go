@@ -180,7 +180,7 @@ func (s *supervision) checkWriter() error {
 		switch {
 		case ended:
 			return done
-		case time.Now().Before(deadline) && !s.endSignalCame():
+		case time.Now().Before(deadline) && !s.stopCame():
 			return writerEndInterval
 		case lives || !closed: // the writer still works after its stdout, or doesn't write to a closed pipe
 			how = ""

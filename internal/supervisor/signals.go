@@ -108,9 +108,9 @@ func Write(fd int, data []byte) (n int, err error) {
 	defer runtime.UnlockOSThread()
 	var set, before unix.Sigset_t
 	set.Val[0] = 1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGXFSZ-1)
-	held := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before) == nil
+	blocked := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before) == nil
 	n, err = unix.Write(fd, data)
-	if !held {
+	if !blocked {
 		return n, err
 	}
 	if err == syscall.EPIPE || err == syscall.EFBIG {

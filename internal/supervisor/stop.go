@@ -73,6 +73,11 @@ func canHoldBack(sig syscall.Signal) bool {
 // stopSignalCame reports whether the stop signal has arrived.
 func (s *supervision) stopSignalCame() bool { return signalCame(s.opts.stoppedWith()) }
 
+// stopCame reports whether the container was asked to stop. The kubelet sends SIGTERM if
+// it doesn't know the stop signal of the image. Other signals may have another purpose,
+// such as a reload (SIGHUP).
+func (s *supervision) stopCame() bool { return s.stopSignalCame() || signalCame(syscall.SIGTERM) }
+
 // publishStopping publishes that the stop signal has arrived.
 func (s *supervision) publishStopping() {
 	if !s.stopSignalCame() {

@@ -74,9 +74,9 @@ type supervision struct {
 	pipes
 	waiter          *await.Waiter
 	output          Output     // nil if the command uses the container's own stdout and stderr
-	stopCame        time.Time  // when a signal arrived that may be a stop by the kubelet, if there is an Output
+	graceBegan      time.Time  // when a signal arrived that may be a stop by the kubelet, if there is an Output
 	children        []*process // started by the supervisor
-	held            heldCommand
+	early           earlyCommand
 	ending          ending // of the command
 	heldStop        heldStop
 	helper          helper
@@ -137,7 +137,7 @@ func (s *supervision) supervise(argv, env []string) error {
 	return s.recordEnding()
 }
 
-// startCommand starts the command, or continues the held command.
+// startCommand starts the command, or continues the early command.
 func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	s.term = foregroundTerminal()
 	if s.opts.reports() {
@@ -146,7 +146,7 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 		s.expectStartupProbe()
 		s.setPhase(phaseRunning)
 	}
-	command := s.held.process
+	command := s.early.process
 	if command == nil {
 		s.killsBefore = s.countOOMKills()
 		files, err := s.commandFiles()
@@ -160,12 +160,12 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 		}
 	}
 	if command.ended {
-		return command, nil // it ended while it was held, and its ID may be reused
+		return command, nil // it has ended before, and its ID may be reused
 	}
 	s.event(EventStarted, argv[0], command.pid)
 	forwardSignals(command.pid)
-	if s.held.process != nil {
-		s.continueHeld()
+	if s.early.process != nil {
+		s.continueEarly()
 	}
 	s.publishPhase(order.Started, 0)
 	s.startProbing(env)
@@ -239,7 +239,7 @@ func (s *supervision) reportEnd() {
 // them.
 func (s *supervision) wasEndRequested() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopSignalCame() || signalCame(syscall.SIGTERM) || signalCame(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopCame() || signalCame(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // setPhase sets the phase and publishes the status.

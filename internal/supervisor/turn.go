@@ -52,9 +52,9 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 		}
 	}
 	switch {
-	case s.canStartHeld(shared, late):
+	case s.canStartEarly(shared, late):
 		s.publishWaiting()
-		err = s.startHeld(argv, env, shared)
+		err = s.startEarly(argv, env, shared)
 	case !shared:
 		err = s.awaitTurn()
 	}
@@ -62,15 +62,15 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	if !s.opts.inOrder() {
 		s.takeOverSignals()
 	}
-	if err != nil || s.waitAborted || s.held.process != nil && s.held.ended {
-		return env, s.endHeld(err)
+	if err != nil || s.waitAborted || s.early.process != nil && s.early.ended {
+		return env, s.endEarly(err)
 	}
 	if late {
 		if env, err = s.opts.env.apply(environ()); err != nil {
 			return nil, err
 		}
 	}
-	return env, s.endHeld(s.beforeStart(env))
+	return env, s.endEarly(s.beforeStart(env))
 }
 
 // beforeStart runs the hooks and the pause between the turn and the start.
@@ -84,20 +84,20 @@ func (s *supervision) beforeStart(env []string) error {
 	return nil
 }
 
-// endHeld ends the held command if err is not nil. It returns err.
-func (s *supervision) endHeld(err error) error {
-	if err == nil || s.held.process == nil {
+// endEarly ends the early command if err is not nil. It returns err.
+func (s *supervision) endEarly(err error) error {
+	if err == nil || s.early.process == nil {
 		return err
 	}
-	_ = s.dropHeld()
+	_ = s.dropEarly()
 	return err
 }
 
-// canStartHeld reports whether the command can be started before its turn. Hooks, a
+// canStartEarly reports whether the command can be started before its turn. Hooks, a
 // pause and late environment files must wait for the turn, and the command for them,
-// unless the command must begin early (shared). A command on a terminal isn't held,
-// because only the command at its turn may have the foreground.
-func (s *supervision) canStartHeld(shared, late bool) bool {
+// unless the command must begin early (shared). A command on a terminal isn't started
+// early, because only the command at its turn may have the foreground.
+func (s *supervision) canStartEarly(shared, late bool) bool {
 	between := s.opts.hooks != nil || late || slices.Contains(s.opts.pause, pauseBeforeStart)
 	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !foregroundTerminal().isOurs()
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
-// A heldCommand is a command that polls for its turn itself (Tekton's entrypoint) and
+// An earlyCommand is a command that polls for its turn itself (Tekton's entrypoint) and
 // was started early (-hold), because its start may take longer than everything else.
 // The supervisor stops it with SIGSTOP while it sleeps between two polls, and continues
 // it at its turn. If it was stopped for a poll interval or longer, its next poll is due
 // by then. So it polls at once, and still decides itself when to go on.
 //
 // If /proc can't be read, the command isn't stopped.
-type heldCommand struct {
+type earlyCommand struct {
 	*process
 	stage     stage
 	began     time.Time     // when it was started
@@ -31,7 +31,7 @@ type heldCommand struct {
 	nextPoll time.Time
 }
 
-// A stage is how far the supervisor has come with a held command.
+// A stage is how far the supervisor has come with an early command.
 type stage int
 
 const (
@@ -50,9 +50,9 @@ const (
 	stopTimeout = 100 * time.Millisecond
 )
 
-// startHeld starts the command and stops it, unless its turn has already come. It
+// startEarly starts the command and stops it, unless its turn has already come. It
 // returns at the command's turn, or when the command has ended.
-func (s *supervision) startHeld(argv, env []string, shared bool) error {
+func (s *supervision) startEarly(argv, env []string, shared bool) error {
 	turn := s.waiter.Look()
 	if turn == await.Waiting {
 		s.killsBefore = s.countOOMKills()
@@ -60,12 +60,12 @@ func (s *supervision) startHeld(argv, env []string, shared bool) error {
 		if err != nil {
 			return err
 		}
-		s.held = heldCommand{process: p, began: time.Now(), cpuUsed: -1}
+		s.early = earlyCommand{process: p, began: time.Now(), cpuUsed: -1}
 		err = s.until(func() time.Duration {
 			if turn = s.waiter.Look(); turn != await.Waiting || p.ended {
 				return done
 			}
-			return min(s.waiter.Pause(), s.held.advance(s.opts.wait, s.opts.hold))
+			return min(s.waiter.Pause(), s.early.advance(s.opts.wait, s.opts.hold))
 		})
 		if err != nil {
 			return err
@@ -74,8 +74,8 @@ func (s *supervision) startHeld(argv, env []string, shared bool) error {
 	if err := s.concludeTurn(turn); err != nil {
 		return err
 	}
-	if !shared && s.held.restartIsFaster() && s.held.isUndisturbed() {
-		return s.dropHeld()
+	if !shared && s.early.restartIsFaster() && s.early.isUndisturbed() {
+		return s.dropEarly()
 	}
 	return nil
 }
@@ -83,11 +83,11 @@ func (s *supervision) startHeld(argv, env []string, shared bool) error {
 // restartIsFaster reports whether a new start would take less time than is left until
 // the next poll. Both are wall-clock times: with a small CPU share, a start takes much
 // longer than its CPU time.
-func (h *heldCommand) restartIsFaster() bool { return time.Until(h.nextPoll) > h.startTook }
+func (h *earlyCommand) restartIsFaster() bool { return time.Until(h.nextPoll) > h.startTook }
 
 // advance moves the command to its next stage if possible, and returns the time until
 // the next call.
-func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Duration {
+func (h *earlyCommand) advance(files await.Files, interval time.Duration) time.Duration {
 	switch h.stage {
 	case stageStarting:
 		used, known := cpuTime(h.pid)
@@ -115,10 +115,10 @@ func (h *heldCommand) advance(files await.Files, interval time.Duration) time.Du
 	return forever
 }
 
-// isUndisturbed reports whether the held command can be dropped without a trace since
+// isUndisturbed reports whether the early command can be dropped without a trace since
 // it was stopped: it is still stopped, hasn't run, and has no pending signal. It must
 // not have written anything either, because a new start would write that again.
-func (h *heldCommand) isUndisturbed() bool {
+func (h *earlyCommand) isUndisturbed() bool {
 	// A thread may use some CPU time after it is reported as stopped.
 	const little = 100 * time.Microsecond
 	used, known := cpuTime(h.pid)
@@ -126,20 +126,20 @@ func (h *heldCommand) isUndisturbed() bool {
 		!mayHaveWritten(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
 }
 
-// continueHeld continues the held command, whether it is stopped or not. If a shell has
+// continueEarly continues the early command, whether it is stopped or not. If a shell has
 // moved the supervisor to the terminal's foreground meanwhile, the command gets that
 // place.
-func (s *supervision) continueHeld() {
+func (s *supervision) continueEarly() {
 	if s.term.isOurs() {
-		s.term.setForeground(s.held.pid)
+		s.term.setForeground(s.early.pid)
 	}
-	_ = syscall.Kill(s.held.pid, syscall.SIGCONT)
+	_ = syscall.Kill(s.early.pid, syscall.SIGCONT)
 }
 
-// dropHeld kills the held command and its process group.
-func (s *supervision) dropHeld() error {
-	p := s.held.process
-	s.held = heldCommand{}
+// dropEarly kills the early command and its process group.
+func (s *supervision) dropEarly() error {
+	p := s.early.process
+	s.early = earlyCommand{}
 	if !p.ended {
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)

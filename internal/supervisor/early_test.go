@@ -18,9 +18,9 @@ import (
 // start takes a hundred times its CPU time.
 func TestASlowStartIsNotRepeated(t *testing.T) {
 	pid, _ := sleeper(t, true)
-	h := &heldCommand{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), cpuUsed: -1}
+	h := &earlyCommand{process: &process{pid: pid}, began: time.Now().Add(-800 * time.Millisecond), cpuUsed: -1}
 	require.Eventually(t, func() bool {
-		h.advance(await.Files{All: []await.Condition{{Path: "/nowhere"}}}, time.Hour)
+		h.advance(await.Files{All: []await.File{{Path: "/nowhere"}}}, time.Hour)
 		return h.stage == stageStopped
 	}, 10*time.Second, time.Millisecond)
 	require.Less(t, h.cpuUsed, 100*time.Millisecond)
