@@ -18,7 +18,7 @@ import (
 
 // endsSidecars are the flags of a container that ends a sidecar, and so publishes its
 // own end last.
-var endsSidecars = []string{"-end-sidecar=http://127.0.0.1:1/", "-end-sidecars-on=exited"}
+var endsSidecars = []string{"-end-sidecar=http://127.0.0.1:1/", "-end-sidecars-on=0-255"}
 
 // goesOn are the flags with which that container keeps running until it is stopped.
 var goesOn = append(endsSidecars, "-pause=after-failure")

@@ -51,6 +51,9 @@ func (s *sidecar) isAsked(t *testing.T) {
 	}
 }
 
+// finalCodes are the exit codes after which a container isn't restarted.
+var finalCodes = map[string]string{"completed": "0", "exited": "0-255"}
+
 // mates are the order directories of containers that work, by name.
 func mates(t *testing.T, names ...string) map[string]string {
 	t.Helper()
@@ -66,7 +69,7 @@ func mates(t *testing.T, names ...string) map[string]string {
 // them have ended in this way.
 func mate(t *testing.T, dirs map[string]string, name, end, url string, command ...string) *process {
 	t.Helper()
-	argv := []string{entrypoint, "-order-dir=" + dirs[name], "-end-sidecar=" + url, "-end-sidecars-on=" + end}
+	argv := []string{entrypoint, "-order-dir=" + dirs[name], "-end-sidecar=" + url, "-end-sidecars-on=" + finalCodes[end]}
 	for other, dir := range dirs {
 		if other != name {
 			argv = append(argv, "-end-sidecars-when="+end+":"+dir)
@@ -78,7 +81,7 @@ func mate(t *testing.T, dirs map[string]string, name, end, url string, command .
 // alone is the only working container.
 func alone(t *testing.T, end, url string, args ...string) *process {
 	t.Helper()
-	return begin(t, append([]string{entrypoint, "-end-sidecar=" + url, "-end-sidecars-on=" + end}, args...))
+	return begin(t, append([]string{entrypoint, "-end-sidecar=" + url, "-end-sidecars-on=" + finalCodes[end]}, args...))
 }
 
 func TestTheOnlyWorkingContainerEndsTheSidecar(t *testing.T) {
@@ -167,7 +170,7 @@ func TestTheEndIsPublishedAfterAllOtherWork(t *testing.T) {
 	t.Parallel()
 	s, dirs := newSidecar(t), mates(t, "a", "b")
 	paused := begin(t, []string{
-		entrypoint, "-order-dir=" + dirs["a"], "-end-sidecar=" + s.url, "-end-sidecars-on=exited", "-end-sidecars-when=exited:" + dirs["b"],
+		entrypoint, "-order-dir=" + dirs["a"], "-end-sidecar=" + s.url, "-end-sidecars-on=0-255", "-end-sidecars-when=exited:" + dirs["b"],
 		"-pause=after-failure", "--", "false",
 	})
 	require.Contains(t, paused.line(), "paused after-failure")

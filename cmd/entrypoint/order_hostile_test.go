@@ -45,7 +45,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 			}, func(cmd *exec.Cmd) { cmd.Dir = dir })
 			hostile.expect("done")
 			var waiting []*process
-			for _, condition := range []string{"-depends-on=ready", "-depends-on-final=started", "-depends-on-final=completed"} {
+			for _, condition := range []string{"-depends-on=ready", "-depends-on=started", "-depends-on=completed"} {
 				waiting = append(waiting, web(t, dir, condition))
 			}
 			for _, p := range waiting {
@@ -81,7 +81,7 @@ func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	third := locks("-x")
 	isStarted(t, web(t, dir, "-depends-on=ready"))
 	dependency.kill(dependency.Process.Pid)
-	p := web(t, dir, "-depends-on-final=ready")
+	p := web(t, dir, "-depends-on=ready", never(dir))
 	require.Contains(t, p.line(), "it ended without reporting an exit code")
 	require.Equal(t, 123, p.end())
 	p = web(t, dir, "-depends-on=ready")
@@ -119,7 +119,7 @@ func TestOrderBetweenUsers(t *testing.T) {
 	dependency := in(writable, append(user(5678), "-order-dir="+dir, "-ready-exec=true", "--", "sh", "-c", "umask; exec sleep 60")...)
 	dependency.expect("0077")
 	isStarted(t, waiting)
-	late := in(readOnly, append(user(1234), "-depends-on-final=completed:"+dir, "--", "true")...)
+	late := in(readOnly, append(user(1234), "-depends-on=completed:"+dir, never(dir), "--", "true")...)
 	waits(t, late)
 	dependency.kill(dependency.Process.Pid)
 	require.Contains(t, late.line(), "it ended without reporting an exit code")
@@ -145,7 +145,7 @@ func TestAFullVolumeDelaysTheState(t *testing.T) {
 	dependency := db(t, dir, "--", "sh", "-c", "until [ -e "+finish+" ]; do sleep 0.01; done")
 	hasSaid(t, dir, "started")
 	fill()
-	waiting := web(t, dir, "-depends-on-final=completed")
+	waiting := web(t, dir, "-depends-on=completed", never(dir))
 	waits(t, waiting)
 	create(t, finish)
 	require.Zero(t, dependency.end())
@@ -189,7 +189,7 @@ func TestFiftyContainersWaitAtOnce(t *testing.T) {
 	dir := orderDir(t)
 	var waiting []*process
 	for range many {
-		waiting = append(waiting, web(t, dir, "-depends-on-final=ready"))
+		waiting = append(waiting, web(t, dir, "-depends-on=ready", never(dir)))
 	}
 	for _, p := range waiting {
 		waits(t, p)

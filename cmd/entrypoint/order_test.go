@@ -8,6 +8,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,10 +37,16 @@ func db(t testing.TB, dir string, args ...string) *process {
 
 // web waits for a condition such as -depends-on=started, and prints that it has
 // started.
-func web(t testing.TB, dir, condition string) *process {
+func web(t testing.TB, dir, condition string, flags ...string) *process {
 	t.Helper()
-	return begin(t, []string{entrypoint, condition + ":" + dir, "--", "echo", "web is started"})
+	return begin(t, slices.Concat([]string{entrypoint, condition + ":" + dir}, flags, []string{"--", "echo", "web is started"}))
 }
+
+// never is the flag that says that a container is never restarted.
+func never(dir string) string { return "-final-exit-codes=0-255:" + dir }
+
+// onFailure is the flag that says that a container is restarted after a failure.
+func onFailure(dir string) string { return "-final-exit-codes=0:" + dir }
 
 // hasSaid waits until db has published a phase.
 func hasSaid(t testing.TB, dir, phase string) {
@@ -137,10 +144,10 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 			}
 			for _, condition := range life.met {
 				isStarted(t, web(t, dir, "-depends-on="+condition))
-				isStarted(t, web(t, dir, "-depends-on-final="+condition))
+				isStarted(t, web(t, dir, "-depends-on="+condition, never(dir)))
 			}
 			for _, condition := range life.failed {
-				p := web(t, dir, "-depends-on-final="+condition)
+				p := web(t, dir, "-depends-on="+condition, never(dir))
 				require.Contains(t, p.line(), "entrypointer: waiting for db:"+condition)
 				require.Equal(t, 123, p.end())
 			}
@@ -174,7 +181,7 @@ func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 	dir := orderDir(t)
 	dependency := db(t, dir, "--", "sleep", "60")
 	hasSaid(t, dir, "started")
-	p := web(t, dir, "-depends-on-final=completed")
+	p := web(t, dir, "-depends-on=completed", never(dir))
 	waits(t, p)
 	began := time.Now()
 	dependency.kill(dependency.Process.Pid)
@@ -182,6 +189,27 @@ func TestAKilledDependencyIsNoticedDuringTheWait(t *testing.T) {
 		"which is not restarted: the command was not started: see the log of container \"db\"", p.line())
 	t.Logf("noticed after %s", time.Since(began))
 	require.Equal(t, 123, p.end())
+}
+
+// TestAnEndThatIsFollowedByARestartDoesNotCount as the exit of a dependency. After the
+// last end, a container that waits for another condition fails.
+func TestAnEndThatIsFollowedByARestartDoesNotCount(t *testing.T) {
+	dir := orderDir(t)
+	require.Equal(t, 3, db(t, dir, "--", "sh", "-c", "exit 3").end())
+	exited, started := web(t, dir, "-depends-on=exited", onFailure(dir)), web(t, dir, "-depends-on=ready", onFailure(dir))
+	helper, _ := proxy(t, stopped("TERM", "exit 3"), "-stop-when=exited:"+dir, onFailure(dir))
+	helper.expect("ready")
+	waits(t, exited)
+	waits(t, started)
+	helper.send(syscall.SIGUSR1)
+	helper.expect("usr1")
+	require.Zero(t, db(t, dir, "--", "true").end())
+	isStarted(t, exited)
+	require.Contains(t, started.line(), "waiting for db:ready (it exited with 0), which is not restarted: the command was not started")
+	require.Equal(t, 123, started.end())
+	require.Contains(t, helper.line(), "needed until db:exited, which is met now")
+	helper.expect("stopped")
+	require.Zero(t, helper.end())
 }
 
 // TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes. Only
@@ -295,7 +323,7 @@ func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
 	hasSaid(t, dir, "ready")
 	isStarted(t, listens("-depends-on=ready"))
 	dependency.kill(dependency.Process.Pid)
-	late := listens("-depends-on-final=started")
+	late := begin(t, []string{entrypoint, "-order-heartbeat", "-depends-on=started:" + dir, never(dir), "--", "echo", "web is started"})
 	time.Sleep(time.Second)
 	waits(t, late)
 	// A published end needs no heartbeat.

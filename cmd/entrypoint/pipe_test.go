@@ -235,18 +235,19 @@ const onceItFailed = "which is not restarted: the command was not started: see t
 func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		args, flags []string // args of the container that ends; flags by which the waiting one knows its outcomes
-		reads       bool     // the writer is the container that ends
-		waits       bool
-		says        string
+		args  []string // args of the container that ends
+		final string   // the exit codes after which it isn't restarted
+		reads bool     // the writer is the container that ends
+		waits bool
+		says  string
 	}{
-		"a writer that fails before its start":        {args: []string{"-before-start=false", "--", "true"}, reads: true, flags: []string{"-stdin-from-final=exited"}, says: "waiting for a:writing (it exited with 1), "},
-		"a writer that is started again":              {args: []string{"-before-start=false", "--", "true"}, reads: true, flags: []string{"-stdin-from-final=completed"}, waits: true},
-		"a reader that fails before its start":        {args: []string{"-before-start=false", "--", "true"}, flags: []string{"-stdout-to-final=failed"}, says: "waiting for b:reading (it exited with 1), "},
+		"a writer that fails before its start":        {args: []string{"-before-start=false", "--", "true"}, reads: true, final: "0-255", says: "waiting for a:writing (it exited with 1), "},
+		"a writer that is started again":              {args: []string{"-before-start=false", "--", "true"}, reads: true, final: "0", waits: true},
+		"a reader that fails before its start":        {args: []string{"-before-start=false", "--", "true"}, final: "1-255", says: "waiting for b:reading (it exited with 1), "},
 		"a reader that is started again":              {args: []string{"-before-start=false", "--", "true"}, waits: true},
-		"a reader that has read all":                  {args: []string{"--", "true"}, flags: []string{"-stdout-to-final=completed"}, says: "waiting for b:reading (it exited with 0), "},
+		"a reader that has read all":                  {args: []string{"--", "true"}, final: "0", says: "waiting for b:reading (it exited with 0), "},
 		"a reader that reads again, whatever happens": {args: []string{"--", "true"}, waits: true},
-		"a writer that has written all":               {args: []string{"--", "true"}, reads: true, flags: []string{"-stdin-from-final=completed"}, says: "waiting for a:writing (it exited with 0), "},
+		"a writer that has written all":               {args: []string{"--", "true"}, reads: true, final: "0", says: "waiting for a:writing (it exited with 0), "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -256,7 +257,11 @@ func TestAContainerStopsWaitingForAPartnerThatHasEndedForGood(t *testing.T) {
 				ends, other, flag = writer, reader, reader.from(writer)
 			}
 			ends.lives(test.args...).end() // its end of the pipe belongs to another incarnation
-			p := other.lives(append(append([]string{flag}, test.flags...), "--", "cat")...)
+			args := []string{flag}
+			if test.final != "" {
+				args = append(args, "-final-exit-codes="+test.final+":"+ends.dir)
+			}
+			p := other.lives(append(args, "--", "cat")...)
 			if test.waits {
 				waits(t, p)
 				p.send(syscall.SIGTERM)
@@ -332,7 +337,7 @@ func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 	// one fails, because its writer has failed.
 	a = writer.lives(writer.to(reader), "--", "sh", "-c", "echo three; exec sleep 60")
 	waits(t, a) // so that the next reader doesn't see its earlier incarnation, which has completed
-	b = reader.lives(reader.from(writer), "-stdin-from-final=completed", "--", "sh", "-c", "read line; echo $line; cat; read line <"+reader.dir+"/go; exit 0")
+	b = reader.lives(reader.from(writer), onFailure(writer.dir), "--", "sh", "-c", "read line; echo $line; cat; read line <"+reader.dir+"/go; exit 0")
 	require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))
 	b.expect("three")
 	a.kill(a.Process.Pid)
@@ -553,7 +558,7 @@ func TestPipelinesCompleteHoweverOftenTheyAreKilled(t *testing.T) {
 	for n := 1; n <= 20000; n++ {
 		fmt.Fprintln(&want, n)
 	}
-	for policy, final := range map[string]string{"Never": "exited", "OnFailure": "completed", "Always": ""} {
+	for policy, final := range map[string]string{"Never": "0-255", "OnFailure": "0", "Always": ""} {
 		for number := range 12 {
 			t.Run(policy+strconv.Itoa(number), func(t *testing.T) {
 				t.Parallel()
@@ -589,10 +594,10 @@ func (row aRow) attempt(policy, final string, commands [][]string, kill bool) (s
 				args = append(args, row[at].to(row[at+1]))
 			}
 			if final != "" && at > 0 {
-				args = append(args, "-stdin-from-final="+final)
+				args = append(args, "-final-exit-codes="+final+":"+row[at-1].dir)
 			}
 			if final != "" && at < len(row)-1 {
-				args = append(args, "-stdout-to-final="+final)
+				args = append(args, "-final-exit-codes="+final+":"+row[at+1].dir)
 			}
 			for life := 0; ctx.Err() == nil && life < 6; life++ {
 				time.Sleep(mathrand.N(20 * time.Millisecond))

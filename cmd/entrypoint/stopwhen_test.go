@@ -63,13 +63,17 @@ func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 		"it ignores the signal":       {"-stop-when=completed", "0", "trap 'echo stopped' TERM;" + waitForSignals, []string{"-grace-period=100ms"}, unneeded(137, "SIGKILL")},
 		"its image has another one":   {"-stop-when=completed", "0", stopped("QUIT", "exit 3"), []string{"-stop-signal=QUIT"}, unneeded(3, "")},
 		"web has failed":              {"-stop-when=exited", "3", stopped("TERM", "exit 3"), nil, unneeded(3, "")},
-		"web has failed for good":     {"-stop-when-final=completed", "3", stopped("TERM", "exit 3"), nil, unneeded(3, "")},
+		"web has failed for good":     {"final=completed", "3", stopped("TERM", "exit 3"), nil, unneeded(3, "")},
 		"others depend on it as well": {"-stop-when=completed", "0", stopped("TERM", "exit 3"), []string{"-stop-after=/missing", "-stop-share=40s"}, unneeded(3, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			web := orderDir(t)
-			p, status := proxy(t, test.script, append(test.flags, test.condition+":"+web)...)
+			flags := append(test.flags, test.condition+":"+web)
+			if rest, final := strings.CutPrefix(test.condition, "final="); final {
+				flags = append(test.flags, "-stop-when="+rest+":"+web, never(web))
+			}
+			p, status := proxy(t, test.script, flags...)
 			p.expect("ready")
 			ends(t, web, test.code)
 			said := p.line()
@@ -164,7 +168,7 @@ func TestAnUnneededHelperIsNotStarted(t *testing.T) {
 			web := orderDir(t)
 			want := ending{"Finished", "Unneeded", "", 0, 0}
 			if flags != nil {
-				p, status := proxy(t, "echo started", append(flags, "-stop-when-final=completed:"+web)...)
+				p, status := proxy(t, "echo started", append(flags, "-stop-when=completed:"+web, never(web))...)
 				if name == "a pause" {
 					require.Contains(t, p.line(), "paused before-start")
 				}

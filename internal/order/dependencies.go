@@ -21,15 +21,14 @@ const (
 	IsStarted   Condition = "started"
 	IsReady     Condition = "ready"
 	IsCompleted Condition = "completed" // the exit code was 0, or a code in success-exit-codes
-	HasExited   Condition = "exited"    // with any exit code
+	HasExited   Condition = "exited"    // for good, with any exit code
 )
 
 // A Dependency is a container and the condition that this container waits for.
 type Dependency struct {
 	Condition Condition
 	Dir       string // the order directory of that container
-	// Final is true if the kubelet won't restart that container after a failure.
-	Final bool
+	Final     FinalEnds
 }
 
 // ParseDependency parses CONDITION:DIR. DIR is an absolute path.
@@ -56,21 +55,28 @@ func (d Dependency) judge(s observation) await.State {
 	switch {
 	case s.problem != "", s.liveness == absent, s.liveness == undetermined && !ended:
 		return await.Waiting
-	case d.Condition == HasExited:
-		return metIf(ended || s.liveness == dead)
-	case d.Condition == IsCompleted && ended && s.state.exitCode == 0:
-		return await.Met
 	case ended || s.liveness == dead:
-		// A container that will be restarted can still meet its condition.
-		if d.Final {
-			return await.Failed
-		}
-		return await.Waiting
+		return d.judgeEnd(s)
 	case d.Condition == IsStarted:
 		return metIf(s.state.phase == Started || s.state.phase == Ready)
 	default:
 		return metIf(d.Condition == IsReady && s.state.phase == Ready)
 	}
+}
+
+// judgeEnd is judge for a container that has ended. A container that is restarted can
+// still meet its condition.
+func (d Dependency) judgeEnd(s observation) await.State {
+	final := d.Final.include(s)
+	switch {
+	case d.Condition == HasExited:
+		return metIf(final || !d.Final.Known())
+	case d.Condition == IsCompleted && s.state.phase == Ended && s.state.exitCode == 0:
+		return await.Met
+	case final:
+		return await.Failed
+	}
+	return await.Waiting
 }
 
 func metIf(is bool) await.State {

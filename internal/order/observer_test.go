@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // live publishes a phase of a new incarnation, which lives until the test calls die.
@@ -37,14 +38,15 @@ func die(i *Incarnation) {
 	}
 }
 
-// verdicts are the states for a dependency that is restarted and for one that isn't.
+// verdicts are the states for a dependency of which no end is known to be final, and for one
+// that is never restarted.
 type verdicts [2]await.State
 
 func judgements(dir string, heartbeats bool) map[Condition]verdicts {
 	all := map[Condition]verdicts{}
 	for _, condition := range []Condition{IsStarted, IsReady, IsCompleted, HasExited} {
 		var v verdicts
-		for n, final := range []bool{false, true} {
+		for n, final := range []FinalEnds{{}, {Codes: exitcodes.Set{{From: 0, To: 255}}}} {
 			v[n], _ = NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, heartbeats).Look()
 		}
 		all[condition] = v
@@ -57,6 +59,37 @@ var (
 	met    = verdicts{await.Met, await.Met}
 	failed = verdicts{await.Waiting, await.Failed}
 )
+
+// TestOnlyAFinalEndCounts: after another one, the container is restarted, and can still
+// meet each condition. A container that was killed has the exit code 137.
+func TestOnlyAFinalEndCounts(t *testing.T) {
+	for name, test := range map[string]struct {
+		final string
+		end   func(dir string)
+		want  map[Condition]await.State
+	}{
+		"a success under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 0)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Met, HasExited: await.Met}},
+		"a failure under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 3)) }, map[Condition]await.State{}},
+		"a kill under OnFailure":    {"0", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{}},
+		"a failure without a rule":  {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 2)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Failed, HasExited: await.Met}},
+		"a failure with a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 3)) }, map[Condition]await.State{}},
+		"a kill without a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Failed, HasExited: await.Met}},
+		"a kill with a rule":        {"0-136,138-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			test.end(dir)
+			named, final, ok := ParseFinalEnds(test.final + ":" + dir)
+			require.True(t, ok)
+			require.Equal(t, dir, named)
+			for _, condition := range []Condition{IsStarted, IsReady, IsCompleted, HasExited} {
+				state, err := NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, false).Look()
+				require.NoError(t, err)
+				require.Equal(t, test.want[condition], state, condition)
+			}
+		})
+	}
+}
 
 func all(v verdicts) map[Condition]verdicts {
 	return map[Condition]verdicts{IsStarted: v, IsReady: v, IsCompleted: v, HasExited: v}

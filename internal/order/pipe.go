@@ -37,36 +37,16 @@ const (
 	IsReading Condition = "reading"
 )
 
-// FinalOutcomes are the outcomes after which the kubelet doesn't restart a container.
-type FinalOutcomes struct{ Completed, Failed bool }
-
-// ParseFinalOutcomes parses "completed", "failed", or "exited" for both.
-func ParseFinalOutcomes(value string) (e FinalOutcomes, ok bool) {
-	switch value {
-	case "completed":
-		return FinalOutcomes{Completed: true}, true
-	case "failed":
-		return FinalOutcomes{Failed: true}, true
-	case "exited":
-		return FinalOutcomes{Completed: true, Failed: true}, true
-	}
-	return FinalOutcomes{}, false
-}
-
 // A Partner is the container at the other end of a pipe.
 type Partner struct {
 	Dir   string // its order directory
-	Final FinalOutcomes
+	Final FinalEnds
 }
 
 // stateAfterEnd is Failed if the partner has ended and won't be restarted, and else
 // Waiting.
 func (p Partner) stateAfterEnd(s observation) await.State {
-	final := p.Final.Failed
-	if s.state.phase.commandEnded() && s.state.exitCode == 0 {
-		final = p.Final.Completed
-	}
-	if final {
+	if p.Final.include(s) {
 		return await.Failed
 	}
 	return await.Waiting
@@ -259,7 +239,7 @@ const watchWriterInterval = 500 * time.Millisecond
 // writer would overwrite it. It returns when to call it again, and false if no more
 // calls are needed.
 func (r *ReadEnd) WatchWriter(now time.Time) (next time.Time, will bool) {
-	if r.writer.Final.Completed || r.writerEnded {
+	if r.writer.Final.Codes.Contains(0) || r.writerEnded {
 		return time.Time{}, false
 	}
 	if !now.Before(r.next) {

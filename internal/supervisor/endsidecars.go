@@ -12,21 +12,22 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // sidecarOptions select the sidecars without a supervisor that must end when the pod's
 // work is done.
 type sidecarOptions struct {
 	endSidecars     []order.Target
-	endSidecarsOn   order.Condition
+	endSidecarsOn   exitcodes.Set
 	endSidecarsWhen []order.Dependency
 }
 
 var endSidecarsFlags = []flag{
 	{"end-sidecar", "http://HOST:PORT/PATH", `When the work of the pod is done, send a POST to this URL, so that a sidecar
 without a supervisor shuts down. May be repeated.`, addEndSidecar},
-	{"end-sidecars-on", "completed|exited", `The end of this container after which its part of the work is done: with
-success, or with any exit code.`, setEndSidecarsOn},
+	{"end-sidecars-on", "CODE[-CODE][,...]", `The exit codes after which this container isn't restarted, so that its part
+of the work is done, such as 0 or 0-255.`, setEndSidecarsOn},
 	{"end-sidecars-when", "CONDITION:DIRECTORY", `The work is done only when the container with this -order-dir has completed
 or exited, too. May be repeated.`, addEndSidecarsWhen},
 }
@@ -41,30 +42,29 @@ func addEndSidecar(o *options, value string) string {
 }
 
 func setEndSidecarsOn(o *options, value string) string {
-	o.endSidecarsOn = order.Condition(value)
-	if !isEnd(o.endSidecarsOn) {
-		return "not an outcome: use completed or exited"
+	set, ok := exitcodes.ParseAll(value)
+	if !ok {
+		return "not exit codes: use codes and ranges from 0 to 255, such as 0,3-5"
 	}
+	o.endSidecarsOn = set
 	return ""
 }
 
 func addEndSidecarsWhen(o *options, value string) string {
 	d, ok := order.ParseDependency(value)
-	if !ok || !isEnd(d.Condition) {
+	if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
 		return "not an outcome of another container: use completed or exited, a colon, and an absolute path"
 	}
 	o.endSidecarsWhen = append(o.endSidecarsWhen, d)
 	return ""
 }
 
-func isEnd(c order.Condition) bool { return c == order.IsCompleted || c == order.HasExited }
-
 // checkEndSidecars rejects flags that need another flag.
 func (o *options) checkEndSidecars() error {
 	switch asks := len(o.endSidecars) > 0; {
-	case asks && o.endSidecarsOn == "":
-		return parseFailure("-end-sidecar="+o.endSidecars[0].URL, "it needs a condition: use -end-sidecars-on as well")
-	case !asks && (o.endSidecarsOn != "" || o.endSidecarsWhen != nil):
+	case asks && o.endSidecarsOn == nil:
+		return parseFailure("-end-sidecar="+o.endSidecars[0].URL, "it needs the exit codes: use -end-sidecars-on as well")
+	case !asks && (o.endSidecarsOn != nil || o.endSidecarsWhen != nil):
 		return parseFailure("-end-sidecars-...", "no sidecar is named: use -end-sidecar as well")
 	case o.endSidecarsWhen != nil && o.orderDir == "":
 		return parseFailure("-end-sidecars-when="+string(o.endSidecarsWhen[0].Condition)+":"+o.endSidecarsWhen[0].Dir, "the other container can't observe this one: use -order-dir as well")
@@ -118,7 +118,7 @@ func (s *supervision) endSidecars() {
 		return
 	}
 	s.publishPhase(order.Ended, s.exitCode)
-	if s.opts.endSidecarsOn == order.IsCompleted && s.exitCode != 0 {
+	if !s.opts.endSidecarsOn.Contains(s.exitCode) {
 		return // the kubelet restarts this container
 	}
 	if state, _ := order.NewDependencies(s.opts.endSidecarsWhen, s.opts.heartbeat).Look(); state != await.Met {

@@ -85,12 +85,13 @@ func TestParse(t *testing.T) {
 		},
 		"an order": {
 			[]string{
-				"-depends-on=ready:/o/db", "-depends-on-final=completed:/o/a-b", "-depends-on-timeout=30s", "-order-dir=/o/web", "-order-heartbeat",
+				"-depends-on=ready:/o/db", "-depends-on=completed:/o/a-b", "-final-exit-codes=0,3-255:/o/a-b", "-depends-on-timeout=30s", "-order-dir=/o/web", "-order-heartbeat",
 				"-ready-http=http://:80/ok", "-ready-http-header=A: b", "-ready-period=5s", "-ready-timeout=2s", "--",
 			},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: true}}
+				o.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.finalEnds = []containerEnds{{"/o/a-b", ends("0,3-255")}}
 				o.dependsOnTimeout, o.orderDir, o.heartbeat = 30*time.Second, "/o/web", true
 				o.ready = order.Probe{
 					HTTP: &order.Endpoint{Port: 80}, Path: "/ok", Headers: []string{"A: b"}, Period: 5 * time.Second, Timeout: 2 * time.Second,
@@ -98,10 +99,11 @@ func TestParse(t *testing.T) {
 			}), "",
 		},
 		"a pipe": {
-			[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-stdout-to=/o/c", "-stdin-from-final=completed", "-stdout-to-final=exited", "--"},
+			[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-stdout-to=/o/c", "-final-exit-codes=0:/o/a", "-final-exit-codes=0-255:/o/c", "--"},
 			with(func(o *options) {
 				o.argv, o.orderDir = []string{}, "/o/b"
-				o.pipeOptions = pipeOptions{"/o/a", "/o/c", order.FinalOutcomes{Completed: true}, order.FinalOutcomes{Completed: true, Failed: true}}
+				o.pipeOptions = pipeOptions{order.Partner{Dir: "/o/a", Final: ends("0")}, order.Partner{Dir: "/o/c", Final: ends("0-255")}}
+				o.finalEnds = []containerEnds{{"/o/a", ends("0")}, {"/o/c", ends("0-255")}}
 			}), "",
 		},
 		"a command that finds out": {
@@ -110,55 +112,55 @@ func TestParse(t *testing.T) {
 		},
 
 		"the end of sidecars": {
-			[]string{"-order-dir=/o/a", "-end-sidecar=http://:9091/quit", "-end-sidecars-on=exited", "-end-sidecars-when=completed:/o/b", "-wait-for=file:///x", "--"},
+			[]string{"-order-dir=/o/a", "-end-sidecar=http://:9091/quit", "-end-sidecars-on=0-255", "-end-sidecars-when=completed:/o/b", "-wait-for=file:///x", "--"},
 			with(func(o *options) {
 				o.argv, o.orderDir = []string{}, "/o/a"
 				o.endSidecars, o.waitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
-				o.endSidecarsOn, o.endSidecarsWhen = order.HasExited, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
+				o.endSidecarsOn, o.endSidecarsWhen = ends("0-255").Codes, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
 			}), "",
 		},
 
-		"nothing":                 {nil, nil, `no "--" in it`},
-		"no --":                   {[]string{"-mode", "exec"}, nil, `no "--" in it`},
-		"command without --":      {[]string{"ls", "--"}, nil, `parsing "ls": neither a flag nor`},
-		"single dash":             {[]string{"-", "--"}, nil, `parsing "-": unknown flag`},
-		"three dashes":            {[]string{"---mode=exec", "--"}, nil, `parsing "---mode=exec": unknown flag`},
-		"empty argument":          {[]string{"", "--"}, nil, `parsing "": neither a flag nor`},
-		"unknown":                 {[]string{"-mod=exec", "--"}, nil, `parsing "-mod=exec": unknown flag`},
-		"unknown value":           {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
-		"-- is no value":          {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
-		"value for a boolean":     {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
-		"no platform":             {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": not a platform`},
-		"relative path":           {[]string{"-wait-file=a", "--"}, nil, `parsing "-wait-file=a": not an absolute path: use one that begins with /`},
-		"no variable":             {[]string{"-env=A", "--"}, nil, `parsing "-env=A": not a variable: use NAME=VALUE`},
-		"no name of one":          {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": not a variable name`},
-		"no unit":                 {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": not a duration: use a number above zero with a unit, such as 90s`},
-		"no time":                 {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": not a duration`},
-		"code too high":           {[]string{"-success-exit-codes=256", "--"}, nil, `use exit codes from 1 to 255`},
-		"range upside down":       {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
-		"no place":                {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
-		"arg without a hook":      {[]string{"-before-start-arg=x", "--"}, nil, `no -before-start precedes it`},
-		"no URL to wait for":      {[]string{"-wait-for=https://:1/", "--"}, nil, `not a URL to wait for: use http://`},
-		"no URL to post to":       {[]string{"-end-sidecar=tcp://:1", "--"}, nil, `not a URL for a POST: use http://`},
-		"no outcome":              {[]string{"-end-sidecars-on=ready", "--"}, nil, `not an outcome: use completed or exited`},
-		"no outcome of another":   {[]string{"-end-sidecars-when=started:/o/b", "--"}, nil, `not an outcome of another container`},
-		"no condition":            {[]string{"-end-sidecar=http://:1/", "--"}, nil, `use -end-sidecars-on as well`},
-		"no sidecar named":        {[]string{"-end-sidecars-on=exited", "--"}, nil, `use -end-sidecar as well`},
-		"unobserved by others":    {[]string{"-end-sidecar=http://:1/", "-end-sidecars-on=exited", "-end-sidecars-when=exited:/b", "--"}, nil, `use -order-dir as well`},
-		"exec ends no sidecar":    {[]string{"-mode=exec", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
-		"held with a sidecar":     {[]string{"-hold=1s", "-end-sidecar=http://:1/", "-end-sidecars-on=exited", "--"}, nil, `not together with -end-sidecar`},
-		"exec has no timeout":     {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
-		"hold and a limit":        {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
-		"exec holds nothing":      {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
-		"no directory":            {[]string{"-depends-on=ready:db", "--"}, nil, `not a dependency: use started, ready`},
-		"unclean directory":       {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `not a dependency`},
-		"heartbeats":              {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
-		"no outcome of a partner": {[]string{"-stdin-from-final=ready", "--"}, nil, `not an outcome: use completed, failed or exited`},
-		"final, no pipe":          {[]string{"-stdout-to-final=failed", "--"}, nil, `no container is named: use -stdout-to as well`},
-		"no order directory":      {[]string{"-stdin-from=/o/a", "--"}, nil, `use -order-dir as well`},
-		"between kernels":         {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-order-heartbeat", "--"}, nil, `containers with kernels of their own can't share a pipe`},
-		"exec has no pipe":        {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-mode=exec", "--"}, nil, `not together with -stdin-from and -stdout-to`},
-		"arg, no platform":        {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": no -platform precedes it`},
+		"nothing":               {nil, nil, `no "--" in it`},
+		"no --":                 {[]string{"-mode", "exec"}, nil, `no "--" in it`},
+		"command without --":    {[]string{"ls", "--"}, nil, `parsing "ls": neither a flag nor`},
+		"single dash":           {[]string{"-", "--"}, nil, `parsing "-": unknown flag`},
+		"three dashes":          {[]string{"---mode=exec", "--"}, nil, `parsing "---mode=exec": unknown flag`},
+		"empty argument":        {[]string{"", "--"}, nil, `parsing "": neither a flag nor`},
+		"unknown":               {[]string{"-mod=exec", "--"}, nil, `parsing "-mod=exec": unknown flag`},
+		"unknown value":         {[]string{"-mode=", "--"}, nil, `parsing "-mode=": unknown mode`},
+		"-- is no value":        {[]string{"-mode", "--", "exec"}, nil, `parsing "-mode": it needs a value`},
+		"value for a boolean":   {[]string{"-version=true"}, nil, `parsing "-version=true": it takes no value`},
+		"no platform":           {[]string{"-platform=linux", "--"}, nil, `parsing "-platform=linux": not a platform`},
+		"relative path":         {[]string{"-wait-file=a", "--"}, nil, `parsing "-wait-file=a": not an absolute path: use one that begins with /`},
+		"no variable":           {[]string{"-env=A", "--"}, nil, `parsing "-env=A": not a variable: use NAME=VALUE`},
+		"no name of one":        {[]string{"-unset-env=A=", "--"}, nil, `parsing "-unset-env=A=": not a variable name`},
+		"no unit":               {[]string{"-timeout=5", "--"}, nil, `parsing "-timeout=5": not a duration: use a number above zero with a unit, such as 90s`},
+		"no time":               {[]string{"-timeout=0s", "--"}, nil, `parsing "-timeout=0s": not a duration`},
+		"code too high":         {[]string{"-success-exit-codes=256", "--"}, nil, `use exit codes from 1 to 255`},
+		"range upside down":     {[]string{"-success-exit-codes=3-2", "--"}, nil, `use exit codes`},
+		"no place":              {[]string{"-pause=after-failure,", "--"}, nil, `unknown place`},
+		"arg without a hook":    {[]string{"-before-start-arg=x", "--"}, nil, `no -before-start precedes it`},
+		"no URL to wait for":    {[]string{"-wait-for=https://:1/", "--"}, nil, `not a URL to wait for: use http://`},
+		"no URL to post to":     {[]string{"-end-sidecar=tcp://:1", "--"}, nil, `not a URL for a POST: use http://`},
+		"no outcome":            {[]string{"-end-sidecars-on=ready", "--"}, nil, `not exit codes: use codes and ranges from 0 to 255`},
+		"no outcome of another": {[]string{"-end-sidecars-when=started:/o/b", "--"}, nil, `not an outcome of another container`},
+		"no condition":          {[]string{"-end-sidecar=http://:1/", "--"}, nil, `use -end-sidecars-on as well`},
+		"no sidecar named":      {[]string{"-end-sidecars-on=0-255", "--"}, nil, `use -end-sidecar as well`},
+		"unobserved by others":  {[]string{"-end-sidecar=http://:1/", "-end-sidecars-on=0-255", "-end-sidecars-when=exited:/b", "--"}, nil, `use -order-dir as well`},
+		"exec ends no sidecar":  {[]string{"-mode=exec", "-end-sidecar=http://:1/", "-end-sidecars-on=0-255", "--"}, nil, `not together with -end-sidecar`},
+		"held with a sidecar":   {[]string{"-hold=1s", "-end-sidecar=http://:1/", "-end-sidecars-on=0-255", "--"}, nil, `not together with -end-sidecar`},
+		"exec has no timeout":   {[]string{"-mode=exec", "-timeout=1s", "--"}, nil, `not together with -timeout`},
+		"hold and a limit":      {[]string{"-hold=1s", "-wait-timeout=1s", "--"}, nil, `not together with -wait-timeout`},
+		"exec holds nothing":    {[]string{"-mode=exec", "-hold=1s", "--"}, nil, `not together with -hold`},
+		"no directory":          {[]string{"-depends-on=ready:db", "--"}, nil, `not a dependency: use started, ready`},
+		"unclean directory":     {[]string{"-depends-on=ready:/o/../db", "--"}, nil, `not a dependency`},
+		"heartbeats":            {[]string{"-order-heartbeat", "x", "--"}, nil, `parsing "x": neither a flag`},
+		"no codes of a partner": {[]string{"-final-exit-codes=256:/o/a", "--"}, nil, `not exit codes of a container: use codes and ranges from 0 to 255`},
+		"final, no pipe":        {[]string{"-depends-on=started:/o/b", "-final-exit-codes=0:/o/a", "--"}, nil, `no other flag names this container`},
+		"no order directory":    {[]string{"-stdin-from=/o/a", "--"}, nil, `use -order-dir as well`},
+		"between kernels":       {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-order-heartbeat", "--"}, nil, `containers with kernels of their own can't share a pipe`},
+		"exec has no pipe":      {[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-mode=exec", "--"}, nil, `not together with -stdin-from and -stdout-to`},
+		"arg, no platform":      {[]string{"-arg=x", "--"}, nil, `parsing "-arg=x": no -platform precedes it`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(test.args)
@@ -200,4 +202,10 @@ func FuzzParse(f *testing.F) {
 			require.Contains(t, []string{modeSupervise, modeExec}, opts.mode)
 		}
 	})
+}
+
+// ends are the ends with these exit codes.
+func ends(codes string) (f order.FinalEnds) {
+	f.Codes, _ = exitcodes.ParseAll(codes)
+	return f
 }

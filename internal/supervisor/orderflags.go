@@ -23,10 +23,17 @@ type orderOptions struct {
 	dependsOn        []order.Dependency
 	waitFor          []order.Target
 	dependsOnTimeout time.Duration // 0 means no limit
+	finalEnds        []containerEnds
 	startup          startupProbe
 
 	stopOptions
 	pipeOptions
+}
+
+// containerEnds are the final ends of a container.
+type containerEnds struct {
+	dir   string // its order directory
+	final order.FinalEnds
 }
 
 var orderFlags = []flag{
@@ -34,10 +41,13 @@ var orderFlags = []flag{
 		"depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir has started, is ready,
 has completed (with success), or has exited (with any exit code). May be
 repeated to wait for all of the containers. This wait precedes everything
-else.`, addDependency(false),
+else.`, addDependency,
 	},
-	{"depends-on-final", "CONDITION:DIRECTORY", `As -depends-on, for a container that isn't restarted after a failure. If
-the condition can't be met any more, exit with 123.`, addDependency(true)},
+	{"final-exit-codes", "CODE[-CODE][,...]:DIRECTORY", `The exit codes after which the container with this -order-dir isn't
+restarted, such as 0 or 0-255. Only such an end counts as exited, and after
+another one a condition can still be met. If a condition can't be met any
+more, exit with 123. Without this flag, each end counts as exited, and no
+condition is given up. May be repeated for other containers.`, addFinalEnds},
 	{
 		"depends-on-timeout", "DURATION", `The longest time to wait for -depends-on and -wait-for; unlimited by
 default. After it, exit with 124.`,
@@ -94,6 +104,9 @@ func (o *options) checkOrder() error {
 	case o.hold != 0 && o.inOrder():
 		return parseFailure("-hold="+o.hold.String(), "not together with -depends-on, -wait-for and -order-dir: only a Tekton step is held, and Tekton orders the steps")
 	}
+	if err := o.assignFinalEnds(); err != nil {
+		return err
+	}
 	if err := o.checkEndSidecars(); err != nil {
 		return err
 	}
@@ -103,16 +116,46 @@ func (o *options) checkOrder() error {
 	return o.checkPipes()
 }
 
-func addDependency(final bool) func(*options, string) string {
-	return func(o *options, value string) string {
-		d, ok := order.ParseDependency(value)
-		if !ok {
-			return "not a dependency: use started, ready, completed or exited, a colon, and an absolute path"
-		}
-		d.Final = final
-		o.dependsOn = append(o.dependsOn, d)
-		return ""
+func addDependency(o *options, value string) string {
+	d, ok := order.ParseDependency(value)
+	if !ok {
+		return "not a dependency: use started, ready, completed or exited, a colon, and an absolute path"
 	}
+	o.dependsOn = append(o.dependsOn, d)
+	return ""
+}
+
+func addFinalEnds(o *options, value string) string {
+	dir, final, ok := order.ParseFinalEnds(value)
+	if !ok {
+		return "not exit codes of a container: use codes and ranges from 0 to 255 such as 0,3-5, a colon, and an absolute path"
+	}
+	o.finalEnds = append(o.finalEnds, containerEnds{dir, final})
+	return ""
+}
+
+// assignFinalEnds gives each container that this one observes its final ends.
+func (o *options) assignFinalEnds() error {
+	for _, e := range o.finalEnds {
+		found := false
+		assign := func(dir string, final *order.FinalEnds) {
+			if dir == e.dir {
+				*final, found = e.final, true
+			}
+		}
+		for _, list := range [][]order.Dependency{o.dependsOn, o.stopWhen, o.endSidecarsWhen} {
+			for at := range list {
+				assign(list[at].Dir, &list[at].Final)
+			}
+		}
+		for _, p := range []*order.Partner{&o.stdinFrom, &o.stdoutTo} {
+			assign(p.Dir, &p.Final)
+		}
+		if !found {
+			return parseFailure("-final-exit-codes="+e.final.Codes.String()+":"+e.dir, "no other flag names this container: use -depends-on, -stop-when, -stdin-from, -stdout-to or -end-sidecars-when as well")
+		}
+	}
+	return nil
 }
 
 func setHeartbeat(o *options, _ string) string {

@@ -74,11 +74,12 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 	result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
 	require.NoError(t, err)
 	const a, b = "/entrypointer/order/a", "/entrypointer/order/b"
-	for at, want := range []pipeOptions{{stdoutTo: b, stdoutToFinal: order.FinalOutcomes{Completed: true}}, {stdinFrom: a, stdinFromFinal: order.FinalOutcomes{Completed: true}}} {
+	for at, want := range []pipeOptions{{stdoutTo: order.Partner{Dir: b, Final: ends("0")}}, {stdinFrom: order.Partner{Dir: a, Final: ends("0")}}} {
 		opts, err := parse(result.Pod.Spec.Containers[at].Args)
 		require.NoError(t, err)
 		expected := defaults().orderOptions
 		expected.orderDir, expected.pipeOptions = []string{a, b}[at], want
+		expected.finalEnds = []containerEnds{{[]string{b, a}[at], ends("0")}}
 		require.Equal(t, expected, opts.orderOptions)
 		for _, m := range result.Pod.Spec.Containers[at].VolumeMounts {
 			if strings.HasSuffix(m.MountPath, order.PipesSuffix) {

@@ -15,53 +15,28 @@ import (
 // pipeOptions select the containers that the command's stdin and stdout are connected
 // to.
 type pipeOptions struct {
-	stdinFrom, stdoutTo           string // order directory of that container, "" for none
-	stdinFromFinal, stdoutToFinal order.FinalOutcomes
+	stdinFrom, stdoutTo order.Partner // without a directory for none
 }
 
 var pipeFlags = []flag{
 	{
 		"stdin-from", "DIRECTORY", `Connect the command's stdin to the stdout of the container with this
 -order-dir. The command is started after that container's command. If that
-container fails although the command succeeds, exit with 123.`, setPath(func(o *options) *string { return &o.stdinFrom }),
-	},
-	{
-		"stdin-from-final", "completed|failed|exited", `The outcomes after which the container of -stdin-from isn't restarted. If it
-has ended so before the command is started, exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdinFromFinal }),
+container fails although the command succeeds, exit with 123.`, setPath(func(o *options) *string { return &o.stdinFrom.Dir }),
 	},
 	{
 		"stdout-to", "DIRECTORY", `Connect the command's stdout to the stdin of the container with this
--order-dir. The command is started once that container waits for it.`, setPath(func(o *options) *string { return &o.stdoutTo }),
+-order-dir. The command is started once that container waits for it.`, setPath(func(o *options) *string { return &o.stdoutTo.Dir }),
 	},
-	{
-		"stdout-to-final", "completed|failed|exited", `The outcomes after which the container of -stdout-to isn't restarted. If it
-has ended so before the command is started, exit with 123.`, setFinalOutcomes(func(o *options) *order.FinalOutcomes { return &o.stdoutToFinal }),
-	},
-}
-
-func setFinalOutcomes(field func(*options) *order.FinalOutcomes) func(*options, string) string {
-	return func(o *options, value string) string {
-		ends, ok := order.ParseFinalOutcomes(value)
-		if !ok {
-			return "not an outcome: use completed, failed or exited"
-		}
-		*field(o) = ends
-		return ""
-	}
 }
 
 // isPiped reports whether another container is at the command's stdin or stdout.
-func (o *pipeOptions) isPiped() bool { return o.stdinFrom != "" || o.stdoutTo != "" }
+func (o *pipeOptions) isPiped() bool { return o.stdinFrom.Dir != "" || o.stdoutTo.Dir != "" }
 
 // checkPipes rejects combinations of flags that can't work together.
 func (o *options) checkPipes() error {
-	for _, f := range []struct {
-		name, dir string
-		final     order.FinalOutcomes
-	}{{"-stdin-from", o.stdinFrom, o.stdinFromFinal}, {"-stdout-to", o.stdoutTo, o.stdoutToFinal}} {
+	for _, f := range []struct{ name, dir string }{{"-stdin-from", o.stdinFrom.Dir}, {"-stdout-to", o.stdoutTo.Dir}} {
 		switch given := f.name + "=" + f.dir; {
-		case f.dir == "" && f.final != order.FinalOutcomes{}:
-			return parseFailure(f.name+"-final", "no container is named: use "+f.name+" as well")
 		case f.dir == "":
 		case o.orderDir == "":
 			return parseFailure(given, "the other container can't observe this one: use -order-dir as well")
@@ -81,15 +56,15 @@ type pipes struct {
 
 // pipeEnds returns the pipe ends that awaitConditions connects.
 func (s *supervision) pipeEnds() (ends []order.PipeEnd) {
-	if s.opts.stdinFrom != "" {
+	if s.opts.stdinFrom.Dir != "" {
 		if s.readEnd == nil {
-			s.readEnd = order.NewReadEnd(s.incarnation, order.Partner{Dir: s.opts.stdinFrom, Final: s.opts.stdinFromFinal})
+			s.readEnd = order.NewReadEnd(s.incarnation, s.opts.stdinFrom)
 		}
 		ends = append(ends, s.readEnd)
 	}
-	if s.opts.stdoutTo != "" {
+	if s.opts.stdoutTo.Dir != "" {
 		if s.writeEnd == nil {
-			s.writeEnd = order.NewWriteEnd(s.incarnation, order.Partner{Dir: s.opts.stdoutTo, Final: s.opts.stdoutToFinal})
+			s.writeEnd = order.NewWriteEnd(s.incarnation, s.opts.stdoutTo)
 		}
 		ends = append(ends, s.writeEnd)
 	}

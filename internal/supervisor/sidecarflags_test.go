@@ -61,8 +61,8 @@ func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 		require.NotEmpty(t, opts.waitFor)
 		if strings.TrimSpace(strings.Trim(endSidecars, ", \n")) != "none" {
 			require.NotEmpty(t, opts.endSidecars)
-			require.Equal(t, order.HasExited, opts.endSidecarsOn)
-			require.Equal(t, []order.Dependency{{Condition: order.HasExited, Dir: "/entrypointer/order/other"}}, opts.endSidecarsWhen)
+			require.Equal(t, ends("0-255").Codes, opts.endSidecarsOn)
+			require.Equal(t, []order.Dependency{{Condition: order.HasExited, Dir: "/entrypointer/order/other", Final: ends("0-255")}}, opts.endSidecarsWhen)
 		}
 	})
 }

@@ -33,9 +33,8 @@ container must be stopped as well within 1s.`, setStopTogether},
 	{"stop-signal", "NAME", `The stop signal of this container, SIGTERM by default.`, setStopSignal},
 	{"stop-when", "CONDITION:DIRECTORY", `End the command when the container with this -order-dir has completed or
 exited: send the stop signal, after -grace-period SIGKILL, and exit with 0.
-May be repeated: the command ends when all conditions are met.`, addStopWhen(false)},
-	{"stop-when-final", "CONDITION:DIRECTORY", `As -stop-when, for a container that isn't restarted after a failure. If the
-condition can't be met any more, end the command as well.`, addStopWhen(true)},
+May be repeated: the command ends when all conditions are met, or when one
+of them can't be met any more (-final-exit-codes).`, addStopWhen},
 }
 
 // isStopped reports whether one of these flags is set.
@@ -92,14 +91,11 @@ func setStopSignal(o *options, value string) string {
 	return ""
 }
 
-func addStopWhen(final bool) func(*options, string) string {
-	return func(o *options, value string) string {
-		d, ok := order.ParseDependency(value)
-		if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
-			return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
-		}
-		d.Final = final
-		o.stopWhen = append(o.stopWhen, d)
-		return ""
+func addStopWhen(o *options, value string) string {
+	d, ok := order.ParseDependency(value)
+	if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
+		return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
 	}
+	o.stopWhen = append(o.stopWhen, d)
+	return ""
 }

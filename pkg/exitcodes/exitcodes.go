@@ -21,8 +21,13 @@ type Range struct{ From, To int }
 // Syntax describes the input of Parse, for errors.
 const Syntax = "exit codes from 1 to 255 and ranges of them, such as 3,10-12"
 
-// Parse reads codes and ranges, separated by commas.
-func Parse(list string) (set Set, ok bool) {
+// Parse reads codes and ranges of failures, separated by commas.
+func Parse(list string) (set Set, ok bool) { return parse(list, 1) }
+
+// ParseAll is Parse for all codes: 0 is one of them.
+func ParseAll(list string) (set Set, ok bool) { return parse(list, 0) }
+
+func parse(list string, least uint64) (set Set, ok bool) {
 	for word := range strings.SplitSeq(list, ",") {
 		from, to, isRange := strings.Cut(strings.TrimSpace(word), "-")
 		if !isRange {
@@ -30,12 +35,39 @@ func Parse(list string) (set Set, ok bool) {
 		}
 		first, errFirst := strconv.ParseUint(from, 10, 8)
 		last, errLast := strconv.ParseUint(to, 10, 8)
-		if errFirst != nil || errLast != nil || first < 1 || last < first {
+		if errFirst != nil || errLast != nil || first < least || last < first {
 			return nil, false
 		}
 		set = append(set, Range{int(first), int(last)})
 	}
 	return set, true
+}
+
+// Of returns the set of the codes that have been chosen.
+func Of(chosen *[1 << 8]bool) (set Set) {
+	for code, is := range chosen {
+		switch last := len(set) - 1; {
+		case !is:
+		case last >= 0 && set[last].To == code-1:
+			set[last].To = code
+		default:
+			set = append(set, Range{code, code})
+		}
+	}
+	return set
+}
+
+// String returns the set in the format that ParseAll reads.
+func (s Set) String() string {
+	var words []string
+	for _, r := range s {
+		word := strconv.Itoa(r.From)
+		if r.To > r.From {
+			word += "-" + strconv.Itoa(r.To)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ",")
 }
 
 // Contains reports whether the set contains the code.

@@ -22,3 +22,22 @@ func TestParse(t *testing.T) {
 		require.False(t, ok, wrong)
 	}
 }
+
+func TestAllCodes(t *testing.T) {
+	var chosen [256]bool
+	require.Empty(t, Of(&chosen).String())
+	chosen[0], chosen[3], chosen[4], chosen[255] = true, true, true, true
+	require.Equal(t, "0,3-4,255", Of(&chosen).String())
+	set, ok := ParseAll("0,3-4,255")
+	require.True(t, ok)
+	require.Equal(t, Of(&chosen), set)
+	for code := range chosen {
+		require.Equal(t, chosen[code], set.Contains(code), code)
+		chosen[code] = true
+	}
+	require.Equal(t, "0-255", Of(&chosen).String())
+	for _, wrong := range []string{"", "256", "-1", "0-", "x"} {
+		_, ok := ParseAll(wrong)
+		require.False(t, ok, wrong)
+	}
+}

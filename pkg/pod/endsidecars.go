@@ -80,12 +80,11 @@ func parseSidecars(value string) (list []sidecar, _ error) {
 // An ending describes how sidecars are ended after the pod's work. Nil ends none.
 type ending struct {
 	urls []string
-	// members are the containers that do the pod's work. Each of them may be the last to
-	// end.
+	// members are the wrapped containers, for whose last ends the sidecars are needed. Each
+	// of them may be the last to end, a helper (stop-when) after the work that it helps.
 	members []string
-	// on is the condition by which each member's part of the work is done: the last end,
-	// after which the container isn't restarted.
-	on map[string]condition
+	// finals are the exit codes of each member after which it isn't restarted.
+	finals map[string]string
 	// own reports whether the pod's own annotation sets the option.
 	own bool
 }
@@ -99,17 +98,17 @@ func (e *ending) flags(name string) (flags []string) {
 	if e == nil || !slices.Contains(e.members, name) {
 		return nil
 	}
-	flags = append(prefixed(endSidecarFlag, e.urls), endSidecarsOnFlag+string(e.on[name]))
+	flags = append(prefixed(endSidecarFlag, e.urls), endSidecarsOnFlag+e.finals[name])
 	for _, other := range e.members {
 		if other != name {
-			flags = append(flags, endSidecarsWhenFlag+string(e.on[other])+":"+orderDirectory(other))
+			flags = append(flags, endSidecarsWhenFlag+string(exited)+":"+orderDirectory(other))
 		}
 	}
 	return flags
 }
 
 // isHelper reports whether a container is a helper: it ends with other containers
-// (stop-when), and is no part of the work.
+// (stop-when), and is no part of the work that they do.
 func isHelper(pod *corev1.Pod, container string) bool {
 	_, is := pod.Annotations[containerKey(stopWhenOption, container)]
 	return is
@@ -128,11 +127,11 @@ func (w *wrapping) compileEnding(selected []int) error {
 		return refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
 	}
 	own := s.isPods()
-	e := &ending{urls: w.urlsOf(all, selected, own), on: map[string]condition{}, own: own}
+	e := &ending{urls: w.urlsOf(all, selected, own), finals: map[string]string{}, own: own}
 	if len(all) == 0 || !own && len(e.urls) == 0 {
 		return nil
 	}
-	e.members = w.working(selected)
+	e.members = w.needing(selected)
 	works, err := w.endsKnown(e, s.source, selected)
 	if err != nil || !works || len(e.urls) == 0 { // another webhook may still add a sidecar, and then the API server asks again
 		return err
@@ -140,6 +139,7 @@ func (w *wrapping) compileEnding(selected []int) error {
 	w.warnings = append(w.warnings, w.leftOut(s.source, selected)...)
 	o := w.ensureOrdering()
 	o.ending = e
+	maps.Copy(o.finals, e.finals)
 	for _, name := range e.members {
 		for _, other := range e.members {
 			if other != name {
@@ -150,13 +150,14 @@ func (w *wrapping) compileEnding(selected []int) error {
 	return nil
 }
 
-// working returns the containers that aren't helpers, at most maxEnding and one more.
-func (w *wrapping) working(selected []int) (names []string) {
+// needing returns the containers that may need the sidecars until they end, at most
+// maxEnding and one more.
+func (w *wrapping) needing(selected []int) (names []string) {
 	for _, index := range selected {
 		if len(names) > maxEnding {
 			break
 		}
-		if name := w.pod.Spec.Containers[index].Name; !isHelper(w.pod, name) && !slices.Contains(names, name) {
+		if name := w.pod.Spec.Containers[index].Name; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -199,7 +200,8 @@ func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []strin
 // readEnds finds the last end of each member. It returns why the work has no end, or why
 // its end can't be reported.
 func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ error) {
-	if len(e.members) == 0 {
+	works := func(name string) bool { return !isHelper(w.pod, name) }
+	if !slices.ContainsFunc(e.members, works) {
 		return errors.New("all containers of the pod are helpers (stop-when), so that the pod has no work that could end"), nil, nil
 	}
 	for _, index := range selected {
@@ -221,13 +223,10 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 		case l.mode != "":
 			untold = fmt.Errorf("by %s: exec, container %q has no supervisor that reports its end; remove one of them", l.mode, c.Name)
 		}
-		e.on[c.Name] = completed
-		if l.failsForGood() {
-			e.on[c.Name] = exited
-		}
+		e.finals[c.Name] = l.finalCodes()
 	}
 	if len(e.members) > maxEnding {
-		untold = fmt.Errorf("more than %d containers of the pod work, and only so many can report their ends to each other; have helpers end by stop-when.%s/CONTAINER", maxEnding, domain)
+		untold = fmt.Errorf("the pod has more than %d wrapped containers, and only so many can report their ends to each other; leave some of them out of annotation %s", maxEnding, ContainersAnnotation)
 	}
 	return nil, untold, nil
 }

@@ -36,28 +36,28 @@ func TestTheLastContainerThatWorksEndsTheSidecars(t *testing.T) {
 		change func(*corev1.Pod)
 		want   []string // the flags of a
 	}{
-		"a proxy by its name": {"istio", nil, []string{istioFlag, "-end-sidecars-on=exited"}},
+		"a proxy by its name": {"istio", nil, []string{istioFlag, "-end-sidecars-on=0-255"}},
 		"all names": {"istio, linkerd\nvault,cloud-sql-proxy", nil, []string{
-			istioFlag, "-end-sidecar=http://127.0.0.1:4191/shutdown", "-end-sidecar=http://127.0.0.1:8200/agent/v1/quit", "-end-sidecar=http://127.0.0.1:9091/quitquitquit", "-end-sidecars-on=exited",
+			istioFlag, "-end-sidecar=http://127.0.0.1:4191/shutdown", "-end-sidecar=http://127.0.0.1:8200/agent/v1/quit", "-end-sidecar=http://127.0.0.1:9091/quitquitquit", "-end-sidecars-on=0-255",
 		}},
-		"a URL":                       {"http://:9091/quit?now=$x", nil, []string{"-end-sidecar=http://:9091/quit?now=$$x", "-end-sidecars-on=exited"}},
-		"the same twice":              {"istio, istio", nil, []string{istioFlag, "-end-sidecars-on=exited"}},
+		"a URL":                       {"http://:9091/quit?now=$x", nil, []string{"-end-sidecar=http://:9091/quit?now=$$x", "-end-sidecars-on=0-255"}},
+		"the same twice":              {"istio, istio", nil, []string{istioFlag, "-end-sidecars-on=0-255"}},
 		"none":                        {"none", nil, nil},
-		"only a success is the end":   {"istio", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{istioFlag, "-end-sidecars-on=completed"}},
-		"a rule restarts it":          {"istio", func(p *corev1.Pod) { p.Spec.Containers[1].RestartPolicyRules = restartedAfter(42) }, []string{istioFlag, "-end-sidecars-on=completed"}},
+		"only a success is the end":   {"istio", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{istioFlag, "-end-sidecars-on=0"}},
+		"a rule restarts it":          {"istio", func(p *corev1.Pod) { p.Spec.Containers[1].RestartPolicyRules = restartedAfter(42) }, []string{istioFlag, "-end-sidecars-on=0-41,43-255"}},
 		"no sidecar, so far":          {"istio", func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[1:] }, nil},
 		"a native sidecar is stopped": {"istio", nativeProxy, nil},
 		"another one works": {"istio", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, running("b", "y")) }, []string{
-			"-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=exited", "-end-sidecars-when=exited:/entrypointer/order/b",
+			"-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=0-255", "-end-sidecars-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b",
 		}},
 		"another one has its own policy": {"istio", func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("b", "y"))
 			p.Spec.Containers[2].RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
-		}, []string{"-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=exited", "-end-sidecars-when=completed:/entrypointer/order/b"}},
+		}, []string{"-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=0-255", "-end-sidecars-when=exited:/entrypointer/order/b", "-final-exit-codes=0:/entrypointer/order/b"}},
 		"a kernel that containers may not share": {"istio", func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("b", "y"))
 			p.Spec.RuntimeClassName = new("gvisor")
-		}, []string{"-order-heartbeat=true", "-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=exited", "-end-sidecars-when=exited:/entrypointer/order/b"}},
+		}, []string{"-order-heartbeat=true", "-order-dir=/entrypointer/order/a", istioFlag, "-end-sidecars-on=0-255", "-end-sidecars-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}},
 	} {
 		for by, injector := range map[string]*pod.Injector{"pod": newInjector(nil), "namespace": ofNamespace(test.value)} {
 			if by == "namespace" && name == "all names" {
@@ -99,19 +99,22 @@ func nativeProxy(p *corev1.Pod) {
 	p.Spec.InitContainers, p.Spec.Containers = []corev1.Container{proxy}, p.Spec.Containers[1:]
 }
 
-// Each of those that work reads the directories of the others, beside what an order asks
-// for. Helpers, and what isn't wrapped, have no part in it.
+// Each wrapped container reads the directories of the others, beside what an order asks
+// for. A helper that ends after the work needs the sidecars, too. What isn't wrapped has no
+// part in it.
 func TestThoseThatWorkReadOfEachOthersEnd(t *testing.T) {
 	p := annotated(meshed(running("b", "y"), running("c", "z"), running("helper", "h")), endSidecarsKey, "istio")
 	annotated(dependsOn(p, "c", "a:started"), "stop-when.entrypointer.dev/helper", "a:exited")
 	wrapped := inject(t, newInjector(nil), p).Pod
-	require.Equal(t, []string{"entrypointer-order-a", "entrypointer-order-b", "entrypointer-order-c"}, orderVolumes(wrapped)[:3])
+	require.Equal(t, []string{"entrypointer-order-a", "entrypointer-order-b", "entrypointer-order-c", "entrypointer-order-helper"}, orderVolumes(wrapped))
 	require.Empty(t, orderMounts(wrapped.Spec.Containers[0]))
-	require.ElementsMatch(t, []string{"/entrypointer/order/a:rw", "/entrypointer/order/b:ro", "/entrypointer/order/c:ro"}, orderMounts(wrapped.Spec.Containers[1]))
-	require.ElementsMatch(t, []string{"/entrypointer/order/a:ro", "/entrypointer/order/b:rw", "/entrypointer/order/c:ro"}, orderMounts(wrapped.Spec.Containers[2]))
-	require.Contains(t, flagsBefore(wrapped, 3), "-depends-on-final=started:/entrypointer/order/a")
+	require.ElementsMatch(t, []string{"/entrypointer/order/a:rw", "/entrypointer/order/b:ro", "/entrypointer/order/c:ro", "/entrypointer/order/helper:ro"}, orderMounts(wrapped.Spec.Containers[1]))
+	require.ElementsMatch(t, []string{"/entrypointer/order/a:ro", "/entrypointer/order/b:rw", "/entrypointer/order/c:ro", "/entrypointer/order/helper:ro"}, orderMounts(wrapped.Spec.Containers[2]))
+	require.Contains(t, flagsBefore(wrapped, 3), "-depends-on=started:/entrypointer/order/a")
 	require.Contains(t, flagsBefore(wrapped, 3), "-end-sidecars-when=exited:/entrypointer/order/a")
-	require.NotContains(t, strings.Join(flagsBefore(wrapped, 4), " "), "sidecar")
+	require.Contains(t, flagsBefore(wrapped, 3), "-end-sidecars-when=exited:/entrypointer/order/helper")
+	require.Contains(t, flagsBefore(wrapped, 4), "-end-sidecars-when=exited:/entrypointer/order/a")
+	require.Contains(t, flagsBefore(wrapped, 4), istioFlag)
 	require.Nil(t, wrapped.Spec.Containers[1].StartupProbe)
 	require.Contains(t, wrapped.Annotations[pod.StatusAnnotation], "order: a -> c")
 	require.Equal(t, pod.AlreadyInjected, inject(t, newInjector(nil), wrapped).Outcome)
@@ -160,7 +163,7 @@ func TestWorkThatHasNoEndIsRefusedOfAPodOnly(t *testing.T) {
 // name. A sidecar whose name varies may be in each pod.
 func TestANamespacesNamesAreForPodsThatHaveThem(t *testing.T) {
 	all := "istio, linkerd, vault, cloud-sql-proxy, http://:1/quit"
-	require.Equal(t, []string{istioFlag, "-end-sidecar=http://127.0.0.1:9091/quitquitquit", "-end-sidecar=http://:1/quit", "-end-sidecars-on=exited"},
+	require.Equal(t, []string{istioFlag, "-end-sidecar=http://127.0.0.1:9091/quitquitquit", "-end-sidecar=http://:1/quit", "-end-sidecars-on=0-255"},
 		flagsBefore(inject(t, ofNamespace(all), meshed()).Pod, 1))
 	require.Empty(t, flagsBefore(inject(t, ofNamespace("linkerd, vault"), meshed()).Pod, 1))
 }
@@ -172,7 +175,7 @@ func TestAnUnwrappedContainerCountsAsASidecarWithAWarning(t *testing.T) {
 			annotated(p, endSidecarsKey, "istio")
 		}
 		result := inject(t, injector, p)
-		require.Equal(t, []string{istioFlag, "-end-sidecars-on=exited"}, flagsBefore(result.Pod, 1))
+		require.Equal(t, []string{istioFlag, "-end-sidecars-on=0-255"}, flagsBefore(result.Pod, 1))
 		require.Len(t, result.Warnings, 1)
 		require.Equal(t, pod.ReasonContainerCountsAsSidecar, result.Warnings[0].Reason)
 		require.Contains(t, result.Warnings[0].Message, `container "b" isn't wrapped, so that it counts as a sidecar`)

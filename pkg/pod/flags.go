@@ -33,10 +33,9 @@ const (
 	hookTimeoutFlag = "-before-start-timeout="
 
 	dependsOnFlag        = "-depends-on="
-	dependsOnFinalFlag   = "-depends-on-final="
+	finalExitCodesFlag   = "-final-exit-codes="
 	dependsOnTimeoutFlag = "-depends-on-timeout="
 	stopWhenFlag         = "-stop-when="
-	stopWhenFinalFlag    = "-stop-when-final="
 	stopAfterFlag        = "-stop-after="
 	stopShareFlag        = "-stop-share="
 	stopTogetherFlag     = "-stop-together="
@@ -66,10 +65,8 @@ const (
 	startupFailuresFlag   = startupFlags + "failures="
 	startupGraceFlag      = startupFlags + "grace="
 
-	stdinFromFlag      = "-stdin-from="
-	stdinFromFinalFlag = "-stdin-from-final="
-	stdoutToFlag       = "-stdout-to="
-	stdoutToFinalFlag  = "-stdout-to-final="
+	stdinFromFlag = "-stdin-from="
+	stdoutToFlag  = "-stdout-to="
 
 	timeoutFlag            = "-timeout="
 	gracePeriodFlag        = "-grace-period="

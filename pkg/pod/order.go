@@ -30,7 +30,7 @@ const (
 	started   condition = "started"   // the command has been started, and runs
 	ready     condition = "ready"     // the container was ready after its command's start, and runs
 	completed condition = "completed" // the command has ended with success
-	exited    condition = "exited"    // the command has ended
+	exited    condition = "exited"    // the command has ended, and isn't restarted
 )
 
 // A dependency is one word of the option depends-on, or of stop-when:
@@ -39,16 +39,10 @@ type dependency struct {
 	on        string
 	condition condition
 	optional  bool
-	final     bool // a failure is: the container isn't restarted
 }
 
-// flag returns the flag of a dependency: ifFinal if a failure is final, otherwise flag.
-func (d dependency) flag(flag, ifFinal string) string {
-	if d.final {
-		flag = ifFinal
-	}
-	return flag + string(d.condition) + ":" + orderDirectory(d.on)
-}
+// value returns the value of a dependency's flag.
+func (d dependency) value() string { return string(d.condition) + ":" + orderDirectory(d.on) }
 
 // parseDependencies parses a value of the option depends-on.
 func parseDependencies(value string) ([]dependency, error) {
@@ -113,6 +107,9 @@ type ordering struct {
 	until  map[string][]dependency // by the helper that ends with others: when
 	stops  map[string]*stop        // by the container that is stopped after others: how
 	turns  map[string]bool         // the containers that are stopped in turn: after others, or before
+	// finals are the exit codes after which a container isn't restarted, by container; "" if
+	// it always is.
+	finals map[string]string
 	// signals are the stop signals of containers, if the signal matters and differs from
 	// SIGTERM.
 	signals map[string]string
@@ -152,9 +149,33 @@ func (o *ordering) flags(name string) (flags []string) {
 		flags = append(append(flags, orderDirFlag+orderDirectory(name)), o.probes[name]...)
 	}
 	for _, d := range o.waits[name] {
-		flags = append(flags, d.flag(dependsOnFlag, dependsOnFinalFlag))
+		flags = append(flags, dependsOnFlag+d.value())
 	}
 	return slices.Concat(flags, o.pipes.flags[name], o.stopFlags(name))
+}
+
+// finalFlags returns, for each container for whose end this container has to look, the
+// exit codes after which that one isn't restarted.
+func (o *ordering) finalFlags(name string) (flags []string) {
+	if o == nil {
+		return nil
+	}
+	var others []string
+	for _, d := range slices.Concat(o.waits[name], o.until[name]) {
+		others = append(others, d.on)
+	}
+	others = append(others, o.pipes.writers[name], o.pipes.readers[name])
+	if o.ending != nil && slices.Contains(o.ending.members, name) {
+		others = append(others, o.ending.members...)
+	}
+	said := map[string]bool{name: true}
+	for _, other := range others {
+		if codes := o.finals[other]; codes != "" && !said[other] {
+			flags = append(flags, finalExitCodesFlag+codes+":"+orderDirectory(other))
+		}
+		said[other] = true
+	}
+	return flags
 }
 
 // compileOrder builds the graph from the pod's annotations, and refuses a graph that
@@ -165,7 +186,7 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 	}
 	o := &ordering{
 		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
-		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{},
+		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
 		doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != "",
 	}

@@ -78,33 +78,33 @@ func TestConditionsBecomeFlags(t *testing.T) {
 		change func(*corev1.Pod)
 		want   []string
 	}{
-		"a failure is final where no container is restarted":     {"b:started", nil, []string{"-depends-on-final=started:" + b}},
+		"a failure is final where no container is restarted":     {"b:started", nil, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
 		"a restarted container comes back":                       {"b:started", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyAlways) }, []string{"-depends-on=started:" + b}},
-		"a container restarted after a failure may be completed": {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=completed:" + b}},
-		"a container restarted after a failure has exited then":  {"b:exited", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=exited:" + b}},
+		"a container restarted after a failure may be completed": {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=completed:" + b, "-final-exit-codes=0:" + b}},
+		"a container restarted after a failure has exited then":  {"b:exited", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-depends-on=exited:" + b, "-final-exit-codes=0:" + b}},
 		"a container's own policy counts": {"b:completed", func(p *corev1.Pod) {
 			restarting(p, corev1.RestartPolicyAlways).Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
-		}, []string{"-depends-on-final=completed:" + b}},
+		}, []string{"-depends-on=completed:" + b, "-final-exit-codes=0-255:" + b}},
 		"a rule restarts after some failures": {"b:completed", func(p *corev1.Pod) {
 			p.Spec.Containers[1].RestartPolicyRules = []corev1.ContainerRestartRule{rule(corev1.ContainerRestartRuleOnExitCodesOpIn, 42, 1000, -1)}
-		}, []string{"-depends-on=completed:" + b}},
-		"several, in the order of the annotation": {"c:exited\nb:started", nil, []string{"-depends-on-final=exited:/entrypointer/order/c", "-depends-on-final=started:" + b}},
-		"the pod need not have it":                {"b:started, nobody:ready?", nil, []string{"-depends-on-final=started:" + b}},
-		"the pod has what it need not have":       {"b:started?", nil, []string{"-depends-on-final=started:" + b}},
+		}, []string{"-depends-on=completed:" + b, "-final-exit-codes=0-41,43-255:" + b}},
+		"several, in the order of the annotation": {"c:exited\nb:started", nil, []string{"-depends-on=exited:/entrypointer/order/c", "-depends-on=started:" + b, "-final-exit-codes=0-255:/entrypointer/order/c", "-final-exit-codes=0-255:" + b}},
+		"the pod need not have it":                {"b:started, nobody:ready?", nil, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
+		"the pod has what it need not have":       {"b:started?", nil, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
 		"the pod has none of them":                {"nobody:ready?", nil, nil},
 		"a longest time": {"b:started", func(p *corev1.Pod) {
 			annotated(p, "entrypointer.dev/depends-on-timeout", "1m30s")
-		}, []string{"-depends-on-timeout=1m30s", "-depends-on-final=started:" + b}},
-		"a kernel that containers may not share": {"b:started", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{"-order-heartbeat=true", "-depends-on-final=started:" + b}},
-		"the one that waits is replaced":         {"b:started", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"-mode=exec", "-depends-on-final=started:" + b}},
-		"the one that is waited for is replaced": {"b:started", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"-depends-on-final=started:" + b}},
+		}, []string{"-depends-on-timeout=1m30s", "-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
+		"a kernel that containers may not share": {"b:started", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{"-order-heartbeat=true", "-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
+		"the one that waits is replaced":         {"b:started", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"-mode=exec", "-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
+		"the one that is waited for is replaced": {"b:started", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
 		"the hook of one that waits for the ones before it": {"b:started", func(p *corev1.Pod) {
 			p.Spec.Containers[0], p.Spec.Containers[1] = p.Spec.Containers[1], p.Spec.Containers[0]
 			p.Spec.Containers[1].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
-		}, []string{"-depends-on-final=started:" + b}},
+		}, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
 		"a hook that only sleeps": {"b:started", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
-		}, []string{"-depends-on-final=started:" + b}},
+		}, []string{"-depends-on=started:" + b, "-final-exit-codes=0-255:" + b}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := dependsOn(abc(), "a", test.asks)
@@ -238,7 +238,7 @@ func TestOnlyContainersThatWaitHaveATimeout(t *testing.T) {
 	injector := newInjector(nil)
 	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/depends-on-timeout": "1h"})}
 	wrapped := inject(t, injector, dependsOn(abc(), "a", "b:started")).Pod
-	require.Equal(t, []string{"-depends-on-timeout=1h", "-depends-on-final=started:/entrypointer/order/b"}, flagsBefore(wrapped, 0))
+	require.Equal(t, []string{"-depends-on-timeout=1h", "-depends-on=started:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, flagsBefore(wrapped, 0))
 	require.Equal(t, []string{"-order-dir=/entrypointer/order/b"}, flagsBefore(wrapped, 1))
 	require.Empty(t, flagsBefore(wrapped, 2))
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
 // check refuses an order that can't be satisfied, and completes an order that can.
@@ -25,6 +27,9 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 	policies, err := w.restartPoliciesOf(o, among)
 	if err != nil {
 		return err
+	}
+	for name, p := range policies {
+		o.finals[name] = p.finalCodes()
 	}
 	if err := o.checkConditions(policies); err != nil {
 		return err
@@ -64,15 +69,14 @@ func (w *wrapping) restartPoliciesOf(o *ordering, among orderable) (policies map
 	return policies, nil
 }
 
-// checkConditions refuses unreliable conditions, and notes whose failures are final.
+// checkConditions refuses unreliable conditions.
 func (o *ordering) checkConditions(policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
-		for at, d := range o.waits[name] {
+		for _, d := range o.waits[name] {
 			if why := policies[d.on].prevents(d.condition, o.doubtful); why != nil {
 				return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q can't wait for %q to be %s: %w",
 					dependsOnOption, domain, name, name, d.on, string(d.condition), why)
 			}
-			o.waits[name][at].final = policies[d.on].failsForGood()
 		}
 	}
 	return nil
@@ -134,8 +138,15 @@ func (p *restartPolicy) applyRules(rules []corev1.ContainerRestartRule) {
 	}
 }
 
-// failsForGood reports whether the kubelet never restarts the container after a failure.
-func (p *restartPolicy) failsForGood() bool { return !slices.Contains(p.restarts[1:], true) }
+// finalCodes returns the exit codes after which the container isn't restarted, "" if it
+// always is.
+func (p *restartPolicy) finalCodes() string {
+	var final [len(p.restarts)]bool
+	for code, restarts := range p.restarts {
+		final[code] = !restarts
+	}
+	return exitcodes.Of(&final).String()
+}
 
 // prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
 // doubtful, a supervisor has to report continuously that the container lives.

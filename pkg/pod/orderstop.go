@@ -42,8 +42,7 @@ func parseEnds(value string) ([]dependency, error) {
 	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
 }
 
-// checkEnds refuses helpers that can't end with the work, and notes whose failures are
-// final.
+// checkEnds refuses helpers that can't end with the work.
 func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
 		if len(o.until[name]) == 0 {
@@ -62,7 +61,7 @@ func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) er
 			}
 			return refuseEnd("container %q would be started again and again, because it is restarted after a success; %s", name, advice)
 		}
-		for at, d := range o.until[name] {
+		for _, d := range o.until[name] {
 			watched := policies[d.on]
 			switch why := watched.prevents(d.condition, o.doubtful); {
 			case d.on == name:
@@ -72,7 +71,6 @@ func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) er
 			case why != nil:
 				return refuseEnd("container %q can't end when %q is %s: %w", name, d.on, string(d.condition), why)
 			}
-			o.until[name][at].final = watched.failsForGood()
 		}
 	}
 	return nil
@@ -170,7 +168,7 @@ func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifec
 // stopFlags returns the flags for stopping a container's command.
 func (o *ordering) stopFlags(name string) (flags []string) {
 	for _, d := range o.until[name] {
-		flags = append(flags, d.flag(stopWhenFlag, stopWhenFinalFlag))
+		flags = append(flags, stopWhenFlag+d.value())
 	}
 	if s := o.stops[name]; s != nil {
 		for _, waiter := range s.after {

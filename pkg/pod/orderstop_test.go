@@ -183,21 +183,21 @@ func TestAHelperEndsWithTheWork(t *testing.T) {
 		want   []string
 		order  string
 	}{
-		"a failure ends it where no container is restarted": {"b:completed", nil, []string{"-stop-when-final=completed:/entrypointer/order/b"}, "a until b"},
-		"it outlasts a failure that is none for good":       {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-stop-when=completed:/entrypointer/order/b"}, "a until b"},
-		"with several, when the last has ended":             {"b:completed, c:exited", nil, []string{"-stop-when-final=completed:/entrypointer/order/b", "-stop-when-final=exited:/entrypointer/order/c"}, "a until b, c"},
-		"the pod need not have one":                         {"b:exited\nnobody:exited?", nil, []string{"-stop-when-final=exited:/entrypointer/order/b"}, "a until b"},
+		"a failure ends it where no container is restarted": {"b:completed", nil, []string{"-stop-when=completed:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, "a until b"},
+		"it outlasts a failure that is none for good":       {"b:completed", func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, []string{"-stop-when=completed:/entrypointer/order/b", "-final-exit-codes=0:/entrypointer/order/b"}, "a until b"},
+		"with several, when the last has ended":             {"b:completed, c:exited", nil, []string{"-stop-when=completed:/entrypointer/order/b", "-stop-when=exited:/entrypointer/order/c", "-final-exit-codes=0-255:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/c"}, "a until b, c"},
+		"the pod need not have one":                         {"b:exited\nnobody:exited?", nil, []string{"-stop-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, "a until b"},
 		"the pod has none":                                  {"nobody:exited?", nil, nil, ""},
 		"of a pod that always restarts its containers": {"b:exited", func(p *corev1.Pod) {
 			restarting(p, corev1.RestartPolicyAlways)
 			p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever)
 			p.Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
-		}, []string{"-stop-when=exited:/entrypointer/order/b"}, "a until b"},
-		"a kernel that containers may not share": {"b:exited", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{"-order-heartbeat=true", "-stop-when-final=exited:/entrypointer/order/b"}, "a until b"},
+		}, []string{"-stop-when=exited:/entrypointer/order/b", "-final-exit-codes=0:/entrypointer/order/b"}, "a until b"},
+		"a kernel that containers may not share": {"b:exited", func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{"-order-heartbeat=true", "-stop-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, "a until b"},
 		"the work needs it": {"b:exited", func(p *corev1.Pod) { dependsOn(p, "b", "a:started") }, []string{
-			"-order-dir=/entrypointer/order/a", "-stop-when-final=exited:/entrypointer/order/b",
+			"-order-dir=/entrypointer/order/a", "-stop-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b",
 		}, "a -> b; a until b"},
-		"the default is another mode": {"b:exited", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") }, []string{"-stop-when-final=exited:/entrypointer/order/b"}, "a until b"},
+		"the default is another mode": {"b:exited", func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") }, []string{"-stop-when=exited:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, "a until b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := stopWhen(abc(), "a", test.value)

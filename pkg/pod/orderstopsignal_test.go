@@ -85,7 +85,7 @@ func TestAHelperIsStoppedByTheSignalOfItsImage(t *testing.T) {
 	p := stopWhen(abc(), "a", "b:exited")
 	p.Spec.Containers[0].Image = "nginx"
 	wrapped := inject(t, newInjector(images{"nginx": stoppedBy("SIGRTMIN+3")}), p).Pod
-	require.Equal(t, []string{"-stop-when-final=exited:@b -stop-signal=SIGRTMIN+3", "", ""}, stopFlags(wrapped))
+	require.Equal(t, []string{"-stop-when=exited:@b -stop-signal=SIGRTMIN+3", "", ""}, stopFlags(wrapped))
 }
 
 type lookups func(context.Context, lookup.Query) (*lookup.Image, error)

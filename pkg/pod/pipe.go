@@ -111,10 +111,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 	case from.TTY:
 		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove tty", writer)
 	}
-	for _, partner := range []struct{ name, is, flag, final string }{
-		{writer, reader, stdinFromFlag, stdinFromFinalFlag},
-		{reader, writer, stdoutToFlag, stdoutToFinalFlag},
-	} {
+	for _, partner := range []struct{ name, is, flag string }{{writer, reader, stdinFromFlag}, {reader, writer, stdoutToFlag}} {
 		l, err := w.restartPolicyOf(among.containers[partner.name])
 		if err != nil {
 			return err
@@ -122,27 +119,9 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 		if l.mode != "" {
 			return fmt.Errorf("by %s: exec, the container has no supervisor that connects the pipe and reports the end; remove one of them", l.mode)
 		}
-		flags := []string{partner.flag + orderDirectory(partner.name)}
-		if final := l.finalEnds(); final != "" {
-			flags = append(flags, partner.final+final)
-		}
-		o.pipes.flags[partner.is] = append(o.pipes.flags[partner.is], flags...)
+		o.pipes.flags[partner.is] = append(o.pipes.flags[partner.is], partner.flag+orderDirectory(partner.name))
 	}
 	return nil
-}
-
-// finalEnds returns the ends after which the container isn't restarted, "" if it always
-// is.
-func (p *restartPolicy) finalEnds() string {
-	switch completes, fails := !p.restarts[0], p.failsForGood(); {
-	case completes && fails:
-		return string(exited)
-	case completes:
-		return string(completed)
-	case fails:
-		return "failed"
-	}
-	return ""
 }
 
 // needs returns the containers for which a container waits.

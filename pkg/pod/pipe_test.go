@@ -30,21 +30,21 @@ func TestAPipeIsForItsTwoContainersOnly(t *testing.T) {
 	// d sees how far b is, and can't write to its stdin.
 	for at, want := range []struct{ flags, mounts []string }{
 		{
-			[]string{"-order-dir=/entrypointer/order/a", "-stdout-to=/entrypointer/order/b", "-stdout-to-final=exited"},
+			[]string{"-order-dir=/entrypointer/order/a", "-stdout-to=/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"},
 			[]string{"/entrypointer/order/a:rw", "/entrypointer/order/b:ro", "/entrypointer/order/b.stdin:ro"},
 		},
 		{
 			[]string{
-				"-order-dir=/entrypointer/order/b", "-stdin-from=/entrypointer/order/a", "-stdin-from-final=exited",
-				"-stdout-to=/entrypointer/order/c", "-stdout-to-final=exited",
+				"-order-dir=/entrypointer/order/b", "-stdin-from=/entrypointer/order/a",
+				"-stdout-to=/entrypointer/order/c", "-final-exit-codes=0-255:/entrypointer/order/a", "-final-exit-codes=0-255:/entrypointer/order/c",
 			},
 			[]string{"/entrypointer/order/b:rw", "/entrypointer/order/a:ro", "/entrypointer/order/c:ro", "/entrypointer/order/b.stdin:rw", "/entrypointer/order/c.stdin:ro"},
 		},
 		{
-			[]string{"-order-dir=/entrypointer/order/c", "-stdin-from=/entrypointer/order/b", "-stdin-from-final=exited"},
+			[]string{"-order-dir=/entrypointer/order/c", "-stdin-from=/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"},
 			[]string{"/entrypointer/order/c:rw", "/entrypointer/order/b:ro", "/entrypointer/order/c.stdin:rw"},
 		},
-		{[]string{"-depends-on-final=started:/entrypointer/order/b"}, []string{"/entrypointer/order/b:ro"}},
+		{[]string{"-depends-on=started:/entrypointer/order/b", "-final-exit-codes=0-255:/entrypointer/order/b"}, []string{"/entrypointer/order/b:ro"}},
 	} {
 		require.Equal(t, want.flags, flagsBefore(wrapped, at))
 		require.Equal(t, want.mounts, orderMounts(wrapped.Spec.Containers[at]))
@@ -75,11 +75,11 @@ func TestBothEndsKnowWhenTheOtherOneComesBack(t *testing.T) {
 		rules  []corev1.ContainerRestartRule
 		want   []string
 	}{
-		"never":             {corev1.RestartPolicyNever, nil, []string{"-stdin-from-final=exited"}},
-		"after a failure":   {corev1.RestartPolicyOnFailure, nil, []string{"-stdin-from-final=completed"}},
+		"never":             {corev1.RestartPolicyNever, nil, []string{"-final-exit-codes=0-255:/entrypointer/order/a"}},
+		"after a failure":   {corev1.RestartPolicyOnFailure, nil, []string{"-final-exit-codes=0:/entrypointer/order/a"}},
 		"always":            {corev1.RestartPolicyAlways, nil, nil},
-		"after a few codes": {corev1.RestartPolicyNever, restartOn(3), []string{"-stdin-from-final=completed"}},
-		"after a success":   {corev1.RestartPolicyNever, restartOn(0), []string{"-stdin-from-final=failed"}},
+		"after a few codes": {corev1.RestartPolicyNever, restartOn(3), []string{"-final-exit-codes=0-2,4-255:/entrypointer/order/a"}},
+		"after a success":   {corev1.RestartPolicyNever, restartOn(0), []string{"-final-exit-codes=1-255:/entrypointer/order/a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := reads(restarting(abc(), test.policy), "b", "a")

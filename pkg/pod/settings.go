@@ -206,7 +206,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		}
 		all = append(all, flags...)
 	}
-	inOrder := append(w.order.flags(c.Name), w.order.standaloneFlags(c.Name)...)
+	inOrder := slices.Concat(w.order.flags(c.Name), w.order.standaloneFlags(c.Name), w.order.finalFlags(c.Name))
 	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
 }
 

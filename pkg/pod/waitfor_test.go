@@ -27,7 +27,7 @@ func TestAContainerWaitsForUnwrappedContainers(t *testing.T) {
 		"a URL":            {ready, nil, []string{"-wait-for=" + ready}},
 		"several":          {"http://:1, tcp://:5432\nfile:///run/$x, tcp://[::1]:1", nil, []string{"-wait-for=http://:1/", "-wait-for=tcp://:5432", "-wait-for=file:///run/$$x", "-wait-for=tcp://[::1]:1"}},
 		"a longest time":   {ready, func(p *corev1.Pod) { annotated(p, "entrypointer.dev/depends-on-timeout", "5m") }, []string{"-depends-on-timeout=5m", "-wait-for=" + ready}},
-		"and a container":  {ready, func(p *corev1.Pod) { dependsOn(p, "a", "b:started") }, []string{"-depends-on-final=started:/entrypointer/order/b", "-wait-for=" + ready}},
+		"and a container":  {ready, func(p *corev1.Pod) { dependsOn(p, "a", "b:started") }, []string{"-depends-on=started:/entrypointer/order/b", "-wait-for=" + ready, "-final-exit-codes=0-255:/entrypointer/order/b"}},
 		"one in mode exec": {ready, func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"-mode=exec", "-wait-for=" + ready}},
 		"a Revision": {ready, func(p *corev1.Pod) {
 			restarting(p, "").Labels = map[string]string{"serving.knative.dev/revision": "r"}

@@ -128,7 +128,7 @@ func TestEachEventOccursAsDocumented(t *testing.T) {
 	t.Run("a container that waits for another, and ends with it", func(t *testing.T) {
 		s := serve(t)
 		dir := t.TempDir()
-		cmd := s.command("-depends-on-final=completed:"+dir+"/db", "-depends-on=started:"+dir+"/cache", "--", "true")
+		cmd := s.command("-depends-on=completed:"+dir+"/db", "-final-exit-codes=0-255:"+dir+"/db", "-depends-on=started:"+dir+"/cache", "--", "true")
 		wait := s.start(cmd)
 		require.NoError(t, os.Mkdir(dir+"/db", 0o700))
 		require.Error(t, exec.Command(cmd.Path, "-order-dir="+dir+"/db", "--", "false").Run())
@@ -145,7 +145,7 @@ func TestEachEventOccursAsDocumented(t *testing.T) {
 		for _, name := range []string{"web", "db"} {
 			require.NoError(t, os.Mkdir(dir+"/"+name, 0o700))
 		}
-		cmd := s.command("-status-file="+status, "-stop-after="+dir+"/web", "-stop-together", "-stop-share=1m", "-stop-when-final=completed:"+dir+"/db", "--",
+		cmd := s.command("-status-file="+status, "-stop-after="+dir+"/web", "-stop-together", "-stop-share=1m", "-stop-when=completed:"+dir+"/db", "-final-exit-codes=0-255:"+dir+"/db", "--",
 			"sh", "-c", "trap 'exit 3' TERM; echo up; while true; do sleep 0.05; done")
 		web := exec.Command(cmd.Path, "-order-dir="+dir+"/web", "--", "sleep", "60")
 		require.NoError(t, web.Start())

@@ -50,8 +50,8 @@ func systems(ctx context.Context, top, dir string, given peers) ([]*system, erro
 		}
 	}
 	all := []*system{
-		entrypoint(ours, "`depends-on`", started, "-depends-on-final=completed:"), emissary(ctx, given.argoexec), births(given.kubexit),
-		entrypoint(ours, "`stop-when`", stopped, "-stop-when-final=exited:"), deaths(given.kubexit),
+		entrypoint(ours, "`depends-on`", started, "-depends-on=completed:"), emissary(ctx, given.argoexec), births(given.kubexit),
+		entrypoint(ours, "`stop-when`", stopped, "-stop-when=exited:"), deaths(given.kubexit),
 	}
 	for _, s := range all {
 		s.child = child
@@ -91,7 +91,7 @@ func entrypoint(path, option, event, flag string) *system {
 			return spec{argv: []string{path, "-order-dir=" + p.volume(), "--"}, mounts: []mount{volume(p)}}
 		},
 		second: func(p *pod) spec {
-			return spec{argv: []string{path, flag + p.volume(), "--"}, mounts: []mount{readOnly(p)}}
+			return spec{argv: []string{path, flag + p.volume(), "-final-exit-codes=0-255:" + p.volume(), "--"}, mounts: []mount{readOnly(p)}}
 		},
 		forged: "order 1\nincarnation 0123456789abcdef\nphase ended\nexit-code 0\nbeat 0\n",
 		others: func(p *pod) []mount { return []mount{readOnly(p)} },
