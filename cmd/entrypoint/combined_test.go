@@ -38,7 +38,7 @@ func TestAWriterThatHasFailedAndGoesOnFailsItsReader(t *testing.T) {
 func TestAContainerWhoseCommandHasEndedIsNotReady(t *testing.T) {
 	t.Parallel()
 	dir := orderDir(t)
-	d := db(t, dir, append(slices.Clip(goesOn), "-ready-file=/", "--", "sh", "-c", "exit 1")...)
+	d := db(t, dir, append(slices.Clip(goesOn), readyAtOnce, "--", "sh", "-c", "exit 1")...)
 	hasSaid(t, dir, "finishing")
 	p := web(t, dir, "-depends-on=ready")
 	waits(t, p)

@@ -40,7 +40,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 			t.Parallel()
 			dir := orderDir(t)
 			hostile := begin(t, []string{
-				entrypoint, "-order-dir=" + dir, "-ready-file=/", "--",
+				entrypoint, "-order-dir=" + dir, readyAtOnce, "--",
 				"sh", "-c", "until grep -q 'phase ready' state; do sleep 0.01; done; " + deed + "; echo done; exec sleep 60",
 			}, func(cmd *exec.Cmd) { cmd.Dir = dir })
 			hostile.expect("done")
@@ -56,7 +56,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 			for _, p := range waiting { // the rest of the state is invalid, too
 				waits(t, p)
 			}
-			good := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+			good := db(t, dir, readyAtOnce, "--", "sleep", "60")
 			isStarted(t, waiting[0])
 			isStarted(t, waiting[1])
 			good.kill(good.Process.Pid)
@@ -70,7 +70,7 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	t.Parallel()
 	dir := orderDir(t)
-	dependency := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	dependency := db(t, dir, readyAtOnce, "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
 	locks := func(kind string) *process {
 		t.Helper()
@@ -86,7 +86,7 @@ func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	require.Equal(t, 123, p.end())
 	p = web(t, dir, "-depends-on=ready")
 	waits(t, p)
-	dependency = db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	dependency = db(t, dir, readyAtOnce, "--", "sleep", "60")
 	isStarted(t, p)
 	third.kill(third.Process.Pid)
 	dependency.kill(dependency.Process.Pid)

@@ -42,6 +42,10 @@ func web(t testing.TB, dir, condition string, flags ...string) *process {
 	return begin(t, slices.Concat([]string{entrypoint, condition + ":" + dir}, flags, []string{"--", "echo", "web is started"}))
 }
 
+// readyAtOnce is the flag of a command that is ready when it has started. The kernel
+// creates this file when somebody looks at it.
+const readyAtOnce = "-ready-file=/proc/self/cgroup"
+
 // never is the flag that says that a container is never restarted.
 func never(dir string) string { return "-final-exit-codes=0-255:" + dir }
 
@@ -112,7 +116,7 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 			until: "started", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
 		},
 		"while its command is ready": {
-			args:  []string{"-ready-file=/", "--", "sleep", "60"},
+			args:  []string{readyAtOnce, "--", "sleep", "60"},
 			until: "ready", met: []string{"exited"}, failed: []string{"started", "ready", "completed"},
 		},
 		"when its command has taken its place": {
@@ -160,7 +164,7 @@ func TestADependencyThatIsKilledIsNoticed(t *testing.T) {
 			for _, p := range waiting {
 				waits(t, p)
 			}
-			next := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+			next := db(t, dir, readyAtOnce, "--", "sleep", "60")
 			hasSaid(t, dir, "ready")
 			for _, p := range waiting[:2] {
 				isStarted(t, p)
@@ -235,7 +239,7 @@ func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {
 func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	t.Parallel()
 	dir := orderDir(t)
-	past := db(t, dir, "-ready-file=/", "--", "sleep", "60")
+	past := db(t, dir, readyAtOnce, "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
 	isStarted(t, web(t, dir, "-depends-on=ready"))
 	past.kill(past.Process.Pid)
@@ -243,7 +247,7 @@ func TestAStateCountsForItsIncarnationOnly(t *testing.T) {
 	waits(t, early)
 
 	hook := t.TempDir() + "/go"
-	present := db(t, dir, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=until [ -e "+hook+" ]; do sleep 0.01; done", "-ready-file=/", "--", "sleep", "60")
+	present := db(t, dir, "-before-start=sh", "-before-start-arg=-c", "-before-start-arg=until [ -e "+hook+" ]; do sleep 0.01; done", readyAtOnce, "--", "sleep", "60")
 	hasSaid(t, dir, "preparing")
 	late := web(t, dir, "-depends-on=started")
 	waits(t, early)
@@ -297,7 +301,7 @@ func TestTheCommandInheritsNothingOfTheOrder(t *testing.T) {
 	look := []string{"--", "sh", "-c", "ls /proc/self/fd; env | grep -i order; true"}
 	bare := output(t, look[1:])
 	dir := orderDir(t)
-	args := append([]string{entrypoint, "-order-dir=" + dir, "-depends-on=started:" + dir, "-depends-on-timeout=1h", "-ready-file=/"}, look...)
+	args := append([]string{entrypoint, "-order-dir=" + dir, "-depends-on=started:" + dir, "-depends-on-timeout=1h", readyAtOnce}, look...)
 	p := db(t, dir, "--", "sleep", "60")
 	hasSaid(t, dir, "started")
 	args[1] = "-order-dir=" + orderDir(t)
@@ -318,7 +322,7 @@ func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
 	}
 	early := listens("-depends-on=ready")
 	waits(t, early)
-	dependency := db(t, dir, "-order-heartbeat", "-ready-file=/", "--", "sleep", "60")
+	dependency := db(t, dir, "-order-heartbeat", readyAtOnce, "--", "sleep", "60")
 	isStarted(t, early)
 	hasSaid(t, dir, "ready")
 	isStarted(t, listens("-depends-on=ready"))

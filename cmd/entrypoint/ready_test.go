@@ -58,6 +58,41 @@ func TestTheSupervisorReportsWhyACommandIsNotReady(t *testing.T) {
 	}
 }
 
+// TestAFileThatAnEarlierLifeLeftDoesNotCount: the command must create it, or move it to
+// its place.
+func TestAFileThatAnEarlierLifeLeftDoesNotCount(t *testing.T) {
+	for name, deed := range map[string]string{
+		"it is moved":            "mv new ready",
+		"it is written":          "echo x >ready",
+		"a link to it is made":   "ln -sf new ready",
+		"it is removed at first": "rm ready; sleep 0.1; mv new ready",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, volume := orderDir(t), t.TempDir()
+			for _, file := range []string{"ready", "new"} {
+				create(t, volume+"/"+file)
+			}
+			time.Sleep(50 * time.Millisecond) // more than the kernel's tick
+			dependency := db(t, dir, "-ready-period=10ms", "-ready-file="+volume+"/ready", "--",
+				"sh", "-c", "cd "+volume+"; until [ -e go ]; do sleep 0.01; done; "+deed+"; exec sleep 60")
+			hasSaid(t, dir, "started")
+			p := web(t, dir, "-depends-on=ready")
+			waits(t, p)
+			create(t, volume+"/go")
+			isStarted(t, p)
+			dependency.kill(dependency.Process.Pid)
+		})
+	}
+	// A file that the command creates at once is new, although file systems have a coarser
+	// clock.
+	for range 20 {
+		dir, file := orderDir(t), t.TempDir()+"/ready"
+		dependency := db(t, dir, "-ready-period=10ms", "-ready-file="+file, "--", "sh", "-c", ": >"+file+"; exec sleep 60")
+		hasSaid(t, dir, "ready")
+		dependency.kill(dependency.Process.Pid)
+	}
+}
+
 // TestACommandIsReadyOnceItsProbeSucceeds and not before. Until then it counts as
 // started, and containers that need it ready keep waiting.
 func TestACommandIsReadyOnceItsProbeSucceeds(t *testing.T) {

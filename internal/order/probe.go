@@ -20,7 +20,8 @@ type Probe struct {
 	HTTP    *Endpoint // succeeds if the response has a code from 200 to 399
 	Path    string    // of HTTP, with the query
 	Headers []string  // of HTTP, each as NAME: VALUE
-	File    string    // succeeds if the file exists
+	File    string    // succeeds if the file exists, and is not older than Since
+	Since   time.Time // zero for any file
 
 	Delay, Period, Timeout time.Duration // Delay precedes the first attempt
 }
@@ -127,7 +128,7 @@ func (p *Prober) begin() attempt {
 		ended, kill, err := p.run(p.probe.Exec)
 		return &execAttempt{ended, kill, err}
 	case p.probe.File != "":
-		return fileAttempt(p.probe.File)
+		return &fileAttempt{p.probe.File, p.probe.Since}
 	case p.probe.HTTP != nil:
 		c := newConnection(p.probe.HTTP, func(host string) []byte { return formatRequest(p.method, host, p.probe.Path, p.probe.Headers) })
 		c.method = p.method
@@ -163,14 +164,40 @@ func (p *execAttempt) close() {
 	}
 }
 
-// A fileAttempt checks that a file exists.
-type fileAttempt string
-
-func (f fileAttempt) advance() (over bool, err error) {
-	var st unix.Stat_t
-	return true, unix.Stat(string(f), &st)
+// A fileAttempt checks that a file exists, and that it isn't left from an earlier time.
+type fileAttempt struct {
+	path  string
+	since time.Time
 }
 
-func (fileAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds }
+var errOldFile = errors.New("the file is older than the command: have the command create it anew")
 
-func (fileAttempt) close() {}
+func (f *fileAttempt) advance() (over bool, err error) {
+	var st, link unix.Stat_t
+	if err := unix.Stat(f.path, &st); err != nil {
+		return true, err
+	}
+	if f.isNew(&st) || unix.Lstat(f.path, &link) == nil && f.isNew(&link) {
+		return true, nil
+	}
+	return true, errOldFile
+}
+
+// isNew looks at the time of the last change (ctime), which a program can't set, and
+// which changes when a file is renamed.
+func (f *fileAttempt) isNew(st *unix.Stat_t) bool { return !time.Unix(st.Ctim.Unix()).Before(f.since) }
+
+func (*fileAttempt) poll(fds []unix.PollFd) []unix.PollFd { return fds }
+
+func (*fileAttempt) close() {}
+
+// FileTime returns the time that a file would get now. File systems use a clock that
+// advances with the kernel's tick, by up to 10 ms, so the clock of time.Now may be ahead
+// of the time of a file that was created later.
+func FileTime() time.Time {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {
+		return time.Time{} // any file counts
+	}
+	return time.Unix(now.Unix())
+}

@@ -67,7 +67,8 @@ is an IP address, or empty for this pod.`, setProbeTCP(readyProbe)},
 	{"ready-http", "http://HOST:PORT/PATH", `The command is ready once a GET of this URL returns a code from 200 to 399.`, setProbeHTTP(readyProbe)},
 	{"ready-http-header", "NAME: VALUE", `A header for -ready-http. May be repeated.`, addProbeHeader(readyProbe)},
 	{
-		"ready-file", "PATH", `The command is ready once this file exists.`,
+		"ready-file", "PATH", `The command is ready once this file exists, and was created, changed or
+renamed after the command's start.`,
 		setPath(func(o *options) *string { return &o.ready.File }),
 	},
 	{

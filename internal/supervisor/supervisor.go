@@ -149,6 +149,9 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	command := s.early.process
 	if command == nil {
 		s.killsBefore = s.countOOMKills()
+		if s.opts.ready.File != "" {
+			s.opts.ready.Since = order.FileTime()
+		}
 		files, err := s.commandFiles()
 		if err == nil {
 			command, err = s.start(argv, env, files, childAttr(s.term))
