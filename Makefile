@@ -77,7 +77,8 @@ unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
 	@for peer in tini dumb-init catatonit; do command -v $$peer >/dev/null || hack/apt-get.sh $$peer || \
 		echo "the entrypoint is not compared with $$peer" >&2; done
-	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes what no shell can
+	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes and files what no shell can
+	@command -v strace >/dev/null || hack/apt-get.sh strace  # for errors of system calls that are rare
 	without=$$(hack/race.sh without) && go test -vet=off -timeout 40m $$without
 	with=$$(hack/race.sh with) && CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$with
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...

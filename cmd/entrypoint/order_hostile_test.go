@@ -6,6 +6,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,23 +65,36 @@ func TestAHostileDependencyOnlyDelays(t *testing.T) {
 	}
 }
 
+// triesToLock takes the locks that a read-only mount may allow: a write lock and a read
+// lock.
+const triesToLock = `
+file = open(sys.argv[1])
+for kind in fcntl.LOCK_EX, fcntl.LOCK_SH:
+    try:
+        fcntl.lockf(file, kind | fcntl.LOCK_NB)
+        print("locked")
+    except OSError:
+        print("refused")
+`
+
 // TestAReadOnlyMountAllowsNoLock: a third container with a read-only mount of db's
 // directory locks whatever it can. That neither makes db look alive nor prevents db
-// from publishing.
+// from publishing. flock(1) would prove nothing: its locks never conflict with those of
+// fcntl(2), which supervisors take.
 func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	t.Parallel()
 	dir := orderDir(t)
 	dependency := db(t, dir, readyAtOnce, "--", "sleep", "60")
 	hasSaid(t, dir, "ready")
-	locks := func(kind string) *process {
-		t.Helper()
-		third := begin(t, []string{"sh", "-c", "exec 9<" + dir + "/lock; flock " + kind + " 9; echo locked; exec sleep 60"})
-		third.expect("locked")
-		return third
-	}
-	third := locks("-x")
+	third := python(t, triesToLock, dir+"/lock")
+	third.expect("refused")
+	third.expect("refused")
+	require.Zero(t, third.end())
 	isStarted(t, web(t, dir, "-depends-on=ready"))
 	dependency.kill(dependency.Process.Pid)
+	third = python(t, triesToLock+"sys.stdout.flush(); import time; time.sleep(60)", dir+"/lock")
+	third.expect("refused")
+	third.expect("locked")
 	p := web(t, dir, "-depends-on=ready", never(dir))
 	require.Contains(t, p.line(), "it ended without reporting an exit code")
 	require.Equal(t, 123, p.end())
@@ -90,6 +104,92 @@ func TestAReadOnlyMountAllowsNoLock(t *testing.T) {
 	isStarted(t, p)
 	third.kill(third.Process.Pid)
 	dependency.kill(dependency.Process.Pid)
+}
+
+// locksEachNewFile locks each file in a directory as soon as it has a name. Read locks
+// need no more than a read-only mount and the right to open the file.
+const locksEachNewFile = `
+import os
+held = []
+print("looking", flush=True)
+while True:
+    for name in os.listdir(sys.argv[1]):
+        try:
+            file = open(os.path.join(sys.argv[1], name))
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            held = held[-100:] + [file]
+        except OSError:
+            pass
+`
+
+// TestNoReadLockKeepsAContainerFromPublishing: a neighbour with the same user locks
+// each new file in db's directory. Each life of db publishes its end nevertheless.
+func TestNoReadLockKeepsAContainerFromPublishing(t *testing.T) {
+	dir := orderDir(t)
+	hostile := python(t, locksEachNewFile, dir)
+	hostile.expect("looking")
+	for life := range 200 {
+		result := output(t, []string{entrypoint, "-order-dir=" + dir, "--", "sh", "-c", "exit " + strconv.Itoa(life%7)})
+		require.Empty(t, result.Stderr)
+		lock, err := os.ReadFile(dir + "/lock")
+		require.NoError(t, err)
+		state, err := os.ReadFile(dir + "/state")
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("order 1\nincarnation %s\nphase ended\nexit-code %d\nbeat 0\n", lock, life%7), string(state))
+	}
+	hostile.kill(hostile.Process.Pid)
+}
+
+// TestTheLockIsPublishedWithoutOTmpfile, on a file system that doesn't support it, or
+// where a security profile refuses to link such a file.
+func TestTheLockIsPublishedWithoutOTmpfile(t *testing.T) {
+	for name, injected := range map[string]string{
+		"a file system without it": "openat:error=EOPNOTSUPP",
+		"an old kernel":            "openat:error=EISDIR",
+		"no link":                  "linkat:error=EACCES",
+		"no /proc":                 "linkat:error=ENOENT",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := orderDir(t)
+			// The path restricts the errors of openat(2) to the directory itself.
+			traced := []string{"-f", "-o", "/dev/null", "-e", "inject=" + injected}
+			if strings.HasPrefix(injected, "openat") {
+				traced = append(traced, "-P", dir)
+			}
+			p := straced(t, traced, "-order-dir="+dir, "--", "sh", "-c", "echo runs; exec sleep 60")
+			p.expect("runs")
+			hasSaid(t, dir, "started")
+			isStarted(t, web(t, dir, "-depends-on=started"))
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			require.Subset(t, []string{"lock", "state", "state.new"}, names, "a file is left")
+		})
+	}
+}
+
+// python starts a script of Python, whose locks are those of fcntl(2).
+func python(t testing.TB, script string, args ...string) *process {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3, which takes locks")
+	}
+	return begin(t, append([]string{path, "-uc", "import fcntl, sys\n" + script}, args...))
+}
+
+// straced starts the supervisor under strace(1) with these options. The errors and delays
+// of system calls that strace injects are those of unusual kernels, profiles and disks.
+func straced(t testing.TB, options []string, args ...string) *process {
+	t.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("there is no strace, which injects errors")
+	}
+	return begin(t, append(append(append([]string{path}, options...), entrypoint), args...))
 }
 
 // TestOrderBetweenUsers: db and web have different users, a umask that lets no other
@@ -159,6 +259,31 @@ func TestAFullVolumeDelaysTheState(t *testing.T) {
 	require.NoError(t, os.Remove(dir+"/full"))
 	isStarted(t, waiting)
 	dependency.kill(dependency.Process.Pid)
+}
+
+// TestTheLastWordIsRepeated for a few seconds, because after it there is no supervisor
+// that could repeat it. A failure that lasts doesn't keep the container from ending.
+func TestTheLastWordIsRepeated(t *testing.T) {
+	for name, test := range map[string]struct {
+		deed string
+		want string
+	}{
+		"a failure that ends":  {"(until [ -e said ]; do sleep 0.1; done; rm -r state) & exit 3", "phase ended\nexit-code 3\n"},
+		"a failure that lasts": {"exit 3", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := orderDir(t)
+			p := begin(t, []string{
+				entrypoint, "-order-dir=" + dir, "--", "sh", "-c", "until grep -q 'phase started' state; do sleep 0.01; done; rm state; mkdir -p state/in-the-way; " + test.deed,
+			}, func(cmd *exec.Cmd) { cmd.Dir = dir })
+			require.Contains(t, p.line(), "publishing this container's state in ")
+			create(t, dir+"/said")
+			require.Equal(t, 3, p.end())
+			state, _ := os.ReadFile(dir + "/state")
+			require.Contains(t, string(state), test.want)
+		})
+	}
 }
 
 // TestFiftyContainersWaitAtOnce for one dependency, without inotify instances, and with

@@ -15,9 +15,10 @@
 //   - state, the phase of that incarnation and its exit code (state.go).
 //
 // The supervisor creates the lock file first. The file contains the name of the
-// incarnation. A state file with another name is stale: an earlier incarnation wrote
-// it. An unlocked lock file means that its incarnation is over. If the state has no
-// exit code by then, the supervisor was killed before it could write one.
+// incarnation, and gets its path once it is locked. A state file with another name is
+// stale: an earlier incarnation wrote it. An unlocked lock file means that its
+// incarnation is over. If the state has no exit code by then, the supervisor was killed
+// before it could write one.
 //
 // The lock is an open file description lock (fcntl(2), F_OFD_SETLK). A write lock needs
 // a writable descriptor, so a container with a read-only mount can't take it in the

@@ -72,9 +72,19 @@ func isLocked(fd int) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// lockFile locks a new file. No other process can hold its lock yet.
+// lockFile locks a new file. It fails if another process holds a lock on it, which
+// takes a name of the file.
 func lockFile(fd int) error {
 	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+}
+
+// linkFile gives a file without a name this path, in the place of a file that an earlier
+// incarnation left there.
+func linkFile(fd int, path string) error {
+	if err := unix.Unlink(path); err != nil && err != unix.ENOENT {
+		return err
+	}
+	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 }
 
 // worldReadable is the file mode for readers in other containers, which may run as any

@@ -36,6 +36,9 @@ const (
 	heartbeatInterval = 5 * time.Second
 	// retryInterval is the time after which a failed write is repeated.
 	retryInterval = time.Second
+	// lastRetryInterval replaces retryInterval in the phase Ended, when the supervisor
+	// does nothing else.
+	lastRetryInterval = 50 * time.Millisecond
 )
 
 // NewIncarnation returns an incarnation that publishes in dir from the first Publish
@@ -86,6 +89,9 @@ func (i *Incarnation) Act() (next time.Time, will bool) {
 	}
 	if i.err = i.publish(); i.err != nil {
 		i.next = now.Add(retryInterval)
+		if i.state.phase == Ended {
+			i.next = now.Add(lastRetryInterval)
+		}
 		return i.next, true
 	}
 	i.published = true
@@ -127,19 +133,40 @@ func (i *Incarnation) publish() error {
 	return err
 }
 
-// createLock creates the lock file of this incarnation. Mode 0600 keeps other users
-// from opening the file before it is locked.
+// createLock creates the lock file of this incarnation. The file has no name before it
+// is locked: a neighbour with the same user could take a read lock first, which needs
+// no writable descriptor. Some file systems have no nameless files, and a security
+// profile can refuse to link them. There, a neighbour can delay the lock.
 func (i *Incarnation) createLock() error {
-	fd, err := createFile(i.dir+newLockName, 0o600)
+	fd, err := unix.Open(i.dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, lockedMode)
+	if err == nil {
+		if err = i.publishLock(fd, linkFile); err == nil {
+			return nil
+		}
+	}
+	fd, err = createFile(i.dir+newLockName, lockedMode)
 	if err != nil {
 		return err
 	}
-	err = files.WriteAll(fd, []byte(i.state.incarnation), i.write)
+	return i.publishLock(fd, nil)
+}
+
+// lockedMode is the file mode of a lock file before it is locked: it keeps other users
+// from opening the file.
+const lockedMode = 0o600
+
+// publishLock writes and locks a new file, and gives it its path. The file has the path
+// newLockName, or gets it by link. If that fails, publishLock closes the file.
+func (i *Incarnation) publishLock(fd int, link func(fd int, path string) error) error {
+	err := files.WriteAll(fd, []byte(i.state.incarnation), i.write)
 	if err == nil && !i.heartbeats {
 		err = lockFile(fd)
 	}
 	if err == nil {
 		err = unix.Fchmod(fd, worldReadable)
+	}
+	if err == nil && link != nil {
+		err = link(fd, i.dir+newLockName)
 	}
 	if err == nil {
 		err = unix.Rename(i.dir+newLockName, i.dir+lockName)

@@ -53,6 +53,7 @@ func failBeforeStart(opts *options, err error) (code int) {
 	s.publishPhase(order.Ended, s.exitCode)
 	printFailure(err)
 	s.endSidecars()
+	s.completeLastWord()
 	return s.exitCode
 }
 

@@ -116,6 +116,7 @@ func (s *supervision) run(argv []string) int {
 	}
 	s.reportEnd()
 	s.endSidecars()
+	s.completeLastWord()
 	return s.exitCode
 }
 
