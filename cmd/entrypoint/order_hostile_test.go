@@ -286,6 +286,51 @@ func TestTheLastWordIsRepeated(t *testing.T) {
 	}
 }
 
+// TestTheEndOutlastsACrashOfTheNode: after the other containers were told, and before
+// the process ends, the lock, the state and their names are written to the disk. Only a
+// crash of a machine would show their loss, so the test observes the system calls.
+func TestTheEndOutlastsACrashOfTheNode(t *testing.T) {
+	dir, trace := orderDir(t), t.TempDir()+"/trace"
+	p := straced(t, []string{"-f", "-y", "-o", trace, "-e", "trace=/^(rename.*|fsync|exit_group)$"}, "-order-dir="+dir, "--", "true")
+	require.Zero(t, p.end())
+	calls, err := os.ReadFile(trace)
+	require.NoError(t, err)
+	// Without -f's process IDs, the calls of the threads are in the order of their times.
+	var last []string
+	for line := range strings.Lines(string(calls)) {
+		switch {
+		case strings.Contains(line, "rename") && strings.Contains(line, `/state"`):
+			last = nil
+		case strings.Contains(line, "fsync(") && strings.Contains(line, "<"+dir):
+			_, path, _ := strings.Cut(line, "<"+dir)
+			name, _, _ := strings.Cut(path, ">")
+			if strings.HasPrefix(name, "/#") {
+				name = "/lock" // it had no name when it was opened
+			}
+			last = append(last, "fsync "+name)
+		case strings.Contains(line, "exit_group"):
+			last = append(last, "exit")
+		}
+	}
+	require.Equal(t, []string{"fsync /lock", "fsync /state", "fsync ", "exit"}, last, "%s", calls)
+}
+
+// TestADiskThatHangsDoesNotKeepAContainer from ending, nor other containers from
+// starting. strace(1) itself keeps a thread for as long as it delays it, so the test
+// looks for the supervisor's last system call.
+func TestADiskThatHangsDoesNotKeepAContainer(t *testing.T) {
+	dir, trace := orderDir(t), t.TempDir()+"/trace"
+	waiting := web(t, dir, "-depends-on=completed")
+	waits(t, waiting)
+	straced(t, []string{"-f", "-o", trace, "-e", "trace=fsync,exit_group", "-e", "inject=fsync:delay_enter=3600s"},
+		"-order-dir="+dir, "-success-exit-codes=3", "--", "sh", "-c", "exit 3")
+	isStarted(t, waiting)
+	require.Eventually(t, func() bool {
+		calls, _ := os.ReadFile(trace)
+		return strings.Contains(string(calls), "fsync(") && strings.Contains(string(calls), "exit_group(0)")
+	}, deadline, 10*time.Millisecond)
+}
+
 // TestFiftyContainersWaitAtOnce for one dependency, without inotify instances, and with
 // wrong timestamps of files.
 func TestFiftyContainersWaitAtOnce(t *testing.T) {

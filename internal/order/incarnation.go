@@ -133,6 +133,20 @@ func (i *Incarnation) publish() error {
 	return err
 }
 
+// Sync writes the lock, the state and their names to the disk, and waits for the disk.
+// It reads no data that other methods change after the first Publish.
+func (i *Incarnation) Sync() {
+	_ = unix.Fsync(i.lock)
+	for _, name := range []string{stateName, ""} {
+		// The command may have replaced the file, by a FIFO for instance.
+		fd, err := unix.Open(i.dir+name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			_ = unix.Fsync(fd)
+			_ = unix.Close(fd)
+		}
+	}
+}
+
 // createLock creates the lock file of this incarnation. The file has no name before it
 // is locked: a neighbour with the same user could take a read lock first, which needs
 // no writable descriptor. Some file systems have no nameless files, and a security

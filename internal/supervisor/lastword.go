@@ -5,23 +5,80 @@
 
 package supervisor
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
 
-// lastWordWithin limits the time in which the published end is repeated after an error.
-const lastWordWithin = 5 * time.Second
+	"golang.org/x/sys/unix"
+)
 
-// completeLastWord repeats the published end until other containers can read it. No
-// later call would repeat it.
+const (
+	// lastWordWithin limits the time in which the published end is repeated after an
+	// error.
+	lastWordWithin = 5 * time.Second
+	// syncWithin limits the time for which the process waits for the disk.
+	syncWithin = 2 * time.Second
+)
+
+// completeLastWord has the published end outlast this process and a crash of the node.
 func (s *supervision) completeLastWord() {
-	if s.incarnation == nil || s.incarnation.Err() == nil {
+	if s.incarnation == nil {
 		return
 	}
+	s.repeatLastWord()
+	if s.incarnation.Err() == nil {
+		s.syncLastWord()
+	}
+}
+
+// repeatLastWord repeats the published end until other containers can read it. No later
+// call would repeat it.
+func (s *supervision) repeatLastWord() {
 	deadline := time.Now().Add(lastWordWithin)
 	_ = s.until(func() time.Duration {
-		left := time.Until(deadline)
-		if s.incarnation.Err() == nil || left <= 0 {
+		if s.incarnation.Err() == nil {
 			return done
 		}
-		return left
+		return doneAt(deadline)
 	})
+}
+
+// syncLastWord writes the end to the disk. After a crash of the node, a completed
+// container isn't always run again, and containers that depend on it would wait for its
+// end.
+//
+// A thread waits for the disk, and the process ends without it when the time is up. A
+// child process would need memory, and could be killed by the container's limit together
+// with this process. While the kernel lets no signal interrupt the wait, it keeps the
+// rest of an ended process, which no program can prevent.
+func (s *supervision) syncLastWord() {
+	var synced atomic.Bool
+	go func() {
+		s.incarnation.Sync()
+		synced.Store(true)
+		endSleep()
+	}()
+	deadline := time.Now().Add(syncWithin)
+	_ = s.until(func() time.Duration {
+		if synced.Load() {
+			return done
+		}
+		return doneAt(deadline)
+	})
+}
+
+// doneAt returns the time until the deadline, or done if it is over.
+func doneAt(deadline time.Time) time.Duration {
+	left := time.Until(deadline)
+	if left <= 0 {
+		return done
+	}
+	return left
+}
+
+// endSleep ends the current or the next sleep, as a signal does.
+func endSleep() {
+	if fd := atomic.LoadInt32(&wakeFD); fd >= 0 {
+		_, _ = unix.Write(int(fd), []byte{0, 0, 0, 1, 0, 0, 0, 0})
+	}
 }
