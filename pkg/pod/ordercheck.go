@@ -148,6 +148,9 @@ func (p *restartPolicy) finalCodes() string {
 	return exitcodes.Of(&final).String()
 }
 
+// endsForGood reports whether the kubelet doesn't restart the container after some end.
+func (p *restartPolicy) endsForGood() bool { return slices.Contains(p.restarts[:], false) }
+
 // prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
 // doubtful, a supervisor has to report continuously that the container lives.
 func (p *restartPolicy) prevents(what condition, doubtful bool) error {
@@ -160,7 +163,7 @@ func (p *restartPolicy) prevents(what condition, doubtful bool) error {
 		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that can't be told from an end after it; wait for it to be started or ready, or use action Restart", p.withAll)
 	case what == completed && p.restarts[0]:
 		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
-	case what == exited && !slices.Contains(p.restarts[:], false):
+	case what == exited && !p.endsForGood():
 		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	}
 	return nil

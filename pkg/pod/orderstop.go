@@ -82,18 +82,16 @@ func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) er
 func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[string]*restartPolicy) error {
 	grace := graceOf(pod)
 	for _, waiter := range o.names {
-		for _, d := range o.waits[waiter] {
-			if grace <= 0 || policies[waiter].mode != "" || policies[d.on].mode != "" {
+		for _, name := range o.serving(waiter, policies) {
+			if grace <= 0 || policies[waiter].mode != "" || policies[name].mode != "" {
 				continue
 			}
-			if o.stops[d.on] == nil {
-				o.stops[d.on] = &stop{together: stopsWithPodOnly(among.containers[d.on], o.isWaiter(d.on) || waitsForURLs(pod, d.on))}
+			if o.stops[name] == nil {
+				o.stops[name] = &stop{together: stopsWithPodOnly(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))}
 			}
-			if s := o.stops[d.on]; !slices.Contains(s.after, waiter) {
-				s.after = append(s.after, waiter)
-			}
-			o.see(d.on, waiter)
-			o.turns[d.on], o.turns[waiter] = true, true
+			o.stops[name].after = append(o.stops[name].after, waiter)
+			o.see(name, waiter)
+			o.turns[name], o.turns[waiter] = true, true
 		}
 	}
 	level, highest := o.stopLevels()
@@ -111,6 +109,27 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			dependsOnOption, domain, reads, maxReads)
 	}
 	return nil
+}
+
+// serving returns the containers that may serve a container until it is stopped: those
+// for which it waits, and those for which one of these waits that can end for good
+// before.
+func (o *ordering) serving(waiter string, policies map[string]*restartPolicy) (names []string) {
+	left := []string{waiter}
+	for len(left) > 0 {
+		next := left[0]
+		left = left[1:]
+		for _, d := range o.waits[next] {
+			if slices.Contains(names, d.on) {
+				continue
+			}
+			names = append(names, d.on)
+			if policies[d.on].endsForGood() {
+				left = append(left, d.on)
+			}
+		}
+	}
+	return names
 }
 
 // graceOf returns the time that the pod's containers have to end.

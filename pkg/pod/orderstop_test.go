@@ -87,7 +87,7 @@ func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 		}, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s -stop-together=true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := chain()
+			p := restarting(chain(), corev1.RestartPolicyAlways)
 			p.Spec.TerminationGracePeriodSeconds = nil
 			if test.change != nil {
 				test.change(p)
@@ -103,6 +103,34 @@ func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 	}
 }
 
+// TestAContainerOutlastsThoseBehindACompletedOne: c serves b until b has completed, and
+// may serve a longer, because a waits for b.
+func TestAContainerOutlastsThoseBehindACompletedOne(t *testing.T) {
+	never := func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyNever) }
+	both := []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@a -stop-after=@b -stop-share=20s"}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"b is never restarted":                {never, both},
+		"b is restarted after failures":       {func(p *corev1.Pod) { restarting(p, corev1.RestartPolicyOnFailure) }, both},
+		"b alone isn't restarted":             {func(p *corev1.Pod) { p.Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }, both},
+		"b is always restarted":               {func(*corev1.Pod) {}, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
+		"b has no supervisor":                 {func(p *corev1.Pod) { never(p); annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"", "", "-stop-after=@a -stop-share=15s"}},
+		"a has no supervisor":                 {func(p *corev1.Pod) { never(p); annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"", "", "-stop-after=@b -stop-share=15s"}},
+		"a waits for both already":            {func(p *corev1.Pod) { never(p); dependsOn(p, "a", "c:started, b:started") }, both},
+		"only the failures of b are for good": {func(p *corev1.Pod) { never(p); p.Spec.Containers[1].RestartPolicyRules = restartOn(0) }, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := restarting(graceful(chain(), 30), corev1.RestartPolicyAlways)
+			test.change(p)
+			result := inject(t, shells(), p)
+			require.Equal(t, test.want, stopFlags(result.Pod))
+			require.Equal(t, pod.AlreadyInjected, inject(t, shells(), result.Pod).Outcome)
+		})
+	}
+}
+
 func TestThoseThatStopInTurnReadEachOther(t *testing.T) {
 	p := graceful(chain(), 30)
 	p.Spec.Containers = append(p.Spec.Containers, running("apart", "x"))
@@ -111,7 +139,7 @@ func TestThoseThatStopInTurnReadEachOther(t *testing.T) {
 	for at, want := range [][]string{
 		{"/entrypointer/order/a:rw", "/entrypointer/order/b:ro"},
 		{"/entrypointer/order/b:rw", "/entrypointer/order/c:ro", "/entrypointer/order/a:ro"},
-		{"/entrypointer/order/c:rw", "/entrypointer/order/b:ro"},
+		{"/entrypointer/order/c:rw", "/entrypointer/order/a:ro", "/entrypointer/order/b:ro"},
 		nil,
 	} {
 		require.Equal(t, want, orderMounts(wrapped.Spec.Containers[at]))
