@@ -76,22 +76,31 @@ func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) er
 	return nil
 }
 
-// stopInReverse stops each container after the containers that depend on it. For this,
-// both read each other's directories, both need a supervisor, and the pod needs a grace
-// period.
+// stopInReverse stops each container after the containers that depend on it, and the
+// reader of a pipe after its writer. For this, both read each other's directories, both
+// need a supervisor, and the pod needs a grace period.
 func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[string]*restartPolicy) error {
 	grace := graceOf(pod)
+	line := newStopOrder(o.names)
+	after := func(name, first string) {
+		if grace <= 0 || policies[first].mode != "" || policies[name].mode != "" || !line.add(name, first) {
+			return
+		}
+		if o.stops[name] == nil {
+			o.stops[name] = &stop{together: stopsWithPodOnly(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))}
+		}
+		o.stops[name].after = append(o.stops[name].after, first)
+		o.see(name, first)
+		o.turns[name], o.turns[first] = true, true
+	}
+	for _, writer := range o.names {
+		if reader := o.pipes.readers[writer]; reader != "" {
+			after(reader, writer)
+		}
+	}
 	for _, waiter := range o.names {
 		for _, name := range o.serving(waiter, policies) {
-			if grace <= 0 || policies[waiter].mode != "" || policies[name].mode != "" {
-				continue
-			}
-			if o.stops[name] == nil {
-				o.stops[name] = &stop{together: stopsWithPodOnly(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))}
-			}
-			o.stops[name].after = append(o.stops[name].after, waiter)
-			o.see(name, waiter)
-			o.turns[name], o.turns[waiter] = true, true
+			after(name, waiter)
 		}
 	}
 	level, highest := o.stopLevels()
@@ -109,6 +118,43 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			dependsOnOption, domain, reads, maxReads)
 	}
 	return nil
+}
+
+// A stopOrder is the order in which containers are stopped. It has no cycle: a reader
+// that waits for its writer is stopped after the writer nevertheless.
+type stopOrder struct {
+	place map[string]int
+	// before has a bit for each container that is stopped before the container, directly
+	// or through others.
+	before [][maxOrdered / 64]uint64
+}
+
+func newStopOrder(names []string) *stopOrder {
+	s := &stopOrder{place: map[string]int{}, before: make([][maxOrdered / 64]uint64, len(names))}
+	for at, name := range names {
+		s.place[name] = at
+	}
+	return s
+}
+
+// add has a container be stopped after another one, unless the other one is stopped after
+// it already.
+func (s *stopOrder) add(name, first string) bool {
+	n, f := s.place[name], s.place[first]
+	has := func(at, bit int) bool { return s.before[at][bit/64]&(1<<(bit%64)) != 0 }
+	if n == f || has(f, n) {
+		return false
+	}
+	for at := range s.before {
+		if at != n && !has(at, n) {
+			continue
+		}
+		s.before[at][f/64] |= 1 << (f % 64)
+		for word, bits := range s.before[f] {
+			s.before[at][word] |= bits
+		}
+	}
+	return true
 }
 
 // serving returns the containers that may serve a container until it is stopped: those

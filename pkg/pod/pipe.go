@@ -146,18 +146,22 @@ func (o *ordering) keyOf(name string) string {
 	return stdinKey(o.pipes.readers[name])
 }
 
-// checkPipes refuses a reader that waits for its writer's end: as soon as the pipe is
-// full, the writer waits for the reader.
+// checkPipes refuses a reader that waits for its writer to end or to be ready: as soon as
+// the pipe is full, the writer waits for the reader.
 func (o *ordering) checkPipes() error {
 	held := map[string]map[string]bool{}
 	for _, waiter := range o.names {
 		for _, d := range o.waits[waiter] {
 			reader := o.pipes.readers[d.on]
-			if reader == "" || d.condition != completed && d.condition != exited || !o.heldUpBy(reader, held)[waiter] {
+			if reader == "" || d.condition == started || !o.heldUpBy(reader, held)[waiter] {
 				continue
 			}
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads the output of %q, which can't be %s before its output is read, and %q waits for that; remove %q from annotation %s.%s/%s",
-				stdinKey(reader), reader, d.on, string(d.condition), waiter, d.on, dependsOnOption, domain, waiter)
+			why, advice := fmt.Sprintf("can't be %s before its output is read", string(d.condition)), fmt.Sprintf("remove %q from", d.on)
+			if d.condition == ready {
+				why, advice = "may print more than a pipe holds before it is ready", "wait for it to be started, in"
+			}
+			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads the output of %q, which %s, and %q waits for that; %s annotation %s.%s/%s",
+				stdinKey(reader), reader, d.on, why, waiter, advice, dependsOnOption, domain, waiter)
 		}
 	}
 	return nil

@@ -97,6 +97,34 @@ func restartOn(code int32) []corev1.ContainerRestartRule {
 	}}}
 }
 
+// TestAReaderIsStoppedAfterItsWriter, so that it reads the last words of the writer.
+func TestAReaderIsStoppedAfterItsWriter(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"in a row":                         {func(p *corev1.Pod) { reads(p, "c", "b") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
+		"although it waits for its writer": {func(p *corev1.Pod) { dependsOn(p, "b", "a:started") }, []string{"", "-stop-after=@a -stop-share=15s", ""}},
+		"although it waits for a container that waits for its writer": {
+			func(p *corev1.Pod) { dependsOn(dependsOn(p, "b", "c:started"), "c", "a:started") },
+			[]string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"},
+		},
+		"and before what its writer needs": {func(p *corev1.Pod) { dependsOn(p, "a", "c:started") }, []string{"", "-stop-after=@a -stop-share=15s", "-stop-after=@a -stop-share=15s"}},
+		"and before what it needs itself":  {func(p *corev1.Pod) { dependsOn(p, "b", "c:started") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
+		"and after what needs it":          {func(p *corev1.Pod) { dependsOn(p, "c", "b:started") }, []string{"", "-stop-after=@a -stop-after=@c -stop-share=15s", ""}},
+		"without a grace period":           {func(p *corev1.Pod) { graceful(p, 0) }, []string{"", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := graceful(reads(abc(), "b", "a"), 30)
+			test.change(p)
+			result := inject(t, shells(), p)
+			require.Equal(t, test.want, stopFlags(result.Pod))
+			require.Empty(t, result.Warnings)
+			require.Equal(t, pod.AlreadyInjected, inject(t, shells(), result.Pod).Outcome)
+		})
+	}
+}
+
 func TestAPipeWaitsNoLongerThanTheOrderDoes(t *testing.T) {
 	p := annotated(reads(abc(), "b", "a"), "entrypointer.dev/depends-on-timeout", "1m")
 	wrapped := inject(t, newInjector(nil), p).Pod
@@ -123,12 +151,18 @@ func TestAnImpossiblePipeIsRefused(t *testing.T) {
 		"after its end":                    {func(p *corev1.Pod) { dependsOn(p, "b", "a:completed") }, []string{key, `which can't be completed before its output is read, and "b" waits for that`, "depends-on.entrypointer.dev/b"}},
 		"after its end, by way of another": {func(p *corev1.Pod) { dependsOn(dependsOn(p, "b", "c:started"), "c", "a:exited") }, []string{key, `"c" waits for that`, "depends-on.entrypointer.dev/c"}},
 		"after its end, further down":      {func(p *corev1.Pod) { dependsOn(reads(p, "c", "b"), "c", "a:completed") }, []string{key, `"c" waits for that`}},
-		"from a terminal":                  {func(p *corev1.Pod) { p.Spec.Containers[0].TTY = true }, []string{key, `tty is true in "a"`}},
-		"to a terminal":                    {func(p *corev1.Pod) { p.Spec.Containers[1].TTY = true }, []string{key, `stdin or tty is true in "b"`}},
-		"beside another stdin":             {func(p *corev1.Pod) { p.Spec.Containers[1].Stdin = true }, []string{key, `stdin or tty is true in "b"`}},
-		"between kernels":                  {func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{key, "in a pod with a runtimeClassName, containers may not share a kernel"}},
-		"from a replaced supervisor":       {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, the container has no supervisor that connects the pipe"}},
-		"to a replaced supervisor":         {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"annotation stdin.entrypointer.dev/b", "it contradicts annotation mode.entrypointer.dev/b: exec"}},
+		"after more than it holds": {func(p *corev1.Pod) {
+			annotated(dependsOn(p, "b", "a:ready"), "ready-when.entrypointer.dev/a", "tcp://:80")
+		}, []string{key, `which may print more than a pipe holds before it is ready, and "b" waits for that`, "depends-on.entrypointer.dev/b", "wait for it to be started"}},
+		"after more than it holds, by way of another": {func(p *corev1.Pod) {
+			annotated(dependsOn(dependsOn(p, "b", "c:started"), "c", "a:ready"), "ready-when.entrypointer.dev/a", "tcp://:80")
+		}, []string{key, `"c" waits for that`, "depends-on.entrypointer.dev/c"}},
+		"from a terminal":            {func(p *corev1.Pod) { p.Spec.Containers[0].TTY = true }, []string{key, `tty is true in "a"`}},
+		"to a terminal":              {func(p *corev1.Pod) { p.Spec.Containers[1].TTY = true }, []string{key, `stdin or tty is true in "b"`}},
+		"beside another stdin":       {func(p *corev1.Pod) { p.Spec.Containers[1].Stdin = true }, []string{key, `stdin or tty is true in "b"`}},
+		"between kernels":            {func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("gvisor") }, []string{key, "in a pod with a runtimeClassName, containers may not share a kernel"}},
+		"from a replaced supervisor": {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{key, "by annotation mode.entrypointer.dev/a: exec, the container has no supervisor that connects the pipe"}},
+		"to a replaced supervisor":   {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"annotation stdin.entrypointer.dev/b", "it contradicts annotation mode.entrypointer.dev/b: exec"}},
 		"from a proxy": {func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, running("istio-proxy", "x"))
 			reads(p, "b", "istio-proxy")
