@@ -12,7 +12,10 @@
 # which no unit test has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-test $# = 1 && [[ $1 =~ ^with(out)?$ ]] || { echo "usage: $0 with|without" >&2; exit 2; }
+if ! [[ $# = 1 && $1 =~ ^with(out)?$ ]]; then
+	echo "usage: $0 with|without" >&2
+	exit 2
+fi
 
 module=$(go list -m)
 
