@@ -216,6 +216,35 @@ func TestAnEndThatIsFollowedByARestartDoesNotCount(t *testing.T) {
 	require.Zero(t, helper.end())
 }
 
+// TestAChainNamesTheContainerThatHasFailed, and not only the one that failed because of
+// it.
+func TestAChainNamesTheContainerThatHasFailed(t *testing.T) {
+	row := inARow(t, "db", "migrate", "web")
+	require.Equal(t, 3, row[0].lives("--", "sh", "-c", "exit 3").end())
+	for at := range row[1:] {
+		before := row[at].dir
+		p := row[at+1].lives("-depends-on=completed:"+before, never(before), "--", "true")
+		require.Equal(t, 123, p.end())
+		said := p.line()
+		require.Contains(t, said, []string{"waiting for db:completed (it exited with 3), ", "waiting for migrate:completed (it exited with 123: db exited with 3), "}[at])
+	}
+}
+
+// TestTheStatusSaysWhyADependencyIsNotReady, and the kubelet's startupProbe what the
+// container waits for.
+func TestTheStatusSaysWhyADependencyIsNotReady(t *testing.T) {
+	dir := orderDir(t)
+	dependency := db(t, dir, "-ready-tcp=127.0.0.1:1", "-ready-period=10ms", "--", "sleep", "60")
+	p, control := container(t, "-depends-on=ready:"+dir, "--", "true")
+	const why = "the command has started: its check of port 1 fails: connection refused"
+	require.Eventually(t, func() bool { return strings.Contains(control("status").Stdout, `"seen":"`+why+`"`) }, deadline, time.Millisecond)
+	probe := control("started")
+	require.Equal(t, 1, probe.Code)
+	require.Regexp(t, `^waiting for db:ready \(`+why+`\)( for more than 1\d?[ms0-9]+)?\n$`, probe.Stdout)
+	dependency.kill(dependency.Process.Pid)
+	p.kill(p.Process.Pid)
+}
+
 // TestADependencyThatIsRestartedUntilItCompletes fails, is killed, and completes. Only
 // then is the condition met.
 func TestADependencyThatIsRestartedUntilItCompletes(t *testing.T) {

@@ -60,32 +60,40 @@ func TestTheStatusNamesTheUnmetDependencies(t *testing.T) {
 	p.kill(p.Process.Pid)
 }
 
-// TestStartedReportsWhetherTheCommandHasStarted to a probe, by its exit code and
-// without output.
+const notStartedYet = "the command has not been started yet\n"
+
+// TestStartedReportsWhetherTheCommandHasStarted to a probe, by its exit code. The
+// kubelet puts the output into an event of the pod.
 func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
 	t.Parallel()
 	hook := []string{"-before-start=sh", "-before-start-arg=-c"}
 	for name, test := range map[string]struct {
 		before []string // words before the supervisor
 		flags  func(dir, file string) []string
+		says   string
 	}{
 		"after another container": {
 			flags: func(dir, _ string) []string { return []string{"-depends-on=started:" + dir} },
+			says:  "waiting for db:started (the container has not started yet)",
 		},
 		"in its place": {
 			flags: func(dir, _ string) []string { return []string{"-depends-on=started:" + dir, "-mode=exec"} },
+			says:  "waiting for db:started (the container has not started yet)",
 		},
 		"after a hook": {
 			flags: func(_, file string) []string {
 				return append(hook, "-before-start-arg=until [ -e "+file+" ]; do sleep 0.01; done")
 			},
+			says: notStartedYet,
 		},
 		"where nothing can be published": {
 			before: []string{child, "refuse", "memfd_create"},
 			flags:  func(dir, _ string) []string { return []string{"-depends-on=started:" + dir} },
+			says:   notStartedYet,
 		},
 		"after a file": {
 			flags: func(_, file string) []string { return []string{"-wait-file=" + file} },
+			says:  notStartedYet,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +101,10 @@ func TestStartedReportsWhetherTheCommandHasStarted(t *testing.T) {
 			dir, file := orderDir(t), t.TempDir()+"/go"
 			p, control := containerOf(t, test.before, append(test.flags(dir, file), "--", "sh", "-c", "echo started; exec sleep 60")...)
 			for range 5 {
-				require.Equal(t, result{Status: "exit status 1", Code: 1}, control("started"))
+				var probe result
+				require.Eventually(t, func() bool { probe = control("started"); return strings.HasPrefix(probe.Stdout, test.says) }, deadline, time.Millisecond, test.says)
+				require.Equal(t, 1, probe.Code)
+				require.Empty(t, probe.Stderr)
 			}
 			create(t, file)
 			db(t, dir, "--", "sleep", "60")

@@ -20,7 +20,7 @@ func TestACommandIsStartedWhenItsStartupProbeSucceeds(t *testing.T) {
 		"sh", "-c", "echo up; exec sleep 60")
 	p.expect("up")
 	for range 5 {
-		require.Equal(t, result{Status: "exit status 1", Code: 1}, control("started"))
+		require.Equal(t, result{"exit status 1", 1, "the command runs, and its startupProbe hasn't succeeded yet\n", ""}, control("started"))
 	}
 	require.Contains(t, control("status").Stdout, `"startupProbe":"pending"`)
 	create(t, ready)

@@ -28,6 +28,7 @@ type observation struct {
 	incarnation string // the newest
 	state       state  // of that incarnation; its phase is "" if it has published none
 	problem     string // why the state is unknown, "" if it is known
+	reason      string // what the container says of its state, filtered; "" if it says nothing
 }
 
 // maxSilence is the time without a heartbeat after which a container counts as dead.
@@ -70,6 +71,9 @@ func (o *observer) observe(now time.Time) observation {
 		return s
 	case latest.incarnation == s.incarnation:
 		s.state = latest
+		if s.mayHaveReason() {
+			s.reason = readReason(o.dir, s.incarnation)
+		}
 	}
 	if s.state.phase == "" && s.liveness == dead && o.readLock().incarnation != s.incarnation {
 		return observation{liveness: undetermined} // the next incarnation began between the two reads
@@ -140,6 +144,13 @@ func (o *observer) judgeHeartbeat(now time.Time, p heartbeat) liveness {
 
 // String describes the observation. "It" is the container.
 func (s observation) String() string {
+	if s.reason != "" && s.problem == "" && (s.liveness != dead || s.state.phase.commandEnded()) {
+		return s.phaseText() + ": " + s.reason
+	}
+	return s.phaseText()
+}
+
+func (s observation) phaseText() string {
 	switch {
 	case s.problem != "":
 		return s.problem

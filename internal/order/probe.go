@@ -7,6 +7,7 @@ package order
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,19 @@ func (p *Probe) Kinds() (n int) {
 		}
 	}
 	return n
+}
+
+// String names what the probe tries.
+func (p *Probe) String() string {
+	switch {
+	case p.Exec != nil:
+		return strconv.Quote(p.Exec[0])
+	case p.File != "":
+		return p.File
+	case p.HTTP != nil:
+		return "of port " + strconv.Itoa(p.HTTP.Port)
+	}
+	return "of port " + strconv.Itoa(p.TCP.Port)
 }
 
 // A Runner starts the command of a probe. The function ended reports whether the

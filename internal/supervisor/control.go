@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // controlCommand returns the implementation of a subcommand that "kubectl exec" runs in
@@ -58,8 +59,9 @@ func controlStatus([]string) error {
 	return nil
 }
 
-// controlStarted serves a probe: the kubelet would copy its output into the pod's
-// events, so it prints nothing. If no supervisor runs, the command has replaced it, and
+// controlStarted serves a probe. The kubelet copies its output into the pod's events, so
+// it says what the container waits for, in words that change seldom: the kubelet counts
+// equal events. If no supervisor runs, the command has replaced it, and
 // so has started.
 func controlStarted(args []string) int {
 	if len(args) > 0 {
@@ -70,9 +72,54 @@ func controlStarted(args []string) int {
 	}
 	pid, err := findSupervisor()
 	if err == nil && !hasStarted(pid) {
+		writeStdout(whatFor(publishedStatus(pid), time.Since(readStat(pid).startTime())))
 		return 1
 	}
 	return 0
+}
+
+// whatFor says what a container waits for, from its published status and the time for
+// which it has run.
+func whatFor(json string, waited time.Duration) string {
+	_, list, waits := strings.Cut(json, `"waitingFor":[`)
+	list, _, _ = strings.Cut(list, "}]")
+	switch {
+	case strings.Contains(json, `"startupProbe":"`+startupPending):
+		return "the command runs, and its startupProbe hasn't succeeded yet\n"
+	case !waits:
+		return "the command has not been started yet\n"
+	}
+	text := "waiting for "
+	for n, one := range strings.Split(list, "},{") {
+		name := jsonString(one, "url")
+		if name == "" {
+			name = jsonString(one, "container") + ":" + jsonString(one, "condition")
+		}
+		if n > 0 {
+			text += ", "
+		}
+		text += name + " (" + jsonString(one, "seen") + ")"
+	}
+	for at := len(reminderTimes) - 1; at >= 0; at-- {
+		if waited >= reminderTimes[at] {
+			return text + " for more than " + reminderTimes[at].String() + "\n"
+		}
+	}
+	return text + "\n"
+}
+
+// jsonString returns a string field of an object that the supervisor has written. Escapes
+// other than those of quotes and backslashes stay: no control character is printed.
+func jsonString(object, name string) string {
+	_, rest, _ := strings.Cut(object, `"`+name+`":"`)
+	var b strings.Builder
+	for at := 0; at < len(rest) && rest[at] != '"'; at++ {
+		if rest[at] == '\\' && at+1 < len(rest) && (rest[at+1] == '"' || rest[at+1] == '\\') {
+			at++
+		}
+		b.WriteByte(rest[at])
+	}
+	return b.String()
 }
 
 // hasStarted reports whether a supervisor has started its command, which may have ended

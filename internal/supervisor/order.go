@@ -26,6 +26,8 @@ type orderState struct {
 	startupProber     *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed
 	publishComplained bool               // the error was printed that the state can't be published
 	unreadyComplained bool               // the reason was printed for which the command isn't ready
+	unready           string             // the published reason for which the command isn't ready
+	unreadySince      time.Time          // when it was published
 	polled            poller             // servers without a supervisor, while they are probed or asked to end
 }
 
@@ -114,10 +116,23 @@ func (s *supervision) serveDependents() time.Duration {
 	return pause
 }
 
+// reasonInterval is the shortest time between two reasons that this container publishes.
+const reasonInterval = 5 * time.Second
+
+// publishUnready publishes why the command isn't ready, when that has changed.
+func (s *supervision) publishUnready(err error) {
+	if err == nil || err.Error() == s.unready || time.Since(s.unreadySince) < reasonInterval {
+		return
+	}
+	s.unready, s.unreadySince = err.Error(), time.Now()
+	s.incarnation.PublishReason("its check " + s.opts.ready.String() + " fails: " + s.unready)
+}
+
 // complainIfUnready prints once why the readiness probe fails. No other log would have
 // the reason: dependents see only that this container isn't ready.
 func (s *supervision) complainIfUnready() {
 	lasting, err := s.prober.Failure()
+	s.publishUnready(err)
 	if err == nil || s.unreadyComplained || lasting < reminderTimes[0] {
 		return
 	}
@@ -213,7 +228,7 @@ func (s *supervision) awaitConditions() error {
 	s.event(EventWaited, "", int(outcome))
 	switch outcome {
 	case await.Failed:
-		return dependencyFailed(conditions.unmet())
+		return s.dependencyFailed(conditions.unmet())
 	case await.TimedOut:
 		return &failure{exitTimeout, reasonTimeout, "waiting for " + describeUnmet(conditions.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
 			": the command was not started: check them, or raise depends-on-timeout"}
@@ -236,9 +251,13 @@ func (s *supervision) reportUnmet(unmet []order.Unmet, log *waitLog) {
 }
 
 // dependencyFailed is the failure of a command that isn't started because a dependency
-// has failed for good.
-func dependencyFailed(unmet []order.Unmet) error {
+// has failed for good. It tells the containers that depend on this one which container
+// that was.
+func (s *supervision) dependencyFailed(unmet []order.Unmet) error {
 	failed := onlyFailed(unmet)
+	if s.incarnation != nil {
+		s.incarnation.PublishReason(failed[0].Culprit())
+	}
 	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + describeUnmet(failed) +
 		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
 }

@@ -7,6 +7,7 @@ package supervisor
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/order"
@@ -165,6 +166,7 @@ func (s *supervision) checkWriter() error {
 	if err != nil || how == "" {
 		return err
 	}
+	s.incarnation.PublishReason(s.readEnd.WriterName() + " " + strings.TrimPrefix(how, "it "))
 	return &failure{exitDependency, reasonDependencyFailure, "reading the output of container " + strconv.Quote(s.readEnd.WriterName()) + ": " + how +
 		": the output may be incomplete, so the command's success doesn't count: see the log of that container"}
 }

@@ -135,6 +135,10 @@ func (o *object) str(name, value string) {
 // maxStatus.
 const maxWaiting = 10
 
+// maxSeen limits the length of an observation in a status, for the same reason: another
+// container may have written a part of it.
+const maxSeen = 120
+
 // maxURL limits the length of a target's URL in a status, for the same reason.
 const maxURL = 128
 
@@ -149,7 +153,7 @@ func (o *object) waitStatus(w waitStatus) {
 			one.str("container", u.Name())
 			one.str("condition", string(u.Condition))
 		}
-		one.str("seen", u.Seen)
+		one.str("seen", u.Seen[:min(len(u.Seen), maxSeen)])
 		o.buf = append(o.buf, "[,"[min(i, 1)])
 		o.buf = append(append(o.buf, one.buf...), '}')
 	}
