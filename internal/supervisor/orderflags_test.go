@@ -56,7 +56,8 @@ func TestTheSupervisorAcceptsAdmissionsOrderFlags(t *testing.T) {
 	const webs, dbs = "/entrypointer/order/web", "/entrypointer/order/db"
 	want := defaults().orderOptions
 	want.orderDir, want.heartbeat, want.dependsOnTimeout = webs, true, 5*time.Minute
-	want.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: true}}
+	want.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
+	want.finalEnds = []containerEnds{{dbs, ends("0-255")}}
 	require.Equal(t, want, web.orderOptions)
 	want = defaults().orderOptions
 	want.orderDir, want.heartbeat, want.ready.Exec = dbs, true, []string{"pg_isready", "$x"}
