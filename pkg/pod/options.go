@@ -98,7 +98,7 @@ var options = []Option{
 	},
 	{
 		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
-		About: "When this container is `ready` for the containers that depend on it: the supervisor tries once a second until the command exits with 0, the port accepts a connection, the server answers with a status code from 200 to 399, or the file exists. Set the option for a single container.",
+		About: "When this container is `ready` for the containers that depend on it: the supervisor tries once a second until the command exits with 0, the port accepts a connection, the server answers with a status code from 200 to 399, or the file exists that the present run of the command has created, changed or renamed. Set the option for a single container.",
 		flags: readyWhenFlags, perContainer: true, except: Tekton, afterStart: always,
 	},
 	{
@@ -149,6 +149,7 @@ var options = []Option{
 	{
 		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
 		About: "The longest time that the command may run. When the time is over, the command gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command's own exit code is. " +
+			"A command that is being stopped already gets no second stop signal, and a [stop signal that is held back](order.md#how-containers-stop) takes the place of SIGTERM. " +
 			"If Kubernetes restarts the container, as in a Deployment, it waits longer each time (the kubelet's back-off, up to five minutes). A new Knative Revision fails. " +
 			"The TaskRun of a Tekton step reports that the step timed out. A step can't have both `timeout` and `onError: continue`: the pod is refused.",
 		flags: timeoutFlags, afterStart: always,
