@@ -142,7 +142,7 @@ func TestWorkThatHasNoEndIsRefusedOfAPodOnly(t *testing.T) {
 			for n := range 16 {
 				p.Spec.Containers = append(p.Spec.Containers, running(fmt.Sprint("c", n), "x"))
 			}
-		}, "more than 16 containers of the pod work", true},
+		}, "the pod has more than 16 wrapped containers", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := meshed()

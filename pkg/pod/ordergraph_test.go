@@ -68,7 +68,7 @@ func TestAnOrderHasABound(t *testing.T) {
 		waiting.Spec.Containers[i].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
 	}
 	inject(t, newInjector(nil), waiting)
-	requireRefused(t, refusal(t, newInjector(nil), annotated(restarting(ofMany(20_000, nil), corev1.RestartPolicyNever), "entrypointer.dev/end-sidecars", "istio")), pod.InvalidAnnotation, "more than 16 containers")
+	requireRefused(t, refusal(t, newInjector(nil), annotated(restarting(ofMany(20_000, nil), corev1.RestartPolicyNever), "entrypointer.dev/end-sidecars", "istio")), pod.InvalidAnnotation, "more than 16 wrapped containers")
 }
 
 // TestACycleIsRefusedExactlyIfThereIsOne compares with Kahn's algorithm: it removes
