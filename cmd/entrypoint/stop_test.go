@@ -164,11 +164,57 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 			neighbour.expect("done")
 			p.send(syscall.SIGTERM)
 			// The base name of each such directory is db.
-			require.Regexp(t, `^entrypointer: the stop signal was held back for 1\.5s, and is forwarded while these containers still run: db \(.*\)$`, p.line())
+			require.Regexp(t, `^entrypointer: the stop signal was held back for (1\.\d+s|\d+ms), and is forwarded while these containers still run: db \(.*\)$`, p.line())
 			p.expect("stopped")
 			require.Equal(t, 3, p.end())
 		})
 	}
+}
+
+// TestAHookThatDelaysTheStopSignalTakesFromTheShare: a preStop hook of db ends when its
+// share is over already, as the time shows at which web was stopped. A time in the future
+// has no effect.
+func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
+	db, web := orderDir(t), orderDir(t)
+	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
+	neighbour.send(syscall.SIGTERM)
+	hasSaid(t, web, "stopping")
+	before := func(ago time.Duration) {
+		t.Helper()
+		at := time.Now().Add(-ago)
+		require.NoError(t, os.Chtimes(web+"/state", at, at))
+	}
+	for _, ago := range []time.Duration{time.Hour, 1000 * time.Hour} {
+		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
+		before(ago)
+		p.send(syscall.SIGTERM)
+		require.Contains(t, p.line(), "entrypointer: the stop signal was held back for 1ms, and is forwarded while these containers still run: db (it is being stopped)")
+		p.expect("stopped")
+		require.Equal(t, 3, p.end())
+	}
+	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
+	before(-time.Hour)
+	p.send(syscall.SIGTERM)
+	staysHeld(t, db, p)
+	time.Sleep(1200 * time.Millisecond)
+	staysHeld(t, db, p)
+	neighbour.kill(neighbour.Process.Pid)
+	p.expect("stopped")
+	require.Equal(t, 3, p.end())
+}
+
+// TestAReaderThatIsStoppedAfterItsWriterReadsItsLastWords, and both succeed.
+func TestAReaderThatIsStoppedAfterItsWriterReadsItsLastWords(t *testing.T) {
+	writer, reader := writerAndReader(t)
+	app := writer.lives(append([]string{writer.to(reader)}, script("trap 'sleep 1; echo last words; exit 0' TERM; echo ready; while :; do sleep 0.02; done")...)...)
+	shipper := reader.lives(reader.from(writer), "-stop-after="+writer.dir, "-stop-share=1h", "--", "cat")
+	shipper.expect("ready")
+	shipper.send(syscall.SIGTERM)
+	hasSaid(t, reader.dir, "stopping")
+	app.send(syscall.SIGTERM)
+	shipper.expect("last words")
+	require.Zero(t, app.end())
+	require.Zero(t, shipper.end())
 }
 
 // TestASecondStopSignalIsForwardedAtOnce, together with the first.
@@ -290,6 +336,8 @@ func TestNoStopSignalIsLostOrSentTwice(t *testing.T) {
 	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
 	neighbour.send(syscall.SIGTERM)
 	hasSaid(t, web, "stopping")
+	later := time.Now().Add(time.Hour) // so that the share begins with each signal
+	require.NoError(t, os.Chtimes(web+"/state", later, later))
 	outcomes := map[string]int{}
 	for n := 0; n < many; n += atOnce {
 		var all []*process

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/entrypointer/entrypointer/internal/await"
 )
 
@@ -20,6 +22,7 @@ type Neighbours struct {
 	list       []neighbour
 	heartbeats bool
 	stopping   bool
+	stoppedAt  time.Time // when the first neighbour was stopped, as far as known
 }
 
 type neighbour struct {
@@ -61,6 +64,9 @@ func (ns *Neighbours) Look() (await.State, error) {
 		if n.seen.saysStopping() || n.ended && n.observed {
 			ns.stopping = true
 		}
+		if n.seen.saysStopping() && !ns.heartbeats { // each heartbeat is a new state
+			ns.noteStop(n.dir)
+		}
 		n.observed = n.observed || n.seen.problem == ""
 		if n.dependent && !n.ended {
 			state = await.Waiting
@@ -72,6 +78,26 @@ func (ns *Neighbours) Look() (await.State, error) {
 // Stopping reports whether a neighbour was seen to stop or to end. In that case the
 // whole pod is being stopped.
 func (ns *Neighbours) Stopping() bool { return ns.stopping }
+
+// noteStop notes when a container published that it is being stopped.
+func (ns *Neighbours) noteStop(dir string) {
+	var st unix.Stat_t
+	if unix.Lstat(dir+stateName, &st) != nil {
+		return
+	}
+	if at := time.Unix(st.Mtim.Unix()); ns.stoppedAt.IsZero() || at.Before(ns.stoppedAt) {
+		ns.stoppedAt = at
+	}
+}
+
+// StoppedFor returns the time since the first neighbour was stopped, by the state that
+// it has published. It is 0 if that is unknown or lies in the future.
+func (ns *Neighbours) StoppedFor(now time.Time) time.Duration {
+	if ns.stoppedAt.IsZero() {
+		return 0
+	}
+	return max(now.Sub(ns.stoppedAt), 0)
+}
 
 // Directories returns the directories to watch, or none with heartbeats.
 func (ns *Neighbours) Directories() (paths []string, written bool) {

@@ -28,6 +28,7 @@ var heldSignal syscall.Signal
 type heldStop struct {
 	count      int // stop signals that have arrived and were not sent to the command
 	began      time.Time
+	share      time.Duration // the longest time from began on
 	neighbours *order.Neighbours
 	waiter     *await.Waiter
 	recorded   bool // an event says that the signal is held back
@@ -108,7 +109,11 @@ func (s *supervision) holdStop() time.Duration {
 	case h.waiter == nil:
 		h.began = time.Now()
 		h.neighbours = order.NewNeighbours(s.opts.stopAfter, directories(s.opts.dependsOn), s.opts.heartbeat)
-		h.waiter = await.NewWaiter(h.neighbours, s.opts.stopShare)
+		// A preStop hook may have delayed this signal. The grace period has begun when the
+		// first neighbour was stopped.
+		_, _ = h.neighbours.Look()
+		h.share = max(s.opts.stopShare-h.neighbours.StoppedFor(h.began), time.Millisecond)
+		h.waiter = await.NewWaiter(h.neighbours, h.share)
 	}
 	state, waited := h.waiter.Look(), time.Since(h.began)
 	unmet := h.neighbours.Unmet()
@@ -121,7 +126,7 @@ func (s *supervision) holdStop() time.Duration {
 		s.releaseStop(releaseAlone)
 		return forever
 	case state == await.TimedOut:
-		say("the stop signal was held back for " + s.opts.stopShare.String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
+		say("the stop signal was held back for " + h.share.Truncate(time.Millisecond).String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
 		s.releaseStop(releaseTimedOut)
 		return forever
 	}

@@ -27,7 +27,8 @@ the container with this -order-dir has ended. May be repeated.`, addStopAfter},
 	{"stop-together", "", `Take each stop for a stop of the whole pod. Without this flag, another
 container must be stopped as well within 1s.`, setStopTogether},
 	{
-		"stop-share", "DURATION", `The longest time for -stop-after to hold back the stop signal.`,
+		"stop-share", "DURATION", `The longest time for -stop-after to hold back the stop signal. It begins
+when the first of the observed containers was stopped.`,
 		setDuration(func(o *options) *time.Duration { return &o.stopShare }),
 	},
 	{"stop-signal", "NAME", `The stop signal of this container, SIGTERM by default.`, setStopSignal},

@@ -5,7 +5,10 @@ package pod
 
 import (
 	"math"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +108,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 	}
 	level, highest := o.stopLevels()
 	for name, s := range o.stops {
-		s.share = shareOf(grace, level[name], highest+1)
+		s.share = max(shareOf(grace, level[name], highest+1)-preStopSleep(among.containers[name]), time.Millisecond)
 		// A container without a preStop hook gets its signal at once, and reports it.
 		s.together = s.together && slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) })
 	}
@@ -226,6 +229,45 @@ func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
 	restarts := func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer }
 	hook := c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
 	return c.LivenessProbe == nil && (c.StartupProbe == nil || waits) && !hook && !slices.ContainsFunc(c.ResizePolicy, restarts)
+}
+
+// preStopSleep returns the time by which the kubelet delays the stop signal of a
+// container for a preStop hook that only sleeps, 0 if there is none. The time of other
+// hooks is unknown.
+func preStopSleep(c *corev1.Container) time.Duration {
+	if !hasPreStop(c) {
+		return 0
+	}
+	switch hook := c.Lifecycle.PreStop; {
+	case hook.Sleep != nil:
+		return time.Duration(min(max(hook.Sleep.Seconds, 0), math.MaxInt32)) * time.Second
+	case hook.Exec != nil:
+		return sleepOf(hook.Exec.Command)
+	}
+	return 0
+}
+
+// sleepOf returns the time of a command that only sleeps, directly or in a shell, in the
+// units of sleep(1). It is 0 for other commands.
+func sleepOf(argv []string) time.Duration {
+	if len(argv) == 3 && slices.Contains([]string{"sh", "bash", "ash", "dash"}, path.Base(argv[0])) && argv[1] == "-c" {
+		argv = strings.Fields(argv[2])
+	}
+	if len(argv) != 2 || path.Base(argv[0]) != "sleep" {
+		return 0
+	}
+	number, unit := argv[1], time.Second
+	for suffix, u := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour} {
+		if before, found := strings.CutSuffix(number, suffix); found {
+			number, unit = before, u
+			break
+		}
+	}
+	count, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(count > 0) {
+		return 0
+	}
+	return time.Duration(min(count*float64(unit), float64(math.MaxInt32)*float64(time.Second)))
 }
 
 func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }

@@ -43,6 +43,11 @@ func stopFlags(p *corev1.Pod) (lines []string) {
 	return lines
 }
 
+// sleeps is a preStop hook with a command.
+func sleeps(argv ...string) *corev1.Lifecycle {
+	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: argv}}}
+}
+
 // In a chain, a waits for b, and b for c.
 func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 	hook := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}
@@ -63,9 +68,18 @@ func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 		"by the longest way": {func(p *corev1.Pod) { dependsOn(p, "a", "c:started, b:started") }, []string{
 			"", "-stop-after=@a -stop-share=10s", "-stop-after=@a -stop-after=@b -stop-share=20s",
 		}},
-		"the first can't tell when it is stopped":           {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"", "", "-stop-after=@b -stop-share=15s"}},
-		"the last can't be held back":                       {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") }, []string{"", "-stop-after=@a -stop-share=15s", ""}},
-		"the one between can neither":                       {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"", "", ""}},
+		"the first can't tell when it is stopped": {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/a", "exec") }, []string{"", "", "-stop-after=@b -stop-share=15s"}},
+		"the last can't be held back":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/c", "exec") }, []string{"", "-stop-after=@a -stop-share=15s", ""}},
+		"the one between can neither":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"", "", ""}},
+		"its signal comes after a sleep": {func(p *corev1.Pod) {
+			p.Spec.Containers[2].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 15}}}
+		}, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=5s"}},
+		"its signal comes after a sleep of its own command": {func(p *corev1.Pod) { p.Spec.Containers[1].Lifecycle = sleeps("/bin/sleep", "4.5") }, []string{"", "-stop-after=@a -stop-share=5.5s", "-stop-after=@b -stop-share=20s -stop-together=true"}},
+		"its signal comes after a sleep of its shell":       {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("/bin/sh", "-c", " sleep 12s ") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=8s"}},
+		"its signal comes when its share is over":           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "1m") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=1ms"}},
+		"it does more than sleep":                           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sh", "-c", "sleep 1; x") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
+		"it sleeps for no number":                           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "NaN") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
+		"it sleeps for ever":                                {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "inf") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=1ms"}},
 		"it has a preStop hook itself":                      {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = preStop }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
 		"the signal of the one before it comes after hooks": {func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = preStop }, []string{"", "-stop-after=@a -stop-share=10s -stop-together=true", "-stop-after=@b -stop-share=20s"}},
 		"a livenessProbe may stop it alone": {func(p *corev1.Pod) {
