@@ -58,8 +58,9 @@ var keys = map[string]key{
 		kind: "`all`, or a list of [options](options.md)", read: setPodOptions,
 		restrict: func(c *Config, _ string) { c.Policy.PodOptions = []string{} },
 	},
-	"proxy-containers":   {kind: "a list of container names", read: setProxies},
-	allowedRegistriesKey: {kind: "a list of registry patterns", read: setAllowed, restrict: restrictAllowed},
+	"proxy-containers":      {kind: "a list of container names", read: setProxies},
+	"shared-kernel-classes": {kind: "a list of runtime classes", read: setSharedKernelClasses},
+	allowedRegistriesKey:    {kind: "a list of registry patterns", read: setAllowed, restrict: restrictAllowed},
 	"private-addresses": choice("allowed", "forbidden", func(c *Config) *bool { return &c.Lookup.ForbidPrivateAddresses }).
 		restricted(func(c *Config, _ string) { c.Lookup.ForbidPrivateAddresses = true }),
 	"registry-mirrors": {kind: yamlMap + "registries to lists of mirrors", read: setMirrors},
@@ -273,6 +274,17 @@ func setProxies(c *Config, value string) error {
 			return fmt.Errorf("%q is no name of a container: %s", word, strings.Join(wrong, "; "))
 		}
 		c.Policy.Proxies = append(c.Policy.Proxies, word)
+	}
+	return nil
+}
+
+func setSharedKernelClasses(c *Config, value string) error {
+	c.Policy.SharedKernelClasses = nil
+	for _, word := range words(value) {
+		if wrong := validation.IsDNS1123Subdomain(word); len(wrong) > 0 {
+			return fmt.Errorf("%q is no name of a runtime class: %s", word, strings.Join(wrong, "; "))
+		}
+		c.Policy.SharedKernelClasses = append(c.Policy.SharedKernelClasses, word)
 	}
 	return nil
 }

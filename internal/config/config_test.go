@@ -90,6 +90,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		"pod-owners":                "Tekton,Knative",
 		"pod-options":               "mode, pause",
 		"proxy-containers":          "",
+		"shared-kernel-classes":     "nvidia, crun.example",
 		"allowed-registries":        "docker.io\n*.example, registry.example:5000/team",
 		"allowed-registries.team-a": "ghcr.io/team-a",
 		"private-addresses":         "forbidden",
@@ -105,7 +106,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		VersionInStatus: true,
 		Policy: pod.Policy{
 			Delivery: pod.ImageVolume, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
-			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, PodOptions: []string{"mode", "pause"},
+			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, SharedKernelClasses: []string{"nvidia", "crun.example"}, PodOptions: []string{"mode", "pause"},
 		},
 		Lookup: lookup.Options{
 			Allowed: lookup.AllowList{
@@ -153,6 +154,7 @@ func TestAnInvalidValueIsRefusedWithTheValidValues(t *testing.T) {
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
 		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of ["Tekton" "Knative" "Annotation"]; did you mean "Tekton"?`},
 		{"proxy-containers", "istio_proxy", `key "proxy-containers": "istio_proxy" is no name of a container`},
+		{"shared-kernel-classes", "nvidia, Kata_1", `key "shared-kernel-classes": "Kata_1" is no name of a runtime class`},
 		{"allowed-registries", "https://docker.io", `key "allowed-registries": "https://docker.io" is no registry, such as`},
 		{"allowed-registries.Team_A", "docker.io", `"Team_A" is no name of a namespace`},
 		{"private-addresses", "no", `"no" is neither "allowed" nor "forbidden"`},

@@ -188,7 +188,7 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
 		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
-		doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != "",
+		doubtful: w.Policy.hasDoubtfulKernel(&w.pod.Spec),
 	}
 	among := orderableOf(w.pod, selected)
 	for _, c := range w.pod.Spec.Containers {

@@ -103,7 +103,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 	case reader == writer:
 		return errors.New("a container can't read its own output; name another container")
 	case o.doubtful:
-		return errors.New("in a pod with a runtimeClassName, containers may not share a kernel, and no pipe leads from one kernel to another; remove stdin or the runtimeClassName, or use a volume")
+		return errors.New("in a pod with a runtimeClassName, containers may not share a kernel, and no pipe leads from one kernel to another; remove stdin or the runtimeClassName, use a volume, or have the operator add the class to shared-kernel-classes")
 	case other != "":
 		return fmt.Errorf("%q reads that output already, and a pipe has one reader; remove one of the annotations, or copy the output in a container between them (tee)", other)
 	case to.Stdin || to.TTY:

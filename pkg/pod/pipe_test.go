@@ -230,6 +230,19 @@ func TestAPipeThatGoesWellWithOtherOptions(t *testing.T) {
 	requireRefused(t, refusal(t, injector, p), pod.LookupFailed, `wrapping container "a"`)
 }
 
+// TestAClassThatSharesTheKernelKeepsLocksAndPipes, if the operator lists it.
+func TestAClassThatSharesTheKernelKeepsLocksAndPipes(t *testing.T) {
+	p := reads(abc(), "b", "a")
+	p.Spec.RuntimeClassName = new("nvidia")
+	injector := shells()
+	injector.Policy.SharedKernelClasses = []string{"nvidia"}
+	result := inject(t, injector, p)
+	require.Equal(t, "a | b", result.Order)
+	require.NotContains(t, flagsBefore(result.Pod, 1), "-order-heartbeat=true")
+	p.Spec.RuntimeClassName = new("gvisor")
+	requireRefused(t, refusal(t, injector, p), pod.InvalidAnnotation, "in a pod with a runtimeClassName, containers may not share a kernel", "shared-kernel-classes")
+}
+
 func TestTheStatusHasSoManyPipes(t *testing.T) {
 	p := asking(running("c0", "x"))
 	for n := 1; n < 20; n++ {

@@ -3,7 +3,11 @@
 
 package pod
 
-import "slices"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Policy holds the operator's decisions for all pods. The zero value is the default.
 type Policy struct {
@@ -12,6 +16,9 @@ type Policy struct {
 	// Proxies are the names of containers that other webhooks inject. They are wrapped
 	// only if the pod's author names them in an annotation. Nil means [DefaultProxies].
 	Proxies []string
+	// SharedKernelClasses are the runtime classes whose pods have one kernel for all
+	// containers, as without a class. Locks and pipes work between these containers.
+	SharedKernelClasses []string
 	// Delivery is the way in which the supervisor gets into pods; "" means
 	// [InitContainer], and the effect of [Auto] depends on the pod.
 	Delivery Delivery
@@ -51,6 +58,11 @@ func (p Policy) selects(owner Owner) bool {
 
 func (p Policy) letsPodsSet(option string) bool {
 	return p.PodOptions == nil || slices.Contains(p.PodOptions, option)
+}
+
+// hasDoubtfulKernel reports whether a pod's containers may have kernels of their own.
+func (p Policy) hasDoubtfulKernel(spec *corev1.PodSpec) bool {
+	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && !slices.Contains(p.SharedKernelClasses, *spec.RuntimeClassName)
 }
 
 func (p Policy) isProxy(name string) bool {

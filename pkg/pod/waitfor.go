@@ -58,7 +58,7 @@ func parseURL(word string) (url string, ok bool) {
 // ensureOrdering returns the graph, to note waits for URLs in it.
 func (w *wrapping) ensureOrdering() *ordering {
 	if w.order == nil {
-		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, finals: map[string]string{}, doubtful: w.pod.Spec.RuntimeClassName != nil && *w.pod.Spec.RuntimeClassName != ""}
+		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, finals: map[string]string{}, doubtful: w.Policy.hasDoubtfulKernel(&w.pod.Spec)}
 	}
 	return w.order
 }

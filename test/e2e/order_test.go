@@ -68,7 +68,7 @@ func TestAJobWaitsForItsDatabase(t *testing.T) {
 	waitForJob(t, namespace, "job-with-database")
 	p, err := cluster.PodOf(t.Context(), namespace, "job-name=job-with-database")
 	require.NoError(t, err)
-	require.Equal(t, "Injected by init-container; order: db -> test", p.Annotations[pod.StatusAnnotation])
+	require.Equal(t, "Injected by init-container; order: db -> test; db until test", p.Annotations[pod.StatusAnnotation])
 	require.Equal(t, "hello from the database\n", logs(t, namespace, p.Name, "test"))
 }
 
