@@ -43,8 +43,8 @@ func web(t testing.TB, dir, condition string, flags ...string) *process {
 }
 
 // readyAtOnce is the flag of a command that is ready when it has started. The kernel
-// creates this file when somebody looks at it.
-const readyAtOnce = "-ready-file=/proc/self/cgroup"
+// creates this file when somebody looks at it for the first time.
+const readyAtOnce = "-ready-file=/proc/self/limits"
 
 // never is the flag that says that a container is never restarted.
 func never(dir string) string { return "-final-exit-codes=0-255:" + dir }
