@@ -230,18 +230,20 @@ type orderable struct {
 	pod        *corev1.Pod
 	containers map[string]*corev1.Container // by name
 	before     map[string]bool              // init containers
+	sidecars   map[string]bool              // those of them that run on, as native sidecars
 	wrapped    map[string]bool              // those that get the supervisor
 }
 
 // orderableOf returns the orderable of a pod of which these containers are wrapped.
 func orderableOf(pod *corev1.Pod, selected []int) orderable {
-	among := orderable{pod: pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, wrapped: map[string]bool{}}
+	among := orderable{pod: pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, sidecars: map[string]bool{}, wrapped: map[string]bool{}}
 	for at := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[at]
 		among.containers[c.Name] = c
 	}
 	for _, c := range pod.Spec.InitContainers {
 		among.before[c.Name] = true
+		among.sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	}
 	for _, index := range selected {
 		among.wrapped[pod.Spec.Containers[index].Name] = true
@@ -274,6 +276,11 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 			found = append(found, d)
 		case present:
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
+		case among.sidecars[d.on] && d.condition == started:
+			// The kubelet starts no other container before it.
+		case among.sidecars[d.on]:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which has no supervisor and ends after all containers; wait for it to be started, give it a startupProbe, for which Kubernetes waits, or wait for its URL by %s",
+				key, d.on, waitForOption)
 		case among.before[d.on]:
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is an init container: the kubelet starts no other container before it; remove it from the annotation", key, d.on)
 		case !d.optional:

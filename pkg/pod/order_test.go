@@ -43,6 +43,24 @@ func flagsBefore(p *corev1.Pod, container int) []string {
 	return args[:slices.Index(args, "--")]
 }
 
+// TestANativeSidecarHasStartedBefore: Kubernetes starts it, and waits for its
+// startupProbe, before the containers.
+func TestANativeSidecarHasStartedBefore(t *testing.T) {
+	p := abc()
+	p.Spec.InitContainers = []corev1.Container{running("proxy", "x"), running("setup", "x")}
+	p.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	alone := inject(t, shells(), p.DeepCopy()).Pod
+	named := inject(t, shells(), dependsOn(p.DeepCopy(), "a", "proxy:started"))
+	require.Empty(t, named.Order)
+	require.Equal(t, flagsBefore(alone, 0), flagsBefore(named.Pod, 0))
+	require.Equal(t, "b -> a", inject(t, shells(), dependsOn(p.DeepCopy(), "a", "proxy:started, b:started")).Order)
+	for _, condition := range []string{"ready", "completed", "exited"} {
+		requireRefused(t, refusal(t, shells(), dependsOn(p.DeepCopy(), "a", "proxy:"+condition)), pod.InvalidAnnotation,
+			`"proxy" is a native sidecar`, "wait for it to be started", "startupProbe", "wait-for")
+	}
+	requireRefused(t, refusal(t, shells(), dependsOn(p, "a", "setup:started")), pod.InvalidAnnotation, `"setup" is an init container`)
+}
+
 func refusal(t *testing.T, injector *pod.Injector, p *corev1.Pod) error {
 	t.Helper()
 	_, err := injector.Inject(t.Context(), "tenant", p)
