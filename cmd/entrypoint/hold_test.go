@@ -106,7 +106,6 @@ func TestACommandIsNotHeldWithoutProc(t *testing.T) {
 // TestHooksWaitForTheTurnOfACommandThatStartsEarly covers a step whose HOME is a
 // volume. Tekton's entrypoint copies credentials there when it starts.
 func TestHooksWaitForTheTurnOfACommandThatStartsEarly(t *testing.T) {
-	t.Parallel()
 	shared := []string{"-wait-unless-shared=HOME", "-env=HOME=/proc"}
 	hook := []string{"-before-start=echo", "-before-start-arg=hook"}
 	p, file := held(t, "100ms", slices.Concat(shared, hook, []string{"-timeout=1h"})...)
@@ -212,7 +211,6 @@ func TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor(t *testing.T) {
 }
 
 func TestAnAbortedWaitContinuesTheHeldCommand(t *testing.T) {
-	t.Parallel()
 	p, file := held(t, "100ms")
 	time.Sleep(200 * time.Millisecond)
 	touch(t, file+".err") // which it ignores
@@ -262,7 +260,6 @@ func TestAHeldCommandEndsWithTheContainer(t *testing.T) {
 }
 
 func TestTheStatusOfAHeldCommandIsWaiting(t *testing.T) {
-	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	p, control := container(t, "-hold=100ms", "-wait-file="+file, "--", child, "poll", "100ms", file+".later")
 	p.expect("begun")
