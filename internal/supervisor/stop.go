@@ -143,6 +143,7 @@ func (s *supervision) reportHeldStop(unmet []order.Unmet, waited time.Duration) 
 	h := &s.heldStop
 	if !h.recorded {
 		h.recorded = true
+		s.recordSignals() // the signal that is held back may have come since the loop did
 		for _, u := range unmet {
 			s.event(EventStopHeld, u.String(), 0)
 		}
