@@ -91,6 +91,7 @@ unit:
 race:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev
 	@command -v python3 >/dev/null || hack/apt-get.sh python3
+	@command -v strace >/dev/null || hack/apt-get.sh strace
 	CGO_ENABLED=1 go test -race -vet=off -timeout 2h ./...
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the

@@ -172,8 +172,8 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 }
 
 // TestAHookThatDelaysTheStopSignalTakesFromTheShare: a preStop hook of db ends when its
-// share is over already, as the time shows at which web was stopped. A time in the future
-// has no effect.
+// share is over already, as its own length shows or the time at which web was stopped.
+// Together, both are the same delay. A time in the future has no effect.
 func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
@@ -184,14 +184,29 @@ func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 		at := time.Now().Add(-ago)
 		require.NoError(t, os.Chtimes(web+"/state", at, at))
 	}
-	for _, ago := range []time.Duration{time.Hour, 1000 * time.Hour} {
-		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
-		before(ago)
+	for _, test := range []struct {
+		ago   time.Duration
+		flags []string
+	}{
+		{time.Hour, nil},
+		{1000 * time.Hour, nil},
+		{0, []string{"-stop-delay=1h"}},
+		{time.Hour, []string{"-stop-delay=1h"}},
+	} {
+		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), append(test.flags, "-stop-share=1h")...)
+		before(test.ago)
 		p.send(syscall.SIGTERM)
 		require.Contains(t, p.line(), "entrypointer: the stop signal was held back for 1ms, and is forwarded while these containers still run: db (it is being stopped)")
 		p.expect("stopped")
 		require.Equal(t, 3, p.end())
 	}
+	both := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=40m", "-stop-share=1h")
+	before(40 * time.Minute)
+	both.send(syscall.SIGTERM)
+	staysHeld(t, db, both)
+	both.send(syscall.SIGTERM)
+	both.expect("stopped")
+	require.Equal(t, 3, both.end())
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
 	before(-time.Hour)
 	p.send(syscall.SIGTERM)

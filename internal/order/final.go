@@ -27,9 +27,10 @@ func ParseFinalEnds(value string) (dir string, f FinalEnds, ok bool) {
 // killedCode is the exit code of a container whose supervisor was killed.
 const killedCode = 128 + int(syscall.SIGKILL)
 
-// exitCode is the exit code of a container that has ended.
+// exitCode is the exit code of a container that has ended. A supervisor that is killed
+// while it still works after its command's end doesn't exit as the command did.
 func (s observation) exitCode() int {
-	if s.state.phase.commandEnded() {
+	if s.state.phase == Ended || s.state.phase == Finishing && s.liveness != dead {
 		return s.state.exitCode
 	}
 	return killedCode

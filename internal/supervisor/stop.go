@@ -109,10 +109,11 @@ func (s *supervision) holdStop() time.Duration {
 	case h.waiter == nil:
 		h.began = time.Now()
 		h.neighbours = order.NewNeighbours(s.opts.stopAfter, directories(s.opts.dependsOn), s.opts.heartbeat)
-		// A preStop hook may have delayed this signal. The grace period has begun when the
-		// first neighbour was stopped.
+		// A preStop hook may have delayed this signal: one that is known to sleep, or one
+		// whose time shows because a neighbour was stopped before.
 		_, _ = h.neighbours.Look()
-		h.share = max(s.opts.stopShare-h.neighbours.StoppedFor(h.began), time.Millisecond)
+		delay := max(s.opts.stopDelay, h.neighbours.StoppedFor(h.began))
+		h.share = max(s.opts.stopShare-delay, time.Millisecond)
 		h.waiter = await.NewWaiter(h.neighbours, h.share)
 	}
 	state, waited := h.waiter.Look(), time.Since(h.began)

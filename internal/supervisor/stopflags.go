@@ -17,6 +17,7 @@ type stopOptions struct {
 	stopAfter    []string // order directories of the containers that depend on this one
 	stopTogether bool
 	stopShare    time.Duration
+	stopDelay    time.Duration
 	stopSignal   syscall.Signal // 0 means SIGTERM
 	stopWhen     []order.Dependency
 }
@@ -31,6 +32,11 @@ container must be stopped as well within 1s.`, setStopTogether},
 when the first of the observed containers was stopped.`,
 		setDuration(func(o *options) *time.Duration { return &o.stopShare }),
 	},
+	{
+		"stop-delay", "DURATION", `The time by which a preStop hook delays the stop signal. It is a part of
+-stop-share.`,
+		setDuration(func(o *options) *time.Duration { return &o.stopDelay }),
+	},
 	{"stop-signal", "NAME", `The stop signal of this container, SIGTERM by default.`, setStopSignal},
 	{"stop-when", "CONDITION:DIRECTORY", `End the command when the container with this -order-dir has completed or
 exited: send the stop signal, after -grace-period SIGKILL, and exit with 0.
@@ -40,7 +46,7 @@ of them can't be met any more (-final-exit-codes).`, addStopWhen},
 
 // isStopped reports whether one of these flags is set.
 func (o *stopOptions) isStopped() bool {
-	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0
+	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0
 }
 
 // stoppedWith returns the stop signal of this container.
@@ -62,7 +68,7 @@ func (o *options) checkStop() error {
 		return parseFailure("-hold="+o.hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
 	case len(o.stopAfter) > 0 && o.stopShare == 0:
 		return parseFailure("-stop-after="+o.stopAfter[0], "it needs a time limit: use -stop-share as well, with less than the pod's terminationGracePeriodSeconds")
-	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0):
+	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0):
 		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
 		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")

@@ -201,7 +201,10 @@ func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []strin
 // its end can't be reported.
 func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ error) {
 	works := func(name string) bool { return !isHelper(w.pod, name) }
-	if !slices.ContainsFunc(e.members, works) {
+	switch {
+	case len(e.members) > maxEnding:
+		untold = fmt.Errorf("the pod has more than %d wrapped containers, and only so many can report their ends to each other; leave some of them out of annotation %s", maxEnding, ContainersAnnotation)
+	case !slices.ContainsFunc(e.members, works):
 		return errors.New("all containers of the pod are helpers (stop-when), so that the pod has no work that could end"), nil, nil
 	}
 	for _, index := range selected {
@@ -224,9 +227,6 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 			untold = fmt.Errorf("by %s: exec, container %q has no supervisor that reports its end; remove one of them", l.mode, c.Name)
 		}
 		e.finals[c.Name] = l.finalCodes()
-	}
-	if len(e.members) > maxEnding {
-		untold = fmt.Errorf("the pod has more than %d wrapped containers, and only so many can report their ends to each other; leave some of them out of annotation %s", maxEnding, ContainersAnnotation)
 	}
 	return nil, untold, nil
 }

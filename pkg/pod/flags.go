@@ -38,6 +38,7 @@ const (
 	stopWhenFlag         = "-stop-when="
 	stopAfterFlag        = "-stop-after="
 	stopShareFlag        = "-stop-share="
+	stopDelayFlag        = "-stop-delay="
 	stopTogetherFlag     = "-stop-together="
 	stopSignalFlag       = "-stop-signal="
 	orderDirFlag         = "-order-dir="

@@ -276,6 +276,8 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 			found = append(found, d)
 		case present:
 			return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
+		case among.sidecars[d.on] && option == stopWhenOption:
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which ends after all containers; remove it from the annotation", key, d.on)
 		case among.sidecars[d.on] && d.condition == started:
 			// The kubelet starts no other container before it.
 		case among.sidecars[d.on]:

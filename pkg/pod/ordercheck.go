@@ -29,7 +29,9 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 		return err
 	}
 	for name, p := range policies {
-		o.finals[name] = p.finalCodes()
+		if p.mode == "" || !slices.Contains(p.restarts[:], true) { // nobody reports the exit code of the others
+			o.finals[name] = p.finalCodes()
+		}
 	}
 	if err := o.checkConditions(policies); err != nil {
 		return err

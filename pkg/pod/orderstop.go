@@ -31,6 +31,7 @@ const (
 type stop struct {
 	after    []string      // those that depend on it, in the pod's order
 	share    time.Duration // of the grace period: how long it is held back at most
+	delay    time.Duration // by which a preStop hook that only sleeps delays its signal
 	together bool          // the kubelet stops it with the whole pod only, and may tell it first
 }
 
@@ -108,7 +109,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 	}
 	level, highest := o.stopLevels()
 	for name, s := range o.stops {
-		s.share = max(shareOf(grace, level[name], highest+1)-preStopSleep(among.containers[name]), time.Millisecond)
+		s.share, s.delay = shareOf(grace, level[name], highest+1), preStopSleep(among.containers[name])
 		// A container without a preStop hook gets its signal at once, and reports it.
 		s.together = s.together && slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) })
 	}
@@ -282,6 +283,9 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 			flags = append(flags, stopAfterFlag+orderDirectory(waiter))
 		}
 		flags = append(flags, stopShareFlag+s.share.String())
+		if s.delay > 0 {
+			flags = append(flags, stopDelayFlag+s.delay.String())
+		}
 		if s.together {
 			flags = append(flags, stopTogetherFlag+"true")
 		}

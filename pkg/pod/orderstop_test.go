@@ -73,13 +73,13 @@ func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 		"the one between can neither":             {func(p *corev1.Pod) { annotated(p, "mode.entrypointer.dev/b", "exec") }, []string{"", "", ""}},
 		"its signal comes after a sleep": {func(p *corev1.Pod) {
 			p.Spec.Containers[2].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 15}}}
-		}, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=5s"}},
-		"its signal comes after a sleep of its own command": {func(p *corev1.Pod) { p.Spec.Containers[1].Lifecycle = sleeps("/bin/sleep", "4.5") }, []string{"", "-stop-after=@a -stop-share=5.5s", "-stop-after=@b -stop-share=20s -stop-together=true"}},
-		"its signal comes after a sleep of its shell":       {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("/bin/sh", "-c", " sleep 12s ") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=8s"}},
-		"its signal comes when its share is over":           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "1m") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=1ms"}},
+		}, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s -stop-delay=15s"}},
+		"its signal comes after a sleep of its own command": {func(p *corev1.Pod) { p.Spec.Containers[1].Lifecycle = sleeps("/bin/sleep", "4.5") }, []string{"", "-stop-after=@a -stop-share=10s -stop-delay=4.5s", "-stop-after=@b -stop-share=20s -stop-together=true"}},
+		"its signal comes after a sleep of its shell":       {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("/bin/sh", "-c", " sleep 12s ") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s -stop-delay=12s"}},
+		"its signal comes when its share is over":           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "1m") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s -stop-delay=1m0s"}},
 		"it does more than sleep":                           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sh", "-c", "sleep 1; x") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
 		"it sleeps for no number":                           {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "NaN") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
-		"it sleeps for ever":                                {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "inf") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=1ms"}},
+		"it sleeps for ever":                                {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = sleeps("sleep", "inf") }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s -stop-delay=596523h14m7s"}},
 		"it has a preStop hook itself":                      {func(p *corev1.Pod) { p.Spec.Containers[2].Lifecycle = preStop }, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
 		"the signal of the one before it comes after hooks": {func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = preStop }, []string{"", "-stop-after=@a -stop-share=10s -stop-together=true", "-stop-after=@b -stop-share=20s"}},
 		"a livenessProbe may stop it alone": {func(p *corev1.Pod) {

@@ -89,6 +89,8 @@ func (*pipes) admit(among orderable, reader, writer string) error {
 		return nil
 	case present:
 		return refuse(InvalidAnnotation, "reading annotation %s: the output of container %q can't be connected, because %w", key, writer, among.whyUnwrapped(writer))
+	case among.sidecars[writer]:
+		return refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which has no supervisor; make it a container, or write its output to a volume", key, writer)
 	case among.before[writer]:
 		return refuse(InvalidAnnotation, "reading annotation %s: %q is an init container, which has ended before another one starts; write its output to a volume, or make it a container", key, writer)
 	}
