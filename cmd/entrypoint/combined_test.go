@@ -89,7 +89,7 @@ func TestATimeoutOfACommandThatIsBeingStoppedSendsNoSecondSignal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := begin(t, slices.Concat([]string{entrypoint, "-timeout=4s", "-grace-period=100ms"}, test.flags, []string{"--", "sh", "-c", traps}), listening(t))
+			p := begin(t, slices.Concat([]string{entrypoint, "-timeout=10s", "-grace-period=100ms"}, test.flags, []string{"--", "sh", "-c", traps}), listening(t))
 			p.expect("ready")
 			p.send(test.sig)
 			p.expect("stopped")
@@ -104,7 +104,7 @@ func TestATimeoutOfACommandThatIsBeingStoppedSendsNoSecondSignal(t *testing.T) {
 func TestATimeoutSendsTheStopSignalThatIsHeldBack(t *testing.T) {
 	web := orderDir(t)
 	dependent(t, web, "echo ready; exec sleep 60")
-	p := begin(t, []string{entrypoint, "-timeout=3s", "-grace-period=100ms", "-stop-after=" + web, "-stop-share=60s", "-stop-together", "-stop-signal=QUIT", "--", "sh", "-c", "trap 'echo term' TERM; trap 'echo quit' QUIT; " + waitForSignals}, listening(t))
+	p := begin(t, []string{entrypoint, "-timeout=10s", "-grace-period=4s", "-stop-after=" + web, "-stop-share=60s", "-stop-together", "-stop-signal=QUIT", "--", "sh", "-c", "trap 'echo term' TERM; trap 'echo quit' QUIT; " + waitForSignals}, listening(t))
 	p.expect("ready")
 	p.send(syscall.SIGQUIT)
 	p.expect("quit")

@@ -175,7 +175,7 @@ type Unmet struct {
 	URL     string // of a target; "" for a dependency
 	Failed  bool   // the condition can't be met any more
 	Seen    string // what the last look found, for messages
-	Reason  string // what the container says of that, filtered; "" if it says nothing
+	Reason  string // which other container made it fail, filtered; "" if none did
 	Problem bool   // Seen is an error that keeps the state unknown
 }
 
@@ -191,7 +191,7 @@ func (u Unmet) String() string {
 func (ds *Dependencies) Unmet() (list []Unmet) {
 	for _, d := range ds.list {
 		if d.state != await.Met {
-			list = append(list, Unmet{Dependency: d.Dependency, Failed: d.state == await.Failed, Seen: d.seen.String(), Reason: d.seen.reason, Problem: d.seen.problem != ""})
+			list = append(list, Unmet{Dependency: d.Dependency, Failed: d.state == await.Failed, Seen: d.seen.String(), Reason: d.seen.failedBecause(), Problem: d.seen.problem != ""})
 		}
 	}
 	for _, e := range ds.ends {

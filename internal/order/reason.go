@@ -44,6 +44,9 @@ func (i *Incarnation) PublishReason(text string) {
 	}
 }
 
+// WithdrawReason removes the reason that PublishReason has published.
+func (i *Incarnation) WithdrawReason() { _ = unix.Unlink(i.dir + reasonName) }
+
 // readReason returns the reason that an incarnation has published, "" if there is none.
 func readReason(dir, incarnation string) string {
 	fd, data, err := readRegular(dir + reasonName)
@@ -74,6 +77,14 @@ func printable(text string) string {
 // applies.
 func (s observation) mayHaveReason() bool {
 	return s.state.phase == Started || s.state.phase.commandEnded() && s.state.exitCode == exitDependency
+}
+
+// failedBecause returns which container made this one fail, "" if none did.
+func (s observation) failedBecause() string {
+	if s.state.phase.commandEnded() && s.state.exitCode == exitDependency {
+		return s.reason
+	}
+	return ""
 }
 
 // Culprit says how the container has ended, or, if it failed because of another one, how

@@ -16,8 +16,8 @@ import (
 // first verdict wins.
 //
 // A stop of the container (stop.go) is no verdict, because the kubelet sends SIGKILL
-// then. But whoever sends a stop signal, the process gets only one: many programs abort
-// their orderly shutdown at a second signal.
+// then. A process that was sent a stop signal gets none by a verdict: many programs abort
+// their orderly shutdown at a second signal. A stop that follows a verdict is forwarded.
 type ending struct {
 	process *process // the leader of a process group
 	verdict verdict
@@ -83,6 +83,7 @@ func (s *supervision) endCommand(v verdict, sig syscall.Signal, grace time.Durat
 		return false
 	}
 	s.takeStopSignals()
+	s.noteForwardedStop() // the handler may have sent one since the loop looked
 	if s.heldStop.count > 0 {
 		s.releaseStop(why)
 	}

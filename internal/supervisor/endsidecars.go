@@ -118,6 +118,7 @@ func (s *supervision) endSidecars() {
 		return
 	}
 	s.publishPhase(order.Ended, s.exitCode)
+	s.repeatLastWord()
 	if !s.opts.endSidecarsOn.Contains(s.exitCode) {
 		return // the kubelet restarts this container
 	}

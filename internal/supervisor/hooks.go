@@ -47,7 +47,7 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	s.event(EventHookStarted, argv[0], hook.pid)
 	end, limit := ending{process: hook}, newLimit(s.opts.hookTimeout)
 	err = s.until(func() time.Duration {
-		if sig := s.pendingEnd(); sig != 0 {
+		if sig := s.pendingEnd(); sig != 0 && end.signal == 0 {
 			end.stop(sig)
 		}
 		reached, pause := limit.reached()

@@ -14,8 +14,9 @@ import (
 
 const (
 	// lastWordWithin limits the time in which the published end is repeated after an
-	// error.
-	lastWordWithin = 5 * time.Second
+	// error, and lastWordAfterStop that time once the container was asked to stop.
+	lastWordWithin    = 5 * time.Second
+	lastWordAfterStop = time.Second
 	// syncWithin limits the time for which the process waits for the disk.
 	syncWithin = 2 * time.Second
 )
@@ -34,12 +35,20 @@ func (s *supervision) completeLastWord() {
 // repeatLastWord repeats the published end until other containers can read it. No later
 // call would repeat it.
 func (s *supervision) repeatLastWord() {
-	deadline := time.Now().Add(lastWordWithin)
+	if s.incarnation == nil || s.lastWordRepeated {
+		return
+	}
+	s.lastWordRepeated = true
+	began := time.Now()
 	_ = s.until(func() time.Duration {
 		if s.incarnation.Err() == nil {
 			return done
 		}
-		return doneAt(deadline)
+		within := lastWordWithin
+		if s.stopCame() {
+			within = lastWordAfterStop
+		}
+		return doneAt(began.Add(within))
 	})
 }
 

@@ -25,6 +25,7 @@ type orderState struct {
 	prober            *order.Prober      // non-nil from the command's start until it is ready
 	startupProber     *order.Prober      // non-nil from the command's start until the startupProbe has succeeded or failed
 	publishComplained bool               // the error was printed that the state can't be published
+	lastWordRepeated  bool               // the published end was repeated, or needed no repetition
 	unreadyComplained bool               // the reason was printed for which the command isn't ready
 	unready           string             // the published reason for which the command isn't ready
 	unreadySince      time.Time          // when it was published
@@ -88,6 +89,7 @@ func (s *supervision) stopProbing() {
 	if s.prober != nil {
 		s.prober.Close()
 		s.prober = nil
+		s.withdrawUnready()
 	}
 }
 
@@ -126,6 +128,15 @@ func (s *supervision) publishUnready(err error) {
 	}
 	s.unready, s.unreadySince = err.Error(), time.Now()
 	s.incarnation.PublishReason("its check " + s.opts.ready.String() + " fails: " + s.unready)
+}
+
+// withdrawUnready withdraws the reason for which the command isn't ready. A later end
+// has another one.
+func (s *supervision) withdrawUnready() {
+	if s.unready != "" {
+		s.unready = ""
+		s.incarnation.WithdrawReason()
+	}
 }
 
 // complainIfUnready prints once why the readiness probe fails. No other log would have

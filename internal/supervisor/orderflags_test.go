@@ -81,6 +81,9 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 		expected := defaults().orderOptions
 		expected.orderDir, expected.pipeOptions = []string{a, b}[at], want
 		expected.finalEnds = []containerEnds{{[]string{b, a}[at], ends("0")}}
+		if at == 1 { // the reader is stopped after its writer
+			expected.stopAfter, expected.stopShare = []string{a}, 15*time.Second
+		}
 		require.Equal(t, expected, opts.orderOptions)
 		for _, m := range result.Pod.Spec.Containers[at].VolumeMounts {
 			if strings.HasSuffix(m.MountPath, order.PipesSuffix) {
