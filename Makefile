@@ -37,7 +37,6 @@ help:
 	@echo 'make test    what CI runs: lint, unit, e2e without its two longest tests, and a sixth of equality'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
-	@echo 'make race    those of all packages with the race detector, which "make unit" uses where goroutines run; before a release'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the same on each of VERSIONS="1.34 1.35 1.36 1.37", one cluster after the other; ends the one that runs'
@@ -69,6 +68,10 @@ examples: deploy
 .PHONY: test
 test: lint unit e2e-sample equality-sample
 
+# Where the race detector finds nothing: the tests of cmd/entrypoint watch processes that
+# are built without it, and the goroutines of test/ need a cluster.
+without-race := ./cmd/entrypoint ./test/...
+
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
 # are too few.
@@ -79,20 +82,12 @@ unit:
 		echo "the entrypoint is not compared with $$peer" >&2; done
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes and files what no shell can
 	@command -v strace >/dev/null || hack/apt-get.sh strace  # for errors of system calls that are rare
-	without=$$(hack/race.sh without) && go test -vet=off -timeout 40m $$without
-	with=$$(hack/race.sh with) && CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$with
+	go test -vet=off -timeout 40m $(without-race)
+	CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$(go list ./... | grep -v -E '/(test/|cmd/entrypoint$$)')
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
-
-# Of all packages, also of those of which hack/race.sh says that they run no goroutines.
-.PHONY: race
-race:
-	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev
-	@command -v python3 >/dev/null || hack/apt-get.sh python3
-	@command -v strace >/dev/null || hack/apt-get.sh strace
-	CGO_ENABLED=1 go test -race -vet=off -timeout 2h ./...
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the
 # supervisor, the tests that start processes are in cmd/entrypoint, and don't count.

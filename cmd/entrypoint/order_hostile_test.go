@@ -264,6 +264,7 @@ func TestAFullVolumeDelaysTheState(t *testing.T) {
 // TestTheLastWordIsRepeated for a few seconds, because after it there is no supervisor
 // that could repeat it. A failure that lasts doesn't keep the container from ending.
 func TestTheLastWordIsRepeated(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		deed string
 		want string

@@ -50,7 +50,6 @@ func TestReapsAsSubreaper(t *testing.T) {
 // TestTheExitCodeOfAnOrphanIsIgnored: the orphans exit with other codes than the
 // command.
 func TestTheExitCodeOfAnOrphanIsIgnored(t *testing.T) {
-	t.Parallel()
 	script := `for i in 1 2 3 4 5 6 7 8 9; do (sh -c "sleep 0.0$i; exit 1$i" &); done; sleep 0.2; exit 77`
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {
 		require.Equal(t, 77, output(t, supervised("sh", "-c", script), place).Code)
@@ -58,7 +57,6 @@ func TestTheExitCodeOfAnOrphanIsIgnored(t *testing.T) {
 }
 
 func TestTheCommandDiesWithTheSupervisor(t *testing.T) {
-	t.Parallel()
 	places(t, func(t *testing.T, place func(*exec.Cmd)) {
 		p := begin(t, supervised("sh", "-c", "trap '' TERM HUP; echo ready; while :; do sleep 1; done"), place)
 		p.expect("ready")

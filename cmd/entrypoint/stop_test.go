@@ -59,7 +59,6 @@ func staysHeld(t *testing.T, dir string, p *process) {
 // TestAPodIsStoppedInReverse of the order in which its containers start, whichever of
 // them gets the stop signal first.
 func TestAPodIsStoppedInReverse(t *testing.T) {
-	t.Parallel()
 	for i, sent := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 		for _, flag := range []string{"", "-order-heartbeat"} {
 			if flag != "" && i%5 != 0 { // two orders are enough: each container must first see a heartbeat of the others

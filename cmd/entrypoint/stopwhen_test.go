@@ -69,11 +69,11 @@ func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			web := orderDir(t)
-			flags := append(test.flags, test.condition+":"+web)
+			flags := []string{test.condition + ":" + web}
 			if rest, final := strings.CutPrefix(test.condition, "final="); final {
-				flags = append(test.flags, "-stop-when="+rest+":"+web, never(web))
+				flags = []string{"-stop-when=" + rest + ":" + web, never(web)}
 			}
-			p, status := proxy(t, test.script, flags...)
+			p, status := proxy(t, test.script, append(flags, test.flags...)...)
 			p.expect("ready")
 			ends(t, web, test.code)
 			said := p.line()

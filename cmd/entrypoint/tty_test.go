@@ -129,7 +129,6 @@ func consoles(t *testing.T, script string, test func(t *testing.T, c *console)) 
 }
 
 func TestTerminalReadsAndWrites(t *testing.T) {
-	t.Parallel()
 	consoles(t, "echo ready; read x; echo got-$x; exit 3", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		c.enter("this\n")
@@ -140,7 +139,6 @@ func TestTerminalReadsAndWrites(t *testing.T) {
 
 // TestCtrlCOnce checks that the command gets exactly one SIGINT.
 func TestCtrlCOnce(t *testing.T) {
-	t.Parallel()
 	script := "trap 'echo int' INT; echo ready; while ! read x; do :; done; exit 4"
 	consoles(t, script, func(t *testing.T, c *console) {
 		c.waitFor("ready")
@@ -156,7 +154,6 @@ func TestCtrlCOnce(t *testing.T) {
 }
 
 func TestCtrlCKills(t *testing.T) {
-	t.Parallel()
 	consoles(t, "echo ready; exec sleep 60", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		time.Sleep(30 * time.Millisecond) // until sleep has started
@@ -195,7 +192,6 @@ func TestTheSecondExecHasTheTerminal(t *testing.T) {
 // TestCtrlZStopsNothing in a container, where no shell could resume a stopped process.
 // The kernel discards the signal for a bare process.
 func TestCtrlZStopsNothing(t *testing.T) {
-	t.Parallel()
 	consoles(t, "echo ready; read x; echo got-$x; exit 5", func(t *testing.T, c *console) {
 		c.waitFor("ready")
 		c.enter("\x1a")
@@ -278,7 +274,6 @@ func TestMessagesFromTheBackgroundArePrinted(t *testing.T) {
 }
 
 func TestWindowSize(t *testing.T) {
-	t.Parallel()
 	script := "trap 'stty size | tr \" \" x' WINCH; echo ready; while ! read x; do :; done"
 	consoles(t, script, func(t *testing.T, c *console) {
 		c.waitFor("ready")

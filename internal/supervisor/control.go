@@ -100,9 +100,9 @@ func whatFor(json string, waited time.Duration) string {
 		}
 		text += name + " (" + jsonString(one, "seen") + ")"
 	}
-	for at := len(reminderTimes) - 1; at >= 0; at-- {
-		if waited >= reminderTimes[at] {
-			return text + " for more than " + reminderTimes[at].String() + "\n"
+	for _, reminder := range slices.Backward(reminderTimes) {
+		if waited >= reminder {
+			return text + " for more than " + reminder.String() + "\n"
 		}
 	}
 	return text + "\n"

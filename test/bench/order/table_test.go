@@ -50,7 +50,7 @@ func TestLastLine(t *testing.T) {
 func TestTheEmissaryIsShownByItsVersion(t *testing.T) {
 	program := func(path, script string) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755)) //nolint:gosec // G306: it is run
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
 		return path
 	}
 	dir := t.TempDir()
