@@ -356,12 +356,12 @@ func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
 	hasSaid(t, dir, "ready")
 	isStarted(t, listens("-depends-on=ready"))
 	dependency.kill(dependency.Process.Pid)
-	late := begin(t, []string{entrypoint, "-order-heartbeat", "-depends-on=started:" + dir, never(dir), "--", "echo", "web is started"})
+	late := begin(t, []string{entrypoint, "-order-heartbeat", "-depends-on=ready:" + dir, never(dir), "--", "echo", "web is started"})
 	time.Sleep(time.Second)
 	waits(t, late)
 	// A published end needs no heartbeat.
 	require.Zero(t, db(t, dir, "-order-heartbeat", "--", "true").end())
 	isStarted(t, listens("-depends-on=completed"))
-	require.Contains(t, late.line(), "waiting for db:started (it exited with 0)")
+	require.Contains(t, late.line(), "waiting for db:ready (it exited with 0)")
 	require.Equal(t, 123, late.end())
 }
