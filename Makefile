@@ -68,10 +68,6 @@ examples: deploy
 .PHONY: test
 test: lint unit e2e-sample equality-sample
 
-# Where the race detector finds nothing: the tests of cmd/entrypoint watch processes that
-# are built without it, and the goroutines of test/ need a cluster.
-without-race := ./cmd/entrypoint ./test/...
-
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
 # are too few.
@@ -82,8 +78,8 @@ unit:
 		echo "the entrypoint is not compared with $$peer" >&2; done
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes and files what no shell can
 	@command -v strace >/dev/null || hack/apt-get.sh strace  # for errors of system calls that are rare
-	go test -vet=off -timeout 40m $(without-race)
-	CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$(go list ./... | grep -v -E '/(test/|cmd/entrypoint$$)')
+	go test -vet=off -timeout 40m ./test/...  # whose goroutines need a cluster
+	CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$(go list ./... | grep -v /test/)
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
