@@ -170,6 +170,18 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 	}
 }
 
+// isHeldWhileItLives checks that a stop signal is held back for longer than that of a
+// container that is stopped alone, until the neighbour is killed.
+func isHeldWhileItLives(t *testing.T, db string, p, neighbour *process) {
+	t.Helper()
+	staysHeld(t, db, p)
+	time.Sleep(1200 * time.Millisecond)
+	staysHeld(t, db, p)
+	neighbour.kill(neighbour.Process.Pid)
+	p.expect("stopped")
+	require.Equal(t, 3, p.end())
+}
+
 // TestAHookThatDelaysTheStopSignalTakesFromTheShare: a preStop hook of db ends when its
 // share is over already, as its own length shows or the time at which web was stopped.
 // Together, both are the same delay. A time in the future has no effect.
@@ -209,12 +221,7 @@ func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
 	before(-time.Hour)
 	p.send(syscall.SIGTERM)
-	staysHeld(t, db, p)
-	time.Sleep(1200 * time.Millisecond)
-	staysHeld(t, db, p)
-	neighbour.kill(neighbour.Process.Pid)
-	p.expect("stopped")
-	require.Equal(t, 3, p.end())
+	isHeldWhileItLives(t, db, p, neighbour)
 }
 
 // TestAReaderThatIsStoppedAfterItsWriterReadsItsLastWords, and both succeed.
@@ -260,12 +267,7 @@ func TestADependentThatIsKilledIsNotWaitedFor(t *testing.T) {
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=40s")
 	p.send(syscall.SIGTERM)
 	neighbour.send(syscall.SIGTERM)
-	staysHeld(t, db, p)
-	time.Sleep(1200 * time.Millisecond)
-	staysHeld(t, db, p)
-	neighbour.kill(neighbour.Process.Pid)
-	p.expect("stopped")
-	require.Equal(t, 3, p.end())
+	isHeldWhileItLives(t, db, p, neighbour)
 }
 
 // TestTheStopSignalIsTheOneOfTheImage, and all others are forwarded at once.

@@ -51,8 +51,8 @@ func setEndSidecarsOn(o *options, value string) string {
 }
 
 func addEndSidecarsWhen(o *options, value string) string {
-	d, ok := order.ParseDependency(value)
-	if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
+	d, ok := parseEnd(value)
+	if !ok {
 		return "not an outcome of another container: use completed or exited, a colon, and an absolute path"
 	}
 	o.endSidecarsWhen = append(o.endSidecarsWhen, d)

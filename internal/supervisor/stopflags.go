@@ -98,9 +98,15 @@ func setStopSignal(o *options, value string) string {
 	return ""
 }
 
+// parseEnd parses a dependency on the end of a container.
+func parseEnd(value string) (d order.Dependency, ok bool) {
+	d, ok = order.ParseDependency(value)
+	return d, ok && (d.Condition == order.IsCompleted || d.Condition == order.HasExited)
+}
+
 func addStopWhen(o *options, value string) string {
-	d, ok := order.ParseDependency(value)
-	if !ok || d.Condition != order.IsCompleted && d.Condition != order.HasExited {
+	d, ok := parseEnd(value)
+	if !ok {
 		return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
 	}
 	o.stopWhen = append(o.stopWhen, d)
