@@ -224,18 +224,46 @@ func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 	isHeldWhileItLives(t, db, p, neighbour)
 }
 
-// TestAReaderThatIsStoppedAfterItsWriterReadsItsLastWords, and both succeed.
-func TestAReaderThatIsStoppedAfterItsWriterReadsItsLastWords(t *testing.T) {
+// TestAReaderThatIsStoppedReadsTheLastWordsOfItsWriter, also slowly, and both succeed.
+func TestAReaderThatIsStoppedReadsTheLastWordsOfItsWriter(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string][]string{
+		"at once": script("exec cat"),
+		"slowly":  script("while read -r line; do sleep 0.2; echo $line; done"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app, shipper := stopsPipe(t, "seq 1 8; exit 0", read...)
+			for n := range 8 {
+				shipper.expect(strconv.Itoa(n + 1))
+			}
+			require.Zero(t, app.end())
+			require.Zero(t, shipper.end())
+		})
+	}
+}
+
+// TestAReaderThatReadsNothingGetsItsStopSignalNonetheless, although the pipe isn't empty.
+func TestAReaderThatReadsNothingGetsItsStopSignalNonetheless(t *testing.T) {
+	t.Parallel()
+	app, shipper := stopsPipe(t, "seq 1 8; exit 0", script("read -r line; "+stopped("TERM", "exit 3"))...)
+	require.Zero(t, app.end())
+	shipper.expect("stopped")
+	require.Equal(t, 3, shipper.end())
+}
+
+// stopsPipe sends both containers of a pipe their stop signal, the reader first. The
+// writer's command then runs a shell command.
+func stopsPipe(t *testing.T, atStop string, read ...string) (app, shipper *process) {
+	t.Helper()
 	writer, reader := writerAndReader(t)
-	app := writer.lives(append([]string{writer.to(reader)}, script("trap 'sleep 1; echo last words; exit 0' TERM; echo ready; while :; do sleep 0.02; done")...)...)
-	shipper := reader.lives(reader.from(writer), "-stop-after="+writer.dir, "-stop-share=1h", "--", "cat")
+	app = writer.lives(append([]string{writer.to(reader)}, script("trap '"+atStop+"' TERM; echo ready; while :; do sleep 0.02; done")...)...)
+	shipper = reader.lives(append([]string{reader.from(writer), "-stop-after=" + writer.dir, "-stop-share=1h"}, read...)...)
 	shipper.expect("ready")
 	shipper.send(syscall.SIGTERM)
 	hasSaid(t, reader.dir, "stopping")
 	app.send(syscall.SIGTERM)
-	shipper.expect("last words")
-	require.Zero(t, app.end())
-	require.Zero(t, shipper.end())
+	return app, shipper
 }
 
 // TestASecondStopSignalIsForwardedAtOnce, together with the first.

@@ -260,6 +260,12 @@ func (r *ReadEnd) IsClosedByWriter() bool {
 	}
 }
 
+// Unread returns how many bytes the pipe contains.
+func (r *ReadEnd) Unread() int {
+	n, _ := unix.IoctlGetInt(r.fd, unix.TIOCINQ) // fails for no pipe
+	return n
+}
+
 // WriterOutcome reports whether the connected incarnation of the writer has ended. If
 // it ended without success, failure says how. If it hasn't ended, lives is true if that
 // is certain, and otherwise failure says why it isn't.

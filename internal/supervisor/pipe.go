@@ -123,6 +123,32 @@ func (s *supervision) watchWriter() time.Duration {
 	return max(next.Sub(now), 0)
 }
 
+// A drain observes how the command reads what its writer has left in the pipe.
+type drain struct {
+	unread int       // bytes, at the last look
+	since  time.Time // when that number was new
+}
+
+const (
+	// lastRead is how long a command must not have read before it counts as done with its
+	// input. In this time, a command that has read to the end of file ends by itself.
+	lastRead      = time.Second
+	drainInterval = 50 * time.Millisecond
+)
+
+// readsOn returns the time until the next call if the command may still read the output
+// of its writer, which has ended, and 0 if not.
+func (s *supervision) readsOn() time.Duration {
+	if !s.reading {
+		return 0
+	}
+	d, now := &s.heldStop.drain, time.Now()
+	if unread := s.readEnd.Unread(); d.since.IsZero() || unread != d.unread {
+		*d = drain{unread, now}
+	}
+	return max(min(lastRead-now.Sub(d.since), drainInterval), 0)
+}
+
 // After the writer has closed its output, it takes some time until its state says how
 // it ended.
 const (

@@ -33,6 +33,7 @@ type heldStop struct {
 	waiter     *await.Waiter
 	recorded   bool // an event says that the signal is held back
 	reminded   bool
+	drain      drain // of the pipe, after its writer has ended
 }
 
 // The reasons to forward the stop signal, in EventStopPassed.
@@ -121,6 +122,10 @@ func (s *supervision) holdStop() time.Duration {
 	alone := !s.opts.stopTogether && !h.neighbours.Stopping()
 	switch {
 	case state == await.Met:
+		if pause := min(s.readsOn(), h.share-waited); pause > 0 {
+			s.waiting.unmet = nil
+			return pause
+		}
 		s.releaseStop(releaseMet)
 		return forever
 	case alone && waited >= podStopWindow:

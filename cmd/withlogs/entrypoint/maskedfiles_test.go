@@ -252,7 +252,7 @@ func TestAMaskedFileThatNeverRespondsDoesNotKeepTheCommandFromEnding(t *testing.
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("open sesame"), 0o600))
 	lease(t, secret)
-	got := s.run(s.command("-mask-files="+secret, "-logs-flush=3s", "--", "sh", "-c", "echo open sesame; exit 3"))
+	got := s.run(s.command("-mask-files="+secret, "-logs-flush=12s", "--", "sh", "-c", "echo open sesame; exit 3"))
 	require.Equal(t, 3, got.code)
 	require.Contains(t, got.stderr, `and their end: looking at "`+secret+`", whose content is masked, takes long: nothing is sent until its volume answers`)
 	require.Less(t, got.took, deadline)
