@@ -34,9 +34,10 @@ in-cluster = eval "$$($(cluster) env)" &&
 help:
 	@echo 'make demo    a cluster, entrypointer on it, and the examples with and without'
 	@echo 'make examples  all of examples/ for tenants, applied as they are to the namespace "examples"'
-	@echo 'make test    what CI runs: lint, unit, e2e without its three longest tests, and a sixth of equality'
+	@echo 'make test    what CI runs: lint, unit, e2e without its four longest tests, and a sixth of equality'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
+	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
 	@echo 'make e2e-versions  the same on each of VERSIONS="1.34 1.35 1.36 1.37", one cluster after the other; ends the one that runs'
@@ -70,7 +71,11 @@ test: lint unit e2e-sample equality-sample
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
-# are too few.
+# are too few. With -short, tests with random moments try fewer of them. -race
+# sees only the processes of tests, so the tests that start other processes, or need a
+# cluster, go without.
+without-race := ./test/... ./cmd/entrypoint ./cmd/withlogs/entrypoint
+
 .PHONY: unit
 unit:
 	@command -v gcc >/dev/null || hack/apt-get.sh gcc libc6-dev  # for -race
@@ -78,12 +83,17 @@ unit:
 		echo "the entrypoint is not compared with $$peer" >&2; done
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes and files what no shell can
 	@command -v strace >/dev/null || hack/apt-get.sh strace  # for errors of system calls that are rare
-	go test -vet=off -timeout 40m ./test/...  # whose goroutines need a cluster
-	CGO_ENABLED=1 go test -race -vet=off -timeout 40m $$(go list ./... | grep -v /test/)
+	go test -short -vet=off -timeout 40m $(without-race)
+	CGO_ENABLED=1 go test -short -race -vet=off -timeout 40m $$(go list ./... | grep -vxF "$$(go list $(without-race))")
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
+
+# The tests with random moments, at full extent.
+.PHONY: stress
+stress:
+	go test -vet=off -count 1 -timeout 1h $$(grep -rl --include='*_test.go' 'testing[.]Short' cmd internal pkg | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 # Where a mistake is an outage or a leak. Takes hours, and fails on nothing. Of the
 # supervisor, the tests that start processes are in cmd/entrypoint, and don't count.
@@ -99,10 +109,11 @@ e2e: deploy fixtures
 	@command -v curl >/dev/null || hack/apt-get.sh curl
 	@$(in-cluster) go test -vet=off -tags e2e -count 1 -timeout 2h ./test/e2e $(ARGS)
 
-# Tests of four to five minutes each, in which nothing else can run. Shorter tests have
-# parts of them: claims and upgrades, a replica of the log service that is replaced, and
-# the examples of each option. "make e2e-slow" runs the examples twice.
-longest := NoLineIsLostWhileThreeReplicas|AClaimIsFilledMountedAndReplaced
+# Tests of two to five minutes each, in which nothing else can run. Shorter tests have
+# parts of them: claims and upgrades, a replica of the log service that is replaced, an
+# outage of half a minute, and the examples of each option. "make e2e-slow" runs the
+# examples twice.
+longest := NoLineIsLostWhileThreeReplicas|AClaimIsFilledMountedAndReplaced|AMinuteWithoutTheLogServiceLosesNothing
 
 .PHONY: e2e-sample
 e2e-sample: ARGS := -skip '$(longest)|EveryExampleRunsAsItIs$$'

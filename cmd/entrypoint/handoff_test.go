@@ -23,7 +23,7 @@ import (
 // The extent of TestNothingStartsEarly.
 const (
 	chains = 16
-	turns  = 128 // of each chain
+	turns  = 128 // of each chain, at full extent
 	ahead  = 8   // concurrent processes of a chain: one works, the others wait
 )
 
@@ -57,7 +57,7 @@ func TestNothingStartsEarly(t *testing.T) {
 	require.NoError(t, group.Wait())
 	done, err := filepath.Glob(filepath.Join(dir, "*.done"))
 	require.NoError(t, err)
-	require.Len(t, done, chains*turns)
+	require.Len(t, done, chains*extent(turns))
 }
 
 // runChain runs the processes of a chain, whose files begin with path. The processes
@@ -69,7 +69,7 @@ func runChain(ctx context.Context, path string, content bool) error {
 	}
 	var running []*exec.Cmd
 	before := "none"
-	for n := range turns {
+	for n := range extent(turns) {
 		own := fmt.Sprint(path, "-", n)
 		way := ways[n%len(ways)]
 		argv := []string{way.flag}

@@ -78,6 +78,15 @@ func manyAtOnce() {
 	}
 }
 
+// extent returns how often a test with random moments tries: full, or with -short an eighth
+// of it.
+func extent(full int) int {
+	if testing.Short() {
+		return full / 8
+	}
+	return full
+}
+
 // build builds the programs under test into a new directory.
 func build() (dir string) {
 	// make(1) starts its children with these signals ignored. They belong to the C

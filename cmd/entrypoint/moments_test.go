@@ -67,7 +67,7 @@ func TestASIGTERMAtAnyMomentEndsTheContainer(t *testing.T) {
 			dir := t.TempDir()
 			var group errgroup.Group
 			group.SetLimit(together)
-			for i := range momentsEach {
+			for i := range extent(momentsEach) {
 				group.Go(func() error {
 					flags := test.flags
 					file := filepath.Join(dir, strconv.Itoa(i))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,7 +61,7 @@ func TestAsNobody(t *testing.T) {
 	require.NoError(t, err)
 	program := sharedFile(t, binDir, "entrypoint.test", string(data))
 
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-entrypoint.bin="+binDir, "-entrypoint.tags="+*tags,
+	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-entrypoint.bin="+binDir, "-entrypoint.tags="+*tags, "-test.short="+strconv.FormatBool(testing.Short()),
 		"-test.run=^("+strings.Join(asNobody, "|")+")$")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)

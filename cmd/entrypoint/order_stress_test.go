@@ -26,7 +26,7 @@ import (
 // The extent of TestNoContainerStartsBeforeItsDependencies.
 const (
 	groups  = 8
-	rounds  = 8 // of each group, one after the other
+	rounds  = 8 // of each group, one after the other, at full extent
 	members = 6 // that wait, in each round
 )
 
@@ -43,7 +43,7 @@ func TestNoContainerStartsBeforeItsDependencies(t *testing.T) {
 	group, ctx := errgroup.WithContext(ctx)
 	for g := range groups {
 		group.Go(func() error {
-			for r := range rounds {
+			for r := range extent(rounds) {
 				if err := startTogether(ctx, filepath.Join(dir, fmt.Sprint(g, "-", r)), g%2 == 0); err != nil {
 					return err
 				}
@@ -54,7 +54,7 @@ func TestNoContainerStartsBeforeItsDependencies(t *testing.T) {
 	require.NoError(t, group.Wait())
 	started, err := filepath.Glob(filepath.Join(dir, "*", "started-*"))
 	require.NoError(t, err)
-	require.Len(t, started, groups*rounds*members)
+	require.Len(t, started, groups*extent(rounds)*members)
 }
 
 // startTogether makes the members wait for a dependency to become ready, or to

@@ -44,7 +44,7 @@ func TestTheSupervisorKnowsWhetherItIsPID1(t *testing.T) {
 // TestReapsAsSubreaper complements the comparison, which covers PID 1. There is nothing
 // to compare with here, because a bare process is no subreaper.
 func TestReapsAsSubreaper(t *testing.T) {
-	require.Equal(t, "no zombies", orphans(t, subject{"entrypointer", supervised(), asSubreaper}))
+	require.Equal(t, "no zombies", orphans(t, subject{"entrypointer", supervised(), asSubreaper}, extent(10000)))
 }
 
 // TestTheExitCodeOfAnOrphanIsIgnored: the orphans exit with other codes than the

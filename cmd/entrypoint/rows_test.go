@@ -41,8 +41,8 @@ var endRows = []row{
 		observe: exitCodes,
 	},
 	{
-		name:    "10,000 orphans end, as PID 1",
-		observe: orphans,
+		name:    "1,000 orphans end, as PID 1",
+		observe: func(t *testing.T, s subject) string { return orphans(t, s, 1000) },
 		why:     "a supervisor reaps orphans",
 		place:   asPID1,
 		needs:   "a PID namespace",
@@ -83,8 +83,8 @@ func exitCodes(t *testing.T, s subject) string {
 	return seen.String()
 }
 
-func orphans(t *testing.T, s subject) string {
-	p := begin(t, s.argv(child, "orphans", "10000"), s.place)
+func orphans(t *testing.T, s subject, many int) string {
+	p := begin(t, s.argv(child, "orphans", strconv.Itoa(many)), s.place)
 	p.expect("made")
 	pid := p.Process.Pid
 	var alive []int

@@ -501,14 +501,22 @@ func runWorld(t *testing.T, seed uint64, trims bool) {
 	require.LessOrEqual(t, m.count(directory(id)+"data"), gaps+strings.Count(text, ".")+1+cut, "what touches is joined")
 }
 
+// seeds returns the number of random worlds: 12, or 3 with -short.
+func seeds() uint64 {
+	if testing.Short() {
+		return 3
+	}
+	return 12
+}
+
 func TestJoiningChangesNothingForReaders(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range seeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, false) })
 	}
 }
 
 func TestTrimmingChangesNothingBehindItForReaders(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range seeds() {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, true) })
 	}
 }
