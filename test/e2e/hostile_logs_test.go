@@ -31,7 +31,7 @@ const halfOfTheLogServicesLimit = 256 << 20
 // streams without end, while another tenant's print and are read, and while the API server
 // asks.
 func TestWhatForeignPodsHoldOfTheLogServiceCostsNobodyElse(t *testing.T) {
-	const attackers, seconds, lines = 3, 25, 200
+	const attackers, seconds, lines = 3, 40, 300
 	service := logService(t)
 	replica, err := cluster.LogServicePod(t.Context())
 	require.NoError(t, err)
