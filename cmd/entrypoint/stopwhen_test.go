@@ -89,6 +89,21 @@ func TestAHelperEndsWhenItIsNotNeededAnyMore(t *testing.T) {
 	}
 }
 
+// TestAHookThatIgnoresTheSignalIsKilledIfItsHelperIsNotNeeded after the grace period, also
+// without a timeout of its own.
+func TestAHookThatIgnoresTheSignalIsKilledIfItsHelperIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	web := orderDir(t)
+	p, status := proxy(t, "echo started", "-stop-when=completed:"+web, "-grace-period=100ms",
+		"-before-start=sh", "-before-start-arg=-c", "-before-start-arg=trap 'echo stopped' TERM; echo ready; while :; do sleep 0.05; done")
+	p.expect("ready")
+	ends(t, web, "0")
+	p.expect("stopped")
+	require.Contains(t, p.line(), "which is met now (stop-when): the command was not started")
+	require.Zero(t, p.end())
+	require.Equal(t, "Unneeded", endedAs(t, status).Reason)
+}
+
 // TestAHelperIsNeededUntilAllContainersHaveEnded. Without a flag that says otherwise, a
 // failed container is restarted.
 func TestAHelperIsNeededUntilAllContainersHaveEnded(t *testing.T) {

@@ -48,6 +48,9 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	end, limit := ending{process: hook}, newLimit(s.opts.hookTimeout)
 	err = s.until(func() time.Duration {
 		if sig := s.pendingEnd(); sig != 0 && end.signal == 0 {
+			if s.foundUnneeded() {
+				end.decide(unneeded, s.opts.gracePeriod) // nobody else sends SIGKILL
+			}
 			end.stop(sig)
 		}
 		reached, pause := limit.reached()

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"github.com/entrypointer/entrypointer/internal/await"
 )
 
 // pauseAt pauses if -pause names this place. The pause lasts until SIGCONT arrives,
@@ -67,7 +65,7 @@ func pendingEndSignal() syscall.Signal {
 // pendingEnd returns the signal that ends what precedes the command's start: an ending
 // signal that has arrived, or SIGTERM if the command isn't needed any more, 0 for none.
 func (s *supervision) pendingEnd() syscall.Signal {
-	if h := &s.helper; !h.concluded && h.outcome != await.Waiting {
+	if s.foundUnneeded() {
 		return syscall.SIGTERM
 	}
 	return pendingEndSignal()

@@ -33,6 +33,11 @@ func (s *supervision) isNeeded() bool {
 	return s.helper.concluded || s.helper.outcome == await.Waiting
 }
 
+// foundUnneeded reports whether a look has found that the command isn't needed any more.
+func (s *supervision) foundUnneeded() bool {
+	return !s.helper.concluded && s.helper.outcome != await.Waiting
+}
+
 // lookAtWork looks at the containers for which the command is needed, unless the result
 // is known or doesn't matter.
 func (s *supervision) lookAtWork() {
