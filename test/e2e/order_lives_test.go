@@ -21,14 +21,14 @@ func probing(command ...string) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}}, PeriodSeconds: 1, FailureThreshold: 1}
 }
 
-// The dependency takes longer than any of the probes allows: the startupProbe for 3
+// The dependency takes longer than any of the probes allows: the startupProbe for 8
 // seconds, the livenessProbe for one.
 func TestAContainerThatWaitsIsKilledByNoneOfItsProbes(t *testing.T) {
 	t.Parallel()
 	namespace := optedInNamespace(t)
 	web := busybox(t, "web", "sh", "-c", "sleep 1; touch /tmp/up; mkdir /www; exec httpd -f -p 8080 -h /www")
 	web.StartupProbe = probing("test", "-e", "/tmp/up")
-	web.StartupProbe.FailureThreshold = 3
+	web.StartupProbe.FailureThreshold = 8
 	web.LivenessProbe = probing("test", "-e", "/tmp/up")
 	web.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 	// It listens at the port of the readinessProbe while web waits.
