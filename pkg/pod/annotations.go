@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -231,7 +232,7 @@ func meantKey(key string, onNamespace bool) string {
 		}
 	}
 	if nearest := spelling.Nearest(mistake, slices.Sorted(maps.Keys(keys))); nearest != "" {
-		return fmt.Sprintf("; did you mean %q?", shortened(keys[nearest]))
+		return fmt.Sprintf("; did you mean %q?", text.Shortened(keys[nearest]))
 	}
 	return ""
 }
@@ -263,5 +264,5 @@ func noContainer(pod *corev1.Pod, key, name string) error {
 		names = append(names, c.Name)
 	}
 	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %w%s",
-		key, name, errors.New(`"`+listed(names, `", "`)+`"`), spelling.DidYouMean(name, names[:min(len(names), maxListed)]))
+		key, name, errors.New(`"`+text.Listed(names, `", "`)+`"`), spelling.DidYouMean(name, names[:min(len(names), text.MaxListed)]))
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // needsLookup reports whether only the image determines what the container runs. The
@@ -33,7 +34,7 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 		}
 	}
 	if agree(inherited) {
-		return slices.Concat([]string{"--"}, escapeAll(inherited[0]), c.Args), nil
+		return slices.Concat([]string{"--"}, text.EscapeAll(inherited[0]), c.Args), nil
 	}
 	// The node decides which platform runs; the supervisor there chooses its platform's
 	// words.
@@ -41,7 +42,7 @@ func argvArgs(c corev1.Container, image *lookup.Image) ([]string, error) {
 	for i, config := range image.Configs {
 		flags = append(flags, platformFlag+config.Platform)
 		for _, token := range inherited[i] {
-			flags = append(flags, argFlag+escape(token))
+			flags = append(flags, argFlag+text.Escape(token))
 		}
 	}
 	return slices.Concat(flags, []string{"--"}, c.Args), nil
@@ -104,15 +105,3 @@ func agree(argvs [][]string) bool {
 	}
 	return true
 }
-
-func escapeAll(tokens []string) []string {
-	escaped := make([]string, len(tokens))
-	for i, token := range tokens {
-		escaped[i] = escape(token)
-	}
-	return escaped
-}
-
-// escape doubles each $, so that the kubelet's expansion restores the token
-// (k8s.io/kubernetes/third_party/forked/golang/expansion: "$$" stands for "$").
-func escape(token string) string { return strings.ReplaceAll(token, "$", "$$") }

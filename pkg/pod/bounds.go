@@ -6,16 +6,16 @@ package pod
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // An API server calls webhooks before it validates: names, references and lists can be as
-// long as a request, a few MiB. These constants bound the text that is copied or quoted
-// from a pod.
+// long as a request, a few MiB. These constants bound the text that is copied from a pod;
+// package text bounds what is quoted.
 const (
 	// maxObjectName is the longest name of an object (a DNS subdomain).
 	maxObjectName = 253
@@ -23,10 +23,6 @@ const (
 	// bound is larger than any object that an API server stores (1.5 MiB, etcd's
 	// --max-request-bytes).
 	maxAdded = 3 << 20
-	// maxQuoted is the number of bytes that are quoted from the text of a pod's author.
-	maxQuoted = 320
-	// maxListed is the number of names that a text lists.
-	maxListed = 16
 	// maxOrdered is the number of containers of a pod that can have a place in its order.
 	maxOrdered = 128
 	// maxWarnings is the number of warnings that a pod gets.
@@ -38,11 +34,11 @@ const (
 func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, error) {
 	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
 	if len(image) > lookup.MaxReferenceBytes {
-		query.Image = shortened(image)
+		query.Image = text.Shortened(image)
 		return query, &lookup.Error{Query: query, Reason: lookup.InvalidReference, Err: fmt.Errorf("no reference has more than %d characters", lookup.MaxReferenceBytes)}
 	}
 	if len(query.ServiceAccount) > maxObjectName {
-		query.ServiceAccount = shortened(query.ServiceAccount)
+		query.ServiceAccount = text.Shortened(query.ServiceAccount)
 		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("the name of the service account is longer than Kubernetes allows")}
 	}
 	for _, secret := range pod.Spec.ImagePullSecrets {
@@ -56,14 +52,14 @@ func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, er
 	return query, nil
 }
 
-// refuse returns a refusal in which quoted text is shortened to maxQuoted.
+// refuse returns a refusal in which quoted text is shortened.
 func refuse(outcome Outcome, format string, args ...any) *Refusal {
-	return &Refusal{Outcome: outcome, Err: fmt.Errorf(format, shortenedAll(args)...)}
+	return &Refusal{Outcome: outcome, Err: text.Errorf(format, args...)}
 }
 
-// warning returns a warning in which quoted text is shortened to maxQuoted.
+// warning returns a warning in which quoted text is shortened.
 func warning(reason Reason, format string, args ...any) Warning {
-	return Warning{Reason: reason, Message: fmt.Sprintf(format, shortenedAll(args)...)}
+	return Warning{Reason: reason, Message: text.Sprintf(format, args...)}
 }
 
 // bounded returns the first maxWarnings warnings, and a warning with the number of those
@@ -78,37 +74,4 @@ func bounded(warnings []Warning) []Warning {
 		omitted = warning(ReasonWarningsOmitted, "1 more warning is omitted")
 	}
 	return append(warnings[:maxWarnings:maxWarnings], omitted)
-}
-
-func shortenedAll(args []any) []any {
-	for i, arg := range args {
-		if text, ok := arg.(string); ok {
-			args[i] = shortened(text)
-		}
-	}
-	return args
-}
-
-// shortened cuts a text to maxQuoted bytes, and then appends the original length.
-func shortened(text string) string {
-	if len(text) <= maxQuoted {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxQuoted], "") + fmt.Sprintf("... (%d bytes)", len(text))
-}
-
-// listed joins the first maxListed names.
-func listed(names []string, separator string) string {
-	var b strings.Builder
-	for i, name := range names {
-		if i == maxListed {
-			fmt.Fprintf(&b, "%sand %d more", separator, len(names)-maxListed)
-			break
-		}
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		b.WriteString(shortened(name))
-	}
-	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -52,7 +53,7 @@ func ParseDelivery(name string) (Delivery, error) {
 		for i, d := range deliveries {
 			known[i] = string(d)
 		}
-		return "", fmt.Errorf("%q is none of %q%s", shortened(name), known, spelling.DidYouMean(name, known))
+		return "", fmt.Errorf("%q is none of %q%s", text.Shortened(name), known, spelling.DidYouMean(name, known))
 	}
 	return Delivery(name), nil
 }

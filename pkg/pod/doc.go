@@ -24,7 +24,7 @@
 // settings.go decides which of several settings takes precedence, and annotations.go
 // warns of annotations without effect. steps.go finds the annotations of Tekton's steps,
 // which have two names. bounds.go bounds the text that is copied from a
-// pod.
+// pod, and internal/text what is quoted.
 //
 // The result is a changed copy of the pod and a named [Outcome]. [Patch] turns
 // the pod before and after into a JSON patch that touches only the parts that this

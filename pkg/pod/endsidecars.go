@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -53,8 +54,8 @@ func endSidecarsFlags(value string, _ target) ([]string, error) {
 
 // parseSidecars parses a value of the option end-sidecars.
 func parseSidecars(value string) (list []sidecar, _ error) {
-	wrong := canBe(`"istio", "linkerd", "vault", "cloud-sql-proxy" and http://:PORT/PATH, up to 16 of them with commas, or "none"; an IP address may stand before the port`)
-	words := splitList(value)
+	wrong := text.CanBe(`"istio", "linkerd", "vault", "cloud-sql-proxy" and http://:PORT/PATH, up to 16 of them with commas, or "none"; an IP address may stand before the port`)
+	words := text.SplitList(value)
 	if len(words) == 1 && words[0] == noSidecars {
 		return nil, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -93,7 +94,7 @@ func logsFlags(value string, c target) ([]string, error) {
 		flags = append(flags, blockFlag(c))
 	}
 	if value == "stream" && c.fallsBack { // the kubelet would find no log
-		flags = append(flags, logsMessageFlag+escape(terminationFile(c)))
+		flags = append(flags, logsMessageFlag+text.Escape(terminationFile(c)))
 	}
 	return flags, nil
 }
@@ -137,7 +138,7 @@ func logsWhenFullFlags(value string, c target) (flags []string, _ error) {
 	case value == "drop", hasBound && err == nil && d > 0:
 		flags = []string{logsWhenFullFlag + value}
 	default:
-		return nil, canBe(`"drop", "block", or "block:" and a duration above zero with a unit, such as block:30s` + spelling.DidYouMean(value, []string{"drop", "block"}))
+		return nil, text.CanBe(`"drop", "block", or "block:" and a duration above zero with a unit, such as block:30s` + spelling.DidYouMean(value, []string{"drop", "block"}))
 	}
 	return c.ifSent(flags), nil
 }
@@ -156,7 +157,7 @@ func logsFlushFlags(value string, c target) ([]string, error) {
 func logsBufferFlags(value string, c target) ([]string, error) {
 	size, err := resource.ParseQuantity(value)
 	if err != nil || size.CmpInt64(leastBuffer) < 0 || size.CmpInt64(mostBuffer) > 0 {
-		return nil, canBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
+		return nil, text.CanBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
 	}
 	return c.ifSent([]string{logsBufferFlag + strconv.FormatInt(size.Value(), 10)}), nil
 }
@@ -183,26 +184,26 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 	}
 	return func() []string {
 		flags := []string{
-			logsToFlag + escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
-			logsContainerFlag + escape(c.Name), logsGraceFlag + grace(w.pod).String(),
+			logsToFlag + text.Escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
+			logsContainerFlag + text.Escape(c.Name), logsGraceFlag + grace(w.pod).String(),
 		}
 		if w.Logs.IP != "" {
 			flags = append(flags, logsIPFlag+w.Logs.IP)
 		}
 		for _, key := range logLabels {
 			if value := w.pod.Labels[key]; value != "" {
-				flags = append(flags, logsLabelFlag+escape(key+"="+value))
+				flags = append(flags, logsLabelFlag+text.Escape(key+"="+value))
 			}
 		}
 		for _, name := range secretVariables(c) {
-			flags = append(flags, maskEnvFlag+escape(name))
+			flags = append(flags, maskEnvFlag+text.Escape(name))
 		}
 		flags = append(flags, maskFilesFlag+TokenMountPath+"/"+tokenFile)
 		for _, secret := range secretEnvironments(c) {
-			flags = append(flags, maskFilesFlag+secretsMountPath+"/"+escape(secret))
+			flags = append(flags, maskFilesFlag+secretsMountPath+"/"+text.Escape(secret))
 		}
 		for _, path := range secretPaths(w.pod, c) {
-			flags = append(flags, maskFilesFlag+escape(path))
+			flags = append(flags, maskFilesFlag+text.Escape(path))
 		}
 		return flags
 	}

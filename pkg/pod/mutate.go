@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // Injector wraps pods. It is safe for concurrent use.
@@ -291,7 +292,7 @@ func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]strin
 
 func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
 	if w.Lookup == nil {
-		return nil, fmt.Errorf("the Injector has no Lookup for image %q; set command: in the container, or the Injector's Lookup", shortened(image))
+		return nil, fmt.Errorf("the Injector has no Lookup for image %q; set command: in the container, or the Injector's Lookup", text.Shortened(image))
 	}
 	query, err := queryFor(w.namespace, w.pod, image)
 	if err != nil {
@@ -346,7 +347,7 @@ func (r Result) status() string {
 	case Injected, AlreadyInjected:
 		return fmt.Sprintf("%s by %s", Injected, r.Delivery) + order
 	case PartlyInjected:
-		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, listed(r.Unwrapped, ",")) + order
+		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, text.Listed(r.Unwrapped, ",")) + order
 	case NotOurs:
 		return fmt.Sprintf("%s: the pod doesn't ask by %s: \"true\"", NotOurs, InjectAnnotation)
 	default:

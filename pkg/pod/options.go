@@ -3,7 +3,11 @@
 
 package pod
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
+)
 
 // domain is the domain of our annotations.
 const domain = "entrypointer.dev"
@@ -179,7 +183,7 @@ var options = []Option{
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
 		About: "Where to stop until somebody runs `kubectl exec POD -c CONTAINER -- /entrypointer/bin/entrypoint continue` or deletes the pod.",
-		flags: pauseFlags, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(splitList(value), "after-failure") },
+		flags: pauseFlags, beforeStart: true, afterStart: func(value string) bool { return slices.Contains(text.SplitList(value), "after-failure") },
 	},
 	{
 		Name: "logs", Value: "`off`, `stream` or `tee`", Default: "`off`", Example: "stream",

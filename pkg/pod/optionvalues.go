@@ -5,7 +5,6 @@ package pod
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -32,19 +32,16 @@ func modeFlags(value string, _ target) ([]string, error) {
 	}
 }
 
-// canBe returns the error for an invalid value, with the valid values.
-func canBe(values string) error { return errors.New("it can be " + values) }
-
 // oneOf returns the error for a value that is none of these words.
 func oneOf(value string, words ...string) error {
 	last := len(words) - 1
 	list := `"` + strings.Join(words[:last], `", "`) + `" or "` + words[last] + `"`
-	return canBe(list + spelling.DidYouMean(value, words))
+	return text.CanBe(list + spelling.DidYouMean(value, words))
 }
 
 func eachWord(flag string, check func(string) error) func(string, target) ([]string, error) {
 	return func(value string, _ target) (flags []string, _ error) {
-		list := splitList(value)
+		list := text.SplitList(value)
 		if len(list) == 0 {
 			return nil, check("")
 		}
@@ -52,27 +49,22 @@ func eachWord(flag string, check func(string) error) func(string, target) ([]str
 			if err := check(word); err != nil {
 				return nil, err
 			}
-			flags = append(flags, flag+escape(word))
+			flags = append(flags, flag+text.Escape(word))
 		}
 		return flags, nil
 	}
 }
 
-// splitList splits a list at commas and at white space.
-func splitList(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
-}
-
 func variableName(name string) error {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return canBe("names of variables, separated by commas")
+		return text.CanBe("names of variables, separated by commas")
 	}
 	return nil
 }
 
 func absolutePath(path string) error {
-	if !strings.HasPrefix(path, "/") || strings.Contains(path, "\x00") {
-		return canBe("an absolute path")
+	if !text.IsAbsolutePath(path) {
+		return text.CanBe("an absolute path")
 	}
 	return nil
 }
@@ -80,7 +72,7 @@ func absolutePath(path string) error {
 // envFlags leaves $(NAME) in values to the kubelet. In names, $(NAME) is literal, as in
 // the names of a container's env.
 func envFlags(value string, _ target) (flags []string, _ error) {
-	lines := canBe("lines of the form NAME=VALUE")
+	lines := text.CanBe("lines of the form NAME=VALUE")
 	for line := range strings.SplitSeq(value, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if strings.TrimSpace(line) == "" {
@@ -90,7 +82,7 @@ func envFlags(value string, _ target) (flags []string, _ error) {
 		if !found || name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.Contains(line, "\x00") {
 			return nil, lines
 		}
-		flags = append(flags, envFlag+escape(name)+"="+content)
+		flags = append(flags, envFlag+text.Escape(name)+"="+content)
 	}
 	if flags == nil {
 		return nil, lines
@@ -99,7 +91,7 @@ func envFlags(value string, _ target) (flags []string, _ error) {
 }
 
 func hookFlags(value string, _ target) (flags []string, _ error) {
-	hook := canBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of commands, [["first"], ["second", "argument"]]`)
+	hook := text.CanBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of commands, [["first"], ["second", "argument"]]`)
 	hooks, ok := parseHooks(value)
 	if !ok {
 		return nil, hook
@@ -108,9 +100,9 @@ func hookFlags(value string, _ target) (flags []string, _ error) {
 		if argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
 			return nil, hook
 		}
-		flags = append(flags, hookFlag+escape(argv[0]))
+		flags = append(flags, hookFlag+text.Escape(argv[0]))
 		for _, arg := range argv[1:] {
-			flags = append(flags, hookArgFlag+escape(arg))
+			flags = append(flags, hookArgFlag+text.Escape(arg))
 		}
 	}
 	return flags, nil
@@ -164,7 +156,7 @@ func argvOf(list []any) (argv []string, ok bool) {
 func durationFlags(flag string) func(string, target) ([]string, error) {
 	return func(value string, _ target) ([]string, error) {
 		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
-			return nil, canBe("a duration above zero with a unit, such as 90s or 1h30m")
+			return nil, text.CanBe("a duration above zero with a unit, such as 90s or 1h30m")
 		}
 		return []string{flag + value}, nil
 	}
@@ -173,21 +165,21 @@ func durationFlags(flag string) func(string, target) ([]string, error) {
 func timeoutFlags(value string, c target) ([]string, error) {
 	flags, err := durationFlags(timeoutFlag)(value, c)
 	if step, certain := parseStep(c.argv); certain && strings.HasPrefix(step.results, "/") {
-		flags = append(flags, timeoutResultFlag+escape(step.results))
+		flags = append(flags, timeoutResultFlag+text.Escape(step.results))
 	}
 	return flags, err
 }
 
 func exitCodeFlags(value string, _ target) ([]string, error) {
 	if _, ok := exitcodes.Parse(value); !ok {
-		return nil, canBe(exitcodes.Syntax)
+		return nil, text.CanBe(exitcodes.Syntax)
 	}
 	return []string{successExitCodesFlag + value}, nil
 }
 
 func pathFlags(flag string) func(string, target) ([]string, error) {
 	return func(value string, _ target) ([]string, error) {
-		return []string{flag + escape(value)}, absolutePath(value)
+		return []string{flag + text.Escape(value)}, absolutePath(value)
 	}
 }
 
@@ -196,7 +188,7 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 	if err != nil || !on {
 		return nil, err
 	}
-	return []string{terminationMessageFlag + escape(terminationFile(c))}, nil
+	return []string{terminationMessageFlag + text.Escape(terminationFile(c))}, nil
 }
 
 // terminationFile returns the path of a container's termination message.
@@ -212,15 +204,15 @@ func terminationFile(c target) string {
 }
 
 func pauseFlags(value string, _ target) ([]string, error) {
-	list, places := splitList(value), []string{"before-start", "after-failure"}
+	list, places := text.SplitList(value), []string{"before-start", "after-failure"}
 	syntax := `"before-start", "after-failure", or both with a comma`
 	for _, place := range list {
 		if !slices.Contains(places, place) {
-			return nil, canBe(syntax + spelling.DidYouMean(place, places))
+			return nil, text.CanBe(syntax + spelling.DidYouMean(place, places))
 		}
 	}
 	if len(list) == 0 {
-		return nil, canBe(syntax)
+		return nil, text.CanBe(syntax)
 	}
 	return []string{pauseFlag + strings.Join(list, ",")}, nil
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -46,7 +47,7 @@ func (d dependency) value() string { return string(d.condition) + ":" + orderDir
 
 // parseDependencies parses a value of the option depends-on.
 func parseDependencies(value string) ([]dependency, error) {
-	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
+	return parseWords(value, text.CanBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
 }
 
 // parseWords parses a list of containers with these conditions, or returns the error
@@ -58,7 +59,7 @@ func parseWords(value string, wrong error, conditions ...condition) ([]dependenc
 		names = append(names, string(c))
 	}
 	named := map[string]bool{}
-	for _, word := range splitList(value) {
+	for _, word := range text.SplitList(value) {
 		name, what, found := strings.Cut(word, ":")
 		what, optional := strings.CutSuffix(what, "?")
 		known := slices.Contains(conditions, condition(what))

@@ -11,13 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // check refuses an order that can't be satisfied, and completes an order that can.
 func (w *wrapping) check(o *ordering, among orderable) error {
 	if cycle := o.cycle(); cycle != nil {
 		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of the annotations",
-			dependsOnOption, domain, stdinKey("CONTAINER"), errors.New(listed(cycle, arrow)))
+			dependsOnOption, domain, stdinKey("CONTAINER"), errors.New(text.Listed(cycle, arrow)))
 	}
 	for _, name := range o.names {
 		if !isContainerName(name) {

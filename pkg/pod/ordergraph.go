@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // arrow stands between a container and a container that waits for it.
@@ -116,21 +118,21 @@ func (o *ordering) String() string {
 	if o == nil {
 		return ""
 	}
-	parts := append([]string{o.starts(), listed(o.helpers(), partSeparator)}, o.pipes.rows(o.names)...)
+	parts := append([]string{o.starts(), text.Listed(o.helpers(), partSeparator)}, o.pipes.rows(o.names)...)
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), partSeparator)
 }
 
 // partSeparator separates the parts of the short form.
 const partSeparator = "; "
 
-// starts returns the groups in which containers start, of the first maxListed containers.
+// starts returns the groups in which containers start, of the first text.MaxListed containers.
 func (o *ordering) starts() string {
 	var b strings.Builder
 	count := 0
 	for _, group := range o.levels() {
 		for at, name := range group {
 			switch {
-			case count >= maxListed:
+			case count >= text.MaxListed:
 			case at > 0:
 				b.WriteString(", " + name)
 			case count > 0:
@@ -141,8 +143,8 @@ func (o *ordering) starts() string {
 			count++
 		}
 	}
-	if count > maxListed {
-		fmt.Fprintf(&b, ", and %d more", count-maxListed)
+	if count > text.MaxListed {
+		fmt.Fprintf(&b, ", and %d more", count-text.MaxListed)
 	}
 	return b.String()
 }

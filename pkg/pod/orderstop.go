@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // stopWhenOption is the name of the option by which helpers end with the work.
@@ -43,7 +45,7 @@ func stopWhenFlags(value string, _ target) ([]string, error) {
 
 // parseEnds parses a value of the option stop-when.
 func parseEnds(value string) ([]dependency, error) {
-	return parseWords(value, canBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
+	return parseWords(value, text.CanBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
 }
 
 // checkEnds refuses helpers that can't end with the work.
@@ -305,7 +307,7 @@ func (o *ordering) helpers() (list []string) {
 			watched = append(watched, d.on)
 		}
 		if watched != nil {
-			list = append(list, name+" until "+listed(watched, ", "))
+			list = append(list, name+" until "+text.Listed(watched, ", "))
 		}
 	}
 	return list

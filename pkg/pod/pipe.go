@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // stdinOption is the name of the option by which a container reads the output of another
@@ -45,7 +47,7 @@ func (p *pipes) directories(name string) (own, reader string) {
 // stdinFlags returns no flags: [ordering.flags] makes them from the whole graph.
 func stdinFlags(value string, _ target) ([]string, error) {
 	if !isContainerName(value) {
-		return nil, canBe("the name of another container of the pod")
+		return nil, text.CanBe("the name of another container of the pod")
 	}
 	return nil, nil
 }
@@ -185,7 +187,7 @@ func (o *ordering) heldUpBy(reader string, known map[string]map[string]bool) map
 	return all
 }
 
-// rows returns the pipes in the short form, "a | b | c", of the first maxListed
+// rows returns the pipes in the short form, "a | b | c", of the first text.MaxListed
 // containers.
 func (p *pipes) rows(names []string) (rows []string) {
 	count, left := 0, 0
@@ -195,7 +197,7 @@ func (p *pipes) rows(names []string) (rows []string) {
 		}
 		var row []string
 		for ; name != ""; name = p.readers[name] {
-			if count == maxListed {
+			if count == text.MaxListed {
 				left++
 				continue
 			}

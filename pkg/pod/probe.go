@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // A probeKind is one of a container's probes, with the supervisor's flags for it.
@@ -76,13 +78,13 @@ func (kind probeKind) httpFlags(c *corev1.Container, get *corev1.HTTPGetAction) 
 	if strings.ContainsFunc(path, unicode.IsSpace) || strings.ContainsFunc(path, unicode.IsControl) {
 		return nil, errors.New("its " + kind.name + " has a path that can't be sent")
 	}
-	flags := []string{kind.http + "http://" + at + escape(path)}
+	flags := []string{kind.http + "http://" + at + text.Escape(path)}
 	for _, header := range get.HTTPHeaders {
 		line := header.Name + ": " + header.Value
 		if len(validation.IsHTTPHeaderName(header.Name)) > 0 || strings.ContainsFunc(header.Value, unicode.IsControl) {
 			return nil, errors.New("its " + kind.name + " has a header that can't be sent")
 		}
-		flags = append(flags, kind.header+escape(line))
+		flags = append(flags, kind.header+text.Escape(line))
 	}
 	return flags, nil
 }

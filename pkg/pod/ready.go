@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // readyWhenFlags returns no flags: [wrapping.readyFlags] makes them for containers whose
@@ -24,7 +26,7 @@ func readyWhenFlags(value string, _ target) ([]string, error) {
 
 // parseReadyWhen turns a value of the option ready-when into flags.
 func parseReadyWhen(value string) ([]string, error) {
-	wrong := canBe(`a command as JSON, ["program", "argument"], tcp://:PORT, http://:PORT/PATH, or file:///PATH; an IP address may stand before the port`)
+	wrong := text.CanBe(`a command as JSON, ["program", "argument"], tcp://:PORT, http://:PORT/PATH, or file:///PATH; an IP address may stand before the port`)
 	value = strings.TrimSpace(value)
 	kind, rest, _ := strings.Cut(value, "://")
 	switch kind {
@@ -32,7 +34,7 @@ func parseReadyWhen(value string) ([]string, error) {
 		if absolutePath(rest) != nil {
 			return nil, wrong
 		}
-		return []string{readyFileFlag + escape(rest)}, nil
+		return []string{readyFileFlag + text.Escape(rest)}, nil
 	case "tcp":
 		at, ok := address(net.SplitHostPort(rest))
 		if !ok {
@@ -48,13 +50,13 @@ func parseReadyWhen(value string) ([]string, error) {
 		if !ok {
 			return nil, wrong
 		}
-		return []string{readyHTTPFlag + "http://" + at + escape(u.RequestURI())}, nil
+		return []string{readyHTTPFlag + "http://" + at + text.Escape(u.RequestURI())}, nil
 	}
 	var argv []string
 	if json.Unmarshal([]byte(value), &argv) != nil || len(argv) == 0 || argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
 		return nil, wrong
 	}
-	return prefixed(readyExecFlag, escapeAll(argv)), nil
+	return prefixed(readyExecFlag, text.EscapeAll(argv)), nil
 }
 
 func prefixed(flag string, words []string) (flags []string) {

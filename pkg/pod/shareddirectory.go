@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 const (
@@ -50,8 +52,8 @@ func (s sharing) directories() (names []string) {
 
 // parseSharedDirectories parses a value of the option shared-directory.
 func parseSharedDirectories(value string) (names []string, _ error) {
-	wrong := canBe(fmt.Sprintf("names of directories, %d at most and each once, separated by commas; a name has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxShared, maxSharedName))
-	for _, name := range splitList(value) {
+	wrong := text.CanBe(fmt.Sprintf("names of directories, %d at most and each once, separated by commas; a name has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxShared, maxSharedName))
+	for _, name := range text.SplitList(value) {
 		if !isContainerName(name) || len(name) > maxSharedName || slices.Contains(names, name) || len(names) == maxShared {
 			return nil, wrong
 		}

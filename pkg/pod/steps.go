@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -72,7 +73,7 @@ func noStep(pod *corev1.Pod, key, name string, before int) Warning {
 	}
 	var known []string
 	if before < maxWarnings {
-		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), maxListed)] {
+		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), text.MaxListed)] {
 			known = append(known, strings.TrimPrefix(c.Name, prefix))
 		}
 	}

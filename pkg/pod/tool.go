@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // A Tool is a program that an operator offers to pods. A container that asks for the tool
@@ -47,7 +48,7 @@ var notInImages = []string{path.Dir(ToolsMountPath), "/proc", "/sys", "/dev"}
 func (t Tool) Check() error {
 	switch {
 	case checkToolName(t.Name) != nil:
-		return fmt.Errorf("name %q: %w", shortened(t.Name), checkToolName(t.Name))
+		return fmt.Errorf("name %q: %w", text.Shortened(t.Name), checkToolName(t.Name))
 	case t.Name == noTools:
 		return fmt.Errorf("name %q stands for no tools; choose another", noTools)
 	}
@@ -56,7 +57,7 @@ func (t Tool) Check() error {
 	}
 	if t.Path == "/" || !path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || len(t.Path) > maxToolPath || strings.Contains(t.Path, "\x00") {
 		return fmt.Errorf("path %q can't be a program's path in an image; write an absolute path of at most %d bytes without \".\", \"..\" and double slashes, such as /ko-app/%s",
-			shortened(t.Path), maxToolPath, t.Name)
+			text.Shortened(t.Path), maxToolPath, t.Name)
 	}
 	if at := slices.IndexFunc(notInImages, func(dir string) bool { return within(t.Path, dir) }); at >= 0 {
 		return fmt.Errorf("path %q is in %s, where a container has other files than its image; move the program elsewhere in the image", t.Path, notInImages[at])
@@ -75,7 +76,7 @@ func checkToolName(name string) error {
 func toolNames(value string) ([]string, error) {
 	var names []string
 	if len(value) <= maxToolList {
-		names = splitList(value)
+		names = text.SplitList(value)
 	}
 	if slices.Equal(names, []string{noTools}) {
 		return nil, nil
@@ -89,7 +90,7 @@ func toolNames(value string) ([]string, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) == 0 || len(names) > MaxTools {
-		return nil, canBe(fmt.Sprintf("names of tools, %d at most, separated by commas, or %q", MaxTools, noTools))
+		return nil, text.CanBe(fmt.Sprintf("names of tools, %d at most, separated by commas, or %q", MaxTools, noTools))
 	}
 	return names, nil
 }
@@ -194,7 +195,7 @@ func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 		return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q: the operator of entrypointer offers none", name)
 	}
 	slices.Sort(offered)
-	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, listed(offered, ", "))
+	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, text.Listed(offered, ", "))
 }
 
 // tools returns the tools that these containers of the pod ask for, each once, sorted by

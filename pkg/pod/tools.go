@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // toolSize is the size of the largest tool in bytes, which the supervisor enforces as it
@@ -123,7 +125,7 @@ func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) cor
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{EntrypointPath},
 		WorkingDir:      "/", // the image's user may not be allowed to enter the image's directory
-		Args:            []string{"copy", escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
+		Args:            []string{"copy", text.Escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
 		Resources:       initResources(pod, selected),
 		VolumeMounts:    append([]corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}}, insteadOfToken(pod, ToolsVolumeName)...),
 		SecurityContext: toolSecurityContext(pod, selected),

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 const (
@@ -166,7 +168,7 @@ func (w *wrapping) alignMounts(pod *corev1.Pod) {
 func markSafeToEvict(pod *corev1.Pod, volume string) bool {
 	volumes := volume
 	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
-		if slices.Contains(splitList(others), volume) {
+		if slices.Contains(text.SplitList(others), volume) {
 			return true
 		}
 		volumes = others + "," + volume

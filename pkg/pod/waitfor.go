@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // waitForOption is the name of the option by which a container waits for unwrapped
@@ -25,8 +27,8 @@ func waitForFlags(value string, _ target) ([]string, error) {
 
 // parseWaitFor turns a value of the option wait-for into flags.
 func parseWaitFor(value string) (flags []string, _ error) {
-	wrong := canBe("http://:PORT/PATH, tcp://:PORT or file:///PATH, up to 16 of them with commas; an IP address may stand before the port")
-	words := splitList(value)
+	wrong := text.CanBe("http://:PORT/PATH, tcp://:PORT or file:///PATH, up to 16 of them with commas; an IP address may stand before the port")
+	words := text.SplitList(value)
 	if len(words) == 0 || len(words) > maxURLs {
 		return nil, wrong
 	}
