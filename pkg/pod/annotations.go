@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
@@ -197,10 +198,10 @@ func ourKeys(annotations map[string]string) (keys []string) {
 // that it is for.
 func parseKey(key string) (name, container string, ours bool) {
 	prefix, name, _ := strings.Cut(key, "/")
-	if prefix == domain {
+	if prefix == annotation.Domain {
 		return name, "", true
 	}
-	option, ours := strings.CutSuffix(prefix, "."+domain)
+	option, ours := strings.CutSuffix(prefix, "."+annotation.Domain)
 	return option, name, ours
 }
 
@@ -255,14 +256,4 @@ func containerNames(pod *corev1.Pod) map[string]bool {
 		names[c.Name] = true
 	}
 	return names
-}
-
-// noContainer refuses an annotation for a container that the pod doesn't have.
-func noContainer(pod *corev1.Pod, key, name string) error {
-	var names []string
-	for _, c := range pod.Spec.Containers {
-		names = append(names, c.Name)
-	}
-	return refuse(InvalidAnnotation, "reading annotation %s: the pod has no container %q in spec.containers; it has %w%s",
-		key, name, errors.New(`"`+text.Listed(names, `", "`)+`"`), spelling.DidYouMean(name, names[:min(len(names), text.MaxListed)]))
 }

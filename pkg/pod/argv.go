@@ -71,6 +71,14 @@ func wrappedArgvArgs(c corev1.Container) ([]string, bool) {
 	return nil, false
 }
 
+// formerFlags returns the flags that an earlier call has given a container.
+func formerFlags(c corev1.Container) []string {
+	if _, wrapped := wrappedArgvArgs(c); !wrapped {
+		return nil
+	}
+	return c.Args[:slices.Index(c.Args, "--")]
+}
+
 // ourFlag matches a flag as all releases write it, in one word with its value, so that
 // the first "--" ends the flags.
 var ourFlag = regexp.MustCompile(`^-[a-z][a-z0-9-]*=`)

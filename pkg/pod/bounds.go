@@ -23,8 +23,6 @@ const (
 	// bound is larger than any object that an API server stores (1.5 MiB, etcd's
 	// --max-request-bytes).
 	maxAdded = 3 << 20
-	// maxOrdered is the number of containers of a pod that can have a place in its order.
-	maxOrdered = 128
 	// maxWarnings is the number of warnings that a pod gets.
 	maxWarnings = 16
 )

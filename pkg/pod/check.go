@@ -41,7 +41,7 @@ func (w *wrapping) checkSelected(selected []int) (err error) {
 	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
 		return err
 	}
-	if err = w.compile(selected); err != nil {
+	if err = w.compile(selected, true); err != nil {
 		return err
 	}
 	for _, index := range selected {

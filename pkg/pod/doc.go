@@ -15,10 +15,10 @@
 // A pod may also get tools that the operator offers: tool.go decides which tools, and
 // tools.go brings them into the pod.
 //
-// The order of containers is a graph: order.go builds it, ordergraph.go has algorithms
-// for any such graph, ordercheck.go refuses an order that can't be satisfied, ready.go
-// turns readiness probes into flags of the supervisor, and ordervolume.go adds the
-// directories in which containers publish their states.
+// What the containers have to do with each other (their order, pipes, waits, shared
+// directories, and the end of sidecars) is a plan of internal/between, which changes
+// nothing itself: between.go asks for the plan, emptydirs.go installs its volumes, and
+// orderstopsignal.go looks up the stop signals that it needs.
 //
 // options.go and optionvalues.go turn annotations into flags of the supervisor.
 // settings.go decides which of several settings takes precedence, and annotations.go

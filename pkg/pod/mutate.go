@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
@@ -120,12 +121,8 @@ type wrapping struct {
 	pod       *corev1.Pod // as it was sent
 	owner     Owner
 	delivery  Delivery
-	order     *ordering
-	shared    sharing
+	plan      *between.Plan
 	added     int // bytes, see maxAdded
-	// keepsSidecars reports that sidecars aren't ended, whatever the options are.
-	keepsSidecars bool
-	restarter     *string // the result of restartsAll, nil before the first call
 	// signalsTook is the time that lookups of stop signals have taken so far.
 	signalsTook  time.Duration
 	additions    []string // see Result
@@ -147,10 +144,10 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
 		return Result{}, err
 	}
-	if err = w.compile(selected); err != nil {
+	if err = w.compile(selected, true); err != nil {
 		return Result{}, err
 	}
-	result := Result{Pod: w.pod.DeepCopy(), Order: w.order.String()}
+	result := Result{Pod: w.pod.DeepCopy(), Order: w.plan.String()}
 	var wrapped []int
 	for _, index := range selected {
 		c := &result.Pod.Spec.Containers[index]
@@ -198,11 +195,10 @@ func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, 
 }
 
 // waived returns the failed lookup for which the container runs unwrapped. It returns nil
-// for containers that can't run unwrapped: those with a place in the order, which would
-// neither wait nor report, and those that would lack a directory.
+// for containers that can't run unwrapped, because others need them.
 func (w *wrapping) waived(container string, err error) *lookup.Error {
 	failed, ok := errors.AsType[*lookup.Error](err)
-	if !ok || !w.Policy.WaiveFailedLookups || w.order.mustBeWrapped(container) || w.shared.has(container) {
+	if !ok || !w.Policy.WaiveFailedLookups || w.plan.Needs(container) {
 		return nil
 	}
 	return failed

@@ -3,6 +3,11 @@
 
 package pod
 
+import (
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
+)
+
 // The annotations that users write, and the status annotation, which they read.
 const (
 	// InjectAnnotation opts a namespace in (with a [Scope]), asks for a pod to be wrapped
@@ -11,10 +16,10 @@ const (
 	InjectAnnotation = "entrypointer.dev/inject"
 	// ContainersAnnotation restricts the wrapping of a pod that asks to the named
 	// containers, separated by commas.
-	ContainersAnnotation = "entrypointer.dev/containers"
+	ContainersAnnotation = annotation.Containers
 	// DeliveryAnnotation sets, on a namespace, the delivery for its pods. It takes
 	// precedence over the operator's [Policy].
-	DeliveryAnnotation = domain + "/delivery"
+	DeliveryAnnotation = annotation.Domain + "/delivery"
 	// StatusAnnotation holds the Outcome, on pods that have an Owner. Injected, which
 	// stands for AlreadyInjected too, is followed by the Delivery ("Injected by
 	// init-container"). PartlyInjected is followed by the Delivery and the names of the
@@ -42,6 +47,20 @@ const (
 	// ToolsMountPath is the mount path of ToolsVolumeName, read-only except in the init
 	// containers that copy tools. Each tool is a file there, under the tool's name.
 	ToolsMountPath = "/entrypointer/tools"
+	// OrderVolumePrefix begins the name of the emptyDir in which a container publishes
+	// its state for the containers that depend on it. The rest is the container's name.
+	OrderVolumePrefix = between.OrderVolumePrefix
+	// OrderMountPath has one directory for each such container, under its name: writable
+	// for that container, read-only for the containers that depend on it.
+	OrderMountPath = between.OrderMountPath
+
+	// SharedVolumePrefix begins the name of the emptyDir of a shared directory. The rest
+	// is the directory's name.
+	SharedVolumePrefix = between.SharedVolumePrefix
+	// SharedMountPath has one directory for each directory that a container shares, under
+	// its name.
+	SharedMountPath = between.SharedMountPath
+
 	// toolContainerPrefix begins the names of the init containers that copy tools.
 	toolContainerPrefix = "entrypointer-tool-"
 )

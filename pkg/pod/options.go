@@ -6,11 +6,10 @@ package pod
 import (
 	"slices"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
-
-// domain is the domain of our annotations.
-const domain = "entrypointer.dev"
 
 // An Option is an instruction for the supervisor of a container.
 // OPTION.entrypointer.dev/CONTAINER sets it for one container, entrypointer.dev/OPTION
@@ -65,6 +64,9 @@ type target struct {
 	waits           bool // for other containers
 }
 
+// dependsOnTimeoutOption is the name of the option that limits the waits of a container.
+const dependsOnTimeoutOption = "depends-on-timeout"
+
 // toolsOption is the name of the option that asks for tools.
 const toolsOption = "tools"
 
@@ -86,9 +88,9 @@ var options = []Option{
 		flags: handOffFlags, byDefault: "true", only: Tekton,
 	},
 	{
-		Name: dependsOnOption, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
+		Name: between.DependsOn, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
 		About: "The containers of the pod that this container waits for, each with a condition: `started`, `ready`, `completed` or `exited`. [How](order.md). Set the option for a single container. Tekton's steps can't have this option: Tekton runs them in their own order.",
-		flags: dependsOnFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
+		flags: related(between.DependsOn), perContainer: true, except: Tekton, notOfTekton: "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
 	},
 	{
 		Name: dependsOnTimeoutOption, Value: "a duration", Default: "none", Example: "5m",
@@ -96,34 +98,34 @@ var options = []Option{
 		flags: dependsOnTimeoutFlags, except: Tekton,
 	},
 	{
-		Name: stopWhenOption, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "test:exited",
+		Name: between.StopWhen, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "test:exited",
 		About: "The containers of the pod that this container helps. When all of them are `completed` or `exited`, or can never be any more, the command is stopped as by `timeout`, and the container exits with 0. [How](order.md#helpers-that-end-with-the-work). Set the option for a single container that isn't restarted after a success. Tekton's pods can't have this option: Tekton stops their sidecars.",
-		flags: stopWhenFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step", afterStart: always,
+		flags: related(between.StopWhen), perContainer: true, except: Tekton, notOfTekton: "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step", afterStart: always,
 	},
 	{
-		Name: readyWhenOption, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
+		Name: between.ReadyWhen, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
 		About: "When this container is `ready` for the containers that depend on it: the supervisor tries once a second until the command exits with 0, the port accepts a connection, the server answers with a status code from 200 to 399, or the file exists that the present run of the command has created, changed or renamed. Set the option for a single container.",
-		flags: readyWhenFlags, perContainer: true, except: Tekton, afterStart: always,
+		flags: related(between.ReadyWhen), perContainer: true, except: Tekton, afterStart: always,
 	},
 	{
-		Name: waitForOption, Value: "`http://:PORT/PATH`, `tcp://:PORT`, `file:///PATH`, separated by commas or newlines", Default: "none", Example: "http://127.0.0.1:15021/healthz/ready",
+		Name: between.WaitFor, Value: "`http://:PORT/PATH`, `tcp://:PORT`, `file:///PATH`, separated by commas or newlines", Default: "none", Example: "http://127.0.0.1:15021/healthz/ready",
 		About: "URLs of containers without a supervisor that this container waits for, such as another webhook's proxy. Each URL is tried once a second, until the server has answered with a status code from 200 to 399, the port has accepted a connection, or the file exists. `depends-on-timeout` limits this wait, too. [How](order.md#wait-for-what-isnt-wrapped). Set the option for a single container. Tekton's steps can't have this option.",
-		flags: waitForFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton starts a TaskRun's steps when all of its containers are ready",
+		flags: related(between.WaitFor), perContainer: true, except: Tekton, notOfTekton: "Tekton starts a TaskRun's steps when all of its containers are ready",
 	},
 	{
-		Name: endSidecarsOption, Value: "`istio`, `linkerd`, `vault`, `cloud-sql-proxy` and `http://:PORT/PATH`, separated by commas or newlines, or `none`", Default: "`none`", Example: "istio, http://:9091/quitquitquit",
+		Name: between.EndSidecars, Value: "`istio`, `linkerd`, `vault`, `cloud-sql-proxy` and `http://:PORT/PATH`, separated by commas or newlines, or `none`", Default: "`none`", Example: "istio, http://:9091/quitquitquit",
 		About: "The containers without a supervisor that are asked to end, by a POST, when all other containers have ended for good, so that a Job with a proxy completes. [How](order.md#end-sidecars). Set the option for a whole pod whose containers aren't restarted after a success, or for a namespace, where it affects only such pods. Tekton's pods can't have this option: Tekton ends their sidecars.",
-		flags: endSidecarsFlags, wholePod: true, except: Tekton, notOfTekton: "Tekton ends the sidecars of a TaskRun itself, after its last step",
+		flags: related(between.EndSidecars), wholePod: true, except: Tekton, notOfTekton: "Tekton ends the sidecars of a TaskRun itself, after its last step",
 	},
 	{
-		Name: stdinOption, Value: "the name of a container", Default: "none", Example: "migrate",
+		Name: between.Stdin, Value: "the name of a container", Default: "none", Example: "migrate",
 		About: "The container of the pod whose standard output is this container's standard input, as with `|` in a shell. [How](order.md#pipes). Set the option for a single container. Tekton's steps can't have this option.",
-		flags: stdinFlags, perContainer: true, except: Tekton, notOfTekton: "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace", afterStart: always,
+		flags: related(between.Stdin), perContainer: true, except: Tekton, notOfTekton: "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace", afterStart: always,
 	},
 	{
-		Name: sharedDirectoryOption, Value: "names, separated by commas or newlines", Default: "none", Example: "sockets",
+		Name: between.SharedDirectory, Value: "names, separated by commas or newlines", Default: "none", Example: "sockets",
 		About: "Directories that this container shares with all containers of the pod that name the same directory: `/entrypointer/shared/NAME`. A directory is empty when the pod starts, holds at most 1 GiB, and is writable for every user. [What for](between-containers.md#a-shared-directory). Set the option for a single container.",
-		flags: sharedDirectoryFlags, perContainer: true,
+		flags: related(between.SharedDirectory), perContainer: true,
 	},
 	{
 		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",
@@ -276,13 +278,10 @@ func optionNamed(name string) (Option, bool) {
 }
 
 // key returns the annotation for a pod or a namespace.
-func (o Option) key() string { return domain + "/" + o.Name }
+func (o Option) key() string { return annotation.Domain + "/" + o.Name }
 
 // forContainer returns the beginning of the annotation for one container.
-func (o Option) forContainer() string { return containerKey(o.Name, "") }
-
-// containerKey returns the annotation of a pod that sets an option for one container.
-func containerKey(option, container string) string { return option + "." + domain + "/" + container }
+func (o Option) forContainer() string { return annotation.For(o.Name, "") }
 
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.

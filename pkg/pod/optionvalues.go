@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
@@ -160,6 +161,22 @@ func durationFlags(flag string) func(string, target) ([]string, error) {
 		}
 		return []string{flag + value}, nil
 	}
+}
+
+// related returns no flags: those of options that relate containers to each other are made
+// from all of them ([between.Plan]).
+func related(option string) func(string, target) ([]string, error) {
+	check := between.Check(option)
+	return func(value string, _ target) ([]string, error) { return nil, check(value) }
+}
+
+// dependsOnTimeoutFlags returns flags for containers that wait.
+func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
+	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
+	if !c.waits {
+		flags = nil
+	}
+	return flags, err
 }
 
 func timeoutFlags(value string, c target) ([]string, error) {

@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // signalPatience is the time that a pod waits for lookups of images that are needed only
@@ -22,26 +22,21 @@ const signalPatience = 3 * time.Second
 // usualSignals need no flag. The last two can't be held back.
 var usualSignals = []string{"", "SIGTERM", "SIGKILL", "SIGSTOP"}
 
-// stopSignalMatters reports whether the stop signal of a container matters: the container
-// is held back, or others are held back for it, or it is a helper that gets the signal.
-func (o *ordering) stopSignalMatters(name string) bool {
-	return o != nil && (o.turns[name] || len(o.until[name]) > 0)
-}
-
 // noteStopSignal determines the signal by which the kubelet stops a container: the signal
 // of its spec, or else of its image, which is nil if it hasn't been looked up. A
 // container that already has its place in the order has the signal among its flags, from
 // an earlier call.
 func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, image *lookup.Image, already bool) {
-	if !w.order.stopSignalMatters(c.Name) {
+	if !w.plan.NeedsSignal(c.Name) {
 		return
 	}
+	former, placed := between.FormerSignal(c.Args)
 	signal := ""
 	switch {
 	case c.Lifecycle != nil && c.Lifecycle.StopSignal != nil:
 		signal, _ = lookup.ParseStopSignal(string(*c.Lifecycle.StopSignal))
-	case already && slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, orderDirFlag) }):
-		signal = signalFlagged(c.Args)
+	case already && placed:
+		signal, _ = lookup.ParseStopSignal(former)
 	case image != nil:
 		signal = w.signalOf(c, image)
 	case w.Lookup != nil:
@@ -54,7 +49,7 @@ func (w *wrapping) noteStopSignal(ctx context.Context, c *corev1.Container, imag
 		signal = w.signalOf(c, image)
 	}
 	if !slices.Contains(usualSignals, signal) {
-		w.order.signals[c.Name] = signal
+		w.plan.SetSignal(c.Name, signal)
 	}
 }
 
@@ -88,19 +83,4 @@ func (w *wrapping) signalOf(c *corev1.Container, image *lookup.Image) string {
 		return ""
 	}
 	return signal
-}
-
-// signalFlagged returns the stop signal in the args of a wrapped container, "" without
-// one.
-func signalFlagged(args []string) string {
-	for _, arg := range args {
-		if arg == "--" {
-			break
-		}
-		if text, found := strings.CutPrefix(arg, stopSignalFlag); found {
-			signal, _ := lookup.ParseStopSignal(text)
-			return signal
-		}
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -40,14 +41,14 @@ func meantPrefix(key string) string {
 	}
 	if isNearDomain(prefix) {
 		_, option := optionNamed(name)
-		if option || slices.Contains([]string{InjectAnnotation, ContainersAnnotation, DeliveryAnnotation}, domain+"/"+name) {
-			return domain + "/" + name
+		if option || slices.Contains([]string{InjectAnnotation, ContainersAnnotation, DeliveryAnnotation}, annotation.Domain+"/"+name) {
+			return annotation.Domain + "/" + name
 		}
 		return ""
 	}
 	option, prefix, _ := strings.Cut(prefix, ".")
 	if _, known := optionNamed(option); known && isNearDomain(prefix) {
-		return containerKey(option, name)
+		return annotation.For(option, name)
 	}
 	return ""
 }
@@ -56,6 +57,6 @@ func meantPrefix(key string) string {
 // nearly right, or its first label is, and another top-level domain or none follows.
 func isNearDomain(prefix string) bool {
 	host, rest, _ := strings.Cut(prefix, ".")
-	return spelling.Nearest(prefix, []string{domain}) != "" ||
+	return spelling.Nearest(prefix, []string{annotation.Domain}) != "" ||
 		!strings.Contains(rest, ".") && spelling.Nearest(host, []string{"entrypointer", "entry-pointer", "entry-point"}) != ""
 }

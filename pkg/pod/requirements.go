@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // requiredOptions are options that have an effect only together with at least one of other
@@ -16,7 +17,7 @@ var requiredOptions = map[string]struct {
 	others []string
 	advice string
 }{
-	gracePeriodOption:      {[]string{timeoutOption, hooksOption, stopWhenOption}, "it is the time between the two signals of timeout, stop-when, and the timeout of before-start; set one of them, or remove the annotation"},
+	gracePeriodOption:      {[]string{timeoutOption, hooksOption, between.StopWhen}, "it is the time between the two signals of timeout, stop-when, and the timeout of before-start; set one of them, or remove the annotation"},
 	"before-start-timeout": {[]string{hooksOption}, "it limits commands of before-start; set before-start, or remove the annotation"},
 }
 

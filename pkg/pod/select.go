@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
 // A Kind describes the pods of one owner: how they are recognised, and which of their
@@ -148,7 +150,7 @@ func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
 		if !present[name] {
-			return nil, noContainer(pod, ContainersAnnotation, name)
+			return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, ContainersAnnotation, name)}
 		}
 		chosen[name] = true
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
@@ -55,7 +56,7 @@ func (d Defaults) Check() error {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
-			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which replaces the supervisor by the command; remove one of them", o.key(), domain, modeExec)
+			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which replaces the supervisor by the command; remove one of them", o.key(), annotation.Domain, modeExec)
 		}
 	}
 	return nil
@@ -184,7 +185,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		return nil, err
 	}
 	to.tools, w.toolboxes[c.Name] = len(box.tools) > 0, box
-	to.waits = w.order.isWaiter(c.Name)
+	to.waits = w.plan.Waits(c.Name)
 	step, isStep := parseStep(argv)
 	var all []string
 	for _, s := range settings {
@@ -206,7 +207,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		}
 		all = append(all, flags...)
 	}
-	inOrder := slices.Concat(w.order.flags(c.Name), w.order.standaloneFlags(c.Name), w.order.finalFlags(c.Name))
+	inOrder := w.plan.Flags(c.Name)
 	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
@@ -52,11 +53,11 @@ func checkAbsent(pod *corev1.Pod, owner Owner, present map[string]bool, key stri
 	option, name, _ := parseKey(key)
 	switch {
 	case owner != Tekton:
-		return nil, noContainer(pod, key, name)
+		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}
 	case !present[stepPrefix+name]:
 		return []Warning{noStep(pod, key, name, before)}, nil
 	}
-	other := containerKey(option, stepPrefix+name)
+	other := annotation.For(option, stepPrefix+name)
 	if value, set := pod.Annotations[other]; set && value != pod.Annotations[key] {
 		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key, other, stepPrefix+name)
 	}

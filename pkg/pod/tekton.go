@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
 // The files by which Tekton orders steps
@@ -188,7 +190,7 @@ func (s *step) unsuited(option string, last bool) (why string) {
 		return "the step has onError: continue, by which Tekton takes it for a failure that doesn't count, while a timeout fails the TaskRun; remove one of them"
 	case option == "success-exit-codes" && !last:
 		return "the steps after it fail when this one does, whatever its container's exit code is; " +
-			"set onError: continue in the step, or name the last step (success-exit-codes." + domain + "/NAME)"
+			"set onError: continue in the step, or name the last step (success-exit-codes." + annotation.Domain + "/NAME)"
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
@@ -171,7 +172,7 @@ func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []Warnin
 	names, _ := ToolNames(d) // Check reports the error
 	for _, name := range names {
 		if _, missing, why := i.toolNamed(namespace, name); why != nil {
-			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", domain, toolsOption, d.Of, why))
+			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", annotation.Domain, toolsOption, d.Of, why))
 		}
 	}
 	return bounded(warnings)

@@ -46,10 +46,7 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installLogs(pod); err != nil {
 		return err
 	}
-	if err := w.installOrder(pod, selected); err != nil {
-		return err
-	}
-	if err := w.installShared(pod, selected); err != nil {
+	if err := w.installFamilies(pod, selected); err != nil {
 		return err
 	}
 	w.alignMounts(pod)

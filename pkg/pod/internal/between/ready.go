@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"encoding/json"
@@ -14,15 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
-
-// readyWhenFlags returns no flags: [wrapping.readyFlags] makes them for containers whose
-// readiness another container waits for.
-func readyWhenFlags(value string, _ target) ([]string, error) {
-	_, err := parseReadyWhen(value)
-	return nil, err
-}
 
 // parseReadyWhen turns a value of the option ready-when into flags.
 func parseReadyWhen(value string) ([]string, error) {
@@ -31,7 +25,7 @@ func parseReadyWhen(value string) ([]string, error) {
 	kind, rest, _ := strings.Cut(value, "://")
 	switch kind {
 	case "file":
-		if absolutePath(rest) != nil {
+		if !text.IsAbsolutePath(rest) {
 			return nil, wrong
 		}
 		return []string{readyFileFlag + text.Escape(rest)}, nil
@@ -80,18 +74,18 @@ func address(host, port string, err error) (_ string, ok bool) {
 
 // readyFlags returns the flags by which the supervisor determines that its container is
 // ready: by ready-when, or by the readinessProbe.
-func (w *wrapping) readyFlags(c *corev1.Container) ([]string, error) {
-	key := containerKey(readyWhenOption, c.Name)
-	if value, set := w.pod.Annotations[key]; set {
+func (b *builder) readyFlags(c *corev1.Container) ([]string, error) {
+	key := annotation.For(ReadyWhen, c.Name)
+	if value, set := b.Object.Annotations[key]; set {
 		flags, err := parseReadyWhen(value)
 		if err != nil {
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
+			return nil, text.Errorf("reading annotation %s: %q is wrong; %w", key, value, err)
 		}
 		return flags, nil
 	}
 	flags, err := probeFlags(c, c.ReadinessProbe, readinessProbe)
 	if err != nil {
-		return nil, refuse(InvalidAnnotation, "determining when container %q is ready, for which other containers wait: %w; set annotation %s", c.Name, err, key)
+		return nil, text.Errorf("determining when container %q is ready, for which other containers wait: %w; set annotation %s", c.Name, err, key)
 	}
 	return flags, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"slices"
@@ -9,21 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
-// waitForOption is the name of the option by which a container waits for unwrapped
-// containers.
-const waitForOption = "wait-for"
-
 // maxURLs is the number of URLs in one value. Each takes a socket in the container.
 const maxURLs = 16
-
-// waitForFlags returns no flags: [wrapping.compileWaitFor] makes them.
-func waitForFlags(value string, _ target) ([]string, error) {
-	_, err := parseWaitFor(value)
-	return nil, err
-}
 
 // parseWaitFor turns a value of the option wait-for into flags.
 func parseWaitFor(value string) (flags []string, _ error) {
@@ -58,11 +49,11 @@ func parseURL(word string) (url string, ok bool) {
 }
 
 // ensureOrdering returns the graph, to note waits for URLs in it.
-func (w *wrapping) ensureOrdering() *ordering {
-	if w.order == nil {
-		w.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, finals: map[string]string{}, doubtful: w.Policy.hasDoubtfulKernel(&w.pod.Spec)}
+func (b *builder) ensureOrdering() *ordering {
+	if b.order == nil {
+		b.order = &ordering{sees: map[string][]string{}, tells: map[string]bool{}, finals: map[string]string{}, doubtful: b.OwnKernels}
 	}
-	return w.order
+	return b.order
 }
 
 // standaloneFlags returns the flags of a container that has no relation to other
@@ -75,29 +66,29 @@ func (o *ordering) standaloneFlags(name string) []string {
 }
 
 // compileWaitFor notes which containers wait for URLs, and refuses containers that can't.
-func (w *wrapping) compileWaitFor(selected []int) error {
-	if w.owner == Tekton {
+func (b *builder) compileWaitFor() error {
+	if !b.Ordered {
 		return nil
 	}
-	unwrapped := w.nextUnwrapped(selected)
-	for at, c := range w.pod.Spec.Containers {
-		key := containerKey(waitForOption, c.Name)
-		value, set := w.pod.Annotations[key]
+	unwrapped := b.nextUnwrapped()
+	for at, c := range b.Object.Spec.Containers {
+		key := annotation.For(WaitFor, c.Name)
+		value, set := b.Object.Annotations[key]
 		if !set {
 			continue
 		}
 		flags, err := parseWaitFor(value)
 		if err != nil {
-			return refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
+			return text.Errorf("reading annotation %s: %q is wrong; %w", key, value, err)
 		}
 		if unwrapped[at] == c.Name {
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: w.pod}.whyUnwrapped(c.Name))
+			return text.Errorf("reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: b.Object}.whyUnwrapped(c.Name))
 		}
 		if later := unwrapped[at+1]; later != "" && hasBlockingHook(c) {
-			w.warnings = append(w.warnings, warning(ReasonHookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if the container waits for %q, the hook must not need the command",
-				key, c.Name, later, later))
+			b.note(HookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if the container waits for %q, the hook must not need the command",
+				key, c.Name, later, later)
 		}
-		o := w.ensureOrdering()
+		o := b.ensureOrdering()
 		if o.waitForFlags == nil {
 			o.waitForFlags = map[string][]string{}
 		}
@@ -114,13 +105,13 @@ func hasBlockingHook(c corev1.Container) bool {
 
 // nextUnwrapped returns, for each index in spec.containers and the index after the last,
 // the first unwrapped container from there on, "" if there is none.
-func (w *wrapping) nextUnwrapped(selected []int) []string {
+func (b *builder) nextUnwrapped() []string {
 	wrapped := map[int]bool{}
-	for _, at := range selected {
+	for _, at := range b.Wrapped {
 		wrapped[at] = true
 	}
-	next := make([]string, len(w.pod.Spec.Containers)+1)
-	for at, c := range slices.Backward(w.pod.Spec.Containers) {
+	next := make([]string, len(b.Object.Spec.Containers)+1)
+	for at, c := range slices.Backward(b.Object.Spec.Containers) {
 		next[at] = next[at+1]
 		if !wrapped[at] {
 			next[at] = c.Name
@@ -131,6 +122,6 @@ func (w *wrapping) nextUnwrapped(selected []int) []string {
 
 // waitsForURLs reports whether a container waits for URLs.
 func waitsForURLs(pod *corev1.Pod, name string) bool {
-	_, set := pod.Annotations[containerKey(waitForOption, name)]
+	_, set := pod.Annotations[annotation.For(WaitFor, name)]
 	return set
 }

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"errors"
@@ -11,21 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // check refuses an order that can't be satisfied, and completes an order that can.
-func (w *wrapping) check(o *ordering, among orderable) error {
+func (b *builder) check(o *ordering, among orderable) error {
 	if cycle := o.cycle(); cycle != nil {
-		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of the annotations",
-			dependsOnOption, domain, stdinKey("CONTAINER"), errors.New(text.Listed(cycle, arrow)))
+		return text.Errorf("reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of the annotations",
+			DependsOn, annotation.Domain, stdinKey("CONTAINER"), errors.New(text.Listed(cycle, arrow)))
 	}
 	for _, name := range o.names {
 		if !isContainerName(name) {
-			return refuse(InvalidAnnotation, "ordering container %q: no container has such a name", name)
+			return text.Errorf("ordering container %q: no container has such a name", name)
 		}
 	}
-	policies, err := w.restartPoliciesOf(o, among)
+	policies, err := b.restartPoliciesOf(o, among)
 	if err != nil {
 		return err
 	}
@@ -37,35 +38,35 @@ func (w *wrapping) check(o *ordering, among orderable) error {
 	if err := o.checkConditions(policies); err != nil {
 		return err
 	}
-	if err := o.checkEnds(w.owner, policies); err != nil {
+	if err := o.checkEnds(b.NoEnd, policies); err != nil {
 		return err
 	}
 	if err := o.checkPipes(); err != nil {
 		return err
 	}
-	if err := o.checkHooks(w.pod); err != nil {
+	if err := o.checkHooks(b.Object); err != nil {
 		return err
 	}
 	for _, name := range o.names {
 		if _, asked := o.probes[name]; !asked {
 			continue
 		}
-		if o.probes[name], err = w.readyFlags(among.containers[name]); err != nil {
+		if o.probes[name], err = b.readyFlags(among.containers[name]); err != nil {
 			return err
 		}
 	}
-	return o.stopInReverse(w.pod, among, policies)
+	return o.stopInReverse(b.Object, among, policies)
 }
 
 // restartPoliciesOf returns the restart policies of the containers that have a place in
 // the order.
-func (w *wrapping) restartPoliciesOf(o *ordering, among orderable) (policies map[string]*restartPolicy, err error) {
+func (b *builder) restartPoliciesOf(o *ordering, among orderable) (policies map[string]*restartPolicy, err error) {
 	policies = map[string]*restartPolicy{}
 	for _, name := range o.names {
 		if policies[name] != nil { // the API server refuses a duplicate name, but later
 			continue
 		}
-		if policies[name], err = w.restartPolicyOf(among.containers[name]); err != nil {
+		if policies[name], err = b.restartPolicyOf(among.containers[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +78,8 @@ func (o *ordering) checkConditions(policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
 		for _, d := range o.waits[name] {
 			if why := policies[d.on].prevents(d.condition, o.doubtful); why != nil {
-				return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: container %q can't wait for %q to be %s: %w",
-					dependsOnOption, domain, name, name, d.on, string(d.condition), why)
+				return text.Errorf("reading annotation %s.%s/%s: container %q can't wait for %q to be %s: %w",
+					DependsOn, annotation.Domain, name, name, d.on, string(d.condition), why)
 			}
 		}
 	}
@@ -99,16 +100,13 @@ const maxRestartRules = 20
 // restartPolicyOf determines the restart policy of a container. The first rule of the container
 // that matches takes precedence over the container's policy, and that over the pod's
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
-func (w *wrapping) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) {
-	settings, err := w.settings(w.pod, w.owner, c.Name)
+func (b *builder) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) {
+	replaced, err := b.Replaced(c.Name)
 	if err != nil {
 		return nil, err
 	}
-	l := restartPolicy{withAll: w.restartsAll()}
-	if at := slices.IndexFunc(settings, setting.replaces); at >= 0 {
-		l.mode = settings[at].source
-	}
-	policy := w.pod.Spec.RestartPolicy
+	l := restartPolicy{mode: replaced, withAll: b.restartsAll()}
+	policy := b.Object.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)
 	}
@@ -117,7 +115,7 @@ func (w *wrapping) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) 
 		l.restarts[code] = l.withAll != "" || policy != corev1.RestartPolicyNever && (policy != corev1.RestartPolicyOnFailure || code != 0)
 	}
 	if len(c.RestartPolicyRules) > maxRestartRules {
-		return nil, refuse(InvalidAnnotation, "reading the restartPolicyRules of container %q: there are %d, and Kubernetes allows %d", c.Name, len(c.RestartPolicyRules), maxRestartRules)
+		return nil, text.Errorf("reading the restartPolicyRules of container %q: there are %d, and Kubernetes allows %d", c.Name, len(c.RestartPolicyRules), maxRestartRules)
 	}
 	l.applyRules(c.RestartPolicyRules)
 	return &l, nil
@@ -176,18 +174,18 @@ func (p *restartPolicy) prevents(what condition, doubtful bool) error {
 // "" if there is none. The volumes survive such a restart (https://kep.k8s.io/5532), so
 // that an end before the restart can't be told from an end after it. The result is
 // computed once for each pod.
-func (w *wrapping) restartsAll() string {
-	if w.restarter != nil {
-		return *w.restarter
+func (b *builder) restartsAll() string {
+	if b.restarter != nil {
+		return *b.restarter
 	}
-	w.restarter = new(string)
-	for _, containers := range [][]corev1.Container{w.pod.Spec.InitContainers, w.pod.Spec.Containers} {
+	b.restarter = new(string)
+	for _, containers := range [][]corev1.Container{b.Object.Spec.InitContainers, b.Object.Spec.Containers} {
 		if at := slices.IndexFunc(containers, hasRestartAll); at >= 0 {
-			*w.restarter = containers[at].Name
+			*b.restarter = containers[at].Name
 			break
 		}
 	}
-	return *w.restarter
+	return *b.restarter
 }
 
 func hasRestartAll(c corev1.Container) bool {
@@ -210,7 +208,7 @@ func (o *ordering) checkHooks(pod *corev1.Pod) error {
 		}
 		var later string
 		if o.reaches(c.Name, func(name string) bool { later = name; return place[name] > at }) {
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers and has to start before it, until the hook has ended; put %q first, or remove the hook",
+			return text.Errorf("reading annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers and has to start before it, until the hook has ended; put %q first, or remove the hook",
 				o.keyOf(c.Name), c.Name, later, later)
 		}
 	}

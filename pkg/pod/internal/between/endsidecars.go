@@ -1,11 +1,10 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,17 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-const (
-	// endSidecarsOption is the name of the option that ends unwrapped containers when the
-	// pod's work is done.
-	endSidecarsOption = "end-sidecars"
-	// noSidecars is the value for no containers.
-	noSidecars = "none"
-)
+// noSidecars is the value of the option end-sidecars for no containers.
+const noSidecars = "none"
 
 // A sidecar is an unwrapped container that ends on request.
 type sidecar struct {
@@ -44,12 +39,6 @@ var sidecars = map[string]sidecar{
 	"vault": {"http://127.0.0.1:8200/agent/v1/quit", "vault-agent"},
 	// https://github.com/GoogleCloudPlatform/cloud-sql-proxy/blob/main/cmd/root.go
 	"cloud-sql-proxy": {"http://127.0.0.1:9091/quitquitquit", ""},
-}
-
-// endSidecarsFlags returns no flags: [wrapping.compileEnding] makes them.
-func endSidecarsFlags(value string, _ target) ([]string, error) {
-	_, err := parseSidecars(value)
-	return nil, err
 }
 
 // parseSidecars parses a value of the option end-sidecars.
@@ -111,34 +100,33 @@ func (e *ending) flags(name string) (flags []string) {
 // isHelper reports whether a container is a helper: it ends with other containers
 // (stop-when), and is no part of the work that they do.
 func isHelper(pod *corev1.Pod, container string) bool {
-	_, is := pod.Annotations[containerKey(stopWhenOption, container)]
+	_, is := pod.Annotations[annotation.For(StopWhen, container)]
 	return is
 }
 
 // compileEnding determines which containers end the sidecars. It refuses a pod whose own
 // annotation can't have an effect. A namespace's annotation applies to all pods there,
 // also to those whose work has no end.
-func (w *wrapping) compileEnding(selected []int) error {
-	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == endSidecarsOption }), w.pod, w.owner, "")
-	if !set || !s.suits(w.owner) || w.keepsSidecars {
+func (b *builder) compileEnding() error {
+	s := b.EndSidecars
+	if s == nil {
 		return nil
 	}
-	all, err := parseSidecars(s.value)
+	all, err := parseSidecars(s.Value)
 	if err != nil {
-		return refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
+		return text.Errorf("reading %s: %q is wrong; %w", s.Source, s.Value, err)
 	}
-	own := s.isPods()
-	e := &ending{urls: w.urlsOf(all, selected, own), finals: map[string]string{}, own: own}
-	if len(all) == 0 || !own && len(e.urls) == 0 {
+	e := &ending{urls: b.urlsOf(all, s.Own), finals: map[string]string{}, own: s.Own}
+	if len(all) == 0 || !s.Own && len(e.urls) == 0 {
 		return nil
 	}
-	e.members = w.needing(selected)
-	works, err := w.endsKnown(e, s.source, selected)
+	e.members = b.needing()
+	works, err := b.endsKnown(e, s.Source)
 	if err != nil || !works || len(e.urls) == 0 { // another webhook may still add a sidecar, and then the API server asks again
 		return err
 	}
-	w.warnings = append(w.warnings, w.leftOut(s.source, selected)...)
-	o := w.ensureOrdering()
+	b.noteLeftOut(s.Source)
+	o := b.ensureOrdering()
 	o.ending = e
 	maps.Copy(o.finals, e.finals)
 	for _, name := range e.members {
@@ -153,12 +141,12 @@ func (w *wrapping) compileEnding(selected []int) error {
 
 // needing returns the containers that may need the sidecars until they end, at most
 // maxEnding and one more.
-func (w *wrapping) needing(selected []int) (names []string) {
-	for _, index := range selected {
+func (b *builder) needing() (names []string) {
+	for _, index := range b.Wrapped {
 		if len(names) > maxEnding {
 			break
 		}
-		if name := w.pod.Spec.Containers[index].Name; !slices.Contains(names, name) {
+		if name := b.Object.Spec.Containers[index].Name; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -167,26 +155,26 @@ func (w *wrapping) needing(selected []int) (names []string) {
 
 // endsKnown reports whether each member ends for good, and can report its end to the
 // others. If the pod's own annotation sets the option, false is an error.
-func (w *wrapping) endsKnown(e *ending, source string, selected []int) (bool, error) {
-	unending, untold, err := w.readEnds(e, selected)
+func (b *builder) endsKnown(e *ending, source string) (bool, error) {
+	unending, untold, err := b.readEnds(e)
 	why := cmp.Or(unending, untold)
 	switch {
 	case err != nil:
 		return false, err
 	case e.own && why != nil:
-		return false, refuse(InvalidAnnotation, "reading %s: %w", source, why)
+		return false, text.Errorf("reading %s: %w", source, why)
 	case unending == nil && untold != nil:
-		w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %v", source, untold))
+		b.note(NoEffect, "%s has no effect: %v", source, untold)
 	}
 	return why == nil, nil
 }
 
 // urlsOf returns the URLs to post to in this pod, none if all of its containers are
 // wrapped. A sidecar that a namespace names is left out if the pod has no such container.
-func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []string) {
+func (b *builder) urlsOf(all []sidecar, own bool) (urls []string) {
 	unwrapped := map[string]bool{}
-	for at, name := range w.nextUnwrapped(selected)[:len(w.pod.Spec.Containers)] {
-		if name == w.pod.Spec.Containers[at].Name {
+	for at, name := range b.nextUnwrapped()[:len(b.Object.Spec.Containers)] {
+		if name == b.Object.Spec.Containers[at].Name {
 			unwrapped[name] = true
 		}
 	}
@@ -200,20 +188,20 @@ func (w *wrapping) urlsOf(all []sidecar, selected []int, own bool) (urls []strin
 
 // readEnds finds the last end of each member. It returns why the work has no end, or why
 // its end can't be reported.
-func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ error) {
-	works := func(name string) bool { return !isHelper(w.pod, name) }
+func (b *builder) readEnds(e *ending) (unending, untold, _ error) {
+	works := func(name string) bool { return !isHelper(b.Object, name) }
 	switch {
 	case len(e.members) > maxEnding:
-		untold = fmt.Errorf("the pod has more than %d wrapped containers, and only so many can report their ends to each other; leave some of them out of annotation %s", maxEnding, ContainersAnnotation)
+		untold = fmt.Errorf("the pod has more than %d wrapped containers, and only so many can report their ends to each other; leave some of them out of annotation %s", maxEnding, annotation.Containers)
 	case !slices.ContainsFunc(e.members, works):
 		return errors.New("all containers of the pod are helpers (stop-when), so that the pod has no work that could end"), nil, nil
 	}
-	for _, index := range selected {
-		c := &w.pod.Spec.Containers[index]
+	for _, index := range b.Wrapped {
+		c := &b.Object.Spec.Containers[index]
 		if !slices.Contains(e.members, c.Name) {
 			continue
 		}
-		l, err := w.restartPolicyOf(c)
+		l, err := b.restartPolicyOf(c)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -223,7 +211,7 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 			return fmt.Errorf("a rule of container %q restarts all containers of the pod, so that no end of a container is known to be its last; use action Restart, or remove the annotation", l.withAll), nil, nil
 		case l.restarts[0]:
 			return fmt.Errorf("container %q is restarted after a success, so that the work of the pod is never done; set restartPolicy: OnFailure or Never, of the pod or of that container, or remove the annotation; a helper can have stop-when.%s/%s instead",
-				c.Name, domain, c.Name), nil, nil
+				c.Name, annotation.Domain, c.Name), nil, nil
 		case l.mode != "":
 			untold = fmt.Errorf("by %s: exec, container %q has no supervisor that reports its end; remove one of them", l.mode, c.Name)
 		}
@@ -232,60 +220,19 @@ func (w *wrapping) readEnds(e *ending, selected []int) (unending, untold, _ erro
 	return nil, untold, nil
 }
 
-// leftOut warns of unwrapped containers that count as sidecars, without being known as
+// noteLeftOut notes unwrapped containers that count as sidecars, without being known as
 // sidecars.
-func (w *wrapping) leftOut(source string, selected []int) (warnings []Warning) {
-	next := w.nextUnwrapped(selected)
-	for at, c := range w.pod.Spec.Containers {
-		if next[at] == c.Name && !w.Policy.isProxy(c.Name) {
-			warnings = append(warnings, warning(ReasonContainerCountsAsSidecar, "%s: container %q isn't wrapped, so that it counts as a sidecar, whose end the others don't wait for; if it does a part of the pod's work, add it to annotation %s", source, c.Name, ContainersAnnotation))
+func (b *builder) noteLeftOut(source string) {
+	next := b.nextUnwrapped()
+	for at, c := range b.Object.Spec.Containers {
+		if next[at] == c.Name && !b.IsProxy(c.Name) {
+			b.note(CountsAsSidecar, "%s: container %q isn't wrapped, so that it counts as a sidecar, whose end the others don't wait for; if it does a part of the pod's work, add it to annotation %s", source, c.Name, annotation.Containers)
 		}
 	}
-	return warnings
 }
 
 // mustBeWrapped reports whether a container can't run unwrapped, because its pod's
 // annotations give it a place in the order.
 func (o *ordering) mustBeWrapped(name string) bool {
 	return o != nil && (slices.Contains(o.names, name) || len(o.waitForFlags[name]) > 0 || o.ending != nil && o.ending.own && slices.Contains(o.ending.members, name))
-}
-
-// keepSidecars cancels the end of sidecars if a member runs unwrapped, because an
-// unwrapped container doesn't report its end.
-func (w *wrapping) keepSidecars(ctx context.Context, pod *corev1.Pod, selected, wrapped []int, unwrapped []string) (err error) {
-	works := func(name string) bool { return slices.Contains(w.order.ending.members, name) }
-	if w.order == nil || w.order.ending == nil || !slices.ContainsFunc(unwrapped, works) {
-		return nil
-	}
-	w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: a container that runs unwrapped doesn't report the end of its work", domain, endSidecarsOption))
-	said := w.warnings
-	w.keepsSidecars = true
-	if err = w.compile(selected); err != nil {
-		return err
-	}
-	w.warnings = said
-	for _, index := range wrapped { // make the flags anew
-		if _, err = w.wrap(ctx, &pod.Spec.Containers[index]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// compile reads the relations between containers from the pod's annotations.
-func (w *wrapping) compile(selected []int) (err error) {
-	if w.order, err = w.compileOrder(selected); err != nil {
-		return err
-	}
-	if err := w.compileWaitFor(selected); err != nil {
-		return err
-	}
-	if err := w.compileStartupProbes(selected); err != nil {
-		return err
-	}
-	if err := w.compileEnding(selected); err != nil {
-		return err
-	}
-	w.shared, err = w.compileSharing(selected)
-	return err
 }

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"math"
@@ -13,11 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
-
-// stopWhenOption is the name of the option by which helpers end with the work.
-const stopWhenOption = "stop-when"
 
 const (
 	// defaultGrace is the grace period of a pod that sets none, in seconds
@@ -37,33 +35,27 @@ type stop struct {
 	together bool          // the kubelet stops it with the whole pod only, and may tell it first
 }
 
-// stopWhenFlags returns no flags: [ordering.flags] makes them from the whole graph.
-func stopWhenFlags(value string, _ target) ([]string, error) {
-	_, err := parseEnds(value)
-	return nil, err
-}
-
 // parseEnds parses a value of the option stop-when.
 func parseEnds(value string) ([]dependency, error) {
 	return parseWords(value, text.CanBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
 }
 
 // checkEnds refuses helpers that can't end with the work.
-func (o *ordering) checkEnds(owner Owner, policies map[string]*restartPolicy) error {
+func (o *ordering) checkEnds(noEnd string, policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
 		if len(o.until[name]) == 0 {
 			continue
 		}
 		refuseEnd := func(format string, args ...any) error {
-			return refuse(InvalidAnnotation, "reading annotation %s.%s/%s: "+format, append([]any{stopWhenOption, domain, name}, args...)...)
+			return text.Errorf("reading annotation %s.%s/%s: "+format, append([]any{StopWhen, annotation.Domain, name}, args...)...)
 		}
 		if all := policies[name].withAll; all != "" {
 			return refuseEnd("container %q would be started again, because a rule of container %q restarts all containers of the pod; use action Restart", name, all)
 		}
 		if policies[name].restarts[0] {
 			advice := "set restartPolicy: OnFailure or Never, of the pod or of that container"
-			if owner == Knative {
-				advice = "Knative restarts all containers of a Revision; remove the annotation"
+			if noEnd != "" {
+				advice = noEnd
 			}
 			return refuseEnd("container %q would be started again and again, because it is restarted after a success; %s", name, advice)
 		}
@@ -120,8 +112,8 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 		reads += len(others)
 	}
 	if reads > maxReads {
-		return refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER: the containers of the pod would read %d directories of each other, and %d is the most; reduce the dependencies between them",
-			dependsOnOption, domain, reads, maxReads)
+		return text.Errorf("reading annotations %s.%s/CONTAINER: the containers of the pod would read %d directories of each other, and %d is the most; reduce the dependencies between them",
+			DependsOn, annotation.Domain, reads, maxReads)
 	}
 	return nil
 }
@@ -311,4 +303,20 @@ func (o *ordering) helpers() (list []string) {
 		}
 	}
 	return list
+}
+
+// FormerSignal returns the stop signal in the args of a wrapped container, "" without one,
+// and whether the container already has a place in the order, by which a signal that
+// matters is among its flags.
+func FormerSignal(args []string) (signal string, placed bool) {
+	placed = slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, orderDirFlag) })
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if signal, found := strings.CutPrefix(arg, stopSignalFlag); found {
+			return signal, placed
+		}
+	}
+	return "", placed
 }

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"errors"
@@ -12,15 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
-)
-
-// The names of the options by which containers wait for each other.
-const (
-	dependsOnOption        = "depends-on"
-	dependsOnTimeoutOption = "depends-on-timeout"
-	readyWhenOption        = "ready-when"
 )
 
 // A condition is the state of a container for which another container waits.
@@ -82,20 +76,8 @@ func parseWords(value string, wrong error, conditions ...condition) ([]dependenc
 // of a path.
 func isContainerName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// dependsOnFlags returns no flags: [ordering.flags] makes them from the whole graph.
-func dependsOnFlags(value string, _ target) ([]string, error) {
-	_, err := parseDependencies(value)
-	return nil, err
-}
-
-// dependsOnTimeoutFlags returns flags for containers that wait.
-func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
-	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
-	if !c.waits {
-		flags = nil
-	}
-	return flags, err
-}
+// maxOrdered is the number of containers of a pod that can have a place in its order.
+const maxOrdered = 128
 
 // An ordering is the graph of a pod's containers that wait for each other, or end with
 // each other. A nil ordering has no containers.
@@ -181,23 +163,23 @@ func (o *ordering) finalFlags(name string) (flags []string) {
 
 // compileOrder builds the graph from the pod's annotations, and refuses a graph that
 // can't be satisfied.
-func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
-	if w.owner == Tekton {
+func (b *builder) compileOrder() (*ordering, error) {
+	if !b.Ordered {
 		return nil, nil //nolint:nilnil // there is no graph
 	}
 	o := &ordering{
 		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
 		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
-		doubtful: w.Policy.hasDoubtfulKernel(&w.pod.Spec),
+		doubtful: b.OwnKernels,
 	}
-	among := orderableOf(w.pod, selected)
-	for _, c := range w.pod.Spec.Containers {
+	among := orderableOf(b.Object, b.Wrapped)
+	for _, c := range b.Object.Spec.Containers {
 		var err error
-		if o.waits[c.Name], err = among.resolve(dependsOnOption, c.Name, parseDependencies, "be kept waiting"); err != nil {
+		if o.waits[c.Name], err = among.resolve(DependsOn, c.Name, parseDependencies, "be kept waiting"); err != nil {
 			return nil, err
 		}
-		if o.until[c.Name], err = among.resolve(stopWhenOption, c.Name, parseEnds, "be ended"); err != nil {
+		if o.until[c.Name], err = among.resolve(StopWhen, c.Name, parseEnds, "be ended"); err != nil {
 			return nil, err
 		}
 		for _, d := range slices.Concat(o.waits[c.Name], o.until[c.Name]) {
@@ -207,23 +189,23 @@ func (w *wrapping) compileOrder(selected []int) (*ordering, error) {
 			}
 		}
 	}
-	if err := w.compilePipes(o, among); err != nil {
+	if err := b.compilePipes(o, among); err != nil {
 		return nil, err
 	}
-	for _, c := range w.pod.Spec.Containers {
+	for _, c := range b.Object.Spec.Containers {
 		if o.has(c.Name) {
 			o.names = append(o.names, c.Name)
 		}
 	}
-	w.warnings = append(w.warnings, o.unusedProbes(w.pod)...)
+	b.noteUnusedProbes(o)
 	if len(o.names) == 0 {
 		return nil, nil //nolint:nilnil // there is no graph
 	}
 	if len(o.names) > maxOrdered {
-		return nil, refuse(InvalidAnnotation, "reading annotations %s.%s/CONTAINER and %s.%s/CONTAINER: %d containers of the pod would have a place in its order, and %d is the most; have fewer of them wait",
-			dependsOnOption, domain, stopWhenOption, domain, len(o.names), maxOrdered)
+		return nil, text.Errorf("reading annotations %s.%s/CONTAINER and %s.%s/CONTAINER: %d containers of the pod would have a place in its order, and %d is the most; have fewer of them wait",
+			DependsOn, annotation.Domain, StopWhen, annotation.Domain, len(o.names), maxOrdered)
 	}
-	return o, w.check(o, among)
+	return o, b.check(o, among)
 }
 
 // An orderable is the set of containers in which dependencies are resolved.
@@ -255,20 +237,20 @@ func orderableOf(pod *corev1.Pod, selected []int) orderable {
 // resolve returns the containers of the pod that an option of a container names, nil if
 // the option isn't set. A container without a supervisor can't be treated so.
 func (among orderable) resolve(option, container string, parse func(string) ([]dependency, error), treated string) (found []dependency, _ error) {
-	key := containerKey(option, container)
+	key := annotation.For(option, container)
 	value, set := among.pod.Annotations[key]
 	if !set {
 		return nil, nil
 	}
 	all, err := parse(value)
 	if len(all) > maxOrdered {
-		return nil, refuse(InvalidAnnotation, "reading annotation %s: it names %d containers, and %d is the most", key, len(all), maxOrdered)
+		return nil, text.Errorf("reading annotation %s: it names %d containers, and %d is the most", key, len(all), maxOrdered)
 	}
 	if err != nil {
-		return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", key, value, err)
+		return nil, text.Errorf("reading annotation %s: %q is wrong; %w", key, value, err)
 	}
 	if !among.wrapped[container] {
-		return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q can't %s, because %w", key, container, treated, among.whyUnwrapped(container))
+		return nil, text.Errorf("reading annotation %s: container %q can't %s, because %w", key, container, treated, among.whyUnwrapped(container))
 	}
 	for _, d := range all {
 		_, present := among.containers[d.on]
@@ -276,18 +258,18 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 		case among.wrapped[d.on]:
 			found = append(found, d)
 		case present:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
-		case among.sidecars[d.on] && option == stopWhenOption:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which ends after all containers; remove it from the annotation", key, d.on)
+			return nil, text.Errorf("reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
+		case among.sidecars[d.on] && option == StopWhen:
+			return nil, text.Errorf("reading annotation %s: %q is a native sidecar, which ends after all containers; remove it from the annotation", key, d.on)
 		case among.sidecars[d.on] && d.condition == started:
 			// The kubelet starts no other container before it.
 		case among.sidecars[d.on]:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which has no supervisor and ends after all containers; wait for it to be started, give it a startupProbe, for which Kubernetes waits, or wait for its URL by %s",
-				key, d.on, waitForOption)
+			return nil, text.Errorf("reading annotation %s: %q is a native sidecar, which has no supervisor and ends after all containers; wait for it to be started, give it a startupProbe, for which Kubernetes waits, or wait for its URL by %s",
+				key, d.on, WaitFor)
 		case among.before[d.on]:
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %q is an init container: the kubelet starts no other container before it; remove it from the annotation", key, d.on)
+			return nil, text.Errorf("reading annotation %s: %q is an init container: the kubelet starts no other container before it; remove it from the annotation", key, d.on)
 		case !d.optional:
-			return nil, noContainer(among.pod, key, d.on)
+			return nil, annotation.Absent(among.pod, key, d.on)
 		}
 	}
 	return found, nil
@@ -295,24 +277,23 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 
 // whyUnwrapped returns why a container of the pod isn't wrapped.
 func (among orderable) whyUnwrapped(name string) error {
-	switch _, narrowed := among.pod.Annotations[ContainersAnnotation]; {
+	switch _, narrowed := among.pod.Annotations[annotation.Containers]; {
 	case name == "queue-proxy":
 		return errors.New("queue-proxy is Knative's own, and isn't wrapped")
 	case narrowed:
-		return errors.New("it isn't wrapped; add it to annotation " + ContainersAnnotation)
+		return errors.New("it isn't wrapped; add it to annotation " + annotation.Containers)
 	default:
 		return errors.New("it isn't wrapped: proxies that other webhooks add are left alone")
 	}
 }
 
-// unusedProbes warns of a ready-when for which no container waits.
-func (o *ordering) unusedProbes(pod *corev1.Pod) (warnings []Warning) {
-	for _, c := range pod.Spec.Containers {
-		key := containerKey(readyWhenOption, c.Name)
+// noteUnusedProbes notes each ready-when for which no container waits.
+func (b *builder) noteUnusedProbes(o *ordering) {
+	for _, c := range b.Object.Spec.Containers {
+		key := annotation.For(ReadyWhen, c.Name)
 		_, asked := o.probes[c.Name]
-		if _, set := pod.Annotations[key]; set && !asked {
-			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: no container depends on %q being ready", key, c.Name))
+		if _, set := b.Object.Annotations[key]; set && !asked {
+			b.note(NoEffect, "annotation %s has no effect: no container depends on %q being ready", key, c.Name)
 		}
 	}
-	return warnings
 }

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"errors"
@@ -11,12 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
-
-// stdinOption is the name of the option by which a container reads the output of another
-// container.
-const stdinOption = "stdin"
 
 // pipes connect the stdout of containers with the stdin of other containers.
 type pipes struct {
@@ -44,33 +41,33 @@ func (p *pipes) directories(name string) (own, reader string) {
 	return own, reader
 }
 
-// stdinFlags returns no flags: [ordering.flags] makes them from the whole graph.
-func stdinFlags(value string, _ target) ([]string, error) {
+// parseStdin checks a value of the option stdin.
+func parseStdin(value string) error {
 	if !isContainerName(value) {
-		return nil, text.CanBe("the name of another container of the pod")
+		return text.CanBe("the name of another container of the pod")
 	}
-	return nil, nil
+	return nil
 }
 
 // stdinKey returns the annotation of a container that reads.
-func stdinKey(reader string) string { return containerKey(stdinOption, reader) }
+func stdinKey(reader string) string { return annotation.For(Stdin, reader) }
 
 // compilePipes determines which containers read the output of others.
-func (w *wrapping) compilePipes(o *ordering, among orderable) error {
-	for at := range w.pod.Spec.Containers {
-		reader := w.pod.Spec.Containers[at].Name
-		writer, set := w.pod.Annotations[stdinKey(reader)]
+func (b *builder) compilePipes(o *ordering, among orderable) error {
+	for at := range b.Object.Spec.Containers {
+		reader := b.Object.Spec.Containers[at].Name
+		writer, set := b.Object.Annotations[stdinKey(reader)]
 		if !set {
 			continue
 		}
-		if _, err := stdinFlags(writer, target{}); err != nil {
-			return refuse(InvalidAnnotation, "reading annotation %s: %q is wrong; %w", stdinKey(reader), writer, err)
+		if err := parseStdin(writer); err != nil {
+			return text.Errorf("reading annotation %s: %q is wrong; %w", stdinKey(reader), writer, err)
 		}
 		if err := o.pipes.admit(among, reader, writer); err != nil {
 			return err
 		}
-		if why := w.preventsPipe(o, among, reader, writer); why != nil {
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q can't read the output of %q: %w", stdinKey(reader), reader, writer, why)
+		if why := b.preventsPipe(o, among, reader, writer); why != nil {
+			return text.Errorf("reading annotation %s: container %q can't read the output of %q: %w", stdinKey(reader), reader, writer, why)
 		}
 		o.pipes.writers[reader], o.pipes.readers[writer] = writer, reader
 		o.see(reader, writer)
@@ -83,24 +80,24 @@ func (w *wrapping) compilePipes(o *ordering, among orderable) error {
 func (*pipes) admit(among orderable, reader, writer string) error {
 	key := stdinKey(reader)
 	if !among.wrapped[reader] {
-		return refuse(InvalidAnnotation, "reading annotation %s: container %q can't be given an input, because %w", key, reader, among.whyUnwrapped(reader))
+		return text.Errorf("reading annotation %s: container %q can't be given an input, because %w", key, reader, among.whyUnwrapped(reader))
 	}
 	_, present := among.containers[writer]
 	switch {
 	case among.wrapped[writer]:
 		return nil
 	case present:
-		return refuse(InvalidAnnotation, "reading annotation %s: the output of container %q can't be connected, because %w", key, writer, among.whyUnwrapped(writer))
+		return text.Errorf("reading annotation %s: the output of container %q can't be connected, because %w", key, writer, among.whyUnwrapped(writer))
 	case among.sidecars[writer]:
-		return refuse(InvalidAnnotation, "reading annotation %s: %q is a native sidecar, which has no supervisor; make it a container, or write its output to a volume", key, writer)
+		return text.Errorf("reading annotation %s: %q is a native sidecar, which has no supervisor; make it a container, or write its output to a volume", key, writer)
 	case among.before[writer]:
-		return refuse(InvalidAnnotation, "reading annotation %s: %q is an init container, which has ended before another one starts; write its output to a volume, or make it a container", key, writer)
+		return text.Errorf("reading annotation %s: %q is an init container, which has ended before another one starts; write its output to a volume, or make it a container", key, writer)
 	}
-	return noContainer(among.pod, key, writer)
+	return annotation.Absent(among.pod, key, writer)
 }
 
 // preventsPipe returns why there can be no pipe between two containers, nil if there can.
-func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer string) error {
+func (b *builder) preventsPipe(o *ordering, among orderable, reader, writer string) error {
 	from, to := among.containers[writer], among.containers[reader]
 	other := o.pipes.readers[writer]
 	switch {
@@ -116,7 +113,7 @@ func (w *wrapping) preventsPipe(o *ordering, among orderable, reader, writer str
 		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove tty", writer)
 	}
 	for _, partner := range []struct{ name, is, flag string }{{writer, reader, stdinFromFlag}, {reader, writer, stdoutToFlag}} {
-		l, err := w.restartPolicyOf(among.containers[partner.name])
+		l, err := b.restartPolicyOf(among.containers[partner.name])
 		if err != nil {
 			return err
 		}
@@ -143,7 +140,7 @@ func (o *ordering) needs(name string) (others []string) {
 func (o *ordering) keyOf(name string) string {
 	switch {
 	case len(o.waits[name]) > 0:
-		return containerKey(dependsOnOption, name)
+		return annotation.For(DependsOn, name)
 	case o.pipes.writers[name] != "":
 		return stdinKey(name)
 	}
@@ -164,8 +161,8 @@ func (o *ordering) checkPipes() error {
 			if d.condition == ready {
 				why, advice = "may print more than a pipe holds before it is ready", "wait for it to be started, in"
 			}
-			return refuse(InvalidAnnotation, "reading annotation %s: container %q reads the output of %q, which %s, and %q waits for that; %s annotation %s.%s/%s",
-				stdinKey(reader), reader, d.on, why, waiter, advice, dependsOnOption, domain, waiter)
+			return text.Errorf("reading annotation %s: container %q reads the output of %q, which %s, and %q waits for that; %s annotation %s.%s/%s",
+				stdinKey(reader), reader, d.on, why, waiter, advice, DependsOn, annotation.Domain, waiter)
 		}
 	}
 	return nil

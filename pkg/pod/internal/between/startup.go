@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod
+package between
 
 import (
 	"fmt"
@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // A container that waits has a startupProbe of ours: until its command runs, the kubelet
@@ -22,39 +24,39 @@ import (
 
 // startedCommand asks the supervisor whether it has started the command, and whether the
 // author's startupProbe has succeeded.
-var startedCommand = []string{EntrypointPath, "started"}
+func (p Pod) startedCommand() []string { return []string{p.Supervisor, "started"} }
 
 // compileStartupProbes turns the startupProbes of containers that wait into flags.
-func (w *wrapping) compileStartupProbes(selected []int) error {
-	for _, at := range selected {
-		c := &w.pod.Spec.Containers[at]
-		if !w.order.isWaiter(c.Name) || c.StartupProbe == nil {
+func (b *builder) compileStartupProbes() error {
+	for _, at := range b.Wrapped {
+		c := &b.Object.Spec.Containers[at]
+		if !b.order.isWaiter(c.Name) || c.StartupProbe == nil {
 			continue
 		}
-		if w.order.startups == nil {
-			w.order.startups = map[string][]string{}
+		if b.order.startups == nil {
+			b.order.startups = map[string][]string{}
 		}
-		if isOurProbe(c.StartupProbe) {
-			w.order.startups[c.Name] = formerStartupFlags(c)
+		if b.isOurProbe(c.StartupProbe) {
+			b.order.startups[c.Name] = b.formerStartupFlags(c)
 			continue
 		}
-		flags, err := startupFlagsOf(c, w.pod)
+		flags, err := startupFlagsOf(c, b.Object)
 		if err == nil {
-			err = w.keepsParent(c)
+			err = b.keepsParent(c)
 		}
 		if err != nil {
-			return refuse(InvalidAnnotation, "making container %q wait: its startupProbe has to begin after its command's start, and the supervisor can't run this probe: %w; change the probe, or remove it and let the failureThreshold of the livenessProbe allow for the start",
+			return text.Errorf("making container %q wait: its startupProbe has to begin after its command's start, and the supervisor can't run this probe: %w; change the probe, or remove it and let the failureThreshold of the livenessProbe allow for the start",
 				c.Name, err)
 		}
-		w.order.startups[c.Name] = flags
+		b.order.startups[c.Name] = flags
 	}
 	return nil
 }
 
 // keepsParent returns why a container has no supervisor that could try a probe, nil if it
 // has one.
-func (w *wrapping) keepsParent(c *corev1.Container) error {
-	l, err := w.restartPolicyOf(c)
+func (b *builder) keepsParent(c *corev1.Container) error {
+	l, err := b.restartPolicyOf(c)
 	if err == nil && l.mode != "" {
 		err = fmt.Errorf("by %s: exec, the command takes its place", l.mode)
 	}
@@ -91,11 +93,8 @@ func startupFlagsOf(c *corev1.Container, pod *corev1.Pod) ([]string, error) {
 
 // formerStartupFlags returns the flags that an earlier call has made of the author's
 // probe.
-func formerStartupFlags(c *corev1.Container) (flags []string) {
-	if _, wrapped := wrappedArgvArgs(*c); !wrapped {
-		return nil
-	}
-	for _, arg := range c.Args[:slices.Index(c.Args, "--")] {
+func (b *builder) formerStartupFlags(c *corev1.Container) (flags []string) {
+	for _, arg := range b.Former(*c) {
 		if strings.HasPrefix(arg, startupFlags) {
 			flags = append(flags, arg)
 		}
@@ -103,19 +102,20 @@ func formerStartupFlags(c *corev1.Container) (flags []string) {
 	return flags
 }
 
-// alignStartupProbe sets the startupProbe of a container that waits. Until the command
-// runs, the probe keeps the kubelet from marking the container as ready, and from killing
-// it because other probes fail.
-func alignStartupProbe(c *corev1.Container, pod *corev1.Pod, waits bool) {
+// AlignStartupProbe sets the startupProbe of a container that waits, and removes ours from
+// a container that doesn't. Until the command runs, the probe keeps the kubelet from
+// marking the container as ready, and from killing it because other probes fail.
+func (p *Plan) AlignStartupProbe(c *corev1.Container) {
+	waits := p.Waits(c.Name)
 	wanted := &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: slices.Clone(startedCommand)}},
-		PeriodSeconds:    startupPeriod(pod),
+		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: p.of.startedCommand()}},
+		PeriodSeconds:    startupPeriod(p.of.Object),
 		TimeoutSeconds:   5,
 		SuccessThreshold: 1, // the API server's default
 		FailureThreshold: math.MaxInt32,
 	}
 	switch {
-	case !waits && c.StartupProbe != nil && isOurProbe(c.StartupProbe):
+	case !waits && c.StartupProbe != nil && p.of.isOurProbe(c.StartupProbe):
 		c.StartupProbe = nil
 	case waits && !equality.Semantic.DeepEqual(c.StartupProbe, wanted):
 		c.StartupProbe = wanted
@@ -133,6 +133,6 @@ func startupPeriod(pod *corev1.Pod) int32 {
 }
 
 // isOurProbe reports whether a startupProbe runs startedCommand.
-func isOurProbe(p *corev1.Probe) bool {
-	return p.Exec != nil && slices.Equal(p.Exec.Command, startedCommand)
+func (p Pod) isOurProbe(probe *corev1.Probe) bool {
+	return probe.Exec != nil && slices.Equal(probe.Exec.Command, p.startedCommand())
 }
