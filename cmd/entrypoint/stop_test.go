@@ -8,6 +8,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -139,6 +140,109 @@ func TestStopTogetherTreatsEachStopAsAStopOfThePod(t *testing.T) {
 	p.expect("stopped")
 	require.Equal(t, 3, p.end())
 	require.Zero(t, neighbour.end())
+}
+
+// TestAHealthyContainerIsStoppedWithItsPod although web, which has a preStop hook, gets
+// its stop signal late: the kubelet doesn't stop a container alone whose livenessProbe
+// succeeds.
+func TestAHealthyContainerIsStoppedWithItsPod(t *testing.T) {
+	t.Parallel()
+	number, listen := port(t, "127.0.0.1")
+	listen()
+	asked := "127.0.0.1:" + server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI != "/healthz?x=1" || r.Header.Get("A") != "b" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	for name, flags := range map[string][]string{
+		"by its port":    {"-alive-tcp=:" + number},
+		"by its answer":  {"-alive-http=http://" + asked + "/healthz?x=1", "-alive-http-header=A: b"},
+		"by its program": {"-alive-exec=sh", "-alive-exec=-c", `-alive-exec=test "$ALIVE"`, "-env=ALIVE=yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 100 { // on a busy machine, a probe may take longer than it has
+				db, web := orderDir(t), orderDir(t)
+				neighbour := dependent(t, web, stopped("TERM", "exit 0"))
+				p := stopsAfter(t, db, web, stopped("TERM", ":"), append(flags, "-stop-share=1h")...)
+				p.send(syscall.SIGTERM)
+				hasSaid(t, db, "stopping")
+				time.Sleep(1500 * time.Millisecond)
+				p.send(syscall.SIGUSR1)
+				if p.line() != "usr1" {
+					continue
+				}
+				require.Len(t, children(p.Process.Pid), 1, "the probe has ended")
+				neighbour.send(syscall.SIGTERM)
+				p.expect("stopped")
+				p.kill(childOf(t, p.Process.Pid))
+				require.Zero(t, neighbour.end())
+				return
+			}
+			require.Fail(t, "the stop signal was never held back")
+		})
+	}
+}
+
+// TestAnUnhealthyContainerIsStoppedAlone, while web runs on.
+func TestAnUnhealthyContainerIsStoppedAlone(t *testing.T) {
+	t.Parallel()
+	asked := "127.0.0.1:" + server(t, http.NotFound)
+	for name, flags := range map[string][]string{
+		"nobody listens":        {"-alive-tcp=127.0.0.1:1"},
+		"the answer is a no":    {"-alive-http=http://" + asked + "/"},
+		"there is no answer":    {"-alive-tcp=192.0.2.1:1"},
+		"its program fails":     {"-alive-exec=false"},
+		"its program is absent": {"-alive-exec=/missing"},
+		"its program hangs":     {"-alive-exec=sleep", "-alive-exec=100000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db, web := orderDir(t), orderDir(t)
+			dependent(t, web, "echo ready; exec sleep 100000")
+			p := stopsAfter(t, db, web, stopped("TERM", ":"), append(flags, "-stop-share=1h")...)
+			p.send(syscall.SIGTERM)
+			p.expect("stopped")
+			require.Eventually(t, func() bool { return len(children(p.Process.Pid)) == 1 }, deadline, time.Millisecond, "the probe has ended")
+			hasSaid(t, web, "started")
+			p.kill(childOf(t, p.Process.Pid))
+		})
+	}
+}
+
+// TestALivenessProbeEndsWithTheHeldStop, however the stop ends.
+func TestALivenessProbeEndsWithTheHeldStop(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(p, neighbour *process){
+		"the pod is stopped":    func(_, neighbour *process) { neighbour.kill(neighbour.Process.Pid) },
+		"a second signal comes": func(p, _ *process) { _ = p.Process.Signal(syscall.SIGTERM) },
+		"the command ends":      func(p, _ *process) { _ = p.Process.Signal(syscall.SIGUSR2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 100 { // on a busy machine, a probe may end before its program has begun
+				db, web, probed := orderDir(t), orderDir(t), t.TempDir()+"/probed"
+				neighbour := dependent(t, web, "echo ready; exec sleep 100000")
+				p := stopsAfter(t, db, web, "trap 'exit 7' USR2; "+stopped("TERM", "exit 7"), "-stop-share=1h",
+					"-alive-exec=sh", "-alive-exec=-c", "-alive-exec=echo $$ >"+probed+"; exec sleep 100000")
+				p.send(syscall.SIGTERM)
+				hasSaid(t, db, "stopping")
+				probe := 0
+				for probe == 0 && len(children(p.Process.Pid)) > 0 {
+					data, _ := os.ReadFile(probed)
+					probe, _ = strconv.Atoi(strings.TrimSpace(string(data)))
+				}
+				if probe == 0 {
+					continue
+				}
+				release(p, neighbour)
+				require.Equal(t, 7, p.end())
+				require.Eventually(t, func() bool { return executable(probe) == "" }, deadline, time.Millisecond)
+				return
+			}
+			require.Fail(t, "the probe never began")
+		})
+	}
 }
 
 // TestAStopIsHeldBackForItsShareOfTheGracePeriod and no longer, whatever web does.

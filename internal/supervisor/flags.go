@@ -67,7 +67,7 @@ type options struct {
 func defaults() *options {
 	return &options{
 		mode: modeSupervise, hookTimeout: defaultHookTimeout, gracePeriod: defaultGracePeriod,
-		orderOptions: orderOptions{ready: defaultProbe, startup: defaultStartupProbe},
+		orderOptions: orderOptions{ready: defaultProbe, startup: defaultStartupProbe, stopOptions: stopOptions{alive: defaultAliveProbe}},
 	}
 }
 

@@ -94,6 +94,25 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 	}
 }
 
+func TestTheSupervisorAcceptsAdmissionsLivenessProbe(t *testing.T) {
+	get := &corev1.HTTPGetAction{Path: "/x", Port: intstr.FromInt32(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "b"}}}
+	for _, handler := range []corev1.ProbeHandler{{Exec: &corev1.ExecAction{Command: []string{"a", "-b"}}}, {TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}, {HTTPGet: get}} {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: asksToBeWrapped("depends-on.entrypointer.dev/web", "db:started")},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "web", Image: "busybox", Command: []string{"x"}, Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: get}}},
+				{Name: "db", Image: "busybox", Command: []string{"x"}, LivenessProbe: &corev1.Probe{ProbeHandler: handler}},
+			}},
+		}
+		result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
+		require.NoError(t, err)
+		opts, err := parse(result.Pod.Spec.Containers[1].Args)
+		require.NoError(t, err)
+		require.Equal(t, 1, opts.alive.Kinds())
+		require.False(t, opts.stopTogether)
+	}
+}
+
 // FuzzTheSupervisorAcceptsAdmittedOrders checks that admission refuses all dependencies
 // and probes that the supervisor would refuse.
 func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {

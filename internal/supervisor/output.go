@@ -125,6 +125,9 @@ func (s *supervision) sleep(pause time.Duration) {
 	if s.startupProber != nil {
 		fds = s.startupProber.Poll(fds)
 	}
+	if s.heldStop.aliveProber != nil {
+		fds = s.heldStop.aliveProber.Poll(fds)
+	}
 	if s.polled != nil {
 		fds = s.polled.Poll(fds)
 	}

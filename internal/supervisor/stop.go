@@ -34,6 +34,10 @@ type heldStop struct {
 	recorded   bool // an event says that the signal is held back
 	reminded   bool
 	drain      drain // of the pipe, after its writer has ended
+	// aliveProber is the livenessProbe, which is tried once. It is nil without one, and
+	// after the attempt.
+	aliveProber *order.Prober
+	alive       bool // the livenessProbe has succeeded
 }
 
 // The reasons to forward the stop signal, in EventStopPassed.
@@ -119,7 +123,7 @@ func (s *supervision) holdStop() time.Duration {
 	}
 	state, waited := h.waiter.Look(), time.Since(h.began)
 	unmet := h.neighbours.Unmet()
-	alone := !s.opts.stopTogether && !h.neighbours.Stopping()
+	alone, nextProbe := s.isStoppedAlone(state)
 	switch {
 	case state == await.Met:
 		if pause := min(s.readsOn(), h.share-waited); pause > 0 {
@@ -138,9 +142,44 @@ func (s *supervision) holdStop() time.Duration {
 	}
 	s.reportHeldStop(unmet, waited)
 	if alone {
-		return min(h.waiter.Pause(), podStopWindow-waited)
+		return min(h.waiter.Pause(), podStopWindow-waited, nextProbe)
 	}
 	return h.waiter.Pause()
+}
+
+// prepareAliveProbe prepares the livenessProbe, which begins with a stop that is held back.
+func (s *supervision) prepareAliveProbe(env []string) {
+	if s.opts.alive.Kinds() > 0 {
+		s.heldStop.aliveProber = order.NewProber(&s.opts.alive, s.probeRunner(env))
+	}
+}
+
+func (s *supervision) closeAliveProbe() {
+	if h := &s.heldStop; h.aliveProber != nil {
+		h.aliveProber.Close()
+		h.aliveProber = nil
+	}
+}
+
+// isStoppedAlone reports whether nothing shows that the whole pod is being stopped:
+// neither a neighbour, nor the livenessProbe, after whose success the kubelet doesn't stop
+// a container alone. While it tries the probe, it returns the time until the next call.
+func (s *supervision) isStoppedAlone(dependents await.State) (alone bool, pause time.Duration) {
+	h := &s.heldStop
+	if dependents == await.Met || s.opts.stopTogether || h.alive || h.neighbours.Stopping() {
+		s.closeAliveProbe()
+		return false, forever
+	}
+	if h.aliveProber == nil {
+		return true, forever
+	}
+	succeeded, next := h.aliveProber.Act()
+	if !succeeded && h.aliveProber.Failures() == 0 {
+		return true, max(time.Until(next), 0)
+	}
+	h.alive = succeeded
+	s.closeAliveProbe()
+	return !succeeded, forever
 }
 
 // reportHeldStop publishes and prints the containers for which the stop signal is held
@@ -182,6 +221,7 @@ func (s *supervision) takeStopSignals() {
 
 // endHeldStop releases the resources after the command's end.
 func (s *supervision) endHeldStop() {
+	s.closeAliveProbe()
 	if s.heldStop.waiter != nil {
 		s.heldStop.waiter.Close()
 	}
@@ -198,6 +238,7 @@ func directories(list []order.Dependency) (dirs []string) {
 // releaseStop sends the command the stop signals that were held back.
 func (s *supervision) releaseStop(why string) {
 	h := &s.heldStop
+	s.closeAliveProbe()
 	if s.ending.signal != heldSignal {
 		s.ending.signal = heldSignal
 		if h.waiter != nil {

@@ -20,13 +20,18 @@ type stopOptions struct {
 	stopDelay    time.Duration
 	stopSignal   syscall.Signal // 0 means SIGTERM
 	stopWhen     []order.Dependency
+	alive        order.Probe
 }
+
+// defaultAliveProbe has the kubelet's shortest timeout, which is podStopWindow as well.
+var defaultAliveProbe = order.Probe{Timeout: podStopWindow}
 
 var stopFlags = []flag{
 	{"stop-after", "DIRECTORY", `When the whole pod is stopped, hold back the command's stop signal until
 the container with this -order-dir has ended. May be repeated.`, addStopAfter},
 	{"stop-together", "", `Take each stop for a stop of the whole pod. Without this flag, another
-container must be stopped as well within 1s.`, setStopTogether},
+container must be stopped as well within 1s, or a probe (-alive-exec and the
+like) must succeed.`, setStopTogether},
 	{
 		"stop-share", "DURATION", `The longest time for -stop-after to hold back the stop signal. It begins
 when the first of the observed containers was stopped.`,
@@ -42,11 +47,21 @@ when the first of the observed containers was stopped.`,
 exited: send the stop signal, after -grace-period SIGKILL, and exit with 0.
 May be repeated: the command ends when all conditions are met, or when one
 of them can't be met any more (-final-exit-codes).`, addStopWhen},
+	{"alive-exec", "WORD", `Run this program at the stop signal. If it exits with 0 within 1s, take the
+stop for a stop of the whole pod: the kubelet stops no container alone whose
+livenessProbe succeeds. Repeat the flag for each of the program's arguments.`, addProbeWord(aliveProbe)},
+	{"alive-tcp", "HOST:PORT", `As -alive-exec, if a TCP connection to this address succeeds. HOST is an IP
+address, or empty for this pod.`, setProbeTCP(aliveProbe)},
+	{"alive-http", "http://HOST:PORT/PATH", `As -alive-exec, if a GET of this URL returns a code from 200 to 399.`, setProbeHTTP(aliveProbe)},
+	{"alive-http-header", "NAME: VALUE", `A header for -alive-http. May be repeated.`, addProbeHeader(aliveProbe)},
 }
+
+func aliveProbe(o *options) *order.Probe { return &o.alive }
 
 // isStopped reports whether one of these flags is set.
 func (o *stopOptions) isStopped() bool {
-	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0
+	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0 ||
+		o.alive.Kinds() > 0 || o.alive.Headers != nil
 }
 
 // stoppedWith returns the stop signal of this container.
@@ -68,7 +83,11 @@ func (o *options) checkStop() error {
 		return parseFailure("-hold="+o.hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
 	case len(o.stopAfter) > 0 && o.stopShare == 0:
 		return parseFailure("-stop-after="+o.stopAfter[0], "it needs a time limit: use -stop-share as well, with less than the pod's terminationGracePeriodSeconds")
-	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0):
+	case o.alive.Kinds() > 1:
+		return parseFailure("-alive-...", "more than one livenessProbe: use one of -alive-exec, -alive-tcp and -alive-http")
+	case o.alive.Headers != nil && o.alive.HTTP == nil:
+		return parseFailure("-alive-http-header="+o.alive.Headers[0], "no request has this header: use -alive-http as well")
+	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.alive.Kinds() > 0):
 		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
 		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")

@@ -174,6 +174,7 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 	s.publishPhase(order.Started, 0)
 	s.startProbing(env)
 	s.startStartupProbe(env)
+	s.prepareAliveProbe(env)
 	return command, nil
 }
 

@@ -145,6 +145,71 @@ func TestAContainerOutlastsThoseBehindACompletedOne(t *testing.T) {
 	}
 }
 
+// TestALivenessProbeTellsWhetherThePodIsStopped: c is held back for b, whose preStop hook
+// delays its stop signal.
+func TestALivenessProbeTellsWhetherThePodIsStopped(t *testing.T) {
+	handler := func(h corev1.ProbeHandler) *corev1.Probe { return &corev1.Probe{ProbeHandler: h} }
+	get := func(action corev1.HTTPGetAction) *corev1.Probe { return handler(corev1.ProbeHandler{HTTPGet: &action}) }
+	tcp := func(port intstr.IntOrString) *corev1.Probe {
+		return handler(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}})
+	}
+	hook := &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}
+	for name, test := range map[string]struct {
+		probe  *corev1.Probe
+		change func(p *corev1.Pod, c *corev1.Container)
+		want   string
+	}{
+		"by a port": {tcp(intstr.FromInt32(80)), nil, "-alive-tcp=:80"},
+		"by a named port": {tcp(intstr.FromString("db")), func(_ *corev1.Pod, c *corev1.Container) {
+			c.Ports = []corev1.ContainerPort{{Name: "db", ContainerPort: 5432}}
+		}, "-alive-tcp=:5432"},
+		"by an answer": {get(corev1.HTTPGetAction{Path: "healthz?x=$1", Port: intstr.FromInt32(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "$b"}}}), nil,
+			"-alive-http=http://:80/healthz?x=$$1 -alive-http-header=A: $$b"},
+		"by a program":                {handler(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check", "$(NAME)"}}}), nil, "-alive-exec=check -alive-exec=$(NAME)"},
+		"whatever times it has":       {&corev1.Probe{ProbeHandler: tcp(intstr.FromInt32(80)).ProbeHandler, TimeoutSeconds: 5, InitialDelaySeconds: 9, FailureThreshold: 7, PeriodSeconds: 8}, nil, "-alive-tcp=:80"},
+		"not if a port has no number": {tcp(intstr.FromString("db")), nil, ""},
+		"not by HTTPS":                {get(corev1.HTTPGetAction{Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(443)}), nil, ""},
+		"not by gRPC":                 {handler(corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 80}}), nil, ""},
+		"not if its own grace period may be shorter than the share": {&corev1.Probe{ProbeHandler: tcp(intstr.FromInt32(80)).ProbeHandler, TerminationGracePeriodSeconds: new(int64(5))}, nil, ""},
+		"not if a startupProbe may stop it alone":                   {tcp(intstr.FromInt32(80)), func(_ *corev1.Pod, c *corev1.Container) { c.StartupProbe = tcp(intstr.FromInt32(80)) }, ""},
+		"not if a postStart hook may stop it alone": {tcp(intstr.FromInt32(80)), func(_ *corev1.Pod, c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PostStart: hook}
+		}, ""},
+		"not if other resources may stop it alone": {tcp(intstr.FromInt32(80)), func(_ *corev1.Pod, c *corev1.Container) {
+			c.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "memory", RestartPolicy: corev1.RestartContainer}}
+		}, ""},
+		"not if all signals come at once": {tcp(intstr.FromInt32(80)), func(p *corev1.Pod, _ *corev1.Container) { p.Spec.Containers[1].Lifecycle = nil }, ""},
+		"not if it isn't held back":       {tcp(intstr.FromInt32(80)), func(p *corev1.Pod, _ *corev1.Container) { graceful(p, 0) }, ""},
+		"not if its command has replaced the supervisor": {tcp(intstr.FromInt32(80)), func(p *corev1.Pod, _ *corev1.Container) {
+			annotated(p, "mode.entrypointer.dev/c", "exec")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := restarting(graceful(chain(), 30), corev1.RestartPolicyAlways)
+			p.Spec.Containers[1].Lifecycle = &corev1.Lifecycle{PreStop: hook}
+			c := &p.Spec.Containers[2]
+			c.LivenessProbe = test.probe
+			if test.change != nil {
+				test.change(p, c)
+			}
+			result := inject(t, shells(), p)
+			var flags []string
+			for _, flag := range flagsBefore(result.Pod, 2) {
+				require.NotContains(t, flag, "-stop-together")
+				if strings.HasPrefix(flag, "-alive-") {
+					flags = append(flags, flag)
+				}
+			}
+			require.Equal(t, test.want, strings.Join(flags, " "))
+			require.Empty(t, result.Warnings)
+			require.Equal(t, test.probe, result.Pod.Spec.Containers[2].LivenessProbe, "the kubelet goes on with it")
+			again := inject(t, shells(), result.Pod)
+			require.Equal(t, pod.AlreadyInjected, again.Outcome)
+			require.Equal(t, result.Pod, again.Pod)
+		})
+	}
+}
+
 func TestThoseThatStopInTurnReadEachOther(t *testing.T) {
 	p := graceful(chain(), 30)
 	p.Spec.Containers = append(p.Spec.Containers, running("apart", "x"))

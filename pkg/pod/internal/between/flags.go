@@ -27,6 +27,12 @@ const (
 	endSidecarsOnFlag   = "-end-sidecars-on="
 	endSidecarsWhenFlag = "-end-sidecars-when="
 
+	// Flags that carry the livenessProbe.
+	aliveExecFlag       = "-alive-exec="
+	aliveTCPFlag        = "-alive-tcp="
+	aliveHTTPFlag       = "-alive-http="
+	aliveHTTPHeaderFlag = "-alive-http-header="
+
 	// Flags that carry the author's startupProbe.
 	startupFlags          = "-startup-"
 	startupExecFlag       = startupFlags + "exec="

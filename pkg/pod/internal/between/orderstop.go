@@ -33,6 +33,7 @@ type stop struct {
 	share    time.Duration // of the grace period: how long it is held back at most
 	delay    time.Duration // by which a preStop hook that only sleeps delays its signal
 	together bool          // the kubelet stops it with the whole pod only, and may tell it first
+	alive    []string      // flags of its livenessProbe, after whose success the same holds
 }
 
 // parseEnds parses a value of the option stop-when.
@@ -85,7 +86,11 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			return
 		}
 		if o.stops[name] == nil {
-			o.stops[name] = &stop{together: stopsWithPodOnly(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))}
+			c, s := among.containers[name], &stop{}
+			if stopsWithPodOnly(c, o.isWaiter(name) || waitsForURLs(pod, name)) {
+				s.together, s.alive = c.LivenessProbe == nil, aliveFlags(c)
+			}
+			o.stops[name] = s
 		}
 		o.stops[name].after = append(o.stops[name].after, first)
 		o.see(name, first)
@@ -105,7 +110,9 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 	for name, s := range o.stops {
 		s.share, s.delay = shareOf(grace, level[name], highest+1), preStopSleep(among.containers[name])
 		// A container without a preStop hook gets its signal at once, and reports it.
-		s.together = s.together && slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) })
+		if !slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) }) {
+			s.together, s.alive = false, nil
+		}
 	}
 	reads := 0
 	for _, others := range o.sees {
@@ -214,16 +221,30 @@ func (o *ordering) stopLevels() (level map[string]int, highest int) {
 	return level, highest
 }
 
-// stopsWithPodOnly reports whether the kubelet never stops this container while the
-// others run: the container has no probe or hook that can fail, and no change of its
-// resources restarts it
+// stopsWithPodOnly reports whether nothing but a livenessProbe has the kubelet stop this
+// container while the others run: no hook or startupProbe of it can fail, and no change of
+// its resources restarts it
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/). The startupProbe
 // of a container that waits is the supervisor's, which stops the command without a signal
 // to itself.
 func stopsWithPodOnly(c *corev1.Container, waits bool) bool {
 	restarts := func(p corev1.ContainerResizePolicy) bool { return p.RestartPolicy == corev1.RestartContainer }
 	hook := c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Sleep == nil
-	return c.LivenessProbe == nil && (c.StartupProbe == nil || waits) && !hook && !slices.ContainsFunc(c.ResizePolicy, restarts)
+	return (c.StartupProbe == nil || waits) && !hook && !slices.ContainsFunc(c.ResizePolicy, restarts)
+}
+
+// aliveFlags returns the flags by which the supervisor tries the livenessProbe, none if it
+// can't. A probe with a grace period of its own isn't used: that time may be over before
+// the container's share, if the probe succeeds although the kubelet has given it up.
+func aliveFlags(c *corev1.Container) []string {
+	if c.LivenessProbe == nil || c.LivenessProbe.TerminationGracePeriodSeconds != nil {
+		return nil
+	}
+	flags, err := probeFlags(c, c.LivenessProbe, livenessProbe)
+	if err != nil {
+		return nil
+	}
+	return flags
 }
 
 // preStopSleep returns the time by which the kubelet delays the stop signal of a
@@ -283,6 +304,7 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 		if s.together {
 			flags = append(flags, stopTogetherFlag+"true")
 		}
+		flags = append(flags, s.alive...)
 	}
 	if signal := o.signals[name]; signal != "" {
 		flags = append(flags, stopSignalFlag+signal)

@@ -22,11 +22,12 @@ import (
 // A probeKind is one of a container's probes, with the supervisor's flags for it.
 type probeKind struct {
 	name                             string
-	exec, tcp, http, header, timeout string
+	exec, tcp, http, header, timeout string // timeout is "" if the supervisor sets it
 }
 
 var (
 	readinessProbe = probeKind{"readinessProbe", readyExecFlag, readyTCPFlag, readyHTTPFlag, readyHTTPHeaderFlag, readyTimeoutFlag}
+	livenessProbe  = probeKind{"livenessProbe", aliveExecFlag, aliveTCPFlag, aliveHTTPFlag, aliveHTTPHeaderFlag, ""}
 	startupProbe   = probeKind{"startupProbe", startupExecFlag, startupTCPFlag, startupHTTPFlag, startupHTTPHeaderFlag, startupTimeoutFlag}
 )
 
@@ -52,7 +53,7 @@ func probeFlags(c *corev1.Container, p *corev1.Probe, kind probeKind) (flags []s
 	default:
 		return nil, errors.New("its " + kind.name + " is neither exec, tcpSocket nor httpGet")
 	}
-	if p.TimeoutSeconds > 1 {
+	if p.TimeoutSeconds > 1 && kind.timeout != "" {
 		flags = append(flags, kind.timeout+seconds(p.TimeoutSeconds))
 	}
 	return flags, nil
