@@ -288,7 +288,8 @@ func isHeldWhileItLives(t *testing.T, db string, p, neighbour *process) {
 
 // TestAHookThatDelaysTheStopSignalTakesFromTheShare: a preStop hook of db ends when its
 // share is over already, as its own length shows or the time at which web was stopped.
-// Together, both are the same delay. A time in the future has no effect.
+// Together, both are the same delay. A time in the future has no effect. A stop from
+// before the grace period was one of web alone.
 func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 	db, web := orderDir(t), orderDir(t)
 	neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
@@ -304,28 +305,53 @@ func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 		flags []string
 	}{
 		{time.Hour, nil},
-		{1000 * time.Hour, nil},
+		{2 * time.Hour, nil},
 		{0, []string{"-stop-delay=1h"}},
 		{time.Hour, []string{"-stop-delay=1h"}},
 	} {
-		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), append(test.flags, "-stop-share=1h")...)
+		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), append(test.flags, "-stop-share=1h", "-stop-grace=3h")...)
 		before(test.ago)
 		p.send(syscall.SIGTERM)
 		require.Contains(t, p.line(), "entrypointer: the stop signal was held back for 1ms, and is forwarded while these containers still run: db (it is being stopped)")
 		p.expect("stopped")
 		require.Equal(t, 3, p.end())
 	}
-	both := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=40m", "-stop-share=1h")
+	both := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=40m", "-stop-share=1h", "-stop-grace=3h")
 	before(40 * time.Minute)
 	both.send(syscall.SIGTERM)
 	staysHeld(t, db, both)
 	both.send(syscall.SIGTERM)
 	both.expect("stopped")
 	require.Equal(t, 3, both.end())
+	long := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=1h", "-stop-share=2h", "-stop-grace=3h", "-stop-together")
+	before(4 * time.Hour)
+	long.send(syscall.SIGTERM)
+	staysHeld(t, db, long)
+	long.send(syscall.SIGTERM)
+	long.expect("stopped")
+	require.Equal(t, 3, long.end())
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
 	before(-time.Hour)
 	p.send(syscall.SIGTERM)
 	isHeldWhileItLives(t, db, p, neighbour)
+}
+
+// TestANeighbourThatWasStoppedLongAgoShowsNoStopOfThePod: web was stopped alone, and runs
+// on. The signal of db is forwarded without a word about a share that is over.
+func TestANeighbourThatWasStoppedLongAgoShowsNoStopOfThePod(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{nil, {"-stop-grace=10m"}} {
+		db, web := orderDir(t), orderDir(t)
+		neighbour := dependent(t, web, "trap '' TERM; "+waitForSignals)
+		neighbour.send(syscall.SIGTERM)
+		hasSaid(t, web, "stopping")
+		at := time.Now().Add(-time.Hour)
+		require.NoError(t, os.Chtimes(web+"/state", at, at))
+		p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), append(flags, "-stop-share=40m")...)
+		p.send(syscall.SIGTERM)
+		p.expect("stopped")
+		require.Equal(t, 3, p.end())
+	}
 }
 
 // TestAReaderThatIsStoppedReadsTheLastWordsOfItsWriter, also slowly, and both succeed.

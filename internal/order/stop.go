@@ -21,6 +21,7 @@ import (
 type Neighbours struct {
 	list       []neighbour
 	heartbeats bool
+	grace      time.Duration // of the pod: what was stopped longer ago was stopped alone
 	stopping   bool
 	stoppedAt  time.Time // when the first neighbour was stopped, as far as known
 }
@@ -35,9 +36,9 @@ type neighbour struct {
 
 // NewNeighbours returns the containers with these directories. With heartbeats,
 // liveness is judged by heartbeats instead of locks, and directories are polled instead
-// of watched.
-func NewNeighbours(dependents, dependencies []string, heartbeats bool) *Neighbours {
-	ns := &Neighbours{heartbeats: heartbeats}
+// of watched. The pod has this grace period.
+func NewNeighbours(dependents, dependencies []string, heartbeats bool, grace time.Duration) *Neighbours {
+	ns := &Neighbours{heartbeats: heartbeats, grace: grace}
 	for _, dir := range dependents {
 		ns.list = append(ns.list, neighbour{observer: observer{dir: dir, heartbeats: heartbeats}, dependent: true})
 	}
@@ -61,11 +62,8 @@ func (ns *Neighbours) Look() (await.State, error) {
 		}
 		n.seen = n.observe(now)
 		n.ended = n.seen.hasEnded()
-		if n.seen.saysStopping() || n.ended && n.observed {
+		if n.seen.saysStopping() && ns.noteStop(n.dir, now) || n.ended && n.observed {
 			ns.stopping = true
-		}
-		if n.seen.saysStopping() && !ns.heartbeats { // each heartbeat is a new state
-			ns.noteStop(n.dir)
 		}
 		n.observed = n.observed || n.seen.problem == ""
 		if n.dependent && !n.ended {
@@ -79,19 +77,34 @@ func (ns *Neighbours) Look() (await.State, error) {
 // whole pod is being stopped.
 func (ns *Neighbours) Stopping() bool { return ns.stopping }
 
-// noteStop notes when a container published that it is being stopped.
-func (ns *Neighbours) noteStop(dir string) {
+// hookExtension is what the kubelet adds to the grace period for a container whose preStop
+// hook has taken all of it
+// (https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kuberuntime/kuberuntime_container.go).
+const hookExtension = 2 * time.Second
+
+// noteStop notes when a container published that it is being stopped, and reports whether
+// that can be a stop of the pod. With heartbeats, the time is unknown, because each
+// heartbeat is a new state.
+func (ns *Neighbours) noteStop(dir string, now time.Time) bool {
+	if ns.heartbeats {
+		return true
+	}
 	var st unix.Stat_t
 	if unix.Lstat(dir+stateName, &st) != nil {
-		return
+		return false // the next look finds out
 	}
-	if at := time.Unix(st.Mtim.Unix()); ns.stoppedAt.IsZero() || at.Before(ns.stoppedAt) {
+	at := time.Unix(st.Mtim.Unix())
+	if now.Sub(at) > ns.grace+hookExtension {
+		return false
+	}
+	if ns.stoppedAt.IsZero() || at.Before(ns.stoppedAt) {
 		ns.stoppedAt = at
 	}
+	return true
 }
 
-// StoppedFor returns the time since the first neighbour was stopped, by the state that
-// it has published. It is 0 if that is unknown or lies in the future.
+// StoppedFor returns the time since the first neighbour was stopped together with the pod,
+// by the state that it has published. It is 0 if that is unknown or lies in the future.
 func (ns *Neighbours) StoppedFor(now time.Time) time.Duration {
 	if ns.stoppedAt.IsZero() {
 		return 0

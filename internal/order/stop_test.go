@@ -8,6 +8,7 @@ package order
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -65,7 +66,7 @@ func TestNeighboursDuringAStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			test.before(t, dir)
-			ns, others := NewNeighbours([]string{dir}, nil, false), NewNeighbours(nil, []string{dir}, false)
+			ns, others := NewNeighbours([]string{dir}, nil, false, time.Minute), NewNeighbours(nil, []string{dir}, false, time.Minute)
 			require.Equal(t, test.first, look(ns))
 			require.Equal(t, glimpse{await.Met, test.first.stopping, 0}, look(others), "only dependents are waited for")
 			test.after(t, dir)
@@ -75,17 +76,46 @@ func TestNeighboursDuringAStop(t *testing.T) {
 	}
 }
 
+// TestAStopThatIsOlderThanTheGracePeriodIsNoStopOfThePod: it was a stop of that container
+// alone, or a hostile container has set the time.
+func TestAStopThatIsOlderThanTheGracePeriodIsNoStopOfThePod(t *testing.T) {
+	const grace = time.Hour
+	dir, now := t.TempDir(), time.Now()
+	live(t, dir, Stopping, 0)
+	stoppedBefore := func(ago time.Duration) *Neighbours {
+		require.NoError(t, os.Chtimes(dir+stateName, now.Add(-ago), now.Add(-ago)))
+		return NewNeighbours([]string{dir}, nil, false, grace)
+	}
+	for _, test := range []struct {
+		ago, stoppedFor time.Duration
+		counts          bool
+	}{
+		{-1000 * time.Hour, 0, true}, // a clock that was wrong
+		{0, 0, true},
+		{grace, grace, true},
+		{grace + hookExtension, grace + hookExtension, true},
+		{grace + hookExtension + time.Second, 0, false},
+		{1000 * time.Hour, 0, false},
+	} {
+		ns := stoppedBefore(test.ago)
+		require.Equal(t, test.counts, ns.noteStop(dir, now), test)
+		require.InDelta(t, test.stoppedFor, ns.StoppedFor(now), float64(time.Millisecond), test)
+	}
+	require.Equal(t, glimpse{await.Waiting, true, 1}, look(stoppedBefore(grace/2)))
+	require.Equal(t, glimpse{await.Waiting, false, 1}, look(stoppedBefore(2*grace)))
+}
+
 // TestNeighboursWithHeartbeats: a container without a heartbeat may have ended or not.
 func TestNeighboursWithHeartbeats(t *testing.T) {
 	dir := t.TempDir()
 	i := NewIncarnation(dir, true, unix.Write)
 	t.Cleanup(func() { die(i) })
 	i.Publish(Started, 0)
-	ns := NewNeighbours([]string{dir}, nil, true)
+	ns := NewNeighbours([]string{dir}, nil, true, time.Minute)
 	require.Equal(t, glimpse{await.Waiting, false, 1}, look(ns))
 	i.Publish(Stopping, 0)
 	require.Equal(t, glimpse{await.Waiting, true, 1}, look(ns))
-	require.Equal(t, glimpse{await.Waiting, true, 1}, look(NewNeighbours([]string{dir}, nil, true)))
+	require.Equal(t, glimpse{await.Waiting, true, 1}, look(NewNeighbours([]string{dir}, nil, true, time.Minute)))
 	i.Publish(Ended, 0)
 	require.Equal(t, glimpse{await.Met, true, 0}, look(ns))
 	paths, _ := ns.Directories()

@@ -113,7 +113,7 @@ func (s *supervision) holdStop() time.Duration {
 		return forever
 	case h.waiter == nil:
 		h.began = time.Now()
-		h.neighbours = order.NewNeighbours(s.opts.stopAfter, directories(s.opts.dependsOn), s.opts.heartbeat)
+		h.neighbours = order.NewNeighbours(s.opts.stopAfter, directories(s.opts.dependsOn), s.opts.heartbeat, s.opts.podGrace())
 		// A preStop hook may have delayed this signal: one that is known to sleep, or one
 		// whose time shows because a neighbour was stopped before.
 		_, _ = h.neighbours.Look()

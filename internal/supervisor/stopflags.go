@@ -18,6 +18,7 @@ type stopOptions struct {
 	stopTogether bool
 	stopShare    time.Duration
 	stopDelay    time.Duration
+	stopGrace    time.Duration  // 0 means that of Kubernetes
 	stopSignal   syscall.Signal // 0 means SIGTERM
 	stopWhen     []order.Dependency
 	alive        order.Probe
@@ -42,6 +43,11 @@ when the first of the observed containers was stopped.`,
 -stop-share.`,
 		setDuration(func(o *options) *time.Duration { return &o.stopDelay }),
 	},
+	{
+		"stop-grace", "DURATION", `The pod's grace period, 30s by default. If an observed container was stopped
+longer ago, and runs on, that wasn't a stop of the pod.`,
+		setDuration(func(o *options) *time.Duration { return &o.stopGrace }),
+	},
 	{"stop-signal", "NAME", `The stop signal of this container, SIGTERM by default.`, setStopSignal},
 	{"stop-when", "CONDITION:DIRECTORY", `End the command when the container with this -order-dir has completed or
 exited: send the stop signal, after -grace-period SIGKILL, and exit with 0.
@@ -60,8 +66,16 @@ func aliveProbe(o *options) *order.Probe { return &o.alive }
 
 // isStopped reports whether one of these flags is set.
 func (o *stopOptions) isStopped() bool {
-	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0 ||
+	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0 ||
 		o.alive.Kinds() > 0 || o.alive.Headers != nil
+}
+
+// podGrace returns the grace period of the pod.
+func (o *stopOptions) podGrace() time.Duration {
+	if o.stopGrace == 0 {
+		return defaultGracePeriod
+	}
+	return o.stopGrace
 }
 
 // stoppedWith returns the stop signal of this container.
@@ -87,7 +101,7 @@ func (o *options) checkStop() error {
 		return parseFailure("-alive-...", "more than one livenessProbe: use one of -alive-exec, -alive-tcp and -alive-http")
 	case o.alive.Headers != nil && o.alive.HTTP == nil:
 		return parseFailure("-alive-http-header="+o.alive.Headers[0], "no request has this header: use -alive-http as well")
-	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.alive.Kinds() > 0):
+	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.alive.Kinds() > 0):
 		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
 		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")

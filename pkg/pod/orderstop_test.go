@@ -58,9 +58,9 @@ func TestAContainerIsStoppedAfterThoseThatDependOnIt(t *testing.T) {
 		want   []string
 	}{
 		"each level has a share of the grace period": {nil, []string{"", "-stop-after=@a -stop-share=10s", "-stop-after=@b -stop-share=20s"}},
-		"of the pod's own":                           {func(p *corev1.Pod) { graceful(p, 10) }, []string{"", "-stop-after=@a -stop-share=3.333s", "-stop-after=@b -stop-share=6.666s"}},
-		"however short it is":                        {func(p *corev1.Pod) { graceful(p, 1) }, []string{"", "-stop-after=@a -stop-share=333ms", "-stop-after=@b -stop-share=666ms"}},
-		"however long it is":                         {func(p *corev1.Pod) { graceful(p, math.MaxInt64) }, []string{"", "-stop-after=@a -stop-share=198841h4m42.333s", "-stop-after=@b -stop-share=397682h9m24.666s"}},
+		"of the pod's own":                           {func(p *corev1.Pod) { graceful(p, 10) }, []string{"", "-stop-after=@a -stop-share=3.333s -stop-grace=10s", "-stop-after=@b -stop-share=6.666s -stop-grace=10s"}},
+		"however short it is":                        {func(p *corev1.Pod) { graceful(p, 1) }, []string{"", "-stop-after=@a -stop-share=333ms -stop-grace=1s", "-stop-after=@b -stop-share=666ms -stop-grace=1s"}},
+		"however long it is":                         {func(p *corev1.Pod) { graceful(p, math.MaxInt64) }, []string{"", "-stop-after=@a -stop-share=198841h4m42.333s -stop-grace=596523h14m7s", "-stop-after=@b -stop-share=397682h9m24.666s -stop-grace=596523h14m7s"}},
 		"without one, all are killed at once":        {func(p *corev1.Pod) { graceful(p, 0) }, []string{"", "", ""}},
 		"two that depend on one": {func(p *corev1.Pod) { dependsOn(dependsOn(p, "a", "c:started"), "b", "c:started") }, []string{
 			"", "", "-stop-after=@a -stop-after=@b -stop-share=15s",
@@ -235,9 +235,9 @@ func TestContainersOfARevisionStopInTurn(t *testing.T) {
 	for at := range p.Spec.Containers[:2] {
 		p.Spec.Containers[at].Lifecycle = drained
 	}
-	require.Equal(t, []string{"", "-stop-after=@web -stop-share=2m30s -stop-together=true"}, stopFlags(inject(t, shells(), p.DeepCopy()).Pod))
+	require.Equal(t, []string{"", "-stop-after=@web -stop-share=2m30s -stop-grace=5m0s -stop-together=true"}, stopFlags(inject(t, shells(), p.DeepCopy()).Pod))
 	p.Spec.Containers[1].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{}}}
-	require.Equal(t, []string{"", "-stop-after=@web -stop-share=2m30s"}, stopFlags(inject(t, shells(), p).Pod))
+	require.Equal(t, []string{"", "-stop-after=@web -stop-share=2m30s -stop-grace=5m0s"}, stopFlags(inject(t, shells(), p).Pod))
 }
 
 func TestAForgedStopIsRepaired(t *testing.T) {

@@ -12,6 +12,7 @@ const (
 	stopAfterFlag       = "-stop-after="
 	stopShareFlag       = "-stop-share="
 	stopDelayFlag       = "-stop-delay="
+	stopGraceFlag       = "-stop-grace="
 	stopTogetherFlag    = "-stop-together="
 	stopSignalFlag      = "-stop-signal="
 	orderDirFlag        = "-order-dir="

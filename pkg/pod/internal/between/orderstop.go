@@ -32,6 +32,7 @@ type stop struct {
 	after    []string      // those that depend on it, in the pod's order
 	share    time.Duration // of the grace period: how long it is held back at most
 	delay    time.Duration // by which a preStop hook that only sleeps delays its signal
+	grace    time.Duration // of the pod
 	together bool          // the kubelet stops it with the whole pod only, and may tell it first
 	alive    []string      // flags of its livenessProbe, after whose success the same holds
 }
@@ -108,7 +109,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 	}
 	level, highest := o.stopLevels()
 	for name, s := range o.stops {
-		s.share, s.delay = shareOf(grace, level[name], highest+1), preStopSleep(among.containers[name])
+		s.share, s.delay, s.grace = shareOf(grace, level[name], highest+1), preStopSleep(among.containers[name]), grace
 		// A container without a preStop hook gets its signal at once, and reports it.
 		if !slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) }) {
 			s.together, s.alive = false, nil
@@ -298,6 +299,9 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 			flags = append(flags, stopAfterFlag+orderDirectory(waiter))
 		}
 		flags = append(flags, stopShareFlag+s.share.String())
+		if s.grace != defaultGrace*time.Second { // which the supervisor has as well
+			flags = append(flags, stopGraceFlag+s.grace.String())
+		}
 		if s.delay > 0 {
 			flags = append(flags, stopDelayFlag+s.delay.String())
 		}
