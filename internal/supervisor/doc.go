@@ -43,7 +43,7 @@
 //
 // A command that waits for its turn itself, as Tekton's entrypoint does, may be started
 // before the wait and stopped until its turn (turn.go, early.go), if no other step comes
-// between.
+// between. After hooks and pauses, other containers are looked at once more.
 //
 // # Exit codes
 //

@@ -30,6 +30,7 @@ type orderState struct {
 	unready           string             // the published reason for which the command isn't ready
 	unreadySince      time.Time          // when it was published
 	polled            poller             // servers without a supervisor, while they are probed or asked to end
+	awaited           time.Duration      // how long awaitConditions has waited
 }
 
 // A poller appends the descriptors that can wake it.
@@ -200,8 +201,12 @@ func (s *supervision) bequeathLock() {
 	}
 }
 
+// lastLook is the time for a wait after hooks if the wait before has taken all of its
+// time: as long as a probe of a target may take.
+const lastLook = time.Second
+
 // awaitConditions waits for the containers that this one depends on, and for targets
-// that run without a supervisor.
+// that run without a supervisor. All calls share one time limit.
 func (s *supervision) awaitConditions() error {
 	if !s.opts.waits() {
 		return nil
@@ -209,7 +214,11 @@ func (s *supervision) awaitConditions() error {
 	conditions := s.newConditions()
 	defer s.closeConditions(conditions)
 	conditions.AddPipeEnds(s.pipeEnds())
-	waiter := await.NewWaiter(conditions, s.opts.dependsOnTimeout)
+	limit := s.opts.dependsOnTimeout
+	if limit > 0 && s.awaited > 0 {
+		limit = max(limit-s.awaited, lastLook)
+	}
+	waiter := await.NewWaiter(conditions, limit)
 	defer waiter.Close()
 	var outcome await.State
 	var end syscall.Signal
@@ -230,6 +239,7 @@ func (s *supervision) awaitConditions() error {
 		return min(pause, waiter.Pause())
 	})
 	s.waiting = waitStatus{}
+	s.awaited += time.Since(log.began)
 	switch {
 	case err != nil:
 		return err

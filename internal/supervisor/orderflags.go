@@ -41,7 +41,7 @@ var orderFlags = []flag{
 		"depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir has started, is ready,
 has completed (with success), or has exited (for good, see
 -final-exit-codes). May be repeated to wait for all of the containers. This
-wait precedes everything else.`, addDependency,
+wait precedes everything else, and is repeated after hooks and pauses.`, addDependency,
 	},
 	{"final-exit-codes", "CODE[-CODE][,...]:DIRECTORY", `The exit codes after which the container with this -order-dir isn't
 restarted, such as 0 or 0-255. Only such an end counts as exited, and after

@@ -72,8 +72,7 @@ func (s *supervision) pipeEnds() (ends []order.PipeEnd) {
 	return ends
 }
 
-// lostReader reports whether the reader has ended since the wait for it, for instance
-// while hooks ran.
+// lostReader reports whether the reader has ended since the wait for it.
 func (s *supervision) lostReader() bool { return s.writeEnd != nil && !s.writeEnd.IsConnected() }
 
 // commandFiles returns descriptors 0 to 2 for the command. Hooks and probes don't get

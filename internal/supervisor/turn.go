@@ -32,10 +32,17 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 		return nil, err
 	}
 	env, err = s.takeTurn(argv, env)
-	for err == nil && s.lostReader() {
+	// What was met may have changed meanwhile, and a reader even since the last look.
+	for again := s.tookTime(); err == nil && (again || s.lostReader()); again = false {
 		err = s.awaitConditions()
 	}
 	return env, err
+}
+
+// tookTime reports whether something between the wait for other containers and the
+// command's start takes time.
+func (s *supervision) tookTime() bool {
+	return len(s.opts.hooks) > 0 || slices.Contains(s.opts.pause, pauseBeforeStart) || len(s.opts.wait.All) > 0
 }
 
 // takeTurn waits for the command's turn and prepares its start, after the wait for

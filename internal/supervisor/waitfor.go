@@ -16,8 +16,8 @@ var waitForFlags = []flag{{
 	"wait-for", "URL", `Start only when a probe of this URL has succeeded once:
 http://HOST:PORT/PATH (a code from 200 to 399), tcp://HOST:PORT (a
 connection) or file:///PATH (the file exists). The URL is probed once a
-second. May be repeated to wait for all of the URLs, in addition to
--depends-on, and for as long as -depends-on-timeout.`, addWaitFor,
+second, and again after hooks and pauses. May be repeated to wait for all of
+the URLs, in addition to -depends-on, and for as long as -depends-on-timeout.`, addWaitFor,
 }}
 
 func addWaitFor(o *options, value string) string {
