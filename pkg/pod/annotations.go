@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -56,7 +55,7 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 		if slices.Contains(known, key) {
 			continue
 		}
-		option, container, _ := parseKey(key)
+		option, container, _ := annotation.Parse(key)
 		o, found := optionNamed(option)
 		if err := o.misplaced(key, container); found && err != nil {
 			return nil, err
@@ -125,7 +124,7 @@ func nothingToWrapWarnings(pod *corev1.Pod, owner Owner) []Warning {
 // doesn't ask to be wrapped.
 func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	for _, key := range ourKeys(pod.Annotations) {
-		option, _, _ := parseKey(key)
+		option, _, _ := annotation.Parse(key)
 		_, found := optionNamed(option)
 		switch {
 		case slices.Contains([]string{InjectAnnotation, StatusAnnotation}, key):
@@ -141,7 +140,7 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 // Mentions reports whether there are annotations in our domain.
 func Mentions(annotations map[string]string) bool {
 	for key := range annotations {
-		if _, _, ours := parseKey(key); ours {
+		if _, _, ours := annotation.Parse(key); ours {
 			return true
 		}
 	}
@@ -172,7 +171,7 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 		if key == InjectAnnotation || key == DeliveryAnnotation {
 			continue
 		}
-		option, container, _ := parseKey(key)
+		option, container, _ := annotation.Parse(key)
 		switch o, found := optionNamed(option); {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key))
@@ -186,23 +185,12 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 // ourKeys returns the keys of annotations in our domain, sorted.
 func ourKeys(annotations map[string]string) (keys []string) {
 	for key := range annotations {
-		if _, _, ours := parseKey(key); ours {
+		if _, _, ours := annotation.Parse(key); ours {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// parseKey splits the key of an annotation in our domain into its name and the container
-// that it is for.
-func parseKey(key string) (name, container string, ours bool) {
-	prefix, name, _ := strings.Cut(key, "/")
-	if prefix == annotation.Domain {
-		return name, "", true
-	}
-	option, ours := strings.CutSuffix(prefix, "."+annotation.Domain)
-	return option, name, ours
 }
 
 // unknownKey warns of a key. It looks for a suggestion only if the warning will be shown,
@@ -217,7 +205,7 @@ func unknownKey(key string, before int, onNamespace bool) Warning {
 
 // meantKey suggests a known key for an unknown one.
 func meantKey(key string, onNamespace bool) string {
-	mistake, container, _ := parseKey(key)
+	mistake, container, _ := annotation.Parse(key)
 	keys := map[string]string{"inject": InjectAnnotation}
 	if onNamespace {
 		keys["delivery"] = DeliveryAnnotation

@@ -72,10 +72,10 @@ func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 	return delivery, nil
 }
 
-// deliveryFor returns the delivery for this pod.
-func (i *Injector) deliveryFor(pod *corev1.Pod) Delivery {
-	switch p := i.Policy; {
-	case p.Delivery == "", p.Delivery == Auto && isExtraordinary(pod), p.Delivery == Claim && (i.Claim == "" || hasUserNamespace(pod)):
+// deliveryFor returns the delivery for a pod, in whose namespace there may be a claim.
+func (p Policy) deliveryFor(pod *corev1.Pod, claim string) Delivery {
+	switch {
+	case p.Delivery == "", p.Delivery == Auto && isExtraordinary(pod), p.Delivery == Claim && (claim == "" || hasUserNamespace(pod)):
 		return InitContainer
 	case p.Delivery == Auto:
 		return ImageVolume

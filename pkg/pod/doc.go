@@ -20,10 +20,11 @@
 // nothing itself: between.go asks for the plan, emptydirs.go installs its volumes, and
 // orderstopsignal.go looks up the stop signals that it needs.
 //
-// options.go and optionvalues.go turn annotations into flags of the supervisor.
-// settings.go decides which of several settings takes precedence, and annotations.go
-// warns of annotations without effect. steps.go finds the annotations of Tekton's steps,
-// which have two names. bounds.go bounds the text that is copied from a
+// options.go turns annotations into flags of the supervisor, by the functions of
+// optionvalues.go, logsvalues.go and toolsvalues.go, which know nothing of the pod but
+// their target. settings.go decides which of several settings takes precedence, and
+// annotations.go warns of annotations without effect. steps.go finds the annotations of
+// Tekton's steps, which have two names. bounds.go bounds the text that is copied from a
 // pod, and internal/text what is quoted.
 //
 // The result is a changed copy of the pod and a named [Outcome]. [Patch] turns

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -13,6 +14,11 @@ import (
 
 // nonRootUser is the user of distroless images, for pods that would make the init container root.
 const nonRootUser int64 = 65532
+
+// copierPaths decide which program the init container leaves in the volume: the program's
+// path in its image, the mount path of the volume, and the path at which the kernel names
+// the program's own file. No symbolic link in our image leads there.
+var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 
 // installInitContainer adds the init container that fills the volume, unless it is there.
 func (w *wrapping) installInitContainer(pod *corev1.Pod, selected []int) error {
@@ -29,6 +35,15 @@ func (w *wrapping) installInitContainer(pod *corev1.Pod, selected []int) error {
 		w.noteAdditions(pod.Spec.InitContainers[at], wanted)
 	}
 	return nil
+}
+
+// noteAdditions notes what others have added to an init container of ours, which stays.
+func (w *wrapping) noteAdditions(c, wanted corev1.Container) {
+	for _, field := range differentFields(c, wanted) {
+		if !slices.Contains(w.additions, field) {
+			w.additions = append(w.additions, field)
+		}
+	}
 }
 
 // removeInitContainer removes the init container that fills an emptyDir: it couldn't

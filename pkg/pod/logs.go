@@ -9,16 +9,13 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
-	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // LogService describes the service that stores the output of containers with the option
@@ -57,123 +54,11 @@ const (
 	tokenSeconds int64 = 3600
 )
 
-// The end of a container waits for the log service by default for as long as an outage of
-// a minute takes, with the pause before the next attempt. It waits for a moment if the
-// cluster's log has all output as well, or if the container is a server, whose next start
-// would wait as well.
-const (
-	longFlush  = 75 * time.Second
-	shortFlush = 10 * time.Second
-)
-
 // logLabels are the labels by which the log service finds the output of a pod after the
 // pod is gone.
 var logLabels = []string{
 	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
 	"serving.knative.dev/service", "serving.knative.dev/revision",
-}
-
-func logsFlags(value string, c target) ([]string, error) {
-	switch {
-	case value == "off":
-		return nil, nil
-	case value != "stream" && value != "tee":
-		return nil, oneOf(value, "off", "stream", "tee")
-	case c.logs == nil:
-		return nil, nil
-	}
-	flags := append([]string{logsFlag + value}, c.logs()...)
-	if !c.isSet(logsFlushOption) {
-		flush := shortFlush
-		if value == "stream" && !c.isServer {
-			flush = longFlush
-		}
-		flags = append(flags, logsFlushFlag+flush.String())
-	}
-	if value == "stream" && !c.isSet(logsWhenFullOption) { // the log service has the only copy
-		flags = append(flags, blockFlag(c))
-	}
-	if value == "stream" && c.fallsBack { // the kubelet would find no log
-		flags = append(flags, logsMessageFlag+text.Escape(terminationFile(c)))
-	}
-	return flags, nil
-}
-
-// The names of the options whose defaults depend on the value of logs.
-const (
-	logsWhenFullOption = "logs-when-full"
-	logsFlushOption    = "logs-flush-timeout"
-)
-
-// A command waits for the log service by default for as long as an outage of a minute
-// takes, with the pause before the next attempt, or if it serves requests, for a moment.
-const (
-	longBlock  = 75 * time.Second
-	shortBlock = 2 * time.Second
-)
-
-// isServer reports whether a container is restarted whenever it has ended.
-func isServer(pod *corev1.Pod, c corev1.Container) bool {
-	policy := string(pod.Spec.RestartPolicy)
-	if c.RestartPolicy != nil {
-		policy = string(*c.RestartPolicy)
-	}
-	return policy != string(corev1.RestartPolicyNever) && policy != string(corev1.RestartPolicyOnFailure)
-}
-
-// blockFlag returns the flag by which the command waits for the default time.
-func blockFlag(c target) string {
-	bound := longBlock
-	if c.isServer {
-		bound = shortBlock
-	}
-	return logsWhenFullFlag + "block:" + bound.String()
-}
-
-func logsWhenFullFlags(value string, c target) (flags []string, _ error) {
-	bound, hasBound := strings.CutPrefix(value, "block:")
-	switch d, err := time.ParseDuration(bound); {
-	case value == "block":
-		flags = []string{blockFlag(c)}
-	case value == "drop", hasBound && err == nil && d > 0:
-		flags = []string{logsWhenFullFlag + value}
-	default:
-		return nil, text.CanBe(`"drop", "block", or "block:" and a duration above zero with a unit, such as block:30s` + spelling.DidYouMean(value, []string{"drop", "block"}))
-	}
-	return c.ifSent(flags), nil
-}
-
-// The bounds of the option logs-buffer, in bytes.
-const (
-	leastBuffer = 256 << 10
-	mostBuffer  = 64 << 20
-)
-
-func logsFlushFlags(value string, c target) ([]string, error) {
-	flags, err := durationFlags(logsFlushFlag)(value, c)
-	return c.ifSent(flags), err
-}
-
-func logsBufferFlags(value string, c target) ([]string, error) {
-	size, err := resource.ParseQuantity(value)
-	if err != nil || size.CmpInt64(leastBuffer) < 0 || size.CmpInt64(mostBuffer) > 0 {
-		return nil, text.CanBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
-	}
-	return c.ifSent([]string{logsBufferFlag + strconv.FormatInt(size.Value(), 10)}), nil
-}
-
-// ifSent returns flags for containers that send: without support for logs, the supervisor
-// doesn't know them.
-func (c target) ifSent(flags []string) []string {
-	if !c.sends {
-		return nil
-	}
-	return flags
-}
-
-func maskFilesFlags(value string, c target) ([]string, error) {
-	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
-	return c.ifSent(flags), err
 }
 
 // logs returns the function that makes the flags of a container whose output is to be
@@ -220,6 +105,15 @@ func (w *wrapping) whyNotSent(c corev1.Container) string {
 		return "it has a terminal (tty: true), which takes the command's output"
 	}
 	return ""
+}
+
+// isServer reports whether a container is restarted whenever it has ended.
+func isServer(pod *corev1.Pod, c corev1.Container) bool {
+	policy := string(pod.Spec.RestartPolicy)
+	if c.RestartPolicy != nil {
+		policy = string(*c.RestartPolicy)
+	}
+	return policy != string(corev1.RestartPolicyNever) && policy != string(corev1.RestartPolicyOnFailure)
 }
 
 // grace returns the time from SIGTERM to SIGKILL.

@@ -10,6 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// volumeSize bounds the emptyDir of the supervisor: one binary, and a second while the
+// first is replaced.
+const volumeSize = "32Mi"
+
 // littleDisk is the limit of ephemeral storage up to which all copies are in memory:
 // copies on disk would make the kubelet evict the pod.
 var littleDisk = resource.MustParse("128Mi")

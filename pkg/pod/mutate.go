@@ -134,7 +134,7 @@ type wrapping struct {
 
 func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, owner Owner) *wrapping {
 	return &wrapping{
-		Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.deliveryFor(pod),
+		Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.Policy.deliveryFor(pod, i.Claim),
 		toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{},
 	}
 }

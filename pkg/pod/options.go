@@ -48,22 +48,6 @@ type Option struct {
 	only, except Owner
 }
 
-// A target is the container that an option is for.
-type target struct {
-	terminationPath string
-	argv            []string        // the original one
-	exec            bool            // the command will replace the supervisor
-	downward        bool            // Tekton's downward API volume is mounted
-	mayNotStart     bool            // an action that may fail comes before the command
-	logs            func() []string // makes the flags of a container that sends its output; nil if the output can't be sent
-	sends           bool            // the output can be sent, and the option logs asks for it
-	fallsBack       bool            // the end of the output becomes the termination message of a failed container
-	isServer        bool            // the container is restarted whenever it has ended
-	isSet           func(option string) bool
-	tools           bool // the container gets tools
-	waits           bool // for other containers
-}
-
 // dependsOnTimeoutOption is the name of the option that limits the waits of a container.
 const dependsOnTimeoutOption = "depends-on-timeout"
 

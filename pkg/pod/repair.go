@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,11 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
-
-// copierPaths decide which program the init container leaves in the volume: the program's
-// path in its image, the mount path of the volume, and the path at which the kernel names
-// the program's own file. No symbolic link in our image leads there.
-var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 
 // repaired returns an init container that was found under our name, with all fields as
 // wanted that decide which program ends up in the volume, when, and with which rights.
@@ -47,15 +41,6 @@ func repaired(found, wanted corev1.Container, protected ...string) corev1.Contai
 	c.RestartPolicyRules = nil
 	c.Lifecycle, c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = nil, nil, nil, nil
 	return c
-}
-
-// noteAdditions notes what others have added to an init container of ours, which stays.
-func (w *wrapping) noteAdditions(c, wanted corev1.Container) {
-	for _, field := range differentFields(c, wanted) {
-		if !slices.Contains(w.additions, field) {
-			w.additions = append(w.additions, field)
-		}
-	}
 }
 
 // differentFields returns the names of the fields in which two containers differ.
@@ -102,23 +87,6 @@ func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept 
 		}
 	}
 	return append(kept, missing...)
-}
-
-// sameMount reports whether a mount has the effect of the wanted mount.
-func sameMount(m, wanted corev1.VolumeMount) bool {
-	return m.Name == wanted.Name && m.MountPath == wanted.MountPath && m.ReadOnly == wanted.ReadOnly && m.SubPath == wanted.SubPath && m.SubPathExpr == "" &&
-		(m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone)
-}
-
-// endangers reports whether a mount at p is at, above or below a protected path. The
-// meaning of ".." depends on symbolic links, so it counts as a danger.
-func endangers(protected []string, p string) bool {
-	p = "/" + p
-	if slices.Contains(strings.Split(p, "/"), "..") {
-		return true
-	}
-	p = path.Clean(p)
-	return slices.ContainsFunc(protected, func(ours string) bool { return within(ours, p) || within(p, ours) })
 }
 
 // confined returns the found security context, without settings that would give the

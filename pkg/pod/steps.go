@@ -20,6 +20,12 @@ const stepPrefix = "step-"
 
 func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, stepPrefix) }
 
+// isLastStep reports whether no step comes after this container.
+func isLastStep(pod *corev1.Pod, container string) bool {
+	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	return !slices.ContainsFunc(pod.Spec.Containers[at+1:], isStep)
+}
+
 // annotationFor returns the annotation that sets an option for a container, where prefix
 // is the option's [Option.forContainer]. It names the container, or the step of a TaskRun
 // by the step's own name, unless a container has that name.
@@ -50,7 +56,7 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 // checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
 // returns nothing if the name is a step's own.
 func checkAbsent(pod *corev1.Pod, owner Owner, present map[string]bool, key string, before int) ([]Warning, error) {
-	option, name, _ := parseKey(key)
+	option, name, _ := annotation.Parse(key)
 	switch {
 	case owner != Tekton:
 		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}

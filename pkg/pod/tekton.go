@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
@@ -193,10 +191,4 @@ func (s *step) unsuited(option string, last bool) (why string) {
 			"set onError: continue in the step, or name the last step (success-exit-codes." + annotation.Domain + "/NAME)"
 	}
 	return ""
-}
-
-// isLastStep reports whether no step comes after this container.
-func isLastStep(pod *corev1.Pod, container string) bool {
-	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
-	return !slices.ContainsFunc(pod.Spec.Containers[at+1:], isStep)
 }

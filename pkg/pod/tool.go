@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
@@ -27,20 +26,8 @@ type Tool struct {
 	Path string
 }
 
-const (
-	// MaxTools is the number of tools that an operator may offer.
-	MaxTools = 16
-	// maxToolName is the rest of a DNS label's length for the name of a tool, in the name
-	// of an init container.
-	maxToolName = 63 - len(toolContainerPrefix)
-	// maxToolPath is the longest path of a program, in bytes.
-	maxToolPath = 1024
-	// maxToolList is the longest list of tools, in bytes: the list is parsed for each
-	// container.
-	maxToolList = 4096
-	// noTools is the value for no tools.
-	noTools = "none"
-)
+// maxToolPath is the longest path of a program, in bytes.
+const maxToolPath = 1024
 
 // notInImages are directories whose content doesn't come from the image.
 var notInImages = []string{path.Dir(ToolsMountPath), "/proc", "/sys", "/dev"}
@@ -66,36 +53,6 @@ func (t Tool) Check() error {
 	return nil
 }
 
-func checkToolName(name string) error {
-	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 || len(name) > maxToolName {
-		return fmt.Errorf("a tool's name has at most %d lower-case letters, digits and dashes, and neither begins nor ends with a dash", maxToolName)
-	}
-	return nil
-}
-
-// toolNames returns the names in a value of the option tools, sorted.
-func toolNames(value string) ([]string, error) {
-	var names []string
-	if len(value) <= maxToolList {
-		names = text.SplitList(value)
-	}
-	if slices.Equal(names, []string{noTools}) {
-		return nil, nil
-	}
-	for _, name := range names {
-		if checkToolName(name) != nil || name == noTools {
-			names = nil
-			break
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) == 0 || len(names) > MaxTools {
-		return nil, text.CanBe(fmt.Sprintf("names of tools, %d at most, separated by commas, or %q", MaxTools, noTools))
-	}
-	return names, nil
-}
-
 // ToolNames returns the tools that defaults ask for, sorted. It fails if [Defaults.Check]
 // does.
 func ToolNames(d Defaults) ([]string, error) {
@@ -104,20 +61,6 @@ func ToolNames(d Defaults) ([]string, error) {
 		return nil, nil
 	}
 	return toolNames(value)
-}
-
-// toolsFlags returns no flags: tools are in a volume.
-func toolsFlags(value string, _ target) ([]string, error) {
-	_, err := toolNames(value)
-	return nil, err
-}
-
-func toolsInPathFlags(value string, c target) ([]string, error) {
-	on, err := parseBool(value)
-	if !on || !c.tools {
-		return nil, err
-	}
-	return []string{appendPathFlag + ToolsMountPath}, nil
 }
 
 // A toolbox holds the tools that a container asks for and gets.

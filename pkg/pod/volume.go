@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,13 +14,9 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
-const (
-	// volumeSize bounds the emptyDir: one binary, and a second while the first is replaced.
-	volumeSize = "32Mi"
-	// imagePath is the directory of the binary in an image that ko builds, without the
-	// leading slash.
-	imagePath = "ko-app"
-)
+// imagePath is the directory of the binary in an image that ko builds, without the leading
+// slash.
+const imagePath = "ko-app"
 
 // The directories of the binaries in a claim. Each has its own directory, which is
 // mounted.
@@ -138,12 +133,6 @@ func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
 }
 
-// isMount reports whether a mount makes the supervisor executable in a container, by any
-// delivery, and not writable. It ignores defaults of an API server or of another webhook.
-func isMount(m corev1.VolumeMount) bool {
-	return m.Name == VolumeName && m.MountPath == MountPath && m.ReadOnly
-}
-
 // alignMounts points all mounts of the volume to the program's directory under this
 // delivery.
 func (w *wrapping) alignMounts(pod *corev1.Pod) {
@@ -195,46 +184,4 @@ func checkWriters(pod *corev1.Pod) error {
 		}
 	}
 	return nil
-}
-
-// checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
-func checkMounts(c corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
-
-// checkMountsAt is checkMounts for a given volume of ours and its mount path.
-func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.VolumeMount) bool) error {
-	collision := func(theirs, path string) error {
-		return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
-			c.Name, theirs, path, volume, at)
-	}
-	for _, m := range c.VolumeMounts {
-		if !isOurs(m) && collides(m.MountPath, at) {
-			return collision(m.Name, m.MountPath)
-		}
-	}
-	for _, d := range c.VolumeDevices {
-		if collides(d.DevicePath, at) {
-			return collision(d.Name, d.DevicePath)
-		}
-	}
-	// The kubelet mounts a file there.
-	if c.TerminationMessagePath != "" && collides(c.TerminationMessagePath, at) {
-		return refuse(NameCollision, "wrapping container %q: its terminationMessagePath %q is where volume %q belongs, read-only (%s); choose another",
-			c.Name, c.TerminationMessagePath, volume, at)
-	}
-	return nil
-}
-
-// collides reports whether one of p and ours is within the other. The kubelet resolves a
-// relative path from the root.
-func collides(p, ours string) bool {
-	if !path.IsAbs(p) {
-		p = "/" + p
-	}
-	p = path.Clean(p)
-	return within(ours, p) || within(p, ours)
-}
-
-// within reports whether p is dir or lies in it.
-func within(p, dir string) bool {
-	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

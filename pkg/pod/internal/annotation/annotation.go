@@ -7,6 +7,7 @@ package annotation
 
 import (
 	"errors"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +24,17 @@ const (
 
 // For returns the annotation of a pod that sets an option for one container.
 func For(option, container string) string { return option + "." + Domain + "/" + container }
+
+// Parse splits the key of an annotation in our domain into its name and the container
+// that it is for.
+func Parse(key string) (name, container string, ours bool) {
+	prefix, name, _ := strings.Cut(key, "/")
+	if prefix == Domain {
+		return name, "", true
+	}
+	option, ours := strings.CutSuffix(prefix, "."+Domain)
+	return option, name, ours
+}
 
 // Absent returns the error for an annotation that names a container that the pod doesn't
 // have.
