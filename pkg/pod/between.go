@@ -49,7 +49,10 @@ var noteReasons = map[between.Kind]Reason{
 // annotated returns the annotation that sets an option for a container, and its value.
 func (w *wrapping) annotated(option, container string) (key, value string, set bool) {
 	named, value, set := annotationFor(w.pod, w.owner, annotation.For(option, ""), container)
-	return annotation.For(option, named), value, set
+	if !set {
+		return "", "", false
+	}
+	return annotation.For(option, named), value, true
 }
 
 // replaced returns the source of the setting by which the command replaces the supervisor

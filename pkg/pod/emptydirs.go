@@ -106,6 +106,9 @@ func checkMounters(pod *corev1.Pod, f between.Family, unmounted map[string]bool)
 
 // addEmptyDirs adds the volumes, or restores them.
 func (w *wrapping) addEmptyDirs(pod *corev1.Pod, f between.Family) error {
+	if len(f.Volumes) == 0 {
+		return nil
+	}
 	at, marked := map[string]int{}, true
 	for i, v := range slices.Backward(pod.Spec.Volumes) {
 		at[v.Name] = i

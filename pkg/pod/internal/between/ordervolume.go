@@ -48,7 +48,7 @@ func isOrderMount(m corev1.VolumeMount) bool {
 // and fits any limit of the pod.
 func (o *ordering) family(pod *corev1.Pod) Family {
 	f := Family{
-		MountPath: OrderMountPath, Size: orderSize, Disposable: true, Mounts: map[string][]corev1.VolumeMount{}, IsMount: isOrderMount,
+		MountPath: OrderMountPath, Size: orderSize, Disposable: true, IsMount: isOrderMount,
 		Members: func(string) string {
 			return "containers that wait for each other have such volumes; use another volume"
 		},
@@ -56,6 +56,7 @@ func (o *ordering) family(pod *corev1.Pod) Family {
 	if o == nil {
 		return f
 	}
+	f.Mounts = map[string][]corev1.VolumeMount{}
 	for _, name := range o.directories(pod) {
 		f.Volumes = append(f.Volumes, orderVolumeName(name))
 	}

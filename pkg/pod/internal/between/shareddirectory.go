@@ -110,11 +110,15 @@ func (s sharing) sharers(directory string) (containers []string) {
 // author's. For the same reason, the volumes aren't marked as safe to evict.
 func (s sharing) family() Family {
 	f := Family{
-		MountPath: SharedMountPath, Size: sharedSize, Mounts: map[string][]corev1.VolumeMount{}, IsMount: isSharedMount,
+		MountPath: SharedMountPath, Size: sharedSize, IsMount: isSharedMount,
 		Members: func(container string) string {
 			return text.Sprintf("containers that share the directory have such a volume; use another volume, or annotation %s.%s/%s", SharedDirectory, annotation.Domain, container)
 		},
 	}
+	if s == nil {
+		return f
+	}
+	f.Mounts = map[string][]corev1.VolumeMount{}
 	for _, name := range s.directories() {
 		f.Volumes = append(f.Volumes, SharedVolumePrefix+name)
 	}
