@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // controlCommand returns the implementation of a subcommand that "kubectl exec" runs in
@@ -67,12 +69,12 @@ func controlStarted(args []string) int {
 	if len(args) > 0 {
 		return printFailure(ownFailure("usage: entrypoint started"))
 	}
-	if readProcLink("self", "exe") == "" || readProcLink("self", "ns/mnt") == "" || !slices.Contains(processIDs(), os.Getpid()) {
+	if proc.Link("self", "exe") == "" || proc.Link("self", "ns/mnt") == "" || !slices.Contains(proc.IDs(), os.Getpid()) {
 		return 1 // /proc is incomplete, so the supervisor may be hidden
 	}
 	pid, err := findSupervisor()
 	if err == nil && !hasStarted(pid) {
-		writeStdout(whatFor(publishedStatus(pid), time.Since(readStat(pid).startTime())))
+		writeStdout(whatFor(publishedStatus(pid), time.Since(proc.ReadStat(pid).StartTime())))
 		return 1
 	}
 	return 0
@@ -175,7 +177,7 @@ func mayBePaused(pid int) bool {
 	if json := publishedStatus(pid); json != "" {
 		return strings.Contains(json, `"phase":"`+string(phasePaused)+`"`)
 	}
-	args := strings.Split(readProc(pid, "cmdline"), "\x00")
+	args := strings.Split(proc.Read(pid, "cmdline"), "\x00")
 	opts, err := parse(args[min(1, len(args)):])
 	return err == nil && opts.pause != nil && commandOf(pid) == 0
 }
@@ -184,17 +186,17 @@ func mayBePaused(pid int) bool {
 // container, that is, in the same mount namespace. If the command runs another
 // supervisor, the oldest process is the container's own.
 func findSupervisor() (int, error) {
-	executable, mounts := readProcLink("self", "exe"), readProcLink("self", "ns/mnt")
+	executable, mounts := proc.Link("self", "exe"), proc.Link("self", "ns/mnt")
 	if executable == "" || mounts == "" {
 		return 0, ownFailure("looking for the supervisor: /proc is not readable: mount it")
 	}
 	oldest, since := 0, uint64(0)
-	for _, pid := range processIDs() {
+	for _, pid := range proc.IDs() {
 		name := strconv.Itoa(pid)
-		if pid == os.Getpid() || readProcLink(name, "exe") != executable || readProcLink(name, "ns/mnt") != mounts || isControl(pid) {
+		if pid == os.Getpid() || proc.Link(name, "exe") != executable || proc.Link(name, "ns/mnt") != mounts || isControl(pid) {
 			continue
 		}
-		if start := readStat(pid).start; oldest == 0 || start < since {
+		if start := proc.ReadStat(pid).Start; oldest == 0 || start < since {
 			oldest, since = pid, start
 		}
 	}
@@ -206,7 +208,7 @@ func findSupervisor() (int, error) {
 
 // isControl reports whether a process runs a control subcommand, as this one does.
 func isControl(pid int) bool {
-	args := strings.Split(readProc(pid, "cmdline"), "\x00")
+	args := strings.Split(proc.Read(pid, "cmdline"), "\x00")
 	return len(args) > 1 && controlCommand(args[1]) != nil
 }
 
@@ -216,11 +218,11 @@ func publishedStatus(pid int) string {
 	dir := strconv.Itoa(pid) + "/fd"
 	for fd := range 64 { // a supervisor opens its memfd first, so its number is low
 		name := dir + "/" + strconv.Itoa(fd)
-		if !strings.HasPrefix(readProcLink(name, ""), "/memfd:"+memoryName) {
+		if !strings.HasPrefix(proc.Link(name, ""), "/memfd:"+memoryName) {
 			continue
 		}
 		// An empty memfd is about to replace another one.
-		if data, _ := readFile("/proc/"+name, maxStatus); len(data) > 0 {
+		if data, _ := proc.ReadFile("/proc/"+name, maxStatus); len(data) > 0 {
 			return string(data)
 		}
 	}
@@ -233,7 +235,7 @@ func statusFromProc(pid int) *status {
 	if command == 0 {
 		return &status{phase: phaseWaiting}
 	}
-	return &status{phase: phaseRunning, started: readStat(command).startTime()}
+	return &status{phase: phaseRunning, started: proc.ReadStat(command).StartTime()}
 }
 
 // commandOf returns the process ID of a supervisor's command, or 0 if none runs. The
@@ -241,12 +243,12 @@ func statusFromProc(pid int) *status {
 // oldest child that leads a process group in the supervisor's session; daemons lead
 // sessions of their own.
 func commandOf(supervisor int) int {
-	session := readStat(supervisor).session
+	session := proc.ReadStat(supervisor).Session
 	oldest, since := 0, uint64(0)
-	for _, pid := range childrenOf(supervisor) {
-		stat := readStat(pid)
-		if stat.group == pid && stat.session == session && (oldest == 0 || stat.start < since) {
-			oldest, since = pid, stat.start
+	for _, pid := range proc.Children(supervisor) {
+		stat := proc.ReadStat(pid)
+		if stat.Group == pid && stat.Session == session && (oldest == 0 || stat.Start < since) {
+			oldest, since = pid, stat.Start
 		}
 	}
 	return oldest

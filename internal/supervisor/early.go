@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // An earlyCommand is a command that polls for its turn itself (Tekton's entrypoint) and
@@ -90,8 +91,8 @@ func (h *earlyCommand) restartIsFaster() bool { return time.Until(h.nextPoll) > 
 func (h *earlyCommand) advance(files await.Files, interval time.Duration) time.Duration {
 	switch h.stage {
 	case stageStarting:
-		used, known := cpuTime(h.pid)
-		if known && used == h.cpuUsed && allThreadsAre(stateSleeping, h.pid) {
+		used, known := proc.CPUTime(h.pid)
+		if known && used == h.cpuUsed && proc.AllThreadsAre(proc.Sleeping, h.pid) {
 			_ = syscall.Kill(h.pid, syscall.SIGSTOP)
 			h.stage, h.stopSent = stageStopping, time.Now()
 			h.startTook = h.stopSent.Sub(h.began)
@@ -101,12 +102,12 @@ func (h *earlyCommand) advance(files await.Files, interval time.Duration) time.D
 		// A start that takes long is checked less often.
 		return min(max(idleInterval, time.Since(h.began)/32), time.Second)
 	case stageStopping:
-		if allThreadsAre(stateStopped, h.pid) {
+		if proc.AllThreadsAre(proc.Stopped, h.pid) {
 			h.stage = stageStopped
 			due := time.Now().Add(interval)
 			if state, err := files.Look(); state == await.Waiting && err == nil {
 				h.nextPoll = due
-				h.cpuUsed, _ = cpuTime(h.pid)
+				h.cpuUsed, _ = proc.CPUTime(h.pid)
 			}
 		} else if time.Since(h.stopSent) < stopTimeout {
 			return time.Millisecond
@@ -121,9 +122,9 @@ func (h *earlyCommand) advance(files await.Files, interval time.Duration) time.D
 func (h *earlyCommand) isUndisturbed() bool {
 	// A thread may use some CPU time after it is reported as stopped.
 	const little = 100 * time.Microsecond
-	used, known := cpuTime(h.pid)
-	return known && used-h.cpuUsed < little && allThreadsAre(stateStopped, h.pid) &&
-		!mayHaveWritten(readProc(h.pid, "io")) && !mayHavePending(readProc(h.pid, "status"))
+	used, known := proc.CPUTime(h.pid)
+	return known && used-h.cpuUsed < little && proc.AllThreadsAre(proc.Stopped, h.pid) &&
+		!proc.MayHaveWritten(h.pid) && !proc.MayHavePending(h.pid)
 }
 
 // continueEarly continues the early command, whether it is stopped or not. If a shell has

@@ -29,19 +29,3 @@ func TestASlowStartIsNotRepeated(t *testing.T) {
 	h.nextPoll = time.Now().Add(500 * time.Millisecond)
 	require.False(t, h.restartIsFaster())
 }
-
-func TestAnUnreadableProcCountsAsYes(t *testing.T) {
-	const none = "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n"
-	require.False(t, mayHavePending(none))
-	require.True(t, mayHavePending("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n"))
-	require.True(t, mayHavePending(""))
-	require.True(t, mayHavePending("SigPnd:\t0000000000000000\n"))
-
-	require.False(t, mayHaveWritten("rchar: 10\nwchar: 0\nsyscr: 1\nsyscw: 0\n"))
-	require.True(t, mayHaveWritten("rchar: 10\nwchar: 1\nsyscr: 1\nsyscw: 1\n"))
-	require.True(t, mayHaveWritten(""))
-
-	require.False(t, allThreadsAre(stateSleeping, 1<<22))
-	_, known := cpuTime(1 << 22)
-	require.False(t, known)
-}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/entrypointer/entrypointer/internal/files"
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // maxEnvFile limits the size of a file of variables, in bytes. The kernel limits argv
@@ -111,9 +112,9 @@ func nameOf(kv string) string {
 // values literally, without quotes or escapes.
 func readEnvFile(path string) ([]string, error) {
 	reading := "reading variables from " + strconv.Quote(path)
-	data, err := readFile(path, maxEnvFile)
+	data, err := proc.ReadFile(path, maxEnvFile)
 	switch {
-	case err == errIsPipe:
+	case err == proc.ErrIsPipe:
 		return nil, ownFailure(reading + ": it is a pipe, whose end may never come: use a file")
 	case err == files.ErrTooLarge:
 		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel rejects an environment of that size")

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // Signals are forwarded by handlers in a few instructions of assembly. Package
@@ -114,7 +116,7 @@ func settleThreads() {
 	action.handler = pingHandler()
 	setAction(ping, &action)
 	sent := uint32(0)
-	threads, _ := readDirectory("/proc/self/task")
+	threads, _ := proc.ReadDirectory("/proc/self/task")
 	for _, name := range threads {
 		if id, err := strconv.Atoi(name); err == nil && id != unix.Gettid() && unix.Tgkill(os.Getpid(), id, ping) == nil {
 			sent++

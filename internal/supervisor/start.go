@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // defaultPath is the search path if the environment has no PATH. containerd and Docker
@@ -60,7 +62,7 @@ func (s *supervision) replace(argv, env []string) error {
 // environ returns the environment byte for byte. os.Environ and syscall.Environ drop
 // duplicates and empty strings, which a program may look for.
 func environ() []string {
-	block, err := readFile("/proc/self/environ", math.MaxInt)
+	block, err := proc.ReadFile("/proc/self/environ", math.MaxInt)
 	if err != nil {
 		return syscall.Environ() // without /proc, the next best source
 	}
@@ -186,7 +188,7 @@ func isDirectory(path string) bool {
 // missingInterpreter explains ENOENT for a file that exists.
 func missingInterpreter(path string) string {
 	const hint = ": add it to the image, or set command to a program that is there"
-	head, err := readHead(path, 256) // the kernel reads as many bytes (binfmt_script)
+	head, err := proc.ReadHead(path, 256) // the kernel reads as many bytes (binfmt_script)
 	if err != nil || !strings.HasPrefix(string(head), "#!") {
 		return "the file exists, but its dynamic loader does not" + hint
 	}

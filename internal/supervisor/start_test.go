@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/entrypointer/entrypointer/internal/files"
 )
 
 func TestSearchPath(t *testing.T) {
@@ -68,18 +66,4 @@ func TestSearchContinuesAsExecvp(t *testing.T) {
 		require.Equal(t, test.code, f.code, "%v: %v", test.answers, err)
 		require.NotContains(t, f.text, "\n")
 	}
-}
-
-func TestEnvironReadsLargeEnvironments(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	for _, size := range []int{0, 1, 4 << 10, 16 << 10, 16<<10 + 1, 1 << 20} {
-		require.NoError(t, os.WriteFile(name, make([]byte, size), 0o600))
-		got, err := readFile(name, 1<<20)
-		require.NoError(t, err)
-		require.Len(t, got, size)
-	}
-	_, err := readFile(name, 1<<20-1)
-	require.ErrorIs(t, err, files.ErrTooLarge)
-	_, err = readFile(name+"x", 1)
-	require.ErrorIs(t, err, syscall.ENOENT)
 }

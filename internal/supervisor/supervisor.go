@@ -16,6 +16,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/installer"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // copyCommand is the subcommand by which an init container copies a tool.
@@ -209,7 +210,7 @@ func (s *supervision) countOOMKills() int {
 	if !s.opts.reports() {
 		return 0
 	}
-	return oomKills()
+	return proc.OOMKills()
 }
 
 // leavePostFiles reports a failure to the steps that wait for a post file.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // timedOutResult is the result that Tekton's entrypoint adds to a step's results after
@@ -23,7 +25,7 @@ func leaveTimeoutResult(path string) {
 	if path == "" {
 		return
 	}
-	data, err := readFile(path, maxStatus)
+	data, err := proc.ReadFile(path, maxStatus)
 	results, isList := strings.CutSuffix(strings.TrimSpace(string(data)), "]")
 	switch {
 	case err == nil && len(data) == 0, err == unix.ENOENT, results == "[":

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // A terminal is the controlling terminal, if the supervisor was started in its
@@ -66,14 +68,14 @@ func (t terminal) childStopped(pid int, sig syscall.Signal) {
 // A shell that runs a script is in the same group as the processes that it starts.
 // Without /proc, the group counts as orphaned.
 func isOrphanedGroup() bool {
-	own := readStat(os.Getpid())
-	for _, pid := range processIDs() {
-		member := readStat(pid)
-		if member.group != own.group || member.session != own.session {
+	own := proc.ReadStat(os.Getpid())
+	for _, pid := range proc.IDs() {
+		member := proc.ReadStat(pid)
+		if member.Group != own.Group || member.Session != own.Session {
 			continue
 		}
-		parent := readStat(member.parent)
-		if parent.session == own.session && parent.group != own.group {
+		parent := proc.ReadStat(member.Parent)
+		if parent.Session == own.Session && parent.Group != own.Group {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // prepare does everything before the command's start, and returns the command's
@@ -116,7 +117,7 @@ func (s *supervision) preparesInSharedVolume(env []string) bool {
 		return false
 	}
 	dir, set := getenv(env, s.opts.waitUnlessShared)
-	return set && mayBeShared(dir)
+	return set && proc.MayBeShared(dir)
 }
 
 // awaitTurn waits for the files that announce the command's turn.

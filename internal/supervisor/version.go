@@ -5,7 +5,11 @@
 
 package supervisor
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
+)
 
 // version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
 var version = ""
@@ -21,7 +25,7 @@ func versionOf(path string) string {
 	if version != "" {
 		return version
 	}
-	program, _ := readFile(path, 64<<20)
+	program, _ := proc.ReadFile(path, 64<<20)
 	for rest, found := string(program), true; found; {
 		_, rest, found = strings.Cut(rest, "\nmod\t"+module)
 		// The search string itself is also in the program.

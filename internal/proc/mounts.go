@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package supervisor
+package proc
 
 import (
 	"strconv"
@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayBeShared reports whether other containers may see the files in a directory: it is
+// MayBeShared reports whether other containers may see the files in a directory: it is
 // on another file system than the container's root, or a file system is mounted below
 // it. If mountinfo can't be read, the answer is true.
-func mayBeShared(dir string) bool {
+func MayBeShared(dir string) bool {
 	if !strings.HasPrefix(dir, "/") {
 		return true
 	}
-	mounts, err := readFile("/proc/self/mountinfo", 1<<20)
+	mounts, err := ReadFile("/proc/self/mountinfo", 1<<20)
 	return err != nil || mountedAround(string(mounts), resolve(dir))
 }
 
@@ -30,7 +30,7 @@ func resolve(dir string) string {
 		return dir
 	}
 	defer unix.Close(fd)
-	if target := readProcLink("self", "fd/"+strconv.Itoa(fd)); target != "" {
+	if target := Link("self", "fd/"+strconv.Itoa(fd)); target != "" {
 		return target
 	}
 	return dir

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package supervisor
+package proc
 
 import (
 	"strconv"
@@ -14,11 +14,11 @@ import (
 // lack of memory, in cgroup v2 and v1. A container sees its own cgroup at these paths.
 var oomFiles = []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"}
 
-// oomKills returns the number of processes of this container that the kernel has killed
+// OOMKills returns the number of processes of this container that the kernel has killed
 // for lack of memory, or 0 if it can't be read.
-func oomKills() int {
+func OOMKills() int {
 	for _, name := range oomFiles {
-		if data, err := readFile(name, 4<<10); err == nil {
+		if data, err := ReadFile(name, 4<<10); err == nil {
 			return parseOOMKills(string(data))
 		}
 	}

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package supervisor
+package proc
 
 import (
 	"testing"
@@ -32,5 +32,5 @@ func TestADirectoryIsTheContainersOwnIfNothingIsMountedAroundIt(t *testing.T) {
 		require.Equal(t, shared, mountedAround(mounts, dir), dir)
 	}
 	require.True(t, mountedAround("what?\n", "/root"), "what can't be understood may be anything")
-	require.True(t, mayBeShared("relative"))
+	require.True(t, MayBeShared("relative"))
 }
