@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
@@ -308,7 +309,7 @@ func (c *Capture) Close() string {
 	c.restore()
 	c.explainAbsence()
 	if len(c.lateLines) > 0 {
-		_, _ = supervisor.Write(descriptorOf(ring.Stderr), c.lateLines) // an error can't be reported anywhere
+		_, _ = signals.Write(descriptorOf(ring.Stderr), c.lateLines) // an error can't be reported anywhere
 	}
 	if missing = append(missing, c.missingFromService()...); missing == nil {
 		return ""

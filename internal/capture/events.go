@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
@@ -116,7 +117,7 @@ func (ev *events) signal(sig syscall.Signal) (l eventLine) {
 	if ev.signals++; ev.signals > maxSignals {
 		return nil
 	}
-	l.begin("signal").text("signal", supervisor.SignalName(sig))
+	l.begin("signal").text("signal", signals.Name(sig))
 	if ev.pid != 0 {
 		l.number("pid", ev.pid)
 	}
@@ -179,7 +180,7 @@ func (l *eventLine) end(wait int) *eventLine {
 	if !status.Signaled() {
 		return l.number("exitCode", status.ExitStatus())
 	}
-	return l.number("exitCode", 128+int(status.Signal())).text("signal", supervisor.SignalName(status.Signal()))
+	return l.number("exitCode", 128+int(status.Signal())).text("signal", signals.Name(status.Signal()))
 }
 
 // since adds the time since an earlier event, if that has occurred.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
@@ -243,7 +244,7 @@ func (p *pipe) writeTee(w *ring.Writer) {
 			return
 		}
 		data := w.Peek(p.stream, p.teeOffset, pipeBuf)
-		n, err := supervisor.Write(p.tee, data)
+		n, err := signals.Write(p.tee, data)
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			return

@@ -17,6 +17,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/files"
 	"github.com/entrypointer/entrypointer/internal/ring"
+	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
@@ -29,7 +30,7 @@ func (c *Capture) tell(line string) bool {
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 {
 		return false
 	}
-	_, _ = supervisor.Write(to, []byte("entrypointer: "+line+"\n")) // an error can't be reported anywhere
+	_, _ = signals.Write(to, []byte("entrypointer: "+line+"\n")) // an error can't be reported anywhere
 	return true
 }
 

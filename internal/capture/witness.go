@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/secretfiles"
+	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor"
 )
 
@@ -51,7 +52,7 @@ type witness struct {
 
 	underWay  bool
 	asked     ring.Offsets // what was written when the inspection was requested
-	wakes     uint64       // supervisor.SignalWakes at that time
+	wakes     uint64       // signals.Wakes at that time
 	askedAt   time.Time
 	nextAfter time.Time // the end of the rest
 	failure   string    // why bytes are held back for long
@@ -119,7 +120,7 @@ func (w *witness) advance(memory *ring.Writer) time.Duration {
 
 // timeLeft returns the time until the next inspection.
 func (w *witness) timeLeft(memory *ring.Writer) time.Duration {
-	if memory.HoldsBytes() || w.wakes != supervisor.SignalWakes() {
+	if memory.HoldsBytes() || w.wakes != signals.Wakes() {
 		return time.Until(w.nextAfter)
 	}
 	return time.Until(w.askedAt.Add(inspectInterval))
@@ -127,7 +128,7 @@ func (w *witness) timeLeft(memory *ring.Writer) time.Duration {
 
 // request requests an inspection, after which bytes up to some offsets are released.
 func (w *witness) request(written ring.Offsets) {
-	w.underWay, w.asked, w.wakes, w.askedAt = true, written, supervisor.SignalWakes(), time.Now()
+	w.underWay, w.asked, w.wakes, w.askedAt = true, written, signals.Wakes(), time.Now()
 	w.requests <- struct{}{} // which has room: the last one was answered
 	runtime.Gosched()
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // controlCommand returns the implementation of a subcommand that "kubectl exec" runs in
@@ -145,13 +146,13 @@ func controlSignal(args []string) error {
 		return err
 	}
 	target := pid
-	if !isForwarded(sig) {
+	if !signals.IsForwarded(sig) {
 		if target = commandOf(pid); target == 0 {
-			return ownFailure("sending " + signalName(sig) + ": no command runs")
+			return ownFailure("sending " + signals.Name(sig) + ": no command runs")
 		}
 	}
 	if err := syscall.Kill(target, sig); err != nil {
-		return ownFailure("sending " + signalName(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
+		return ownFailure("sending " + signals.Name(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
 	}
 	return nil
 }
@@ -257,10 +258,10 @@ func commandOf(supervisor int) int {
 // parseSignal parses a signal name, with or without SIG, or a number.
 func parseSignal(s string) (syscall.Signal, error) {
 	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")
-	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if name == signalName(sig) || s == strconv.Itoa(int(sig)) {
+	for sig := syscall.Signal(1); sig <= signals.Last; sig++ {
+		if name == signals.Name(sig) || s == strconv.Itoa(int(sig)) {
 			return sig, nil
 		}
 	}
-	return 0, ownFailure("parsing " + strconv.Quote(s) + ": not a signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(lastSignal))
+	return 0, ownFailure("parsing " + strconv.Quote(s) + ": not a signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(signals.Last))
 }

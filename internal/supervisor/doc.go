@@ -12,7 +12,7 @@
 // SIGTERM. So the supervisor takes this role, starts the command as its child, and does
 // three things:
 //
-//   - it forwards each signal that it receives (signals.go);
+//   - it forwards each signal that it receives (package signals);
 //   - it reaps every child, so that no zombie is left (reap.go);
 //   - when the command has ended, it exits with the command's exit code.
 //

@@ -8,6 +8,8 @@ package supervisor
 import (
 	"syscall"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // An ending is how the supervisor ends a process: by a stop signal, and by SIGKILL after
@@ -94,7 +96,7 @@ func (s *supervision) endCommand(v verdict, sig syscall.Signal, grace time.Durat
 // noteForwardedStop notes that a signal handler has sent the command a stop signal.
 func (s *supervision) noteForwardedStop() {
 	for _, sig := range []syscall.Signal{s.opts.stoppedWith(), syscall.SIGTERM} {
-		if s.ending.signal == 0 && sig != heldSignal && signalCame(sig) {
+		if s.ending.signal == 0 && sig != signals.Held() && signals.Came(sig) {
 			s.ending.signal = sig
 		}
 	}
@@ -114,7 +116,7 @@ func (s *supervision) awaitEnd(command *process) error {
 		}
 		return min(pause, s.holdStop())
 	})
-	stopForwarding(command.pid) // also if the command can't be killed
+	signals.StopForwarding(command.pid) // also if the command can't be killed
 	s.stopProbing()
 	s.stopStartupProbe()
 	s.endHeldStop()
@@ -141,7 +143,7 @@ func (s *supervision) recordEnding() error {
 	case e.verdict == tooSlow && !e.process.ended:
 		return s.timeoutFailure("it" + e.whyAlive())
 	case e.verdict == tooSlow:
-		return s.timeoutFailure("sent " + signalName(e.signal) + ", it " + describe(e.process.status) + ": make it faster, or raise timeout")
+		return s.timeoutFailure("sent " + signals.Name(e.signal) + ", it " + describe(e.process.status) + ": make it faster, or raise timeout")
 	}
 	return s.checkWriter()
 }

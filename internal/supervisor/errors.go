@@ -7,6 +7,8 @@ package supervisor
 
 import (
 	"errors"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // Exit codes for a command that wasn't started or took too long, as in env(1),
@@ -62,6 +64,6 @@ var write = writeToStderr
 func writeToStderr(line []byte) {
 	withTTOUBlocked(func() { // it may be a terminal (stty tostop)
 		// An error of stderr can't be reported anywhere.
-		_, _ = Write(2, line)
+		_, _ = signals.Write(2, line)
 	})
 }

@@ -6,8 +6,9 @@
 package supervisor
 
 import (
-	"sync/atomic"
 	"syscall"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // An Event is something that happened to the container. The comment of each value says
@@ -50,14 +51,31 @@ func (s *supervision) recordSignals() {
 	if s.output == nil {
 		return
 	}
-	for n := range unrecorded {
-		if atomic.SwapUint32(&unrecorded[n], 0) > 0 {
-			recorded[n] = true
-			s.noteStop(syscall.Signal(n))
-			s.event(EventSignal, "", n)
-		}
+	for sig := range signals.Arrivals() {
+		s.noteStop(sig)
+		s.event(EventSignal, "", int(sig))
 	}
 }
 
-// SignalName returns a name such as SIGTERM.
-func SignalName(sig syscall.Signal) string { return signalName(sig) }
+// reportRefused prints which signals the kernel did not let the supervisor send to the
+// command, once for each signal. The command may have changed its user (setuid(2)) to
+// one that the supervisor may not signal (kill(2)). Without a supervisor, it would have
+// received signals from outside the container as PID 1.
+func (s *supervision) reportRefused() {
+	for sig, err := range signals.Refusals() {
+		if s.refusalReported[sig] {
+			continue
+		}
+		s.refusalReported[sig] = true
+		s.message = "forwarding " + signals.Name(sig) + " to the command: " + err.Error()
+		if err == syscall.EPERM {
+			s.message += ": " + otherUser
+		}
+		say(s.message)
+		s.setPhase(s.phase)
+	}
+}
+
+// otherUser explains why the kernel doesn't let the supervisor signal its child, and
+// what to do.
+const otherUser = "it runs as another user than the container's: run the container as that user, or set mode: exec"

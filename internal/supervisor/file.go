@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/files"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // writeFile replaces the file at path atomically, by a rename. The temporary file has a
@@ -35,4 +36,4 @@ func writeFile(path string, data []byte) error {
 	return err
 }
 
-func writeAll(fd int, data []byte) error { return files.WriteAll(fd, data, Write) }
+func writeAll(fd int, data []byte) error { return files.WriteAll(fd, data, signals.Write) }

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 const (
@@ -65,7 +65,7 @@ func (s *supervision) syncLastWord() {
 	go func() {
 		s.incarnation.Sync()
 		synced.Store(true)
-		endSleep()
+		signals.Wake()
 	}()
 	deadline := time.Now().Add(syncWithin)
 	_ = s.until(func() time.Duration {
@@ -83,11 +83,4 @@ func doneAt(deadline time.Time) time.Duration {
 		return done
 	}
 	return left
-}
-
-// endSleep ends the current or the next sleep, as a signal does.
-func endSleep() {
-	if fd := atomic.LoadInt32(&wakeFD); fd >= 0 {
-		_, _ = unix.Write(int(fd), []byte{0, 0, 0, 1, 0, 0, 0, 0})
-	}
 }

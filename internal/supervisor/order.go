@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // An orderState is this container's part in the order of the pod: the state that it
@@ -43,7 +44,7 @@ func (s *supervision) announce() {
 	if s.opts.orderDir == "" {
 		return
 	}
-	s.incarnation = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, Write)
+	s.incarnation = order.NewIncarnation(s.opts.orderDir, s.opts.heartbeat, signals.Write)
 	s.publishPhase(order.Preparing, 0)
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // An Output receives the command's stdout and stderr, if they don't go to the
@@ -132,14 +134,14 @@ func (s *supervision) sleep(pause time.Duration) {
 		fds = s.polled.Poll(fds)
 	}
 	if s.output == nil {
-		sleep(pause, fds)
+		signals.Sleep(pause, fds)
 		return
 	}
 	pause = min(pause, s.output.Advance())
 	if s.phase != "" && s.output.StatusChanged() {
 		s.setPhase(s.phase)
 	}
-	sleep(pause, s.output.Poll(fds))
+	signals.Sleep(pause, s.output.Poll(fds))
 }
 
 // stdio returns descriptors 0 to 2 for processes that the supervisor starts.
@@ -156,7 +158,7 @@ func (s *supervision) stdio(stdin uintptr) []uintptr {
 // container has outlived by a grace period was another one.
 func (s *supervision) noteStop(sig syscall.Signal) {
 	_, grace := s.output.DeliveryTimeouts()
-	if canHoldBack(sig) && (s.graceBegan.IsZero() || time.Since(s.graceBegan) > grace) {
+	if signals.CanHold(sig) && (s.graceBegan.IsZero() || time.Since(s.graceBegan) > grace) {
 		s.graceBegan = time.Now()
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // pauseAt pauses if -pause names this place. The pause lasts until SIGCONT arrives,
@@ -20,7 +22,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	if !slices.Contains(s.opts.pause, place) {
 		return 0
 	}
-	takePending(syscall.SIGCONT)
+	signals.TakePending(syscall.SIGCONT)
 	s.paused = place
 	defer func() { s.paused = "" }()
 	s.setPhase(phasePaused)
@@ -29,7 +31,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	err := s.until(func() time.Duration {
 		end = s.pendingEnd()
 		switch {
-		case end != 0, takePending(syscall.SIGCONT), s.opts.wait.Aborts():
+		case end != 0, signals.TakePending(syscall.SIGCONT), s.opts.wait.Aborts():
 			return done
 		case len(s.opts.wait.Abort) > 0:
 			return abortCheckInterval
@@ -55,7 +57,7 @@ var endingSignals = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SI
 // 0.
 func pendingEndSignal() syscall.Signal {
 	for _, sig := range endingSignals {
-		if isPending(sig) {
+		if signals.IsPending(sig) {
 			return sig
 		}
 	}
@@ -74,5 +76,5 @@ func (s *supervision) pendingEnd() syscall.Signal {
 // stoppedBy is the failure of a command that was not started because an ending signal
 // arrived first.
 func stoppedBy(sig syscall.Signal, during string) *failure {
-	return &failure{128 + int(sig), reasonStopped, "ended by " + signalName(sig) + " during " + during + ": the command was not started"}
+	return &failure{128 + int(sig), reasonStopped, "ended by " + signals.Name(sig) + " during " + during + ": the command was not started"}
 }

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // A process is a child that the supervisor has started.
@@ -48,7 +50,7 @@ func (s *supervision) reap() error {
 		pid, ended, err := nextChild()
 		if err == nil && pid > 0 {
 			if ended {
-				stopForwarding(pid) // before the kernel can reuse the process ID
+				signals.StopForwarding(pid) // before the kernel can reuse the process ID
 			}
 			var status syscall.WaitStatus
 			var reaped int
@@ -124,7 +126,7 @@ func exitCode(status syscall.WaitStatus) int {
 // describe says how a process ended.
 func describe(status syscall.WaitStatus) string {
 	if status.Signaled() {
-		return "was killed by " + signalName(status.Signal())
+		return "was killed by " + signals.Name(status.Signal())
 	}
 	return "exited with " + strconv.Itoa(status.ExitStatus())
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // defaultPath is the search path if the environment has no PATH. containerd and Docker
@@ -48,13 +49,13 @@ func (s *supervision) replace(argv, env []string) error {
 		if pendingEndSignal() == 0 {
 			s.bequeathLock()
 		}
-		releaseSignals()
+		signals.Release()
 		// Signals that have arrived are the command's, but an ending signal means that
 		// the command isn't started.
 		if sig := pendingEndSignal(); sig != 0 {
 			return stoppedBy(sig, "its start")
 		}
-		forwardTo(os.Getpid())
+		signals.SendArrived(os.Getpid())
 		return syscall.Exec(path, argv, env)
 	})
 }

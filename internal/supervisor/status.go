@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // A phase is how far the supervisor has come.
@@ -93,7 +95,7 @@ func (s *status) json() []byte {
 		o.number("commandExitCode", s.command)
 	}
 	if s.signal != 0 {
-		o.str("signal", signalName(s.signal))
+		o.str("signal", signals.Name(s.signal))
 	}
 	if s.oomKills > 0 {
 		o.number("oomKills", s.oomKills)

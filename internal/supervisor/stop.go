@@ -8,21 +8,17 @@ package supervisor
 import (
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // When the pod is stopped, the supervisor holds back the stop signal of its command
 // until the containers that depend on it have ended. The handler of that signal counts
 // it and never forwards it, and the loop finds the count.
-
-// heldSignal is the stop signal that is held back, 0 for none. It is set before the
-// handlers are installed.
-var heldSignal syscall.Signal
 
 // A heldStop is the state of a stop signal that is held back.
 type heldStop struct {
@@ -65,24 +61,18 @@ func (s *supervision) registerStopSignal() {
 	if !slices.Contains(endingSignals, sig) {
 		endingSignals = append(endingSignals, sig)
 	}
-	if len(s.opts.stopAfter) > 0 && canHoldBack(sig) {
-		heldSignal = sig
+	if len(s.opts.stopAfter) > 0 && signals.CanHold(sig) {
+		signals.Hold(sig)
 	}
 }
 
-// canHoldBack reports whether a signal can be handled and has no other meaning to the
-// supervisor.
-func canHoldBack(sig syscall.Signal) bool {
-	return isForwarded(sig) && !isFault(sig) && sig != syscall.SIGCHLD && sig != syscall.SIGURG
-}
-
 // stopSignalCame reports whether the stop signal has arrived.
-func (s *supervision) stopSignalCame() bool { return signalCame(s.opts.stoppedWith()) }
+func (s *supervision) stopSignalCame() bool { return signals.Came(s.opts.stoppedWith()) }
 
 // stopCame reports whether the container was asked to stop. The kubelet sends SIGTERM if
 // it doesn't know the stop signal of the image. Other signals may have another purpose,
 // such as a reload (SIGHUP).
-func (s *supervision) stopCame() bool { return s.stopSignalCame() || signalCame(syscall.SIGTERM) }
+func (s *supervision) stopCame() bool { return s.stopSignalCame() || signals.Came(syscall.SIGTERM) }
 
 // publishStopping publishes that the stop signal has arrived.
 func (s *supervision) publishStopping() {
@@ -100,7 +90,7 @@ func (s *supervision) publishStopping() {
 // time until the next call. Once the command was sent its stop signal, or is being ended
 // for another reason, signals are forwarded at once.
 func (s *supervision) holdStop() time.Duration {
-	if heldSignal == 0 {
+	if signals.Held() == 0 {
 		return forever
 	}
 	h := &s.heldStop
@@ -108,7 +98,7 @@ func (s *supervision) holdStop() time.Duration {
 	switch {
 	case h.count == 0:
 		return forever
-	case s.ending.signal == heldSignal, s.ending.verdict != noVerdict, h.count > 1: // a second signal asks for a fast end
+	case s.ending.signal == signals.Held(), s.ending.verdict != noVerdict, h.count > 1: // a second signal asks for a fast end
 		s.releaseStop(releaseAgain)
 		return forever
 	case h.waiter == nil:
@@ -214,9 +204,7 @@ func describeContainers(unmet []order.Unmet) string {
 
 // takeStopSignals takes the stop signals that have arrived since the last call.
 func (s *supervision) takeStopSignals() {
-	if heldSignal != 0 {
-		s.heldStop.count += int(atomic.SwapUint32(&unforwarded[heldSignal], 0))
-	}
+	s.heldStop.count += signals.TakeHeld()
 }
 
 // endHeldStop releases the resources after the command's end.
@@ -239,8 +227,8 @@ func directories(list []order.Dependency) (dirs []string) {
 func (s *supervision) releaseStop(why string) {
 	h := &s.heldStop
 	s.closeAliveProbe()
-	if s.ending.signal != heldSignal {
-		s.ending.signal = heldSignal
+	if s.ending.signal != signals.Held() {
+		s.ending.signal = signals.Held()
 		if h.waiter != nil {
 			h.waiter.Close()
 		}
@@ -250,8 +238,7 @@ func (s *supervision) releaseStop(why string) {
 		s.waiting = waitStatus{}
 		s.setPhase(phaseStopping)
 	}
-	atomic.AddUint32(&unforwarded[heldSignal], uint32(h.count)) //nolint:gosec // G115: it was taken from there
+	signals.SendHeld(s.ending.process.pid, h.count)
 	h.count = 0
-	sendPending(s.ending.process.pid, heldSignal)
 	s.reportRefused()
 }

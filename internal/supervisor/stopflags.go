@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // stopOptions define when the command is stopped.
@@ -104,7 +105,7 @@ func (o *options) checkStop() error {
 	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.alive.Kinds() > 0):
 		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
-		return parseFailure("-stop-signal="+signalName(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
+		return parseFailure("-stop-signal="+signals.Name(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
 	}
 	return nil
 }

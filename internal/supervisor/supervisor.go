@@ -17,6 +17,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/installer"
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // copyCommand is the subcommand by which an init container copies a tool.
@@ -83,7 +84,7 @@ type supervision struct {
 	helper          helper
 	waitAborted     bool     // start the command without hooks or pauses, and let it report why
 	term            terminal // of the command, while it runs
-	refusalReported [lastSignal + 1]bool
+	refusalReported [signals.Last + 1]bool
 
 	killsBefore int // OOM kills in the container before the command's start
 }
@@ -168,7 +169,7 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 		return command, nil // it has ended before, and its ID may be reused
 	}
 	s.event(EventStarted, argv[0], command.pid)
-	forwardSignals(command.pid)
+	signals.Forward(command.pid)
 	if s.early.process != nil {
 		s.continueEarly()
 	}
@@ -245,7 +246,7 @@ func (s *supervision) reportEnd() {
 // them.
 func (s *supervision) wasEndRequested() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopCame() || signalCame(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopCame() || signals.Came(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // setPhase sets the phase and publishes the status.

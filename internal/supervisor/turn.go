@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/signals"
 )
 
 // prepare does everything before the command's start, and returns the command's
@@ -178,7 +179,7 @@ func (s *supervision) concludeTurn(turn await.State) error {
 func (s *supervision) takeOverSignals() {
 	if s.opts.mode == modeSupervise || s.opts.hooks != nil || s.opts.pause != nil || s.opts.inOrder() {
 		s.registerStopSignal()
-		catchSignals()
+		signals.Catch()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
 		// PID 1 inherits orphans anyway. In mode exec, the command would inherit them

@@ -3,7 +3,7 @@
 
 //go:build linux && (amd64 || arm64) && !portable
 
-package supervisor
+package signals
 
 import (
 	"os"
@@ -71,12 +71,12 @@ const (
 	sigIgnore  = 1 // SIG_IGN
 )
 
-// catchSignals installs the handlers. It leaves ignored signals alone: the command must
+// Catch installs the handlers. It leaves ignored signals alone: the command must
 // inherit them as ignored.
-func catchSignals() {
-	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
+func Catch() {
+	for sig := syscall.Signal(1); sig <= Last; sig++ {
 		switch {
-		case !isForwarded(sig):
+		case !IsForwarded(sig):
 		case setAction(sig, nil).handler == sigIgnore:
 			ignoredAtStart = append(ignoredAtStart, sig)
 		default:
@@ -88,11 +88,11 @@ func catchSignals() {
 // catchChildren lets SIGCHLD wake the loop.
 func catchChildren() { install(syscall.SIGCHLD) }
 
-// releaseSignals restores the default action of all signals. It returns once the
+// Release restores the default action of all signals. It returns once the
 // signals that arrived before are counted.
-func releaseSignals() {
-	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if action := setAction(sig, nil); isForwarded(sig) && action.handler != sigIgnore {
+func Release() {
+	for sig := syscall.Signal(1); sig <= Last; sig++ {
+		if action := setAction(sig, nil); IsForwarded(sig) && action.handler != sigIgnore {
 			action.handler = sigDefault
 			setAction(sig, &action)
 		}
@@ -127,10 +127,10 @@ func settleThreads() {
 	}
 }
 
-// forwardSignals makes pid the process that signals are forwarded to, including those
+// Forward makes pid the process that signals are forwarded to, including those
 // that have already arrived. From now on, signals that were ignored at the start are
 // forwarded as well, because the command may have begun to handle them.
-func forwardSignals(pid int) {
+func Forward(pid int) {
 	forwardTo(pid)
 	for _, sig := range ignoredAtStart {
 		install(sig)
@@ -142,8 +142,8 @@ func forwardSignals(pid int) {
 // supervisor was started. The command keeps that mask.
 func unblockSignals() {
 	var set unix.Sigset_t
-	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if isForwarded(sig) {
+	for sig := syscall.Signal(1); sig <= Last; sig++ {
+		if IsForwarded(sig) {
 			set.Val[0] |= 1 << (sig - 1)
 		}
 	}
@@ -160,7 +160,7 @@ func install(sig syscall.Signal) {
 		runtimeHandler = action.handler
 	}
 	switch {
-	case sig == heldSignal:
+	case sig == held:
 		action.handler = heldHandler()
 	case sig == syscall.SIGCHLD:
 		action.handler = child

@@ -3,7 +3,7 @@
 
 //go:build linux && (portable || !(amd64 || arm64))
 
-package supervisor
+package signals
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 )
 
 // On architectures without handlers in assembly, package os/signal forwards signals,
-// with its limits (see signals_direct.go). Only SIGHUP and SIGINT stay ignored in the
+// with its limits (see direct.go). Only SIGHUP and SIGINT stay ignored in the
 // command. The build tag portable selects this file in tests on other architectures.
 
 // caught buffers signals. Its size bounds the burst that isn't lost.
@@ -27,8 +27,8 @@ const knowsSender = false
 
 var delivering sync.Once
 
-// catchSignals counts signals for the command from now on.
-func catchSignals() {
+// Catch counts signals for the command from now on.
+func Catch() {
 	notify(func(sig syscall.Signal) bool { return !signal.Ignored(sig) })
 	delivering.Do(deliver)
 }
@@ -39,9 +39,9 @@ func catchChildren() {
 	delivering.Do(deliver)
 }
 
-// releaseSignals restores the actions that signals have in a Go program. It returns
+// Release restores the actions that signals have in a Go program. It returns
 // once the signals that arrived before are counted.
-func releaseSignals() {
+func Release() {
 	delivering.Do(deliver)
 	signal.Stop(caught)
 	caught <- os.Kill // os/signal never delivers SIGKILL, so it can mark the end
@@ -50,7 +50,7 @@ func releaseSignals() {
 
 var released = make(chan struct{})
 
-// deliver does the work of the handlers in signals_direct.go.
+// deliver does the work of the handlers in direct.go.
 func deliver() {
 	go func() {
 		for s := range caught {
@@ -72,22 +72,22 @@ func deliver() {
 func forward(sig syscall.Signal) {
 	atomic.AddUint32(&unforwarded[sig], 1)
 	atomic.StoreUint32(&unrecorded[sig], 1)
-	if pid := int(atomic.LoadInt64(&forwardPID)); pid != 0 && sig != heldSignal {
+	if pid := int(atomic.LoadInt64(&forwardPID)); pid != 0 && sig != held {
 		sendPending(pid, sig)
 	}
 }
 
-// forwardSignals makes pid the process that signals are forwarded to, including those
+// Forward makes pid the process that signals are forwarded to, including those
 // that have already arrived.
-func forwardSignals(pid int) {
+func Forward(pid int) {
 	forwardTo(pid)
 	notify(func(sig syscall.Signal) bool { return signal.Ignored(sig) })
 }
 
 func notify(want func(syscall.Signal) bool) {
 	var list []os.Signal
-	for sig := syscall.Signal(1); sig <= lastSignal; sig++ {
-		if isForwarded(sig) && want(sig) {
+	for sig := syscall.Signal(1); sig <= Last; sig++ {
+		if IsForwarded(sig) && want(sig) {
 			list = append(list, sig)
 		}
 	}
