@@ -67,8 +67,7 @@ func aliveProbe(o *options) *order.Probe { return &o.alive }
 
 // isStopped reports whether one of these flags is set.
 func (o *stopOptions) isStopped() bool {
-	return len(o.stopAfter) > 0 || o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.stopSignal != 0 || len(o.stopWhen) > 0 ||
-		o.alive.Kinds() > 0 || o.alive.Headers != nil
+	return len(o.stopAfter) > 0 || o.saysHow() || o.alive.Headers != nil || o.stopSignal != 0 || len(o.stopWhen) > 0
 }
 
 // podGrace returns the grace period of the pod.
@@ -98,14 +97,26 @@ func (o *options) checkStop() error {
 		return parseFailure("-hold="+o.hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
 	case len(o.stopAfter) > 0 && o.stopShare == 0:
 		return parseFailure("-stop-after="+o.stopAfter[0], "it needs a time limit: use -stop-share as well, with less than the pod's terminationGracePeriodSeconds")
+	case len(o.stopAfter) == 0 && o.saysHow():
+		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
+	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
+		return parseFailure("-stop-signal="+signals.Name(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
+	}
+	return o.checkAlive()
+}
+
+// saysHow reports whether a flag says how the stop signal is held back.
+func (o *stopOptions) saysHow() bool {
+	return o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.alive.Kinds() > 0
+}
+
+// checkAlive rejects a livenessProbe that can't be tried.
+func (o *stopOptions) checkAlive() error {
+	switch {
 	case o.alive.Kinds() > 1:
 		return parseFailure("-alive-...", "more than one livenessProbe: use one of -alive-exec, -alive-tcp and -alive-http")
 	case o.alive.Headers != nil && o.alive.HTTP == nil:
 		return parseFailure("-alive-http-header="+o.alive.Headers[0], "no request has this header: use -alive-http as well")
-	case len(o.stopAfter) == 0 && (o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.alive.Kinds() > 0):
-		return parseFailure("-stop-...", "no container is named: use -stop-after as well")
-	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
-		return parseFailure("-stop-signal="+signals.Name(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
 	}
 	return nil
 }

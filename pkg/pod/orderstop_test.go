@@ -163,8 +163,10 @@ func TestALivenessProbeTellsWhetherThePodIsStopped(t *testing.T) {
 		"by a named port": {tcp(intstr.FromString("db")), func(_ *corev1.Pod, c *corev1.Container) {
 			c.Ports = []corev1.ContainerPort{{Name: "db", ContainerPort: 5432}}
 		}, "-alive-tcp=:5432"},
-		"by an answer": {get(corev1.HTTPGetAction{Path: "healthz?x=$1", Port: intstr.FromInt32(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "$b"}}}), nil,
-			"-alive-http=http://:80/healthz?x=$$1 -alive-http-header=A: $$b"},
+		"by an answer": {
+			get(corev1.HTTPGetAction{Path: "healthz?x=$1", Port: intstr.FromInt32(80), HTTPHeaders: []corev1.HTTPHeader{{Name: "A", Value: "$b"}}}), nil,
+			"-alive-http=http://:80/healthz?x=$$1 -alive-http-header=A: $$b",
+		},
 		"by a program":                {handler(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check", "$(NAME)"}}}), nil, "-alive-exec=check -alive-exec=$(NAME)"},
 		"whatever times it has":       {&corev1.Probe{ProbeHandler: tcp(intstr.FromInt32(80)).ProbeHandler, TimeoutSeconds: 5, InitialDelaySeconds: 9, FailureThreshold: 7, PeriodSeconds: 8}, nil, "-alive-tcp=:80"},
 		"not if a port has no number": {tcp(intstr.FromString("db")), nil, ""},

@@ -87,11 +87,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			return
 		}
 		if o.stops[name] == nil {
-			c, s := among.containers[name], &stop{}
-			if stopsWithPodOnly(c, o.isWaiter(name) || waitsForURLs(pod, name)) {
-				s.together, s.alive = c.LivenessProbe == nil, aliveFlags(c)
-			}
-			o.stops[name] = s
+			o.stops[name] = newStop(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))
 		}
 		o.stops[name].after = append(o.stops[name].after, first)
 		o.see(name, first)
@@ -124,6 +120,14 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			DependsOn, annotation.Domain, reads, maxReads)
 	}
 	return nil
+}
+
+// newStop returns what the container itself says about its stop. It may wait for others.
+func newStop(c *corev1.Container, waits bool) *stop {
+	if !stopsWithPodOnly(c, waits) {
+		return &stop{}
+	}
+	return &stop{together: c.LivenessProbe == nil, alive: aliveFlags(c)}
 }
 
 // A stopOrder is the order in which containers are stopped. It has no cycle: a reader
