@@ -309,7 +309,7 @@ func TestTheEndOutlastsACrashOfTheNode(t *testing.T) {
 				name = "/lock" // it had no name when it was opened
 			}
 			last = append(last, "fsync "+name)
-		case strings.Contains(line, "exit_group"):
+		case strings.Contains(line, "exit_group("):
 			last = append(last, "exit")
 		}
 	}
@@ -328,7 +328,7 @@ func TestADiskThatHangsDoesNotKeepAContainer(t *testing.T) {
 	isStarted(t, waiting)
 	require.Eventually(t, func() bool {
 		calls, _ := os.ReadFile(trace)
-		return strings.Contains(string(calls), "fsync(") && strings.Contains(string(calls), "exit_group(0)")
+		return strings.Contains(string(calls), "fsync(") && strings.Contains(string(calls), "exit_group(0")
 	}, deadline, 10*time.Millisecond)
 }
 
