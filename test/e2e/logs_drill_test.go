@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
@@ -29,6 +30,17 @@ const logsAPIService = endpoint.Version + "." + endpoint.Group
 // requireStuck waits until the deletion of a namespace waits for the log service.
 func requireStuck(t *testing.T, namespace string) {
 	t.Helper()
+	// The controller of namespaces asks for the kinds, as this does.
+	eventually(t, patience, "discovery to miss the logs", func() error {
+		_, err := cluster.Kube.Discovery().ServerPreferredResources()
+		if discovery.IsGroupDiscoveryFailedError(err) {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("it misses nothing")
+		}
+		return err
+	})
 	require.NoError(t, cluster.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}))
 	eventually(t, patience, "the namespace to say what its deletion waits for", func() error {
 		got, err := cluster.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})

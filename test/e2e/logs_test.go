@@ -144,7 +144,8 @@ func TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem(t *testing.T
 	service := logService(t)
 	namespace, token := logsNamespace(t, "tee")
 	const lines = `i=0; while [ $i -lt 500 ]; do echo "line $i of $0"; i=$((i+1)); done; echo done >&2`
-	run := &pipelinev1.TaskRun{ObjectMeta: metav1.ObjectMeta{Name: "prints"}, Spec: pipelinev1.TaskRunSpec{TaskSpec: &pipelinev1.TaskSpec{Steps: []pipelinev1.Step{
+	meta := metav1.ObjectMeta{Name: "prints", Annotations: map[string]string{"entrypointer.dev/logs-flush-timeout": "2m"}} // on a busy node
+	run := &pipelinev1.TaskRun{ObjectMeta: meta, Spec: pipelinev1.TaskRunSpec{TaskSpec: &pipelinev1.TaskSpec{Steps: []pipelinev1.Step{
 		{Name: "first", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "first"}},
 		{Name: "short", Image: image(t, "busybox:1.37"), Command: []string{"echo", "one line"}},
 		{Name: "last", Image: image(t, "busybox:1.37"), Command: []string{"sh", "-c", lines, "last"}},
