@@ -274,6 +274,17 @@ func TestAStopIsHeldBackForItsShareOfTheGracePeriod(t *testing.T) {
 	}
 }
 
+// isHeldUntilASecondSignal checks that the stop signal is held back, and ends the command
+// by another one.
+func isHeldUntilASecondSignal(t *testing.T, db string, p *process) {
+	t.Helper()
+	p.send(syscall.SIGTERM)
+	staysHeld(t, db, p)
+	p.send(syscall.SIGTERM)
+	p.expect("stopped")
+	require.Equal(t, 3, p.end())
+}
+
 // isHeldWhileItLives checks that a stop signal is held back for longer than that of a
 // container that is stopped alone, until the neighbour is killed.
 func isHeldWhileItLives(t *testing.T, db string, p, neighbour *process) {
@@ -318,18 +329,10 @@ func TestAHookThatDelaysTheStopSignalTakesFromTheShare(t *testing.T) {
 	}
 	both := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=40m", "-stop-share=1h", "-stop-grace=3h")
 	before(40 * time.Minute)
-	both.send(syscall.SIGTERM)
-	staysHeld(t, db, both)
-	both.send(syscall.SIGTERM)
-	both.expect("stopped")
-	require.Equal(t, 3, both.end())
+	isHeldUntilASecondSignal(t, db, both)
 	long := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-delay=1h", "-stop-share=2h", "-stop-grace=3h", "-stop-together")
 	before(4 * time.Hour)
-	long.send(syscall.SIGTERM)
-	staysHeld(t, db, long)
-	long.send(syscall.SIGTERM)
-	long.expect("stopped")
-	require.Equal(t, 3, long.end())
+	isHeldUntilASecondSignal(t, db, long)
 	p := stopsAfter(t, db, web, stopped("TERM", "exit 3"), "-stop-share=1h")
 	before(-time.Hour)
 	p.send(syscall.SIGTERM)

@@ -227,7 +227,7 @@ func (o *options) check() error {
 	if err := o.checkOrder(); err != nil {
 		return err
 	}
-	if err := o.checkStartup(); err != nil || o.mode != modeExec {
+	if err := checkProbe(&o.startup.Probe, "startup", "startupProbe"); err != nil || o.mode != modeExec {
 		return err
 	}
 	for _, f := range []struct {

@@ -169,6 +169,19 @@ type probeOf func(*options) *order.Probe
 
 func readyProbe(o *options) *order.Probe { return &o.ready }
 
+// checkProbe rejects flags of a probe, whose names begin with prefix, that can't work
+// together.
+func checkProbe(p *order.Probe, prefix, probe string) error {
+	flags := "-" + prefix + "-"
+	switch {
+	case p.Kinds() > 1:
+		return parseFailure(flags+"...", "more than one "+probe+": use one of "+flags+"exec, "+flags+"tcp and "+flags+"http")
+	case p.Headers != nil && p.HTTP == nil:
+		return parseFailure(flags+"http-header="+p.Headers[0], "no request has this header: use "+flags+"http as well")
+	}
+	return nil
+}
+
 func addProbeWord(of probeOf) func(*options, string) string {
 	return func(o *options, value string) string {
 		of(o).Exec = append(of(o).Exec, value)

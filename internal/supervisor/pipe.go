@@ -53,6 +53,7 @@ type pipes struct {
 	readEnd  *order.ReadEnd
 	writeEnd *order.WriteEnd
 	reading  bool // the command was started and may read
+	drain    drain
 }
 
 // pipeEnds returns the pipe ends that awaitConditions connects.
@@ -141,7 +142,7 @@ func (s *supervision) readsOn() time.Duration {
 	if !s.reading {
 		return 0
 	}
-	d, now := &s.heldStop.drain, time.Now()
+	d, now := &s.drain, time.Now()
 	if unread := s.readEnd.Unread(); d.since.IsZero() || unread != d.unread {
 		*d = drain{unread, now}
 	}

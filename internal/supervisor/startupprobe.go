@@ -76,17 +76,6 @@ func setStartupFailures(o *options, value string) string {
 
 func startupProbeOf(o *options) *order.Probe { return &o.startup.Probe }
 
-// checkStartup rejects combinations of flags that can't work together.
-func (o *options) checkStartup() error {
-	switch kinds := o.startup.Kinds(); {
-	case kinds > 1:
-		return parseFailure("-startup-...", "more than one startupProbe: use one of -startup-exec, -startup-tcp and -startup-http")
-	case o.startup.Headers != nil && o.startup.HTTP == nil:
-		return parseFailure("-startup-http-header="+o.startup.Headers[0], "no request has this header: use -startup-http as well")
-	}
-	return nil
-}
-
 // The states of a startupProbe in the status.
 const (
 	startupPending   = "pending"

@@ -29,7 +29,6 @@ type heldStop struct {
 	waiter     *await.Waiter
 	recorded   bool // an event says that the signal is held back
 	reminded   bool
-	drain      drain // of the pipe, after its writer has ended
 	// aliveProber is the livenessProbe, which is tried once. It is nil without one, and
 	// after the attempt.
 	aliveProber *order.Prober

@@ -102,23 +102,12 @@ func (o *options) checkStop() error {
 	case o.orderDir == "" && len(o.stopAfter) == 0 && len(o.stopWhen) == 0:
 		return parseFailure("-stop-signal="+signals.Name(o.stopSignal), "it has no effect alone: use -order-dir, -stop-after or -stop-when as well")
 	}
-	return o.checkAlive()
+	return checkProbe(&o.alive, "alive", "livenessProbe")
 }
 
 // saysHow reports whether a flag says how the stop signal is held back.
 func (o *stopOptions) saysHow() bool {
 	return o.stopTogether || o.stopShare != 0 || o.stopDelay != 0 || o.stopGrace != 0 || o.alive.Kinds() > 0
-}
-
-// checkAlive rejects a livenessProbe that can't be tried.
-func (o *stopOptions) checkAlive() error {
-	switch {
-	case o.alive.Kinds() > 1:
-		return parseFailure("-alive-...", "more than one livenessProbe: use one of -alive-exec, -alive-tcp and -alive-http")
-	case o.alive.Headers != nil && o.alive.HTTP == nil:
-		return parseFailure("-alive-http-header="+o.alive.Headers[0], "no request has this header: use -alive-http as well")
-	}
-	return nil
 }
 
 func addStopAfter(o *options, value string) string {
