@@ -102,6 +102,7 @@ func TestATimeoutOfACommandThatIsBeingStoppedSendsNoSecondSignal(t *testing.T) {
 
 // TestATimeoutSendsTheStopSignalThatIsHeldBack, and no other.
 func TestATimeoutSendsTheStopSignalThatIsHeldBack(t *testing.T) {
+	t.Parallel()
 	web := orderDir(t)
 	dependent(t, web, "echo ready; exec sleep 60")
 	p := begin(t, []string{entrypoint, "-timeout=10s", "-grace-period=4s", "-stop-after=" + web, "-stop-share=60s", "-stop-together", "-stop-signal=QUIT", "--", "sh", "-c", "trap 'echo term' TERM; trap 'echo quit' QUIT; " + waitForSignals}, listening(t))

@@ -344,6 +344,7 @@ func TestTheCommandInheritsNothingOfTheOrder(t *testing.T) {
 // notices each phase at once. One that starts later waits for a heartbeat of db; after
 // db's death, it waits in vain.
 func TestHeartbeatsWhereLocksAreNotTrusted(t *testing.T) {
+	t.Parallel()
 	dir := orderDir(t)
 	listens := func(condition string) *process {
 		t.Helper()

@@ -355,6 +355,7 @@ func TestEachPairOfIncarnationsHasItsOwnPipe(t *testing.T) {
 // TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded before its next incarnation
 // replaces the state.
 func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[int]int{0: 0, 3: 123} {
 		writer, reader := writerAndReader(t)
 		require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))

@@ -30,6 +30,7 @@ func TestATaskRunIsReadAsItPrintedWithWhatHappenedToIt(t *testing.T) {
 	}
 	ran, p := runTask(t, namespace, &pipelinev1.TaskRun{ObjectMeta: metav1.ObjectMeta{Name: "ordered"}, Spec: pipelinev1.TaskRunSpec{TaskSpec: &pipelinev1.TaskSpec{Steps: []pipelinev1.Step{
 		step("first", "echo one; sleep 3; echo two >&2; sleep 3; echo three"),
+		step("quiet", "sleep 3"), // only its events are sent
 		step("last", "echo four >&2; sleep 3; echo five"),
 	}}}})
 	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)

@@ -27,7 +27,7 @@ func TestAJobIsCompleteThoughItsHelperWouldServeForEver(t *testing.T) {
 	p, err := cluster.PodOf(t.Context(), namespace, "job-name=job-with-sidecar")
 	require.NoError(t, err)
 	require.Equal(t, "Injected by init-container; order: fixtures -> work; fixtures until work", p.Annotations[pod.StatusAnnotation])
-	require.Equal(t, "hello from the helper\n", logs(t, namespace, p.Name, "work"))
+	require.Equal(t, "hello from the helper\n", printed(t, namespace, p.Name, "work"))
 	require.Zero(t, ended(t, p, "fixtures").ExitCode)
 }
 

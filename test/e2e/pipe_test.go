@@ -33,8 +33,8 @@ func TestAJobOfThreeContainersIsAPipeline(t *testing.T) {
 	p, err := cluster.PodOf(t.Context(), namespace, "job-name=pipe")
 	require.NoError(t, err)
 	require.Equal(t, "Injected by init-container; order: produce | transform | store", p.Annotations[pod.StatusAnnotation])
-	require.Equal(t, "40951\n", logs(t, namespace, p.Name, "store"))
-	require.Empty(t, logs(t, namespace, p.Name, "produce")+logs(t, namespace, p.Name, "transform"))
+	require.Equal(t, "40951\n", printed(t, namespace, p.Name, "store"))
+	require.Empty(t, printed(t, namespace, p.Name, "produce")+printed(t, namespace, p.Name, "transform"))
 }
 
 func TestAPipeBetweenUsersWithoutRights(t *testing.T) {
@@ -69,9 +69,9 @@ func TestAPipeBetweenUsersWithoutRights(t *testing.T) {
 		p := waitUntilDone(t, namespace, name)
 		require.Equal(t, test.codes[0], ended(t, p, "a").ExitCode, name)
 		require.Equal(t, test.codes[1], ended(t, p, "b").ExitCode, name)
-		require.Equal(t, test.says, logs(t, namespace, name, "b"))
+		require.Equal(t, test.says, printed(t, namespace, name, "b"))
 		if name == "whole" {
-			require.Equal(t, "a word of its own\n", logs(t, namespace, name, "a"), "what goes to the pipe is in no log")
+			require.Equal(t, "a word of its own\n", printed(t, namespace, name, "a"), "what goes to the pipe is in no log")
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestAPipeThatBreaksIsBegunAnew(t *testing.T) {
 	require.Equal(t, int32(3), containerStatus(t, p, "a").LastTerminationState.Terminated.ExitCode)
 	require.Equal(t, int32(123), containerStatus(t, p, "b").LastTerminationState.Terminated.ExitCode)
 	require.Equal(t, int32(1), containerStatus(t, p, "b").RestartCount)
-	require.Equal(t, "one\ntwo\n", logs(t, namespace, "anew", "b"))
+	require.Equal(t, "one\ntwo\n", printed(t, namespace, "anew", "b"))
 }
 
 func TestAPipeThatCanNotBeIsRefusedInWords(t *testing.T) {

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,15 @@ func containerStates(p *corev1.Pod) string {
 	}
 	return strings.Join(states, ", ")
 }
+
+// printed is what a container's command has printed. On a busy node, the supervisor of a
+// container that waits prints that it still does, as often as the wait is long.
+func printed(t *testing.T, namespace, podName, container string) string {
+	t.Helper()
+	return reminder.ReplaceAllString(logs(t, namespace, podName, container), "")
+}
+
+var reminder = regexp.MustCompile(`(?m)^entrypointer: waiting for .* now\n`)
 
 func logs(t *testing.T, namespace, podName, container string) string {
 	t.Helper()

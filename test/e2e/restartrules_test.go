@@ -115,7 +115,7 @@ func TestADependencyThatItsRulesRestartIsWaitedForInItsNextLife(t *testing.T) {
 	createPod(t, namespace, withData(p))
 	done := waitUntilDone(t, namespace, p.Name)
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase, containerStates(done))
-	require.Equal(t, "migrated\n", logs(t, namespace, p.Name, "web"))
+	require.Equal(t, "migrated\n", printed(t, namespace, p.Name, "web"))
 	require.Equal(t, int32(1), containerStatus(t, done, "migrate").RestartCount)
 }
 
@@ -136,7 +136,7 @@ func TestAPodWhoseContainersAreAllRestartedKeepsItsOrder(t *testing.T) {
 		restartedBy(work, corev1.ContainerRestartRuleActionRestartAllContainers, 42), web, db))
 	created := createPod(t, namespace, p)
 
-	eventually(t, patience, "work to live for the third time", func() error {
+	eventually(t, muchPatience, "work to live for the third time", func() error {
 		got, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err

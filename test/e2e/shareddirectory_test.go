@@ -38,8 +38,8 @@ func TestUsersThatDifferTalkThroughASharedDirectory(t *testing.T) {
 	created := createPod(t, namespace, p)
 	done := waitUntilDone(t, namespace, created.Name)
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase, containerStates(done))
-	require.Equal(t, []string{"777", "hello", "1234"}, strings.Fields(logs(t, namespace, p.Name, "reader")))
-	require.Equal(t, "5678\n", logs(t, namespace, p.Name, "writer"))
+	require.Equal(t, []string{"777", "hello", "1234"}, strings.Fields(printed(t, namespace, p.Name, "reader")))
+	require.Equal(t, "5678\n", printed(t, namespace, p.Name, "writer"))
 }
 
 // TestAGroupOfThePodOwnsItsSharedDirectories has the kubelet give the directory to the
@@ -58,5 +58,5 @@ func TestAGroupOfThePodOwnsItsSharedDirectories(t *testing.T) {
 	created := createPod(t, namespace, p)
 	done := waitUntilDone(t, namespace, created.Name)
 	require.Equal(t, corev1.PodSucceeded, done.Status.Phase, containerStates(done))
-	require.Equal(t, []string{"4321", "hello"}, strings.Fields(logs(t, namespace, p.Name, "b")))
+	require.Equal(t, []string{"4321", "hello"}, strings.Fields(printed(t, namespace, p.Name, "b")))
 }

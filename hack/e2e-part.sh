@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Copyright The entrypointer Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Prints a regular expression for one of several parts of the end-to-end tests: for each
+# commit another part. A few tests, one of each capability, are in all parts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage="usage: $0 PARTS [PART]"
+parts=${1:?$usage}
+commit=$(git rev-parse --short=7 HEAD 2>/dev/null || echo 0) # a source archive has no commits
+part=${2:-$((16#${commit:0:7} % parts))}
+((part < parts)) || { echo "choosing part $part of the end-to-end tests: the parts are 0 to $((parts - 1))" >&2; exit 2; }
+
+always=(
+  TestATaskRunDoesWhatItDoesUnwrapped
+  TestStepsAreHandedOverInOrder
+  TestAKnativeServiceScalesToZeroAndBackUnderTheEntrypoint
+  TestAPodThatIsDeletedHasItsHookItsSignalAndItsGracePeriod
+  TestAPodIsStoppedInTheReverseOrder
+  TestAJobOfThreeContainersIsAPipeline
+  TestWhatAPodPrintsIsReadAfterItIsGoneWithItsSecretsMasked
+  TestAPodOfAnOptedInNamespaceNeverRunsUnwrappedWhileTheInjectorIsDown
+)
+
+# Every so many tests, in the order of the files: so tests that are alike, and take as
+# long, are in different parts.
+mapfile -t tests < <(sed -nE 's/^func (Test[A-Za-z0-9]+)\(t \*testing\.T\).*/\1/p' test/e2e/*_test.go |
+  awk -v parts="$parts" -v part="$part" 'NR % parts == part')
+echo "part $part of 0 to $((parts - 1)) of the end-to-end tests, ${#tests[@]} tests and ${#always[@]} that are in all parts:" \
+  "make e2e ARGS=\"-run '\$($0 $parts $part)'\" runs it again" >&2
+
+IFS='|'
+echo "^(${always[*]}|${tests[*]})\$"
