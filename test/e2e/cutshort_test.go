@@ -84,7 +84,7 @@ func TestATaskRunWhosePodIsKeptIsCancelledWhileStepsWait(t *testing.T) {
 func TestATaskRunTimesOutWhileStepsWait(t *testing.T) {
 	t.Parallel()
 	both, run := newPair(t), whileTheyWait(t, "timed-out")
-	run.Spec.Timeout = &metav1.Duration{Duration: patience} // which a pod may take to start
+	run.Spec.Timeout = &metav1.Duration{Duration: 2 * time.Minute} // which a pod may take to start
 	both.start(t, run)
 	plain, wrapped := both.end(t, run.Name)
 	require.Equal(t, plain, wrapped)

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is what a pod may take on a small machine that runs other tests.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // forever is a command that runs until it is told to stop, and stops at once then.
 var forever = []string{"sh", "-c", "trap 'exit 0' TERM; while true; do sleep 1 & wait; done"}

@@ -24,7 +24,7 @@ import (
 // muchPatience is what a TaskRun may take, tried again or not. Tekton lets its
 // first step begin by an annotation that the pod mounts as a file, and now and
 // then the kubelet takes a minute and a half to write that, wrapped or not.
-const muchPatience = 3 * patience
+const muchPatience = 2 * patience
 
 // outcome is what the order of a TaskRun's steps can have an effect on.
 type outcome struct {

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is what anything may take on a small machine that does other things as well.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // WaitForTaskRun waits until a TaskRun has succeeded or failed.
 func (c *Cluster) WaitForTaskRun(ctx context.Context, namespace, name string) (run *pipelinev1.TaskRun, err error) {
