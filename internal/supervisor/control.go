@@ -15,6 +15,8 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // controlCommand returns the implementation of a subcommand that "kubectl exec" runs in
@@ -36,11 +38,11 @@ func controlCommand(name string) func(args []string) int {
 
 func runControl(name string, args []string, want int, control func(args []string) error) int {
 	if len(args) != want {
-		return printFailure(ownFailure(strings.TrimSuffix("usage: entrypoint "+name+strings.Repeat(" NAME", want), " ")))
+		return printFailure(outcome.Own(strings.TrimSuffix("usage: entrypoint "+name+strings.Repeat(" NAME", want), " ")))
 	}
 	if err := control(args); err != nil {
-		f := asFailure(err)
-		f.text = "entrypoint " + name + ": " + f.text
+		f := outcome.As(err)
+		f.Text = "entrypoint " + name + ": " + f.Text
 		printFailure(f)
 		return 1
 	}
@@ -56,8 +58,8 @@ func controlStatus([]string) error {
 	if json == "" {
 		json = string(statusFromProc(pid).json())
 	}
-	if writeStdout(json) != 0 {
-		return ownFailure("writing to stdout failed")
+	if !console.Stdout(json) {
+		return outcome.Own("writing to stdout failed")
 	}
 	return nil
 }
@@ -68,14 +70,14 @@ func controlStatus([]string) error {
 // so has started.
 func controlStarted(args []string) int {
 	if len(args) > 0 {
-		return printFailure(ownFailure("usage: entrypoint started"))
+		return printFailure(outcome.Own("usage: entrypoint started"))
 	}
 	if proc.Link("self", "exe") == "" || proc.Link("self", "ns/mnt") == "" || !slices.Contains(proc.IDs(), os.Getpid()) {
 		return 1 // /proc is incomplete, so the supervisor may be hidden
 	}
 	pid, err := findSupervisor()
 	if err == nil && !hasStarted(pid) {
-		writeStdout(whatFor(publishedStatus(pid), time.Since(proc.ReadStat(pid).StartTime())))
+		console.Stdout(whatFor(publishedStatus(pid), time.Since(proc.ReadStat(pid).StartTime())))
 		return 1
 	}
 	return 0
@@ -148,11 +150,11 @@ func controlSignal(args []string) error {
 	target := pid
 	if !signals.IsForwarded(sig) {
 		if target = commandOf(pid); target == 0 {
-			return ownFailure("sending " + signals.Name(sig) + ": no command runs")
+			return outcome.Own("sending " + signals.Name(sig) + ": no command runs")
 		}
 	}
 	if err := syscall.Kill(target, sig); err != nil {
-		return ownFailure("sending " + signals.Name(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
+		return outcome.Own("sending " + signals.Name(sig) + " to process " + strconv.Itoa(target) + ": " + err.Error())
 	}
 	return nil
 }
@@ -163,10 +165,10 @@ func controlContinue([]string) error {
 		return err
 	}
 	if !mayBePaused(pid) {
-		return ownFailure(`the supervisor isn't paused: see "entrypoint status"`)
+		return outcome.Own(`the supervisor isn't paused: see "entrypoint status"`)
 	}
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-		return ownFailure("sending SIGCONT to process " + strconv.Itoa(pid) + ": " + err.Error())
+		return outcome.Own("sending SIGCONT to process " + strconv.Itoa(pid) + ": " + err.Error())
 	}
 	return nil
 }
@@ -189,7 +191,7 @@ func mayBePaused(pid int) bool {
 func findSupervisor() (int, error) {
 	executable, mounts := proc.Link("self", "exe"), proc.Link("self", "ns/mnt")
 	if executable == "" || mounts == "" {
-		return 0, ownFailure("looking for the supervisor: /proc is not readable: mount it")
+		return 0, outcome.Own("looking for the supervisor: /proc is not readable: mount it")
 	}
 	oldest, since := 0, uint64(0)
 	for _, pid := range proc.IDs() {
@@ -202,7 +204,7 @@ func findSupervisor() (int, error) {
 		}
 	}
 	if oldest == 0 {
-		return 0, ownFailure("looking for the supervisor: none runs in this container as this user: with mode exec, the command has replaced it")
+		return 0, outcome.Own("looking for the supervisor: none runs in this container as this user: with mode exec, the command has replaced it")
 	}
 	return oldest, nil
 }
@@ -263,5 +265,5 @@ func parseSignal(s string) (syscall.Signal, error) {
 			return sig, nil
 		}
 	}
-	return 0, ownFailure("parsing " + strconv.Quote(s) + ": not a signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(signals.Last))
+	return 0, outcome.Own("parsing " + strconv.Quote(s) + ": not a signal: use a name such as TERM or RTMIN+3, or a number from 1 to " + strconv.Itoa(signals.Last))
 }

@@ -88,3 +88,4 @@
 // lock by which other containers see that it lives. If the command closes it, it counts
 // as dead.
 package supervisor
+

@@ -11,6 +11,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // An earlyCommand is a command that polls for its turn itself (Tekton's entrypoint) and
@@ -57,7 +58,7 @@ func (s *supervision) startEarly(argv, env []string, shared bool) error {
 	turn := s.waiter.Look()
 	if turn == await.Waiting {
 		s.killsBefore = s.countOOMKills()
-		p, err := s.start(argv, env, s.stdio(0), childAttr(terminal{}))
+		p, err := s.start(argv, env, s.stdio(0), childAttr(terminal.Terminal{}))
 		if err != nil {
 			return err
 		}
@@ -131,8 +132,8 @@ func (h *earlyCommand) isUndisturbed() bool {
 // moved the supervisor to the terminal's foreground meanwhile, the command gets that
 // place.
 func (s *supervision) continueEarly() {
-	if s.term.isOurs() {
-		s.term.setForeground(s.early.pid)
+	if s.term.IsOurs() {
+		s.term.SetForeground(s.early.pid)
 	}
 	_ = syscall.Kill(s.early.pid, syscall.SIGCONT)
 }

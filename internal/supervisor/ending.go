@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // An ending is how the supervisor ends a process: by a stop signal, and by SIGKILL after
@@ -134,16 +136,16 @@ func (s *supervision) recordEnding() error {
 	case e.verdict == unneeded:
 		if !e.process.ended {
 			s.message = s.whyUnneeded() + ": the command" + e.whyAlive()
-			say(s.message)
+			console.Say(s.message)
 		}
-		s.exitCode, s.reason = 0, reasonUnneeded
+		s.exitCode, s.reason = 0, outcome.Unneeded
 		return nil
 	case e.verdict == notStarted && !e.process.ended:
-		return ownFailure("the startupProbe has failed, and the command" + e.whyAlive())
+		return outcome.Own("the startupProbe has failed, and the command" + e.whyAlive())
 	case e.verdict == tooSlow && !e.process.ended:
 		return s.timeoutFailure("it" + e.whyAlive())
 	case e.verdict == tooSlow:
-		return s.timeoutFailure("sent " + signals.Name(e.signal) + ", it " + describe(e.process.status) + ": make it faster, or raise timeout")
+		return s.timeoutFailure("sent " + signals.Name(e.signal) + ", it " + outcome.Describe(e.process.status) + ": make it faster, or raise timeout")
 	}
 	return s.checkWriter()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -148,11 +149,11 @@ func (s *supervision) endSidecars() {
 	})
 	s.polled = nil
 	if err != nil {
-		say("shutting down sidecars: " + err.Error())
+		console.Say("shutting down sidecars: " + err.Error())
 	}
 	for _, r := range asked {
 		if err := r.Err(); err != nil {
-			say("shutting down a sidecar by POST " + r.URL + ": " + err.Error() + whyGivenUp(stopped))
+			console.Say("shutting down a sidecar by POST " + r.URL + ": " + err.Error() + whyGivenUp(stopped))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/files"
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // maxEnvFile limits the size of a file of variables, in bytes. The kernel limits argv
@@ -115,11 +116,11 @@ func readEnvFile(path string) ([]string, error) {
 	data, err := proc.ReadFile(path, maxEnvFile)
 	switch {
 	case err == proc.ErrIsPipe:
-		return nil, ownFailure(reading + ": it is a pipe, whose end may never come: use a file")
+		return nil, outcome.Own(reading + ": it is a pipe, whose end may never come: use a file")
 	case err == files.ErrTooLarge:
-		return nil, ownFailure(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel rejects an environment of that size")
+		return nil, outcome.Own(reading + ": it has more than " + strconv.Itoa(maxEnvFile) + " bytes: the kernel rejects an environment of that size")
 	case err != nil:
-		return nil, ownFailure(reading + ": " + err.Error() + ": mount the file into the container, and make it readable for its user")
+		return nil, outcome.Own(reading + ": " + err.Error() + ": mount the file into the container, and make it readable for its user")
 	}
 	var variables []string
 	number := 0
@@ -130,7 +131,7 @@ func readEnvFile(path string) ([]string, error) {
 			continue
 		}
 		if strings.Index(line, "=") <= 0 || strings.Contains(line, "\x00") {
-			return nil, ownFailure(reading + ": line " + strconv.Itoa(number) + " is not a variable: use NAME=VALUE")
+			return nil, outcome.Own(reading + ": line " + strconv.Itoa(number) + " is not a variable: use NAME=VALUE")
 		}
 		variables = append(variables, line)
 	}

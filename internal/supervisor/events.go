@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 )
 
 // An Event is something that happened to the container. The comment of each value says
@@ -71,7 +72,7 @@ func (s *supervision) reportRefused() {
 		if err == syscall.EPERM {
 			s.message += ": " + otherUser
 		}
-		say(s.message)
+		console.Say(s.message)
 		s.setPhase(s.phase)
 	}
 }

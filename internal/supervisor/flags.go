@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -266,7 +267,7 @@ func (o *options) command() ([]string, error) {
 		argv = slices.Concat(prefix, argv)
 	}
 	if len(argv) == 0 {
-		return nil, ownFailure(`parsing the command line: nothing after "--": set command, or args for an image that has an ENTRYPOINT`)
+		return nil, outcome.Own(`parsing the command line: nothing after "--": set command, or args for an image that has an ENTRYPOINT`)
 	}
 	return argv, nil
 }

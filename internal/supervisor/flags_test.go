@@ -15,6 +15,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -166,9 +167,9 @@ func TestParse(t *testing.T) {
 			got, err := parse(test.args)
 			if test.err != "" {
 				require.ErrorContains(t, err, test.err)
-				var f *failure
+				var f *outcome.Failure
 				require.ErrorAs(t, err, &f)
-				require.Equal(t, exitOwnFailure, f.code)
+				require.Equal(t, outcome.CodeOwnFailure, f.Code)
 				return
 			}
 			require.NoError(t, err)

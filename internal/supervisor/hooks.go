@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // runHooks runs the before-start hooks one after the other. Each has the command's
@@ -24,25 +27,25 @@ func (s *supervision) runHooks(env []string) error {
 	}
 	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return ownFailure("running before-start hooks: opening /dev/null: " + err.Error())
+		return outcome.Own("running before-start hooks: opening /dev/null: " + err.Error())
 	}
 	defer unix.Close(null)
 	for i, argv := range s.opts.hooks {
 		s.setPhase(phaseHooks)
 		if err := s.runHook(argv, env, null); err != nil {
-			return &failure{err.code, reasonHookFailure, "before-start hook " + strconv.Itoa(i+1) + ": " + err.text}
+			return outcome.New(err.Code, outcome.HookFailure, "before-start hook " + strconv.Itoa(i+1) + ": " + err.Text)
 		}
 		if sig := s.pendingEnd(); sig != 0 {
-			return stoppedBy(sig, "before-start hook "+strconv.Itoa(i+1))
+			return outcome.StoppedBy(sig, "before-start hook "+strconv.Itoa(i+1))
 		}
 	}
 	return nil
 }
 
-func (s *supervision) runHook(argv, env []string, null int) *failure {
-	hook, err := s.start(argv, env, s.stdio(uintptr(null)), childAttr(terminal{}))
+func (s *supervision) runHook(argv, env []string, null int) *outcome.Failure {
+	hook, err := s.start(argv, env, s.stdio(uintptr(null)), childAttr(terminal.Terminal{}))
 	if err != nil {
-		return asFailure(err)
+		return outcome.As(err)
 	}
 	s.event(EventHookStarted, argv[0], hook.pid)
 	end, limit := ending{process: hook}, newLimit(s.opts.hookTimeout)
@@ -68,12 +71,12 @@ func (s *supervision) runHook(argv, env []string, null int) *failure {
 	name := strconv.Quote(argv[0])
 	switch {
 	case err != nil:
-		return asFailure(err)
+		return outcome.As(err)
 	case end.verdict == tooSlow:
-		return &failure{exitTimeout, reasonHookFailure, "running " + name + ": not done after " + s.opts.hookTimeout.String() +
-			": make it faster, or raise before-start-timeout"}
-	case exitCode(hook.status) != 0:
-		return &failure{exitCode(hook.status), reasonHookFailure, "running " + name + ": it " + describe(hook.status) + ": the command was not started"}
+		return outcome.New(outcome.CodeTimeout, outcome.HookFailure, "running " + name + ": not done after " + s.opts.hookTimeout.String() +
+			": make it faster, or raise before-start-timeout")
+	case outcome.ExitCode(hook.status) != 0:
+		return outcome.New(outcome.ExitCode(hook.status), outcome.HookFailure, "running " + name + ": it " + outcome.Describe(hook.status) + ": the command was not started")
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // An orderState is this container's part in the order of the pod: the state that it
@@ -54,7 +57,7 @@ func (s *supervision) announce() {
 func failBeforeStart(opts *options, err error) (code int) {
 	s := &supervision{opts: opts}
 	s.announce()
-	s.exitCode = asFailure(err).code
+	s.exitCode = outcome.As(err).Code
 	s.publishPhase(order.Ended, s.exitCode)
 	printFailure(err)
 	s.endSidecars()
@@ -75,7 +78,7 @@ func (s *supervision) publishPhase(phase order.Phase, exitCode int) {
 func (s *supervision) complainIfUnpublished() {
 	if err := s.incarnation.Err(); err != nil && !s.publishComplained {
 		s.publishComplained = true
-		say("publishing this container's state in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
+		console.Say("publishing this container's state in " + strconv.Quote(s.opts.orderDir) + ": " + err.Error() +
 			": containers that depend on it wait until this succeeds: let the container's user write there, and free space on the volume")
 	}
 }
@@ -150,7 +153,7 @@ func (s *supervision) complainIfUnready() {
 		return
 	}
 	s.unreadyComplained = true
-	say("not ready after " + reminderTimes[0].String() + ", and other containers wait for it: the last attempt of ready-when, or else of the readinessProbe: " + err.Error() +
+	console.Say("not ready after " + reminderTimes[0].String() + ", and other containers wait for it: the last attempt of ready-when, or else of the readinessProbe: " + err.Error() +
 		": correct the probe, or find out why the command doesn't become ready")
 }
 
@@ -165,7 +168,7 @@ func (s *supervision) probeRunner(env []string) order.Runner {
 		}
 		defer unix.Close(null)
 		fd := uintptr(null)
-		p, err := s.start(argv, env, []uintptr{fd, fd, fd}, childAttr(terminal{}))
+		p, err := s.start(argv, env, []uintptr{fd, fd, fd}, childAttr(terminal.Terminal{}))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -174,8 +177,8 @@ func (s *supervision) probeRunner(env []string) order.Runner {
 				return false, nil
 			}
 			s.forget(p)
-			if exitCode(p.status) != 0 {
-				failure = errors.New("it " + describe(p.status))
+			if outcome.ExitCode(p.status) != 0 {
+				failure = errors.New("it " + outcome.Describe(p.status))
 			}
 			return true, failure
 		}
@@ -198,7 +201,7 @@ func (s *supervision) bequeathLock() {
 	}
 	s.publishPhase(order.Started, 0)
 	if err := s.incarnation.BequeathLock(); err != nil {
-		say("leaving the command the lock that tells other containers that it lives: " + err.Error() + ": raise the limit of open files")
+		console.Say("leaving the command the lock that tells other containers that it lives: " + err.Error() + ": raise the limit of open files")
 	}
 }
 
@@ -221,7 +224,7 @@ func (s *supervision) awaitConditions() error {
 	}
 	waiter := await.NewWaiter(conditions, limit)
 	defer waiter.Close()
-	var outcome await.State
+	var state await.State
 	var end syscall.Signal
 	for _, d := range s.opts.dependsOn {
 		s.event(EventDependsOn, d.String(), 0)
@@ -232,9 +235,9 @@ func (s *supervision) awaitConditions() error {
 			return done
 		}
 		pause := conditions.try()
-		outcome = waiter.Look()
+		state = waiter.Look()
 		s.reportUnmet(conditions.unmet(), &log)
-		if outcome != await.Waiting {
+		if state != await.Waiting {
 			return done
 		}
 		return min(pause, waiter.Pause())
@@ -245,15 +248,15 @@ func (s *supervision) awaitConditions() error {
 	case err != nil:
 		return err
 	case end != 0:
-		return stoppedBy(end, "the wait for "+describeUnmet(conditions.unmet()))
+		return outcome.StoppedBy(end, "the wait for "+describeUnmet(conditions.unmet()))
 	}
-	s.event(EventWaited, "", int(outcome))
-	switch outcome {
+	s.event(EventWaited, "", int(state))
+	switch state {
 	case await.Failed:
 		return s.dependencyFailed(conditions.unmet())
 	case await.TimedOut:
-		return &failure{exitTimeout, reasonTimeout, "waiting for " + describeUnmet(conditions.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
-			": the command was not started: check them, or raise depends-on-timeout"}
+		return outcome.New(outcome.CodeTimeout, outcome.Timeout, "waiting for " + describeUnmet(conditions.unmet()) + ": not met after " + s.opts.dependsOnTimeout.String() +
+			": the command was not started: check them, or raise depends-on-timeout")
 	}
 	return nil
 }
@@ -268,7 +271,7 @@ func (s *supervision) reportUnmet(unmet []order.Unmet, log *waitLog) {
 		s.setPhase(phaseWaiting)
 	}
 	for _, line := range log.dueLines(time.Since(log.began), unmet) {
-		say(line)
+		console.Say(line)
 	}
 }
 
@@ -280,8 +283,8 @@ func (s *supervision) dependencyFailed(unmet []order.Unmet) error {
 	if s.incarnation != nil {
 		s.incarnation.PublishReason(failed[0].Culprit())
 	}
-	return &failure{exitDependency, reasonDependencyFailure, "waiting for " + describeUnmet(failed) +
-		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name())}
+	return outcome.New(outcome.CodeDependency, outcome.DependencyFailure, "waiting for " + describeUnmet(failed) +
+		", which is not restarted: the command was not started: see the log of container " + strconv.Quote(failed[0].Name()))
 }
 
 // onlyFailed returns the dependencies that can't be met any more.

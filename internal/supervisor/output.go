@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // An Output receives the command's stdout and stderr, if they don't go to the
@@ -82,11 +84,11 @@ func (s *supervision) openOutput() {
 	}
 	if err := availableOutput.Open(s.startBeside); err != nil {
 		s.message = err.Error()
-		say(s.message)
+		console.Say(s.message)
 		return
 	}
 	s.output = availableOutput
-	write = s.output.WriteLine
+	console.Redirect(s.output.WriteLine)
 }
 
 // startBeside starts a program in addition to the command. The kernel kills it when the
@@ -107,7 +109,7 @@ func (s *supervision) startBeside(path string, argv, env []string, files []uintp
 			return false, 0
 		}
 		s.forget(p)
-		return true, exitCode(p.status)
+		return true, outcome.ExitCode(p.status)
 	}, nil
 }
 
@@ -209,10 +211,10 @@ func (s *supervision) deliver() {
 		}
 		return left
 	})
-	write = writeToStderr
+	console.Redirect(nil)
 	if missing := s.output.Close(); missing != "" {
 		s.message = missing
-		say(missing)
+		console.Say(missing)
 	}
 }
 

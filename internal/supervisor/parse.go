@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // parse parses the arguments after the program's name. A flag is -name value or
@@ -42,7 +44,7 @@ func parse(args []string) (*options, error) {
 		}
 		args = rest
 	}
-	return nil, ownFailure(`parsing the command line: no "--" in it: put "--" before the command`)
+	return nil, outcome.Own(`parsing the command line: no "--" in it: put "--" before the command`)
 }
 
 // set sets the first flag of args, and returns the arguments after the flag and its
@@ -75,5 +77,5 @@ func cutFlag(arg string) (name, value string, hasValue bool) {
 }
 
 func parseFailure(arg, why string) error {
-	return ownFailure("parsing " + strconv.Quote(arg) + ": " + why)
+	return outcome.Own("parsing " + strconv.Quote(arg) + ": " + why)
 }

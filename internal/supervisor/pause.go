@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 )
 
 // pauseAt pauses if -pause names this place. The pause lasts until SIGCONT arrives,
@@ -27,7 +28,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 	defer func() { s.paused = "" }()
 	s.setPhase(phasePaused)
 	s.event(EventPaused, place, 0)
-	say("paused " + place + `: "` + os.Args[0] + ` continue" in this container resumes it`)
+	console.Say("paused " + place + `: "` + os.Args[0] + ` continue" in this container resumes it`)
 	err := s.until(func() time.Duration {
 		end = s.pendingEnd()
 		switch {
@@ -39,7 +40,7 @@ func (s *supervision) pauseAt(place string) (end syscall.Signal) {
 		return forever
 	})
 	if err != nil {
-		say(err.Error())
+		console.Say(err.Error())
 	}
 	s.event(EventContinued, "", 0)
 	return end
@@ -73,8 +74,3 @@ func (s *supervision) pendingEnd() syscall.Signal {
 	return pendingEndSignal()
 }
 
-// stoppedBy is the failure of a command that was not started because an ending signal
-// arrived first.
-func stoppedBy(sig syscall.Signal, during string) *failure {
-	return &failure{128 + int(sig), reasonStopped, "ended by " + signals.Name(sig) + " during " + during + ": the command was not started"}
-}

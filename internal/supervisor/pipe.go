@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // pipeOptions select the containers that the command's stdin and stdout are connected
@@ -87,7 +88,7 @@ func (s *supervision) commandFiles() (files []uintptr, err error) {
 		files[1], err = s.writeEnd.File()
 	}
 	if err != nil {
-		err = ownFailure("connecting the command with other containers: " + err.Error())
+		err = outcome.Own("connecting the command with other containers: " + err.Error())
 	}
 	s.reading = s.readEnd != nil && err == nil
 	return files, err
@@ -193,6 +194,6 @@ func (s *supervision) checkWriter() error {
 		return err
 	}
 	s.incarnation.PublishReason(s.readEnd.WriterName() + " " + strings.TrimPrefix(how, "it "))
-	return &failure{exitDependency, reasonDependencyFailure, "reading the output of container " + strconv.Quote(s.readEnd.WriterName()) + ": " + how +
-		": the output may be incomplete, so the command's success doesn't count: see the log of that container"}
+	return outcome.New(outcome.CodeDependency, outcome.DependencyFailure, "reading the output of container " + strconv.Quote(s.readEnd.WriterName()) + ": " + how +
+		": the output may be incomplete, so the command's success doesn't count: see the log of that container")
 }

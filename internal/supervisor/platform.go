@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // A platformArgv is the ENTRYPOINT and CMD of an image for one platform. They may
@@ -47,7 +49,7 @@ func choosePlatformArgv(all []platformArgv, wanted []string) ([]string, error) {
 	for i, p := range all {
 		names[i] = p.platform
 	}
-	return nil, ownFailure("choosing the command for " + strconv.Quote(wanted[0]) + ": the image has one for " +
+	return nil, outcome.Own("choosing the command for " + strconv.Quote(wanted[0]) + ": the image has one for " +
 		strings.Join(names, ", ") + " only: schedule the pod on such a node, or set command")
 }
 

@@ -5,7 +5,11 @@
 
 package supervisor
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+)
 
 // leavePostFile creates path.err, by which Tekton's entrypoint reports that its step
 // has failed, unless Tekton's entrypoint has created one of the two files itself. If
@@ -20,7 +24,7 @@ func leavePostFile(path string) {
 		return
 	}
 	if err != nil {
-		say("creating " + path + ".err, which tells other containers of the failure: " + err.Error())
+		console.Say("creating " + path + ".err, which tells other containers of the failure: " + err.Error())
 		return
 	}
 	_ = unix.Close(fd)

@@ -6,13 +6,13 @@
 package supervisor
 
 import (
-	"strconv"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // A process is a child that the supervisor has started.
@@ -67,7 +67,7 @@ func (s *supervision) reap() error {
 		case err == syscall.ECHILD && !s.anyChildRuns():
 			return nil
 		case err != nil:
-			return ownFailure("waiting for the command: " + err.Error() + ": it was started, but its exit code is lost")
+			return outcome.Own("waiting for the command: " + err.Error() + ": it was started, but its exit code is lost")
 		default:
 			return nil
 		}
@@ -99,7 +99,7 @@ func (s *supervision) recordChild(pid int, status syscall.WaitStatus) {
 			continue
 		}
 		if status.Stopped() {
-			s.term.childStopped(pid, status.StopSignal())
+			s.term.ChildStopped(pid, status.StopSignal())
 		} else {
 			p.ended, p.status = true, status
 		}
@@ -115,18 +115,3 @@ func (s *supervision) anyChildRuns() bool {
 	return false
 }
 
-// exitCode returns the exit code with which a shell reports the end of a process.
-func exitCode(status syscall.WaitStatus) int {
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
-}
-
-// describe says how a process ended.
-func describe(status syscall.WaitStatus) string {
-	if status.Signaled() {
-		return "was killed by " + signals.Name(status.Signal())
-	}
-	return "exited with " + strconv.Itoa(status.ExitStatus())
-}

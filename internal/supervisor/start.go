@@ -16,6 +16,8 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // defaultPath is the search path if the environment has no PATH. containerd and Docker
@@ -33,10 +35,10 @@ func start(argv, env []string, files []uintptr, attr *syscall.SysProcAttr) (pid 
 			Files: files,
 			Sys:   attr,
 		})
-		if err != nil && attr.Foreground {
+		if err != nil {
 			// The child has moved its process group to the foreground before its exec
 			// failed. Only the foreground group can start another one there.
-			terminal{fd: attr.Ctty, found: true}.setForeground(unix.Getpgrp())
+			terminal.TakeBack(attr)
 		}
 		return err
 	})
@@ -53,7 +55,7 @@ func (s *supervision) replace(argv, env []string) error {
 		// Signals that have arrived are the command's, but an ending signal means that
 		// the command isn't started.
 		if sig := pendingEndSignal(); sig != 0 {
-			return stoppedBy(sig, "its start")
+			return outcome.StoppedBy(sig, "its start")
 		}
 		signals.SendArrived(os.Getpid())
 		return syscall.Exec(path, argv, env)
@@ -111,7 +113,7 @@ func execInPath(name string, env []string, exec func(path string) error) error {
 	if found != "" {
 		return explainExecError(name, found, result)
 	}
-	return newStartFailure(exitNotFound, "starting "+strconv.Quote(name)+": executable not found in PATH "+strconv.Quote(list)+
+	return outcome.Start(outcome.CodeNotFound, "starting "+strconv.Quote(name)+": executable not found in PATH "+strconv.Quote(list)+
 		": set command to a path that exists in the image, or PATH to a list of directories that has it")
 }
 
@@ -151,7 +153,7 @@ func exists(path string) bool {
 // explainExecError returns a failure that says why path, found for name, was not
 // executed, or nil if it was.
 func explainExecError(name, path string, err error) error {
-	if _, other := err.(*failure); err == nil || other { //nolint:errorlint // exec has already explained it
+	if _, other := err.(*outcome.Failure); err == nil || other { //nolint:errorlint // exec has already explained it
 		return err
 	}
 	what := "starting " + strconv.Quote(name)
@@ -161,23 +163,23 @@ func explainExecError(name, path string, err error) error {
 	what += ": "
 	switch {
 	case name == "":
-		return newStartFailure(exitNotFound, what+"the command is an empty string: set command to a path that exists in the image")
+		return outcome.Start(outcome.CodeNotFound, what+"the command is an empty string: set command to a path that exists in the image")
 	case err == syscall.ENOENT && exists(path):
-		return newStartFailure(exitNotFound, what+missingInterpreter(path))
+		return outcome.Start(outcome.CodeNotFound, what+missingInterpreter(path))
 	case err == syscall.ENOENT, err == syscall.ENOTDIR:
-		return newStartFailure(exitNotFound, what+err.Error()+": set command to a path that exists in the image")
+		return outcome.Start(outcome.CodeNotFound, what+err.Error()+": set command to a path that exists in the image")
 	case err == syscall.EACCES && isDirectory(path):
-		return newStartFailure(exitNotExecutable, what+"is a directory: set command to a file in it")
+		return outcome.Start(outcome.CodeNotExecutable, what+"is a directory: set command to a file in it")
 	case err == syscall.EACCES, err == syscall.EPERM:
-		return newStartFailure(exitNotExecutable, what+err.Error()+": make the file executable for the container's user, and its volume mounted without noexec")
+		return outcome.Start(outcome.CodeNotExecutable, what+err.Error()+": make the file executable for the container's user, and its volume mounted without noexec")
 	case err == syscall.ENOEXEC:
-		return newStartFailure(exitNotExecutable, what+err.Error()+": build it for "+platform()+", or start a script with a line like #!/bin/sh")
+		return outcome.Start(outcome.CodeNotExecutable, what+err.Error()+": build it for "+platform()+", or start a script with a line like #!/bin/sh")
 	case err == syscall.E2BIG:
-		return newStartFailure(exitNotExecutable, what+err.Error()+": shorten args or the environment (enableServiceLinks: false drops the services' variables)")
+		return outcome.Start(outcome.CodeNotExecutable, what+err.Error()+": shorten args or the environment (enableServiceLinks: false drops the services' variables)")
 	case err == syscall.EAGAIN, err == syscall.ENOMEM, err == syscall.EMFILE, err == syscall.ENFILE:
-		return ownFailure(what + err.Error() + ": raise the container's limits of memory, processes (pids) or open files")
+		return outcome.Own(what + err.Error() + ": raise the container's limits of memory, processes (pids) or open files")
 	default:
-		return newStartFailure(exitNotExecutable, what+err.Error()+": set command to a file that this node can execute")
+		return outcome.Start(outcome.CodeNotExecutable, what+err.Error()+": set command to a file that this node can execute")
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 func TestSearchPath(t *testing.T) {
@@ -44,12 +46,12 @@ func TestSearchContinuesAsExecvp(t *testing.T) {
 		{[]error{nil}, 1, 0},
 		{[]error{syscall.EACCES, nil}, 2, 0},
 		{[]error{syscall.ENOENT, syscall.ESTALE, nil}, 3, 0},
-		{[]error{syscall.E2BIG}, 1, exitNotExecutable},
-		{[]error{syscall.EAGAIN}, 1, exitOwnFailure},
-		{[]error{syscall.ENOMEM}, 1, exitOwnFailure},
-		{[]error{syscall.ENOENT, syscall.ETXTBSY}, 2, exitNotExecutable},
-		{[]error{syscall.ENOENT, syscall.EACCES, syscall.ENOENT}, 3, exitNotExecutable},
-		{[]error{syscall.ENOENT, syscall.ENOENT, syscall.ENOENT}, 3, exitNotFound},
+		{[]error{syscall.E2BIG}, 1, outcome.CodeNotExecutable},
+		{[]error{syscall.EAGAIN}, 1, outcome.CodeOwnFailure},
+		{[]error{syscall.ENOMEM}, 1, outcome.CodeOwnFailure},
+		{[]error{syscall.ENOENT, syscall.ETXTBSY}, 2, outcome.CodeNotExecutable},
+		{[]error{syscall.ENOENT, syscall.EACCES, syscall.ENOENT}, 3, outcome.CodeNotExecutable},
+		{[]error{syscall.ENOENT, syscall.ENOENT, syscall.ENOENT}, 3, outcome.CodeNotFound},
 	} {
 		var tried []string
 		err := execInPath("tool", env, func(path string) error {
@@ -61,9 +63,9 @@ func TestSearchContinuesAsExecvp(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		var f *failure
+		var f *outcome.Failure
 		require.ErrorAs(t, err, &f, "%v", test.answers)
-		require.Equal(t, test.code, f.code, "%v: %v", test.answers, err)
-		require.NotContains(t, f.text, "\n")
+		require.Equal(t, test.code, f.Code, "%v: %v", test.answers, err)
+		require.NotContains(t, f.Text, "\n")
 	}
 }

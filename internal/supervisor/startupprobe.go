@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 )
 
 // The kubelet allows one startupProbe per container. While this container waits for
@@ -115,7 +116,7 @@ func (s *supervision) tryStartupProbe() time.Duration {
 		_, err := s.startupProber.Failure()
 		s.startupProbe = startupFailed
 		s.message = "the startupProbe has failed " + strconv.Itoa(s.startupProber.Failures()) + " times, the last time with: " + err.Error() + ": stopping the command"
-		say(s.message)
+		console.Say(s.message)
 	default:
 		return max(time.Until(next), 0)
 	}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // A phase is how far the supervisor has come.
@@ -26,22 +28,6 @@ const (
 	phaseRunning  phase = "Running"
 	phaseStopping phase = "Stopping" // the stop signal has arrived, or the supervisor ends the command
 	phaseFinished phase = "Finished"
-)
-
-// A reason is why the container ends.
-type reason string
-
-const (
-	reasonExited       reason = "Exited"
-	reasonSignalled    reason = "Signalled"
-	reasonOOMKilled    reason = "OOMKilled"
-	reasonTimeout      reason = "Timeout"
-	reasonStartFailure reason = "StartFailure"
-	reasonHookFailure  reason = "HookFailure"
-	reasonStopped      reason = "Stopped" // an ending signal arrived before the command was started
-
-	reasonUnneeded          reason = "Unneeded"          // ended by -stop-when
-	reasonDependencyFailure reason = "DependencyFailure" // a dependency has failed
 )
 
 // status is the state of the container and its command. docs/reference.md describes its
@@ -57,7 +43,7 @@ type status struct {
 	exitCode     int  // of the container
 	command      int  // exit code of the command
 	signal       syscall.Signal
-	reason       reason
+	reason       outcome.Reason
 	oomKills     int
 	message      string
 	logs         string // a JSON object, "" without an Output
@@ -230,7 +216,7 @@ func (p *publisher) publish(json []byte) {
 	// A failed write must not affect the command.
 	if err := writeFile(p.file, json); err != nil && !p.complained {
 		p.complained = true
-		say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": set status-file to a path in a volume that the container's user may write to")
+		console.Say("writing the status to " + strconv.Quote(p.file) + ": " + err.Error() + ": set status-file to a path in a volume that the container's user may write to")
 	}
 }
 
@@ -264,6 +250,6 @@ func LeaveTerminationMessage(path string, text []byte) {
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		say("writing the termination message to " + strconv.Quote(path) + ": " + err.Error())
+		console.Say("writing the termination message to " + strconv.Quote(path) + ": " + err.Error())
 	}
 }

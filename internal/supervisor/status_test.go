@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 func TestStatusAsJSON(t *testing.T) {
@@ -35,11 +36,11 @@ func TestStatusAsJSON(t *testing.T) {
 			}},
 		},
 		`{"phase":"Finished","finished":"2026-11-21T16:00:00.000000005Z","reason":"OOMKilled","exitCode":137,"commandExitCode":137,"signal":"SIGKILL","oomKills":2}`: {
-			phase: phaseFinished, finished: at, reason: reasonOOMKilled, exitCode: 137, ended: true, command: 137, signal: syscall.SIGKILL, oomKills: 2,
+			phase: phaseFinished, finished: at, reason: outcome.OOMKilled, exitCode: 137, ended: true, command: 137, signal: syscall.SIGKILL, oomKills: 2,
 		},
-		`{"phase":"Finished","reason":"Exited","exitCode":0,"commandExitCode":0}`: {phase: phaseFinished, reason: reasonExited, ended: true},
+		`{"phase":"Finished","reason":"Exited","exitCode":0,"commandExitCode":0}`: {phase: phaseFinished, reason: outcome.Exited, ended: true},
 		`{"phase":"Finished","reason":"HookFailure","exitCode":3,"message":"say \"\\\" \n é �"}`: {
-			phase: phaseFinished, reason: reasonHookFailure, exitCode: 3, message: "say \"\\\" \n é \xff",
+			phase: phaseFinished, reason: outcome.HookFailure, exitCode: 3, message: "say \"\\\" \n é \xff",
 		},
 	} {
 		require.Equal(t, want+"\n", string(s.json()))
@@ -49,7 +50,7 @@ func TestStatusAsJSON(t *testing.T) {
 
 func TestATerminationMessageFits(t *testing.T) {
 	s := status{
-		phase: phaseFinished, started: time.Now(), finished: time.Now(), reason: reasonStartFailure, exitCode: 127, ended: true, command: 255,
+		phase: phaseFinished, started: time.Now(), finished: time.Now(), reason: outcome.StartFailure, exitCode: 127, ended: true, command: 255,
 		signal: syscall.SIGKILL, oomKills: 1 << 30, message: strings.Repeat(`"`, 10_000),
 	}
 	require.LessOrEqual(t, len(s.json()), maxStatus)

@@ -14,6 +14,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 )
 
 // When the pod is stopped, the supervisor holds back the stop signal of its command
@@ -125,7 +126,7 @@ func (s *supervision) holdStop() time.Duration {
 		s.releaseStop(releaseAlone)
 		return forever
 	case state == await.TimedOut:
-		say("the stop signal was held back for " + h.share.Truncate(time.Millisecond).String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
+		console.Say("the stop signal was held back for " + h.share.Truncate(time.Millisecond).String() + ", and is forwarded while these containers still run: " + describeContainers(unmet))
 		s.releaseStop(releaseTimedOut)
 		return forever
 	}
@@ -188,7 +189,7 @@ func (s *supervision) reportHeldStop(unmet []order.Unmet, waited time.Duration) 
 	}
 	if waited >= reminderTimes[0] && !h.reminded {
 		h.reminded = true
-		say("the stop signal has been held back for " + reminderTimes[0].String() + ", until these containers end: " + describeContainers(unmet))
+		console.Say("the stop signal has been held back for " + reminderTimes[0].String() + ", until these containers end: " + describeContainers(unmet))
 	}
 }
 

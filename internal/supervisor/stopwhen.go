@@ -11,6 +11,8 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 )
 
 // A helper is a command that is needed only until other containers have ended
@@ -25,7 +27,7 @@ type helper struct {
 
 // errUnneeded is the error for a command that isn't started because it isn't needed any
 // more. excuseUnneeded replaces it.
-var errUnneeded = ownFailure("the command is not needed any more")
+var errUnneeded = outcome.Own("the command is not needed any more")
 
 // isNeeded reports whether the command is still needed, as of the last look.
 func (s *supervision) isNeeded() bool {
@@ -51,7 +53,7 @@ func (s *supervision) lookAtWork() {
 	}
 	h.outcome = h.waiter.Look()
 	for _, line := range h.log.dueLines(0, h.dependencies.Unmet()) {
-		say(line)
+		console.Say(line)
 	}
 	if h.outcome != await.Waiting {
 		s.event(EventStopWhen, "", int(h.outcome))
@@ -77,7 +79,7 @@ func (s *supervision) endUnneeded() {
 		return
 	}
 	s.message = s.whyUnneeded() + ": stopping the command"
-	say(s.message)
+	console.Say(s.message)
 	s.setPhase(phaseStopping)
 	s.endCommand(unneeded, s.opts.stoppedWith(), s.opts.gracePeriod, releaseUnneeded)
 }
@@ -104,5 +106,5 @@ func (s *supervision) excuseUnneeded(err error) error {
 	if err == nil || h.outcome == await.Waiting || !s.started.IsZero() {
 		return err
 	}
-	return &failure{0, reasonUnneeded, s.whyUnneeded() + ": the command was not started"}
+	return outcome.New(0, outcome.Unneeded, s.whyUnneeded() + ": the command was not started")
 }

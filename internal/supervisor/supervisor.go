@@ -18,6 +18,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
+	"github.com/entrypointer/entrypointer/internal/supervisor/version"
 )
 
 // copyCommand is the subcommand by which an init container copies a tool.
@@ -44,9 +48,9 @@ func MainWith(output Output, args []string) int {
 	switch {
 	case len(args) == 0:
 		_, _ = syscall.Write(2, []byte(usage()))
-		return exitOwnFailure
+		return outcome.CodeOwnFailure
 	case args[0] == "help":
-		return writeStdout(usage())
+		return printed(usage())
 	}
 	opts, err := parse(args)
 	if err != nil {
@@ -54,9 +58,9 @@ func MainWith(output Output, args []string) int {
 	}
 	switch {
 	case opts.help:
-		return writeStdout(usage())
+		return printed(usage())
 	case opts.version:
-		return writeStdout("entrypoint " + versionOf("/proc/self/exe") + " " + platform() + "\n")
+		return printed("entrypoint " + version.Of("/proc/self/exe") + " " + platform() + "\n")
 	}
 	argv, err := opts.command()
 	if err != nil {
@@ -83,7 +87,7 @@ type supervision struct {
 	heldStop        heldStop
 	helper          helper
 	waitAborted     bool     // start the command without hooks or pauses, and let it report why
-	term            terminal // of the command, while it runs
+	term            terminal.Terminal // of the command, while it runs
 	refusalReported [signals.Last + 1]bool
 
 	killsBefore int // OOM kills in the container before the command's start
@@ -102,9 +106,9 @@ func (s *supervision) run(argv []string) int {
 		err = s.supervise(argv, env)
 	}
 	if err = s.excuseUnneeded(err); err != nil {
-		f := asFailure(err)
-		say(f.text)
-		s.exitCode, s.reason, s.message = f.code, f.reason, f.text
+		f := outcome.As(err)
+		console.Say(f.Text)
+		s.exitCode, s.reason, s.message = f.Code, f.Reason, f.Text
 	}
 	s.closePipes()
 	if len(s.opts.endSidecars) == 0 {
@@ -113,7 +117,7 @@ func (s *supervision) run(argv []string) int {
 		s.publishPhase(order.Finishing, s.exitCode) // endSidecars publishes Ended
 	}
 	s.leavePostFiles()
-	if s.reason == reasonTimeout {
+	if s.reason == outcome.Timeout {
 		leaveTimeoutResult(s.opts.timeoutResult)
 	}
 	s.reportEnd()
@@ -134,15 +138,15 @@ func (s *supervision) supervise(argv, env []string) error {
 	if err := s.awaitEnd(command); err != nil {
 		return err
 	}
-	if s.term.isOurs() && slices.Contains(s.opts.pause, pauseAfterFailure) {
-		s.term.setForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
+	if s.term.IsOurs() && slices.Contains(s.opts.pause, pauseAfterFailure) {
+		s.term.SetForeground(unix.Getpgrp()) // so that Ctrl-C ends the pause
 	}
 	return s.recordEnding()
 }
 
 // startCommand starts the command, or continues the early command.
 func (s *supervision) startCommand(argv, env []string) (*process, error) {
-	s.term = foregroundTerminal()
+	s.term = terminal.Foreground()
 	if s.opts.reports() {
 		// The status is published before the start, so that the command can read it.
 		s.started = time.Now()
@@ -182,16 +186,16 @@ func (s *supervision) startCommand(argv, env []string) (*process, error) {
 
 // recordEnd records how the command ended.
 func (s *supervision) recordEnd(end syscall.WaitStatus) {
-	s.ended, s.command, s.exitCode = true, exitCode(end), exitCode(end)
-	s.reason = reasonExited
+	s.ended, s.command, s.exitCode = true, outcome.ExitCode(end), outcome.ExitCode(end)
+	s.reason = outcome.Exited
 	s.oomKills = s.countOOMKills() - s.killsBefore
 	if end.Signaled() {
 		s.signal = end.Signal()
-		s.reason = reasonSignalled
+		s.reason = outcome.Signalled
 	}
 	// A shell reports the SIGKILL of its child by this exit code.
 	if s.oomKills > 0 && s.exitCode == 128+int(syscall.SIGKILL) {
-		s.reason = reasonOOMKilled
+		s.reason = outcome.OOMKilled
 	}
 	s.event(EventExited, "", int(end))
 	if s.oomKills > 0 {
@@ -203,7 +207,7 @@ func (s *supervision) recordEnd(end syscall.WaitStatus) {
 }
 
 func (s *supervision) timeoutFailure(end string) error {
-	return &failure{exitTimeout, reasonTimeout, "the command timed out after " + s.opts.timeout.String() + " (entrypointer.dev/timeout); " + end}
+	return outcome.New(outcome.CodeTimeout, outcome.Timeout, "the command timed out after " + s.opts.timeout.String() + " (entrypointer.dev/timeout); " + end)
 }
 
 // countOOMKills reads the number of OOM kills only if the status can contain it.
@@ -246,7 +250,7 @@ func (s *supervision) reportEnd() {
 // them.
 func (s *supervision) wasEndRequested() bool {
 	asks := func(sig syscall.Signal) bool { return s.exitCode == 128+int(sig) }
-	return s.reason == reasonStopped || s.opts.wait.Aborts() || s.stopCame() || signals.Came(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
+	return s.reason == outcome.Stopped || s.opts.wait.Aborts() || s.stopCame() || signals.Came(syscall.SIGINT) || slices.ContainsFunc(endingSignals, asks)
 }
 
 // setPhase sets the phase and publishes the status.
@@ -261,14 +265,12 @@ func (s *supervision) setPhase(phase phase) {
 }
 
 // childAttr returns the attributes of the command's process.
-func childAttr(term terminal) *syscall.SysProcAttr {
+func childAttr(term terminal.Terminal) *syscall.SysProcAttr {
 	// A process group of its own: a signal that the terminal sends to the group, or the
 	// command by kill(0, ...), reaches the command once, and not a second time through
 	// the supervisor.
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if term.isOurs() {
-		attr.Foreground, attr.Ctty = true, term.fd
-	}
+	term.Attach(attr)
 	if os.Getpid() != 1 {
 		// The kernel kills the command when the supervisor dies. PID 1 doesn't need
 		// this, because its end kills the whole PID namespace. PR_SET_PDEATHSIG acts at
@@ -280,10 +282,17 @@ func childAttr(term terminal) *syscall.SysProcAttr {
 	return attr
 }
 
-// writeStdout writes to stdout and returns the exit code.
-func writeStdout(s string) int {
-	if _, err := syscall.Write(1, []byte(s)); err != nil {
-		return exitOwnFailure
+// printed returns the exit code after a text for stdout.
+func printed(text string) int {
+	if !console.Stdout(text) {
+		return outcome.CodeOwnFailure
 	}
 	return 0
+}
+
+// printFailure prints err and returns the exit code.
+func printFailure(err error) int {
+	f := outcome.As(err)
+	console.Say(f.Text)
+	return f.Code
 }

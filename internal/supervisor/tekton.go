@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/proc"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 )
 
 // timedOutResult is the result that Tekton's entrypoint adds to a step's results after
@@ -46,6 +47,6 @@ func leaveTimeoutResult(path string) {
 		_ = unix.Close(fd)
 	}
 	if err != nil {
-		say("adding the timeout to the results in " + strconv.Quote(path) + ": " + err.Error())
+		console.Say("adding the timeout to the results in " + strconv.Quote(path) + ": " + err.Error())
 	}
 }

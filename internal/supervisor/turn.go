@@ -15,6 +15,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // prepare does everything before the command's start, and returns the command's
@@ -53,7 +56,7 @@ func (s *supervision) takeTurn(argv, env []string) (_ []string, err error) {
 	shared := s.preparesInSharedVolume(env)
 	late := len(s.opts.env.files) > 0 // earlier steps may write these files
 	if late && shared {
-		say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " at the pod's start instead of the step's turn: " +
+		console.Say("reading variables from " + strconv.Quote(s.opts.env.files[0]) + " at the pod's start instead of the step's turn: " +
 			s.opts.waitUnlessShared + " is in a volume, so the step must start early: set " + s.opts.waitUnlessShared + " to a directory of the image")
 		late = false
 		if env, err = s.opts.env.apply(environ()); err != nil {
@@ -88,7 +91,7 @@ func (s *supervision) beforeStart(env []string) error {
 		return err
 	}
 	if sig := s.pauseAt(pauseBeforeStart); sig != 0 {
-		return stoppedBy(sig, "the pause before its start")
+		return outcome.StoppedBy(sig, "the pause before its start")
 	}
 	return nil
 }
@@ -108,7 +111,7 @@ func (s *supervision) endEarly(err error) error {
 // early, because only the command at its turn may have the foreground.
 func (s *supervision) canStartEarly(shared, late bool) bool {
 	between := s.opts.hooks != nil || late || slices.Contains(s.opts.pause, pauseBeforeStart)
-	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !foregroundTerminal().isOurs()
+	return s.opts.hold != 0 && len(s.opts.wait.All) > 0 && (shared || !between) && !terminal.Foreground().IsOurs()
 }
 
 // preparesInSharedVolume reports whether the command, before its own wait, prepares a
@@ -142,7 +145,7 @@ func (s *supervision) awaitTurn() error {
 		return err
 	}
 	if end != 0 {
-		return stoppedBy(end, "the wait for "+s.opts.wait.All[0].Path)
+		return outcome.StoppedBy(end, "the wait for "+s.opts.wait.All[0].Path)
 	}
 	return s.concludeTurn(turn)
 }
@@ -166,9 +169,9 @@ func (s *supervision) concludeTurn(turn await.State) error {
 	}
 	text := s.waiter.Err().Error() + ": mount its volume into this container, and let the container's user read it"
 	if s.opts.hooks != nil || s.opts.env.files != nil || slices.Contains(s.opts.pause, pauseBeforeStart) {
-		return ownFailure(text + "; the command was not started")
+		return outcome.Own(text + "; the command was not started")
 	}
-	say(text)
+	console.Say(text)
 	s.waitAborted = true
 	return nil
 }

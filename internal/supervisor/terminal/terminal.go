@@ -3,7 +3,8 @@
 
 //go:build linux
 
-package supervisor
+// Package terminal hands the controlling terminal to the command, and takes it back.
+package terminal
 
 import (
 	"os"
@@ -15,34 +16,49 @@ import (
 	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
-// A terminal is the controlling terminal, if the supervisor was started in its
-// foreground process group. If found is false, fd has no meaning; use isOurs.
+// A Terminal is the controlling terminal, if the supervisor was started in its
+// foreground process group. If found is false, fd has no meaning; use IsOurs.
 //
 // The foreground group may read from the terminal, and gets the signals of Ctrl-C,
 // Ctrl-Z and of a changed window size. The command's group takes this place from the
 // supervisor's. So the command can read, and gets each of these signals once, from the
 // kernel. It stays in the supervisor's session, because only processes of the session
 // keep the controlling terminal.
-type terminal struct {
+type Terminal struct {
 	fd    int
 	found bool
 }
 
-func (t terminal) isOurs() bool { return t.found }
+// IsOurs reports whether the terminal was found, with this process in its foreground.
+func (t Terminal) IsOurs() bool { return t.found }
 
-// foregroundTerminal looks for the terminal among stdin, stdout and stderr. In the
+// Attach has the process that attr describes get the terminal's foreground.
+func (t Terminal) Attach(attr *syscall.SysProcAttr) {
+	if t.found {
+		attr.Foreground, attr.Ctty = true, t.fd
+	}
+}
+
+// TakeBack takes the foreground back from a process that attr describes.
+func TakeBack(attr *syscall.SysProcAttr) {
+	if attr.Foreground {
+		Terminal{fd: attr.Ctty, found: true}.SetForeground(unix.Getpgrp())
+	}
+}
+
+// Foreground looks for the terminal among stdin, stdout and stderr. In the
 // background of a shell it finds none: the foreground group keeps its place.
-func foregroundTerminal() terminal {
+func Foreground() Terminal {
 	for fd := range 3 {
 		// Only a controlling terminal supports this ioctl.
 		if pgrp, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err == nil {
-			return terminal{fd: fd, found: pgrp == unix.Getpgrp()}
+			return Terminal{fd: fd, found: pgrp == unix.Getpgrp()}
 		}
 	}
-	return terminal{}
+	return Terminal{}
 }
 
-// childStopped handles Ctrl-Z: the stop of the command by SIGTSTP. Other stops concern
+// ChildStopped handles Ctrl-Z: the stop of the command by SIGTSTP. Other stops concern
 // only the command and their sender.
 //
 // In a container, usually no shell can resume the command. The kernel discards SIGTSTP
@@ -51,14 +67,14 @@ func foregroundTerminal() terminal {
 // supervisor continues the command. Under a shell, the shell's job is the supervisor:
 // it takes the foreground, stops itself, and gives the foreground back to the command
 // when the shell resumes it.
-func (t terminal) childStopped(pid int, sig syscall.Signal) {
-	if !t.isOurs() || sig != syscall.SIGTSTP {
+func (t Terminal) ChildStopped(pid int, sig syscall.Signal) {
+	if !t.IsOurs() || sig != syscall.SIGTSTP {
 		return
 	}
 	if !isOrphanedGroup() {
-		t.setForeground(unix.Getpgrp())
+		t.SetForeground(unix.Getpgrp())
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-		t.setForeground(pid)
+		t.SetForeground(pid)
 	}
 	_ = unix.Kill(-pid, unix.SIGCONT)
 }
@@ -82,16 +98,16 @@ func isOrphanedGroup() bool {
 	return true
 }
 
-// setForeground is tcsetpgrp(3).
-func (t terminal) setForeground(pgrp int) {
-	withTTOUBlocked(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
+// SetForeground is tcsetpgrp(3).
+func (t Terminal) SetForeground(pgrp int) {
+	WithTTOUBlocked(func() { _ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgrp) })
 }
 
-// withTTOUBlocked calls do with SIGTTOU blocked. The kernel sends SIGTTOU to a background
+// WithTTOUBlocked calls do with SIGTTOU blocked. The kernel sends SIGTTOU to a background
 // process that changes the terminal, and the supervisor is in the background once the
 // command has the foreground. Its handler would return, and the system call would be
 // repeated forever.
-func withTTOUBlocked(do func()) {
+func WithTTOUBlocked(do func()) {
 	runtime.LockOSThread() // the signal mask belongs to the thread
 	defer runtime.UnlockOSThread()
 	var ttou, old unix.Sigset_t

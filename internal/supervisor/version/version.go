@@ -3,7 +3,8 @@
 
 //go:build linux
 
-package supervisor
+// Package version tells the version of this program.
+package version
 
 import (
 	"strings"
@@ -11,19 +12,19 @@ import (
 	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
-// version is set when a release is linked: -ldflags "-X <package>.version=v1.2.3".
-var version = ""
+// linked is set when a release is linked: -ldflags "-X <package>.linked=v1.2.3".
+var linked = ""
 
 // module is the path of this program's main module.
 const module = "github.com/entrypointer/entrypointer"
 
-// versionOf returns the version of a program: the linked one, or the main module's
+// Of returns the version of a program: the linked one, or the main module's
 // version in Go's build information, which may be a pseudo-version with the commit, or
 // else "devel". It searches the file itself, because package debug/buildinfo would
 // double the size of the program.
-func versionOf(path string) string {
-	if version != "" {
-		return version
+func Of(path string) string {
+	if linked != "" {
+		return linked
 	}
 	program, _ := proc.ReadFile(path, 64<<20)
 	for rest, found := string(program), true; found; {
