@@ -13,7 +13,7 @@ MODULES := . test/cluster test/apiserver test/stores test/stores/versitygw
 # Architectures on which the binaries for the pods must at least compile: one
 # with assembly of its own, and one without.
 OTHER_ARCHITECTURES := arm64 s390x
-POD_PACKAGES        := ./cmd/copier ./cmd/entrypoint ./internal/await ./internal/installer ./internal/order ./internal/proc ./internal/signals ./internal/supervisor
+POD_PACKAGES        := ./cmd/copier ./cmd/entrypoint ./internal/await ./internal/installer ./internal/order ./internal/proc ./internal/signals ./internal/supervisor/...
 
 GO_FILES     = $(shell git ls-files '*.go')
 SHELL_FILES  = $(shell git ls-files '*.sh' .ci/run)

@@ -23,7 +23,9 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
+	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 )
 
 // The values of -logs.
@@ -43,7 +45,7 @@ const eventsFlush = time.Second
 // defaultFlush is the default of -logs-flush.
 const defaultFlush = 10 * time.Second
 
-// A Capture is the supervisor.Output of the binaries in cmd/withlogs.
+// A Capture is the output.Output of the binaries in cmd/withlogs.
 type Capture struct {
 	mode    string        // the value of -logs, "" if it isn't set
 	flush   time.Duration // the value of -logs-flush
@@ -66,14 +68,14 @@ type Capture struct {
 	losses          losses
 }
 
-var _ supervisor.Output = (*Capture)(nil)
+var _ output.Output = (*Capture)(nil)
 
 // New returns a Capture that does nothing until its flags are set.
 func New() *Capture { return &Capture{flush: defaultFlush, buffer: ring.DefaultCapacity} }
 
-// Flags implements supervisor.Output.
-func (c *Capture) Flags() []supervisor.Flag {
-	return []supervisor.Flag{
+// Flags implements output.Output.
+func (c *Capture) Flags() []cmdline.Flag {
+	return []cmdline.Flag{
 		{Name: "logs", Value: modeStream + "|" + modeTee, Help: `Send the output of the command to the log service only (stream), or also to the
 container's own stdout and stderr (tee).`, Set: c.setMode},
 		{Name: "logs-buffer", Value: "BYTES", Help: `The size of the memory for output that the log service lacks, for each of stdout
@@ -103,7 +105,7 @@ func (c *Capture) setMessage(value string) string {
 	return c.shipperFlag("logs-message", "", "").Set(value)
 }
 
-func (c *Capture) maskFilesFlag() supervisor.Flag {
+func (c *Capture) maskFilesFlag() cmdline.Flag {
 	f := c.shipperFlag("mask-files", "PATH", `Mask the content of this file, or of all files in this directory, with
 asterisks. May be repeated.`)
 	pass := f.Set
@@ -115,8 +117,8 @@ asterisks. May be repeated.`)
 }
 
 // shipperFlag returns a flag that the supervisor passes on to the shipper.
-func (c *Capture) shipperFlag(name, value, help string) supervisor.Flag {
-	return supervisor.Flag{Name: name, Value: value, Help: help, Set: func(given string) string {
+func (c *Capture) shipperFlag(name, value, help string) cmdline.Flag {
+	return cmdline.Flag{Name: name, Value: value, Help: help, Set: func(given string) string {
 		if given == "" {
 			return "it needs a value"
 		}
@@ -165,11 +167,11 @@ func setDuration(into *time.Duration) func(string) string {
 	}
 }
 
-// Enabled implements supervisor.Output.
+// Enabled implements output.Output.
 func (c *Capture) Enabled() bool { return c.mode != "" }
 
-// Open implements supervisor.Output.
-func (c *Capture) Open(start supervisor.Starter) error {
+// Open implements output.Output.
+func (c *Capture) Open(start output.Starter) error {
 	for _, s := range ring.Printed {
 		if isTerminal(descriptorOf(s)) {
 			return errors.New("sending logs: " + s.Name() + " is a terminal, which takes it: set tty: false in the container, or logs to off")
@@ -204,7 +206,7 @@ func captureError(err error) error {
 	return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
 }
 
-// Files implements supervisor.Output.
+// Files implements output.Output.
 func (c *Capture) Files() (stdout, stderr uintptr) {
 	return uintptr(c.pipes[ring.Stdout].write), uintptr(c.pipes[ring.Stderr].write)
 }
@@ -221,7 +223,7 @@ func isTerminal(fd int) bool {
 	return err == nil
 }
 
-// Poll implements supervisor.Output.
+// Poll implements output.Output.
 func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 	for _, p := range c.pipes {
 		fds = p.poll(c.ring, fds)
@@ -236,7 +238,7 @@ func (c *Capture) Poll(fds []unix.PollFd) []unix.PollFd {
 // gets to its other work.
 const maxReads = 16
 
-// Advance implements supervisor.Output.
+// Advance implements output.Output.
 func (c *Capture) Advance() time.Duration {
 	c.shipper.hearNews()
 	c.brake.look(c.ring)
@@ -253,7 +255,7 @@ func (c *Capture) Advance() time.Duration {
 	return pause
 }
 
-// WriteLine implements supervisor.Output.
+// WriteLine implements output.Output.
 func (c *Capture) WriteLine(line []byte) {
 	if c.pipes[ring.Stderr].ending {
 		c.lateLines = append(c.lateLines, line...) // the stream has its length already
@@ -262,7 +264,7 @@ func (c *Capture) WriteLine(line []byte) {
 	c.ring.Write(ring.Stderr, line)
 }
 
-// End implements supervisor.Output.
+// End implements output.Output.
 func (c *Capture) End() {
 	for _, p := range c.pipes {
 		p.markEnd(c.ring, c.shipper.shared.nothing)
@@ -270,7 +272,7 @@ func (c *Capture) End() {
 	c.Advance()
 }
 
-// Delivered implements supervisor.Output.
+// Delivered implements output.Output.
 func (c *Capture) Delivered() bool {
 	for _, p := range c.pipes { // no pipe is ended before End
 		if !p.ended || p.teeLag(c.ring) > 0 {
@@ -283,7 +285,7 @@ func (c *Capture) Delivered() bool {
 	return c.shipper.isDone(c.ring)
 }
 
-// DeliveryTimeouts implements supervisor.Output.
+// DeliveryTimeouts implements output.Output.
 func (c *Capture) DeliveryTimeouts() (afterEnd, grace time.Duration) {
 	if !printed(c.ring) {
 		return min(c.flush, eventsFlush), c.grace
@@ -291,7 +293,7 @@ func (c *Capture) DeliveryTimeouts() (afterEnd, grace time.Duration) {
 	return c.flush, c.grace
 }
 
-// Close implements supervisor.Output.
+// Close implements output.Output.
 func (c *Capture) Close() string {
 	var missing []string
 	c.brake.released = true // the time for the log service is over
@@ -348,7 +350,7 @@ func (c *Capture) failure() string {
 	return failure
 }
 
-// StatusChanged implements supervisor.Output.
+// StatusChanged implements output.Output.
 func (c *Capture) StatusChanged() bool {
 	if failure := c.failure(); failure != c.recordedFailure {
 		c.recordSendingChange(failure)
@@ -359,7 +361,7 @@ func (c *Capture) StatusChanged() bool {
 	return false
 }
 
-// Status implements supervisor.Output.
+// Status implements output.Output.
 func (c *Capture) Status() string {
 	var b strings.Builder
 	b.WriteString(`{"mode":"` + c.mode + `"`)
@@ -379,7 +381,7 @@ func (c *Capture) Status() string {
 		b.WriteString("}")
 	}
 	if failure := c.failure(); failure != "" {
-		b.WriteString(`,"failure":` + supervisor.QuoteJSON(failure[:min(len(failure), maxFailure)]))
+		b.WriteString(`,"failure":` + report.QuoteJSON(failure[:min(len(failure), maxFailure)]))
 	}
 	b.WriteString("}")
 	return b.String()

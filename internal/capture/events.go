@@ -13,13 +13,14 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
+	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 )
 
 // events are the state from which events are described. docs/logs.md documents each event
 // and its fields.
 type events struct {
-	startTimes map[supervisor.Event]time.Time
+	startTimes map[output.Event]time.Time
 	hooks      int // the number of started hooks
 	pid        int // of the command, 0 if it doesn't run
 	signals    int // the number of signals so far
@@ -30,10 +31,10 @@ type events struct {
 // other events out of the ring.
 const maxSignals = 100
 
-// Event implements supervisor.Output.
-func (c *Capture) Event(e supervisor.Event, text string, number int) {
+// Event implements output.Output.
+func (c *Capture) Event(e output.Event, text string, number int) {
 	line := c.events.describe(e, text, number)
-	if e != supervisor.EventFinished {
+	if e != output.EventFinished {
 		c.writeEvent(line)
 		return
 	}
@@ -50,56 +51,56 @@ func (c *Capture) Event(e supervisor.Event, text string, number int) {
 
 // describe returns an event as JSON without its closing brace, nil if the event isn't
 // recorded.
-func (ev *events) describe(e supervisor.Event, text string, number int) (l eventLine) {
+func (ev *events) describe(e output.Event, text string, number int) (l eventLine) {
 	switch e {
-	case supervisor.EventDependsOn:
+	case output.EventDependsOn:
 		l.begin("waiting").text("dependency", text)
-		ev.noteStart(supervisor.EventWaiting)
-	case supervisor.EventWaiting:
+		ev.noteStart(output.EventWaiting)
+	case output.EventWaiting:
 		l.begin("waiting").text("file", text)
 		ev.noteStart(e)
-	case supervisor.EventWaited:
-		l.begin("waited").text("outcome", outcome(number)).since(ev, supervisor.EventWaiting)
-	case supervisor.EventHookStarted:
+	case output.EventWaited:
+		l.begin("waited").text("outcome", outcome(number)).since(ev, output.EventWaiting)
+	case output.EventHookStarted:
 		ev.hooks++
 		l.begin("hookStarted").number("hook", ev.hooks).number("pid", number).text("argv0", text)
 		ev.noteStart(e)
-	case supervisor.EventHookEnded:
-		l.begin("hookEnded").number("hook", ev.hooks).end(number).since(ev, supervisor.EventHookStarted)
-	case supervisor.EventPaused:
+	case output.EventHookEnded:
+		l.begin("hookEnded").number("hook", ev.hooks).end(number).since(ev, output.EventHookStarted)
+	case output.EventPaused:
 		l.begin("paused").text("at", text)
 		ev.noteStart(e)
-	case supervisor.EventContinued:
-		l.begin("continued").since(ev, supervisor.EventPaused)
-	case supervisor.EventStarted:
+	case output.EventContinued:
+		l.begin("continued").since(ev, output.EventPaused)
+	case output.EventStarted:
 		ev.pid = number
 		l.begin("started").number("pid", number).text("argv0", text)
 		ev.noteStart(e)
-	case supervisor.EventSignal:
+	case output.EventSignal:
 		l = ev.signal(syscall.Signal(number))
-	case supervisor.EventTimeout:
-		l.begin("timeout").since(ev, supervisor.EventStarted)
-	case supervisor.EventStopHeld, supervisor.EventStopPassed, supervisor.EventStopWhen:
+	case output.EventTimeout:
+		l.begin("timeout").since(ev, output.EventStarted)
+	case output.EventStopHeld, output.EventStopPassed, output.EventStopWhen:
 		l = ev.stop(e, text, number)
-	case supervisor.EventExited:
+	case output.EventExited:
 		ev.pid = 0
-		l.begin("exited").end(number).since(ev, supervisor.EventStarted)
-	case supervisor.EventOOMKilled:
+		l.begin("exited").end(number).since(ev, output.EventStarted)
+	case output.EventOOMKilled:
 		l.begin("oomKilled").number("processes", number)
-	case supervisor.EventFinished:
+	case output.EventFinished:
 		l.begin("finished").text("reason", text).number("exitCode", number)
 	}
 	return l
 }
 
 // stop describes an event of the order in which containers stop.
-func (ev *events) stop(e supervisor.Event, text string, number int) (l eventLine) {
+func (ev *events) stop(e output.Event, text string, number int) (l eventLine) {
 	switch e {
-	case supervisor.EventStopHeld:
+	case output.EventStopHeld:
 		l.begin("stopHeld").text("dependency", text)
 		ev.noteStart(e)
-	case supervisor.EventStopPassed:
-		l.begin("stopPassed").text("outcome", text).since(ev, supervisor.EventStopHeld)
+	case output.EventStopPassed:
+		l.begin("stopPassed").text("outcome", text).since(ev, output.EventStopHeld)
 	default:
 		l.begin("stopWhen").text("outcome", outcome(number))
 	}
@@ -145,9 +146,9 @@ func (c *Capture) writeEvent(l eventLine) {
 	}
 }
 
-func (ev *events) noteStart(e supervisor.Event) {
+func (ev *events) noteStart(e output.Event) {
 	if ev.startTimes == nil {
-		ev.startTimes = map[supervisor.Event]time.Time{}
+		ev.startTimes = map[output.Event]time.Time{}
 	}
 	ev.startTimes[e] = time.Now()
 }
@@ -166,7 +167,7 @@ func (l *eventLine) raw(name, value string) *eventLine {
 }
 
 func (l *eventLine) text(name, value string) *eventLine {
-	return l.raw(name, supervisor.QuoteJSON(value))
+	return l.raw(name, report.QuoteJSON(value))
 }
 
 func (l *eventLine) number(name string, value int) *eventLine {
@@ -184,7 +185,7 @@ func (l *eventLine) end(wait int) *eventLine {
 }
 
 // since adds the time since an earlier event, if that has occurred.
-func (l *eventLine) since(ev *events, e supervisor.Event) {
+func (l *eventLine) since(ev *events, e output.Event) {
 	if began, was := ev.startTimes[e]; was {
 		l.number("milliseconds", int(time.Since(began).Milliseconds()))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/ring"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 // The tests of cmd/withlogs/entrypoint have all other events.
@@ -23,7 +23,7 @@ func TestAnOOMKillIsAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	c := New()
 	c.ring = memory.Writer()
-	c.Event(supervisor.EventOOMKilled, "", 2)
+	c.Event(output.EventOOMKilled, "", 2)
 	text := make([]byte, 1000)
 	n, _ := opened.Reader().Read(ring.Events, 0, text)
 	var event map[string]any

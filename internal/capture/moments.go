@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 // The kernel doesn't tell in which order two pipes were written to. A supervisor that has
@@ -94,7 +94,7 @@ func (p *pipe) hasWriteTime() bool { return p.lastWrite().After(p.created) }
 // takeAll moves bytes of both pipes into the ring. If both have some, those come first that
 // were written first, and come at the time when they were written, if the kernel knows it.
 func (c *Capture) takeAll() time.Duration {
-	order, pause := c.pipes, supervisor.Forever
+	order, pause := c.pipes, output.Forever
 	timed := order[0].hasBytes() && order[1].hasBytes() && order[0].hasWriteTime() && order[1].hasWriteTime()
 	if timed && order[1].lastWrite().Before(order[0].lastWrite()) {
 		order[0], order[1] = order[1], order[0]

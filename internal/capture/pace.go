@@ -8,7 +8,7 @@ package capture
 import (
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 // A pace lets the lines of a slow command gather in the pipe, so that the supervisor
@@ -35,21 +35,21 @@ func (p *pace) isResting(now time.Time) bool { return p.pauseLeft(now) > 0 }
 // noteRead notes a read of some bytes, and returns the pause before the next read.
 func (p *pace) noteRead(now time.Time, count int64) time.Duration {
 	if count == 0 {
-		return supervisor.Forever
+		return output.Forever
 	}
 	since := now.Sub(p.lastOutput).Microseconds()
 	p.lastOutput = now
 	if count > since*slowRate {
 		p.slowReads = 0
-		return supervisor.Forever
+		return output.Forever
 	}
 	// Lines that are this rare don't gather.
 	if since > (gatherPause + gatherPause/2).Microseconds() {
-		return supervisor.Forever
+		return output.Forever
 	}
 	// The first read of a burst is slow as well.
 	if p.slowReads++; p.slowReads < 2 {
-		return supervisor.Forever
+		return output.Forever
 	}
 	p.restUntil = now.Add(gatherPause)
 	return gatherPause

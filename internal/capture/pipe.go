@@ -14,7 +14,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 // descriptorOf returns the file descriptor of a stream in the command.
@@ -153,7 +153,7 @@ func (p *pipe) poll(w *ring.Writer, fds []unix.PollFd) []unix.PollFd {
 }
 
 // take moves bytes into the ring, and returns the pause before the next call:
-// supervisor.Forever if a descriptor will tell.
+// output.Forever if a descriptor will tell.
 func (p *pipe) take(w *ring.Writer, b *brake) time.Duration {
 	began, before := time.Now(), w.Written(p.stream)
 	p.blocked = false
@@ -164,7 +164,7 @@ func (p *pipe) take(w *ring.Writer, b *brake) time.Duration {
 	for range maxReads {
 		p.writeTee(w)
 		if p.ended || p.teeLag(w) >= maxTeeLag {
-			return supervisor.Forever
+			return output.Forever
 		}
 		if left := p.block(w, b); p.blocked {
 			return left
@@ -174,7 +174,7 @@ func (p *pipe) take(w *ring.Writer, b *brake) time.Duration {
 		if p.ending && (nothing || w.Written(p.stream) >= p.end) {
 			p.ended = true
 			w.End(p.stream)
-			return supervisor.Forever
+			return output.Forever
 		}
 		if nothing {
 			return p.pace.noteRead(began, w.Written(p.stream)-before)

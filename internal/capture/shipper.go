@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/ring"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 
 // A shipper starts, restarts and wakes the process that sends the content of the ring.
 type shipper struct {
-	start   supervisor.Starter
+	start   output.Starter
 	options []string
 	shared  shared
 
@@ -60,12 +60,12 @@ func (s *shipper) maintain(w *ring.Writer) time.Duration {
 	}
 	switch {
 	case !s.needed || closed(w):
-		return supervisor.Forever
+		return output.Forever
 	case s.pollExit == nil:
 		return s.tryStart()
 	}
 	s.wakeIfDue(w)
-	return supervisor.Forever
+	return output.Forever
 }
 
 // wakeIfDue wakes the process if the ring has what it sleeps for.
@@ -109,7 +109,7 @@ func (s *shipper) tryStart() time.Duration {
 		return s.pause
 	}
 	s.pollExit = ended
-	return supervisor.Forever
+	return output.Forever
 }
 
 // environment returns only the variables to mask. Others, such as GODEBUG and

@@ -18,7 +18,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/files"
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 )
 
 // tell writes a line to the container's own stderr, which the cluster's log has. It
@@ -158,5 +158,5 @@ func (c *Capture) explainAbsence() {
 	if why == "" {
 		why = "there was no time for it"
 	}
-	supervisor.LeaveTerminationMessage(c.message, []byte("entrypointer: the end of the output isn't shown, because it couldn't be masked: "+why+"\n"))
+	report.LeaveTerminationMessage(c.message, []byte("entrypointer: the end of the output isn't shown, because it couldn't be masked: "+why+"\n"))
 }

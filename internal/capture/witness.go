@@ -16,7 +16,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/ring"
 	"github.com/entrypointer/entrypointer/internal/secretfiles"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor"
+	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 )
 
 const (
@@ -109,11 +109,11 @@ func (w *witness) advance(memory *ring.Writer) time.Duration {
 	case !w.underWay:
 		return w.timeLeft(memory)
 	case w.failure != "" || !memory.HoldsBytes():
-		return supervisor.Forever // a result wakes the loop
+		return output.Forever // a result wakes the loop
 	}
 	slow := time.Until(w.askedAt.Add(patience))
 	if slow <= 0 {
-		w.failure, slow = w.files.Slow(), supervisor.Forever
+		w.failure, slow = w.files.Slow(), output.Forever
 	}
 	return slow
 }

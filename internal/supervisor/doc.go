@@ -13,36 +13,38 @@
 // three things:
 //
 //   - it forwards each signal that it receives (package signals);
-//   - it reaps every child, so that no zombie is left (reap.go);
-//   - when the command has ended, it exits with the command's exit code.
+//   - it reaps every child, so that no zombie is left (package life);
+//   - when the command has ended, it exits with the command's exit code (package outcome).
 //
-// It waits in one place for everything (loop.go).
+// run.go and command.go have the sequence of one run. It waits in one place for
+// everything (life.Until).
 //
 // The command must not notice the supervisor: it has the argv, environment,
 // descriptors, limits, signal mask and terminal that it would have without one
-// (start.go, tty.go).
+// (packages launch and terminal).
 //
 // All other features are off until a flag enables them:
 //
-//   - wait for other containers and publish this container's phase (package order,
-//     order.go), or connect the command to them by pipes (pipe.go);
-//   - wait for files before the start (package await);
-//   - edit the environment (env.go), run hooks (hooks.go), pause (pause.go);
-//   - end a command that takes too long (limit.go);
-//   - hold back the stop signal until dependents have ended (stop.go);
-//   - end a command that is not needed any more (stopwhen.go); ending.go has the signals
-//     and the verdict of each of these ends;
+//   - publish this container's phase (package presence), wait for other containers
+//     (package gate), or connect the command to them by pipes (package pipe);
+//   - wait for files before the start (package turn);
+//   - edit the environment (package launch), run hooks (package hooks), pause (package
+//     pause);
+//   - hold back the stop signal until dependents have ended (package brake);
+//   - end a command that takes too long (command.go), that is not needed any more (package
+//     helper), or whose startupProbe fails (package startup); package ending has the
+//     signals and the verdict of each of these ends;
 //   - count exit codes as success;
-//   - report how the command ended (status.go, events.go), also to "kubectl exec"
-//     (control.go);
-//   - ask sidecars to shut down (endsidecars.go).
+//   - report how the command ended (packages report, output and tekton), also to "kubectl
+//     exec" (package control);
+//   - ask sidecars to shut down (package sidecars).
 //
 // They happen in this order:
 //
 //	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status -> sidecars
 //
 // A command that waits for its turn itself, as Tekton's entrypoint does, may be started
-// before the wait and stopped until its turn (turn.go, early.go), if no other step comes
+// before the wait and stopped until its turn (package turn), if no other step comes
 // between. After hooks and pauses, other containers are looked at once more.
 //
 // # Exit codes
@@ -88,4 +90,3 @@
 // lock by which other containers see that it lives. If the command closes it, it counts
 // as dead.
 package supervisor
-

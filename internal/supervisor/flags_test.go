@@ -15,7 +15,11 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
+	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
+	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -40,48 +44,41 @@ func TestParse(t *testing.T) {
 		"last one wins":            {[]string{"-mode=exec", "-mode=supervise", "--"}, with(func(o *options) { o.argv = []string{} }), ""},
 		"help needs no command":    {[]string{"-help"}, &options{help: true}, ""},
 		"version needs no command": {[]string{"--version", "-nope"}, &options{version: true}, ""},
-		"platforms": {
-			[]string{"-platform=linux/amd64", "-arg=/tini", "-arg=--", "-arg=", "-platform", "linux/arm", "--"},
-			with(func(o *options) {
-				o.argv = []string{}
-				o.platforms = []platformArgv{{"linux/amd64", []string{"/tini", "--", ""}}, {"linux/arm/v7", nil}}
-			}), "",
-		},
 		"waiting": {
 			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-post-file=/d", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.wait = await.Files{All: []await.File{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.File{{Path: "/c"}, {Path: "/e", Content: true}}}
-				o.waitLimit = time.Minute
-				o.postFile = "/d"
+				o.turn.Wait = await.Files{All: []await.File{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.File{{Path: "/c"}, {Path: "/e", Content: true}}}
+				o.turn.Limit = time.Minute
+				o.tekton.PostFile = "/d"
 			}), "",
 		},
 		"the environment": {
 			[]string{"-unset-env=A", "-env=B=", "-env", "C=a=b", "-env-file=/e", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.env = environmentEdits{unset: []string{"A"}, files: []string{"/e"}, set: []string{"B=", "C=a=b"}}
+				o.env = launch.Edits{Unset: []string{"A"}, Files: []string{"/e"}, Set: []string{"B=", "C=a=b"}}
 			}), "",
 		},
 		"hooks": {
 			[]string{"-before-start=sh", "-before-start-arg=-c", "-before-start-arg", "true", "-before-start=b", "-before-start-timeout=5s", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.hooks, o.hookTimeout = [][]string{{"sh", "-c", "true"}, {"b"}}, 5*time.Second
+				o.hooks.Argvs, o.hooks.Timeout = [][]string{{"sh", "-c", "true"}, {"b"}}, 5*time.Second
 			}), "",
 		},
 		"limits": {
 			[]string{"-timeout=1h30m", "-grace-period=1s", "-success-exit-codes=3,10-12", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.timeout, o.gracePeriod, o.successes = 90*time.Minute, time.Second, exitcodes.Set{{From: 3, To: 3}, {From: 10, To: 12}}
+				o.ending.Timeout, o.ending.Grace, o.successes = 90*time.Minute, time.Second, exitcodes.Set{{From: 3, To: 3}, {From: 10, To: 12}}
 			}), "",
 		},
 		"reports": {
 			[]string{"-status-file=/s", "-termination-message=/t", "-pause=before-start,after-failure", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.statusFile, o.terminationMessage, o.pause = "/s", "/t", []string{pauseBeforeStart, pauseAfterFailure}
+				o.report.File, o.report.TerminationMessage, o.pause.Places = "/s", "/t", []string{pause.BeforeStart, pause.AfterFailure}
 			}), "",
 		},
 		"an order": {
@@ -91,10 +88,10 @@ func TestParse(t *testing.T) {
 			},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
-				o.finalEnds = []containerEnds{{"/o/a-b", ends("0,3-255")}}
-				o.dependsOnTimeout, o.orderDir, o.heartbeat = 30*time.Second, "/o/web", true
-				o.ready = order.Probe{
+				o.gate.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.gate.FinalEnds = []gate.ContainerEnds{{Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.gate.Timeout, o.presence.Dir, o.presence.Heartbeat = 30*time.Second, "/o/web", true
+				o.presence.Ready = order.Probe{
 					HTTP: &order.Endpoint{Port: 80}, Path: "/ok", Headers: []string{"A: b"}, Period: 5 * time.Second, Timeout: 2 * time.Second,
 				}
 			}), "",
@@ -102,22 +99,24 @@ func TestParse(t *testing.T) {
 		"a pipe": {
 			[]string{"-order-dir=/o/b", "-stdin-from=/o/a", "-stdout-to=/o/c", "-final-exit-codes=0:/o/a", "-final-exit-codes=0-255:/o/c", "--"},
 			with(func(o *options) {
-				o.argv, o.orderDir = []string{}, "/o/b"
-				o.pipeOptions = pipeOptions{order.Partner{Dir: "/o/a", Final: ends("0")}, order.Partner{Dir: "/o/c", Final: ends("0-255")}}
-				o.finalEnds = []containerEnds{{"/o/a", ends("0")}, {"/o/c", ends("0-255")}}
+				o.argv, o.presence.Dir = []string{}, "/o/b"
+				o.pipe = pipe.Options{From: order.Partner{Dir: "/o/a", Final: ends("0")}, To: order.Partner{Dir: "/o/c", Final: ends("0-255")}}
+				o.gate.FinalEnds = []gate.ContainerEnds{{Dir: "/o/a", Final: ends("0")}, {Dir: "/o/c", Final: ends("0-255")}}
 			}), "",
 		},
 		"a command that finds out": {
 			[]string{"-order-dir=/o", "-ready-exec=test", "-ready-exec=-e", "-ready-exec=", "--"},
-			with(func(o *options) { o.argv, o.orderDir, o.ready.Exec = []string{}, "/o", []string{"test", "-e", ""} }), "",
+			with(func(o *options) {
+				o.argv, o.presence.Dir, o.presence.Ready.Exec = []string{}, "/o", []string{"test", "-e", ""}
+			}), "",
 		},
 
 		"the end of sidecars": {
 			[]string{"-order-dir=/o/a", "-end-sidecar=http://:9091/quit", "-end-sidecars-on=0-255", "-end-sidecars-when=completed:/o/b", "-wait-for=file:///x", "--"},
 			with(func(o *options) {
-				o.argv, o.orderDir = []string{}, "/o/a"
-				o.endSidecars, o.waitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
-				o.endSidecarsOn, o.endSidecarsWhen = ends("0-255").Codes, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
+				o.argv, o.presence.Dir = []string{}, "/o/a"
+				o.sidecars.Targets, o.gate.WaitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
+				o.sidecars.On, o.sidecars.When = ends("0-255").Codes, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
 			}), "",
 		},
 

@@ -16,8 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
+	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
+
+// withoutCommand returns the flags of options.
+func withoutCommand(o *options) *options {
+	o.argv = nil
+	return o
+}
 
 // ordered returns the options of container "web", which waits for "db", and those of
 // "db". It returns false if admission refuses the pod.
@@ -54,15 +62,15 @@ func TestTheSupervisorAcceptsAdmissionsOrderFlags(t *testing.T) {
 		"ready-when.entrypointer.dev/db", `["pg_isready", "$x"]`)
 	require.True(t, admitted)
 	const webs, dbs = "/entrypointer/order/web", "/entrypointer/order/db"
-	want := defaults().orderOptions
-	want.orderDir, want.heartbeat, want.dependsOnTimeout = webs, true, 5*time.Minute
-	want.dependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
-	want.finalEnds = []containerEnds{{dbs, ends("0-255")}}
-	require.Equal(t, want, web.orderOptions)
-	want = defaults().orderOptions
-	want.orderDir, want.heartbeat, want.ready.Exec = dbs, true, []string{"pg_isready", "$x"}
-	want.stopAfter, want.stopShare = []string{webs}, 15*time.Second
-	require.Equal(t, want, db.orderOptions)
+	want := withoutCommand(defaults())
+	want.presence.Dir, want.presence.Heartbeat, want.gate.Timeout = webs, true, 5*time.Minute
+	want.gate.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
+	want.gate.FinalEnds = []gate.ContainerEnds{{Dir: dbs, Final: ends("0-255")}}
+	require.Equal(t, want, withoutCommand(web))
+	want = withoutCommand(defaults())
+	want.presence.Dir, want.presence.Heartbeat, want.presence.Ready.Exec = dbs, true, []string{"pg_isready", "$x"}
+	want.brake.After, want.brake.Share = []string{webs}, 15*time.Second
+	require.Equal(t, want, withoutCommand(db))
 }
 
 func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
@@ -75,16 +83,16 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 	result, err := (&pod.Injector{CopierImage: "copier"}).Inject(t.Context(), "tenant", p)
 	require.NoError(t, err)
 	const a, b = "/entrypointer/order/a", "/entrypointer/order/b"
-	for at, want := range []pipeOptions{{stdoutTo: order.Partner{Dir: b, Final: ends("0")}}, {stdinFrom: order.Partner{Dir: a, Final: ends("0")}}} {
+	for at, want := range []pipe.Options{{To: order.Partner{Dir: b, Final: ends("0")}}, {From: order.Partner{Dir: a, Final: ends("0")}}} {
 		opts, err := parse(result.Pod.Spec.Containers[at].Args)
 		require.NoError(t, err)
-		expected := defaults().orderOptions
-		expected.orderDir, expected.pipeOptions = []string{a, b}[at], want
-		expected.finalEnds = []containerEnds{{[]string{b, a}[at], ends("0")}}
+		expected := withoutCommand(defaults())
+		expected.presence.Dir, expected.pipe = []string{a, b}[at], want
+		expected.gate.FinalEnds = []gate.ContainerEnds{{Dir: []string{b, a}[at], Final: ends("0")}}
 		if at == 1 { // the reader is stopped after its writer
-			expected.stopAfter, expected.stopShare = []string{a}, 15*time.Second
+			expected.brake.After, expected.brake.Share = []string{a}, 15*time.Second
 		}
-		require.Equal(t, expected, opts.orderOptions)
+		require.Equal(t, expected, withoutCommand(opts))
 		for _, m := range result.Pod.Spec.Containers[at].VolumeMounts {
 			if strings.HasSuffix(m.MountPath, order.PipesSuffix) {
 				require.Equal(t, b+order.PipesSuffix, m.MountPath)
@@ -108,8 +116,8 @@ func TestTheSupervisorAcceptsAdmissionsLivenessProbe(t *testing.T) {
 		require.NoError(t, err)
 		opts, err := parse(result.Pod.Spec.Containers[1].Args)
 		require.NoError(t, err)
-		require.Equal(t, 1, opts.alive.Kinds())
-		require.False(t, opts.stopTogether)
+		require.Equal(t, 1, opts.brake.Alive.Kinds())
+		require.False(t, opts.brake.Together)
 	}
 }
 
@@ -141,12 +149,12 @@ func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {
 			annotations = append(annotations, "ready-when.entrypointer.dev/db", readyWhen)
 		}
 		web, db, admitted := ordered(t, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}}, annotations...)
-		if !admitted || len(web.dependsOn) == 0 {
+		if !admitted || len(web.gate.DependsOn) == 0 {
 			return
 		}
-		require.Equal(t, web.dependsOn[0].Dir, db.orderDir)
-		if web.dependsOn[0].Condition == order.IsReady {
-			require.Equal(t, 1, db.ready.Kinds())
+		require.Equal(t, web.gate.DependsOn[0].Dir, db.presence.Dir)
+		if web.gate.DependsOn[0].Condition == order.IsReady {
+			require.Equal(t, 1, db.presence.Ready.Kinds())
 		}
 	})
 }

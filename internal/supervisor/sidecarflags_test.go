@@ -58,11 +58,11 @@ func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 		}
 		opts, err := parse(args)
 		require.NoError(t, err)
-		require.NotEmpty(t, opts.waitFor)
+		require.NotEmpty(t, opts.gate.WaitFor)
 		if strings.TrimSpace(strings.Trim(endSidecars, ", \n")) != "none" {
-			require.NotEmpty(t, opts.endSidecars)
-			require.Equal(t, ends("0-255").Codes, opts.endSidecarsOn)
-			require.Equal(t, []order.Dependency{{Condition: order.HasExited, Dir: "/entrypointer/order/other", Final: ends("0-255")}}, opts.endSidecarsWhen)
+			require.NotEmpty(t, opts.sidecars.Targets)
+			require.Equal(t, ends("0-255").Codes, opts.sidecars.On)
+			require.Equal(t, []order.Dependency{{Condition: order.HasExited, Dir: "/entrypointer/order/other", Final: ends("0-255")}}, opts.sidecars.When)
 		}
 	})
 }

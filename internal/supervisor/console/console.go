@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
@@ -34,6 +35,13 @@ func writeToStderr(line []byte) {
 		// An error of stderr can't be reported anywhere.
 		_, _ = signals.Write(2, line)
 	})
+}
+
+// Fail prints err and returns the exit code.
+func Fail(err error) int {
+	f := outcome.As(err)
+	Say(f.Text)
+	return f.Code
 }
 
 // Stdout writes to stdout, and reports whether that succeeded.

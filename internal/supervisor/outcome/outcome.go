@@ -18,6 +18,7 @@ import (
 // A Reason is why the container ends.
 type Reason string
 
+// The reasons.
 const (
 	Exited       Reason = "Exited"
 	Signalled    Reason = "Signalled"

@@ -1,0 +1,198 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/internal/signals"
+	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
+	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
+	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
+	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
+	"github.com/entrypointer/entrypointer/internal/supervisor/hooks"
+	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
+	"github.com/entrypointer/entrypointer/internal/supervisor/life"
+	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
+	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
+	"github.com/entrypointer/entrypointer/internal/supervisor/presence"
+	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/sidecars"
+	"github.com/entrypointer/entrypointer/internal/supervisor/startup"
+	"github.com/entrypointer/entrypointer/internal/supervisor/turn"
+)
+
+// A supervision is one run of a command, with the features that its flags ask for.
+type supervision struct {
+	opts     *options
+	life     *life.Life
+	presence *presence.Presence
+	pipes    *pipe.Pipes
+	ending   *ending.Ending // of the command
+	brake    *brake.Brake
+	helper   *helper.Helper
+	gate     *gate.Gate
+	pause    *pause.Pause
+	turn     *turn.Turn
+	startup  *startup.Startup
+	sidecars *sidecars.Sidecars
+}
+
+func newSupervision(opts *options) *supervision {
+	l := life.New(opts.life())
+	s := &supervision{opts: opts, life: l, ending: &ending.Ending{}}
+	heartbeat, grace := opts.presence.Heartbeat, opts.ending.Grace
+	s.presence = presence.New(l, &opts.presence)
+	s.pipes = pipe.New(l, &opts.pipe, s.presence)
+	s.brake = brake.New(l, &opts.brake, heartbeat, opts.gate.DependsOn, s.pipes, s.ending)
+	s.helper = helper.New(l, &opts.helper, heartbeat, grace, s.brake, s.ending)
+	s.gate = gate.New(l, &opts.gate, heartbeat, s.presence, s.pipes, s.helper)
+	s.pause = pause.New(l, &opts.pause, opts.turn.Wait, s.helper)
+	before := hooks.New(l, &opts.hooks, grace, s.helper)
+	s.turn = turn.New(l, &opts.turn, &opts.env, before, s.pause, s.helper)
+	s.startup = startup.New(l, &opts.startup, s.brake)
+	s.sidecars = sidecars.New(l, &opts.sidecars, heartbeat, s.presence)
+	return s
+}
+
+// failBeforeStart prints an error of an incarnation that can't have a command. It also
+// publishes the incarnation's end: containers that depend on this one would otherwise
+// wait for it to begin.
+func (s *supervision) failBeforeStart(err error) (code int) {
+	s.presence.Announce()
+	s.life.ExitCode = outcome.As(err).Code
+	s.presence.Publish(order.Ended, s.life.ExitCode)
+	console.Fail(err)
+	s.sidecars.End()
+	s.presence.CompleteLastWord()
+	return s.life.ExitCode
+}
+
+// run runs the command, and returns the exit code.
+func (s *supervision) run(argv []string) int {
+	l := s.life
+	l.OpenOutput()
+	s.presence.Announce()
+	env, err := s.prepare(argv)
+	switch {
+	case err != nil:
+	case s.opts.mode == modeExec:
+		err = s.replace(argv, env)
+	default:
+		err = s.supervise(argv, env)
+	}
+	if err = s.helper.Excuse(err); err != nil {
+		f := outcome.As(err)
+		console.Say(f.Text)
+		l.ExitCode, l.Reason, l.Message = f.Code, f.Reason, f.Text
+	}
+	s.pipes.Close()
+	if len(s.opts.sidecars.Targets) == 0 {
+		s.presence.Publish(order.Ended, l.ExitCode)
+	} else {
+		s.presence.Publish(order.Finishing, l.ExitCode) // the end of the sidecars publishes Ended
+	}
+	s.opts.tekton.Leave(&l.Status)
+	s.reportEnd()
+	s.sidecars.End()
+	s.presence.CompleteLastWord()
+	return l.ExitCode
+}
+
+// prepare does everything before the command's start, and returns the command's
+// environment.
+func (s *supervision) prepare(argv []string) (env []string, err error) {
+	env, err = s.opts.env.ExceptFiles().Apply(launch.Environ())
+	if err != nil {
+		return nil, err
+	}
+	if s.opts.inOrder() { // so that a signal ends the wait, and dependents learn of it
+		s.takeOverSignals()
+	}
+	if !s.helper.IsNeeded() {
+		return nil, helper.ErrUnneeded
+	}
+	if err := s.gate.Await(); err != nil {
+		return nil, err
+	}
+	env, err = s.turn.Take(argv, env, func() {
+		if !s.opts.inOrder() {
+			s.takeOverSignals()
+		}
+	})
+	// What was met may have changed meanwhile, and a reader even since the last look.
+	for again := s.tookTime(); err == nil && (again || s.pipes.LostReader()); again = false {
+		err = s.gate.Await()
+	}
+	return env, err
+}
+
+// tookTime reports whether something between the wait for other containers and the
+// command's start takes time.
+func (s *supervision) tookTime() bool {
+	return len(s.opts.hooks.Argvs) > 0 || s.opts.pause.Has(pause.BeforeStart) || len(s.opts.turn.Wait.All) > 0
+}
+
+// takeOverSignals forwards signals to the command from here on, and makes the
+// supervisor inherit orphans. Until then, a signal has the same effect as on Tekton's
+// entrypoint, which is a Go program, too, and handles no signals while it waits.
+func (s *supervision) takeOverSignals() {
+	if s.opts.mode == modeSupervise || s.opts.hooks.Argvs != nil || s.opts.pause.Places != nil || s.opts.inOrder() {
+		s.brake.Catch()
+		signals.Catch()
+	}
+	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
+		// PID 1 inherits orphans anyway. In mode exec, the command would inherit them
+		// and doesn't expect them.
+		life.BecomeSubreaper()
+	}
+}
+
+// replace executes the command in place of this process. It returns only if that fails.
+func (s *supervision) replace(argv, env []string) error {
+	return launch.InPath(argv[0], env, func(path string) error {
+		if s.life.PendingEndSignal() == 0 {
+			s.presence.BequeathLock()
+		}
+		signals.Release()
+		// Signals that have arrived are the command's, but an ending signal means that
+		// the command isn't started.
+		if sig := s.life.PendingEndSignal(); sig != 0 {
+			return outcome.StoppedBy(sig, "its start")
+		}
+		signals.SendArrived(os.Getpid())
+		return syscall.Exec(path, argv, env)
+	})
+}
+
+// reportEnd publishes the final status.
+func (s *supervision) reportEnd() {
+	l := s.life
+	if !l.Reports {
+		return
+	}
+	l.Finished = time.Now()
+	if l.ExitCode != 0 && !s.turn.Aborted && !s.wasEndRequested() {
+		s.pause.At(pause.AfterFailure)
+	}
+	l.Deliver()
+	l.SetPhase(report.Finished)
+	l.CloseOutput()
+	report.LeaveTerminationMessage(s.opts.report.TerminationMessage, l.JSON())
+}
+
+// wasEndRequested reports whether the end was requested, so that a pause would only
+// delay it. SIGTERM and SIGINT always request an end. SIGHUP and SIGQUIT may ask for a
+// new configuration or a stack trace, so they count only if the command has ended by
+// them.
+func (s *supervision) wasEndRequested() bool {
+	return s.life.Reason == outcome.Stopped || s.opts.turn.Wait.Aborts() || s.life.StopCame() || signals.Came(syscall.SIGINT) || s.life.EndedByEndSignal()
+}
