@@ -75,7 +75,8 @@ test-all: lint unit stress e2e e2e-slow equality
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
 # are too few. With -short, tests with random moments try fewer of them. -race
 # sees only the processes of tests, so the tests that start other processes, or need a
-# cluster, go without.
+# cluster, go without. Go doesn't see what these processes are built of, so their
+# results aren't taken from its cache.
 without-race := ./test/... ./cmd/entrypoint ./cmd/withlogs/entrypoint
 
 .PHONY: unit
@@ -85,7 +86,7 @@ unit:
 		echo "the entrypoint is not compared with $$peer" >&2; done
 	@command -v python3 >/dev/null || hack/apt-get.sh python3  # for commands that do to their pipes and files what no shell can
 	@command -v strace >/dev/null || hack/apt-get.sh strace  # for errors of system calls that are rare
-	go test -short -vet=off -timeout 40m $(without-race)
+	go test -short -vet=off -count 1 -timeout 40m $(without-race)
 	CGO_ENABLED=1 go test -short -race -vet=off -timeout 40m $$(go list ./... | grep -vxF "$$(go list $(without-race))")
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
