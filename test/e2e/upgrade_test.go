@@ -36,7 +36,7 @@ const thisFlag, nextFlag = "-grace-period=", "-stopping-time="
 
 var renamedFlags = []renamedFlag{
 	{"pkg/pod/flags.go", `"` + thisFlag + `"`, `"` + nextFlag + `"`},
-	{"internal/supervisor/flags.go", `"grace-period", "DURATION"`, `"stopping-time", "DURATION"`},
+	{"internal/supervisor/ending/ending.go", `"grace-period", "DURATION"`, `"stopping-time", "DURATION"`},
 }
 
 // nextRelease builds this checkout with the flag renamed, and returns the file
