@@ -52,6 +52,9 @@ type Files struct {
 	// All files must be there at the same time. An empty list is satisfied
 	// immediately.
 	All []File
+	// Instead stands for All: once all of its files are there, the files of All needn't
+	// be. An empty list stands for nothing.
+	Instead []File
 	// Abort ends the wait as soon as one of its files is there.
 	Abort []File
 }
@@ -181,21 +184,35 @@ func (w *Waiter) Close() { w.watch.close() }
 
 // Look checks the files once. The state is Waiting if there is an error.
 func (f Files) Look() (State, error) {
-	met := true
-	for _, c := range f.All {
-		holds, err := c.holds()
-		if err != nil {
-			return Waiting, err
+	met, err := all(f.All)
+	if !met && len(f.Instead) > 0 {
+		if instead, failed := all(f.Instead); instead && failed == nil {
+			return Met, nil
 		}
-		met = met && holds
 	}
-	if met {
+	switch {
+	case err != nil:
+		return Waiting, err
+	case met:
 		return Met, nil
 	}
 	if f.Aborts() {
 		return Aborted, nil
 	}
 	return Waiting, nil
+}
+
+// all reports whether all files are there.
+func all(files []File) (met bool, _ error) {
+	met = true
+	for _, c := range files {
+		holds, err := c.holds()
+		if err != nil {
+			return false, err
+		}
+		met = met && holds
+	}
+	return met, nil
 }
 
 // Aborts reports whether a file of Abort is there.
@@ -218,6 +235,9 @@ func (f Files) Directories() (list []string, written bool) {
 		}
 	}
 	for _, c := range f.All {
+		add(c.Path)
+	}
+	for _, c := range f.Instead {
 		add(c.Path)
 	}
 	for _, c := range f.Abort {

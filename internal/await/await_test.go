@@ -65,13 +65,16 @@ func TestExistingFilesEndTheWaitAtOnce(t *testing.T) {
 	write(t, dir+"/full", "x")
 	write(t, dir+"/empty", "")
 	for name, f := range map[string]Files{
-		"nothing to wait for":   {},
-		"a file":                {All: []File{{Path: dir + "/empty"}}},
-		"a file or its failure": {All: []File{{Path: dir + "/empty", OrErr: true}}},
-		"a file with content":   {All: []File{{Path: dir + "/full", Content: true}}},
-		"a directory":           {All: []File{{Path: dir}}},
-		"all of several":        {All: []File{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
-		"what is met wins":      {All: []File{{Path: dir + "/full"}}, Abort: []File{{Path: dir + "/empty"}}},
+		"nothing to wait for":                  {},
+		"a file":                               {All: []File{{Path: dir + "/empty"}}},
+		"a file or its failure":                {All: []File{{Path: dir + "/empty", OrErr: true}}},
+		"a file with content":                  {All: []File{{Path: dir + "/full", Content: true}}},
+		"a directory":                          {All: []File{{Path: dir}}},
+		"all of several":                       {All: []File{{Path: dir + "/empty"}, {Path: dir + "/full", Content: true}}},
+		"what is met wins":                     {All: []File{{Path: dir + "/full"}}, Abort: []File{{Path: dir + "/empty"}}},
+		"others stand for it":                  {All: []File{{Path: dir + "/none"}}, Instead: []File{{Path: dir + "/full"}, {Path: dir + "/empty"}}},
+		"it, and not others":                   {All: []File{{Path: dir + "/full"}}, Instead: []File{{Path: dir + "/none"}}},
+		"others, though it can't be looked at": {All: []File{{Path: dir + "/full/x"}}, Instead: []File{{Path: dir + "/full"}}},
 	} {
 		w := NewWaiter(f, 0)
 		require.Equal(t, Met, w.Look(), name)
@@ -122,6 +125,16 @@ func TestWaitsUntil(t *testing.T) {
 				return Files{All: []File{{Path: dir + "/a"}, {Path: dir + "/other/b"}}}
 			},
 			happen: func(dir string) { write(t, dir+"/other/b", ""); write(t, dir+"/a", "") },
+		},
+		"the last of those is there that stand for it": {
+			prepare: func(dir string) {
+				require.NoError(t, os.Mkdir(dir+"/other", 0o700))
+				write(t, dir+"/a", "")
+			},
+			files: func(dir string) Files {
+				return Files{All: []File{{Path: dir + "/out"}}, Instead: []File{{Path: dir + "/a"}, {Path: dir + "/other/b"}}}
+			},
+			happen: func(dir string) { write(t, dir+"/other/b", "") },
 		},
 		"its directory is there, too": {
 			files: func(dir string) Files { return Files{All: []File{{Path: dir + "/later/out"}}} },

@@ -12,56 +12,14 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
-	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
-	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
 	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
-	"github.com/entrypointer/entrypointer/internal/supervisor/hooks"
 	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
-	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
-	"github.com/entrypointer/entrypointer/internal/supervisor/presence"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
-	"github.com/entrypointer/entrypointer/internal/supervisor/sidecars"
-	"github.com/entrypointer/entrypointer/internal/supervisor/startup"
-	"github.com/entrypointer/entrypointer/internal/supervisor/turn"
 )
-
-// A supervision is one run of a command, with the features that its flags ask for.
-type supervision struct {
-	opts     *options
-	life     *life.Life
-	presence *presence.Presence
-	pipes    *pipe.Pipes
-	ending   *ending.Ending // of the command
-	brake    *brake.Brake
-	helper   *helper.Helper
-	gate     *gate.Gate
-	pause    *pause.Pause
-	turn     *turn.Turn
-	startup  *startup.Startup
-	sidecars *sidecars.Sidecars
-}
-
-func newSupervision(opts *options) *supervision {
-	l := life.New(opts.life())
-	s := &supervision{opts: opts, life: l, ending: &ending.Ending{}}
-	heartbeat, grace := opts.presence.Heartbeat, opts.ending.Grace
-	s.presence = presence.New(l, &opts.presence)
-	s.pipes = pipe.New(l, &opts.pipe, s.presence)
-	s.brake = brake.New(l, &opts.brake, heartbeat, opts.gate.DependsOn, s.pipes, s.ending)
-	s.helper = helper.New(l, &opts.helper, heartbeat, grace, s.brake, s.ending)
-	s.gate = gate.New(l, &opts.gate, heartbeat, s.presence, s.pipes, s.helper)
-	s.pause = pause.New(l, &opts.pause, opts.turn.Wait, s.helper)
-	before := hooks.New(l, &opts.hooks, grace, s.helper)
-	s.turn = turn.New(l, &opts.turn, &opts.env, before, s.pause, s.helper)
-	s.startup = startup.New(l, &opts.startup, s.brake)
-	s.sidecars = sidecars.New(l, &opts.sidecars, heartbeat, s.presence)
-	return s
-}
 
 // failBeforeStart prints an error of an incarnation that can't have a command. It also
 // publishes the incarnation's end: containers that depend on this one would otherwise
@@ -81,7 +39,8 @@ func (s *supervision) run(argv []string) int {
 	l := s.life
 	l.OpenOutput()
 	s.presence.Announce()
-	env, err := s.prepare(argv)
+	s.opts.tekton.Start()
+	argv, env, err := s.prepare(argv)
 	switch {
 	case err != nil:
 	case s.opts.mode == modeExec:
@@ -107,23 +66,23 @@ func (s *supervision) run(argv []string) int {
 	return l.ExitCode
 }
 
-// prepare does everything before the command's start, and returns the command's
+// prepare does everything before the command's start, and returns the command's argv and
 // environment.
-func (s *supervision) prepare(argv []string) (env []string, err error) {
+func (s *supervision) prepare(argv []string) (_, env []string, err error) {
 	env, err = s.opts.env.ExceptFiles().Apply(launch.Environ())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if s.opts.inOrder() { // so that a signal ends the wait, and dependents learn of it
 		s.takeOverSignals()
 	}
 	if !s.helper.IsNeeded() {
-		return nil, helper.ErrUnneeded
+		return nil, nil, helper.ErrUnneeded
 	}
 	if err := s.gate.Await(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	env, err = s.turn.Take(argv, env, func() {
+	argv, env, err = s.turn.Take(argv, env, func() {
 		if !s.opts.inOrder() {
 			s.takeOverSignals()
 		}
@@ -132,7 +91,7 @@ func (s *supervision) prepare(argv []string) (env []string, err error) {
 	for again := s.tookTime(); err == nil && (again || s.pipes.LostReader()); again = false {
 		err = s.gate.Await()
 	}
-	return env, err
+	return argv, env, err
 }
 
 // tookTime reports whether something between the wait for other containers and the

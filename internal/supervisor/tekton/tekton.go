@@ -21,12 +21,15 @@ import (
 
 // Options are the files of Tekton's entrypoint, "" for none.
 type Options struct {
+	StartedFile                string // for other steps, from the start on
 	PostFile, StartFailureFile string
 	TimeoutResult              string
 }
 
 // PostFlags adds the flags that set files for other steps.
 func (o *Options) PostFlags(f *cmdline.Flags) {
+	f.Add("started-file", "PATH", `Create this file at once, to tell other containers that this one has started.`,
+		cmdline.Path(&o.StartedFile))
 	f.Add("post-file", "PATH", `Other containers wait for this file, or for the file of this name with .err
 appended. If the command fails and leaves neither, create the second.`, cmdline.Path(&o.PostFile))
 	f.Add("start-failure-file", "PATH", `As -post-file, but only if the command is not started.`, cmdline.Path(&o.StartFailureFile))
@@ -36,6 +39,20 @@ appended. If the command fails and leaves neither, create the second.`, cmdline.
 func (o *Options) ResultFlags(f *cmdline.Flags) {
 	f.Add("timeout-result", "PATH", `After a -timeout, add it as the reason to the results of a Tekton step in
 this file.`, cmdline.Path(&o.TimeoutResult))
+}
+
+// Start tells other steps that this container has started. If that fails, they learn it
+// from Tekton.
+func (o *Options) Start() {
+	if o.StartedFile == "" {
+		return
+	}
+	fd, err := unix.Open(o.StartedFile, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		console.Say("creating " + strconv.Quote(o.StartedFile) + ", which tells other steps of this start: " + err.Error())
+		return
+	}
+	_ = unix.Close(fd)
 }
 
 // Leave leaves what is due after a life with this status.

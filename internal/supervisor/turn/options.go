@@ -19,6 +19,7 @@ type Options struct {
 	Limit        time.Duration // 0 means no limit
 	Hold         time.Duration // 0 means that the command isn't started early
 	UnlessShared string        // name of a variable
+	File         string        // for which the command waits in place of its own file; "" for none
 }
 
 // Flags adds the flags that set o.
@@ -37,6 +38,12 @@ and pauses, so that it can report why. May be repeated.`,
 		addFile(await.File{}, &o.Wait.Abort))
 	f.Add("wait-abort-content", "PATH", `As -wait-abort, once this file exists and is not empty. May be repeated.`,
 		addFile(await.File{Content: true}, &o.Wait.Abort))
+	f.Add("wait-instead", "PATH", `Start the command as well when this file exists, whether or not those of
+-wait-file and the like do. May be repeated: all of the files must exist.`,
+		addFile(await.File{}, &o.Wait.Instead))
+	f.Add("turn-file", "PATH", `Create this file when the wait is over. It replaces the value of the
+command's argument -wait_file, so that the command, which waits for its turn
+as well, finds it at that time.`, cmdline.Path(&o.File))
 	f.Add("wait-timeout", "DURATION", `The longest time to wait for files; unlimited by default.`,
 		cmdline.Duration(&o.Limit))
 	f.Add("hold", "DURATION", `Start the command before the wait, and stop it (SIGSTOP) until the wait is
@@ -68,6 +75,12 @@ func (o *Options) setUnlessShared(name string) string {
 func (o *Options) Check() error {
 	if o.Hold != 0 && o.Limit != 0 {
 		return cmdline.Failure("-hold="+o.Hold.String(), "not together with -wait-timeout: an early command decides itself how long to wait")
+	}
+	switch {
+	case len(o.Wait.Instead) > 0 && len(o.Wait.All) == 0:
+		return cmdline.Failure("-wait-instead="+o.Wait.Instead[0].Path, "it stands for no file: use -wait-file or the like as well")
+	case o.File != "" && len(o.Wait.All) == 0:
+		return cmdline.Failure("-turn-file="+o.File, "there is no turn to wait for: use -wait-file or the like as well")
 	}
 	return nil
 }

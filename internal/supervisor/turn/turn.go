@@ -38,20 +38,22 @@ type Turn struct {
 	pause  *pause.Pause
 	helper *helper.Helper
 	waiter *await.Waiter
+
+	original []string // the command's argv, if it has been given another one (redirect.go)
+	misled   bool     // the command must have its own argv after all
 }
 
 // New returns the turn that the options ask for.
 func New(l *life.Life, opts *Options, env *launch.Edits, h *hooks.Hooks, p *pause.Pause, work *helper.Helper) *Turn {
 	return &Turn{
 		life: l, opts: opts, env: env, hooks: h, pause: p, helper: work,
-		waiter: await.NewWaiter(opts.Wait, opts.Limit),
 	}
 }
 
 // Take waits for the command's turn and prepares its start, after the wait for
-// other containers. env has all edits that don't depend on files.
-// takeOver has signals forwarded to the command from then on.
-func (t *Turn) Take(argv, env []string, takeOver func()) (_ []string, err error) {
+// other containers. env has all edits that don't depend on files. takeOver has signals
+// forwarded to the command from then on. Take returns the command's argv and environment.
+func (t *Turn) Take(argv, env []string, takeOver func()) (_, _ []string, err error) {
 	shared := t.preparesInSharedVolume(env)
 	late := len(t.env.Files) > 0 // earlier steps may write these files
 	if late && shared {
@@ -59,27 +61,44 @@ func (t *Turn) Take(argv, env []string, takeOver func()) (_ []string, err error)
 			t.opts.UnlessShared + " is in a volume, so the step must start early: set " + t.opts.UnlessShared + " to a directory of the image")
 		late = false
 		if env, err = t.env.Apply(launch.Environ()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	argv, err = t.wait(argv, env, shared, late)
+	takeOver()
+	if err != nil || t.Aborted || t.Early.Process != nil && t.Early.Ended {
+		return argv, env, t.endEarly(err)
+	}
+	if late {
+		if env, err = t.env.Apply(launch.Environ()); err != nil {
+			return nil, nil, err
+		}
+	}
+	return argv, env, t.endEarly(t.beforeStart(env))
+}
+
+// wait waits for the turn, and returns the command's argv.
+func (t *Turn) wait(argv, env []string, shared, late bool) (_ []string, err error) {
+	early := t.canStartEarly(shared, late)
+	if early || !shared {
+		argv = t.redirected(argv)
+	}
+	t.waiter = await.NewWaiter(t.opts.Wait, t.opts.Limit)
+	defer t.waiter.Close()
 	switch {
-	case t.canStartEarly(shared, late):
+	case early:
 		t.publishWaiting()
 		err = t.startEarly(argv, env, shared)
 	case !shared:
 		err = t.awaitTurn()
 	}
-	t.waiter.Close()
-	takeOver()
-	if err != nil || t.Aborted || t.Early.Process != nil && t.Early.Ended {
-		return env, t.endEarly(err)
+	if !t.misled || err != nil {
+		return argv, err
 	}
-	if late {
-		if env, err = t.env.Apply(launch.Environ()); err != nil {
-			return nil, err
-		}
+	if t.Early.Process != nil {
+		err = t.dropEarly()
 	}
-	return env, t.endEarly(t.beforeStart(env))
+	return t.original, err
 }
 
 // beforeStart runs the hooks and the pause between the turn and the start.
@@ -160,6 +179,7 @@ func (t *Turn) publishWaiting() {
 // so concludeTurn returns an error.
 func (t *Turn) concludeTurn(turn await.State) error {
 	t.Aborted = turn == await.Aborted
+	t.misled = t.passTurn(turn)
 	t.life.Event(output.EventWaited, "", int(turn))
 	if turn != await.Unknown {
 		return nil
