@@ -19,6 +19,9 @@ const (
 	waitCancelFlag       = "-wait-abort-content="
 	waitUnlessSharedFlag = "-wait-unless-shared="
 	holdFlag             = "-hold="
+	waitInsteadFlag      = "-wait-instead="
+	turnFileFlag         = "-turn-file="
+	startedFileFlag      = "-started-file="
 	postFileFlag         = "-post-file="
 	startFailureFlag     = "-start-failure-file="
 

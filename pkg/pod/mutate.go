@@ -130,6 +130,7 @@ type wrapping struct {
 	toolboxes    map[string]*toolbox    // of the containers, by their names
 	asked        map[string]*toolbox    // by the sources of the settings
 	requirements map[string]requirement // by the sources of the settings
+	stepDirs     *[]string              // see startFlags; nil before the first look
 }
 
 func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, owner Owner) *wrapping {

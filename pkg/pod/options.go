@@ -66,6 +66,7 @@ var options = []Option{
 	{
 		Name: "hand-off", Value: "`true` or `false`", Default: "`true`", Example: "false",
 		About: "Whether the supervisor waits until a Tekton step may start, in place of Tekton's entrypoint, which polls once a second. " +
+			"The first step starts once the supervisors of all steps have started, without Tekton's controller, if all containers of the pod are steps. " +
 			"During the wait, Tekton's entrypoint is stopped (SIGSTOP). It isn't started yet if hooks, an `env-file` or a pause come before it, or with `mode: exec`. " +
 			"Where Tekton copies credentials to a `HOME` that is a volume, Tekton's entrypoint always starts with the pod; an `env-file` is then read at that time, too, and with `mode: exec` the hooks run at that time. " +
 			"If Tekton's entrypoint is killed and the container survives, the supervisor reports the failure to the steps that follow. With `false`, and where the supervisor doesn't know Tekton's flags, hooks and time limits begin when the pod starts.",

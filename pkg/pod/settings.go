@@ -178,6 +178,7 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 			return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
 		},
 		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
+		start:       func() []string { return w.startFlags(c, argv) },
 		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 	}
 	box, err := w.toolbox(settings)

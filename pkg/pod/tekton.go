@@ -41,7 +41,7 @@ func handOffFlags(value string, c target) (flags []string, _ error) {
 		}
 		return flags, nil
 	}
-	flags = step.waitFlags()
+	flags = append(step.waitFlags(), c.start()...)
 	if c.downward {
 		flags = append(flags, waitCancelFlag+tektonCancel)
 	}

@@ -1,0 +1,99 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The first step of a TaskRun waits until Tekton's controller has seen that all containers
+// of the pod have started, and has told so by an annotation, which the kubelet writes to a
+// file. The supervisors know it as soon as it is true: each leaves a file in the directory
+// of its step, which the other steps can read.
+
+// The files in the directory of a step (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/pod.go, runMount).
+const (
+	startedFile = "entrypointer-started" // since the supervisor's start
+	turnFile    = "entrypointer-turn"    // since the first step's turn
+)
+
+const tektonReady = tektonDownward + "/ready"
+
+// startFlags returns the flags by which steps tell the first one that they have started,
+// and those by which it learns that. They are empty unless all containers of the pod are
+// wrapped steps: Tekton waits for others to be ready, which only its controller knows.
+// Native sidecars don't count, because the kubelet starts them before.
+func (w *wrapping) startFlags(c corev1.Container, argv []string) []string {
+	if w.stepDirs == nil {
+		w.stepDirs = new(stepDirectories(w.pod))
+	}
+	dirs := *w.stepDirs
+	if dirs == nil {
+		return nil
+	}
+	at := slices.IndexFunc(w.pod.Spec.Containers, func(other corev1.Container) bool { return other.Name == c.Name })
+	flags := []string{startedFileFlag + path.Join(dirs[at], startedFile)}
+	if at > 0 || !waitsForTekton(argv) || !reads(c, w.pod.Spec.Containers, dirs) {
+		return flags
+	}
+	for _, dir := range dirs {
+		flags = append(flags, waitInsteadFlag+path.Join(dir, startedFile))
+	}
+	return append(flags, turnFileFlag+path.Join(dirs[at], turnFile))
+}
+
+// maxSteps bounds the steps that are looked at: each may mount a volume of each other one.
+const maxSteps = 256
+
+// stepDirectories returns the directories of a pod's steps, nil if not all containers are
+// steps, or if a step's directory isn't known.
+func stepDirectories(pod *corev1.Pod) (dirs []string) {
+	// With another policy, a file of a former life would count.
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Spec.Containers) > maxSteps {
+		return nil
+	}
+	for _, c := range pod.Spec.Containers {
+		argv := slices.Concat(c.Command, c.Args)
+		if args, already := wrappedArgvArgs(c); already {
+			argv = originalArgv(args)
+		}
+		step, certain := parseStep(argv)
+		dir := path.Dir(step.postFile)
+		if !isStep(c) || !certain || volumeAt(c, dir, false) == "" {
+			return nil
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// waitsForTekton reports whether Tekton's entrypoint waits for Tekton's controller, and
+// does so by the words that the supervisor replaces.
+func waitsForTekton(argv []string) bool {
+	step, _ := parseStep(argv)
+	return step.content && slices.Equal(step.waitFiles, []string{tektonReady}) && len(argv) > 2 && argv[1] == "-wait_file" && argv[2] == tektonReady
+}
+
+// reads reports whether a container sees the directories of all of these steps.
+func reads(c corev1.Container, steps []corev1.Container, dirs []string) bool {
+	for at, dir := range dirs {
+		if volumeAt(c, dir, true) != volumeAt(steps[at], dir, false) {
+			return false
+		}
+	}
+	return true
+}
+
+// volumeAt returns the volume that a container mounts whole at a path, "" if it mounts none
+// there, or none that it may write to, unless reading is enough.
+func volumeAt(c corev1.Container, path string, readOnly bool) string {
+	at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
+	if at < 0 || c.VolumeMounts[at].SubPath != "" || c.VolumeMounts[at].SubPathExpr != "" || c.VolumeMounts[at].ReadOnly && !readOnly {
+		return ""
+	}
+	return c.VolumeMounts[at].Name
+}
