@@ -12,9 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
 )
@@ -54,7 +51,7 @@ the exit code is 3.`
 
 func logsCommand() *cobra.Command {
 	var s settings
-	config := genericclioptions.NewConfigFlags(true)
+	var from *cluster
 	command := &cobra.Command{
 		Use: "logs [TYPE/]NAME", Short: "Print the logs of containers", Long: description, Example: examples,
 		Args: cobra.ExactArgs(1),
@@ -63,7 +60,7 @@ func logsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			client, err := connect(config)
+			client, err := from.connect()
 			if err != nil {
 				return err
 			}
@@ -82,7 +79,7 @@ func logsCommand() *cobra.Command {
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
 	flags.StringVarP(&s.output, "output", "o", "", "json prints the events as they are stored; needs --events")
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
-	config.AddFlags(flags)
+	from = kubectlFlags(command)
 	return command
 }
 
@@ -154,26 +151,4 @@ func colors(when string, out io.Writer) (bool, error) {
 	default:
 		return false, errors.New("--color is " + when + ": use auto, always or never")
 	}
-}
-
-// clientBurst bounds the requests per second. The API server has its own limits.
-const clientBurst = 50
-
-// connect finds the cluster and the namespace as kubectl does.
-func connect(flags *genericclioptions.ConfigFlags) (*logreader.Client, error) {
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
-	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, fmt.Errorf("finding the namespace: %w", err)
-	}
-	config.QPS, config.Burst = clientBurst, clientBurst
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // to decode errors
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client of the API server: %w", err)
-	}
-	return &logreader.Client{REST: client, Namespace: namespace}, nil
 }

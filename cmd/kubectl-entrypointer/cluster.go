@@ -1,0 +1,93 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/entrypointer/entrypointer/internal/logreader"
+)
+
+// A cluster is what kubectl's flags say about the API server, its user and the namespace.
+type cluster struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	userExtra []string // KEY=VALUE
+}
+
+// kubectlFlags adds the flags by which kubectl finds a cluster to a command. Those of
+// k8s.io/cli-runtime would link kustomize and the types of all APIs.
+func kubectlFlags(command *cobra.Command) *cluster {
+	c := &cluster{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	c.rules.DefaultClientConfig = &clientcmd.DefaultClientConfig
+	c.overrides.ClusterDefaults = clientcmd.ClusterDefaults
+
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	// API servers take no passwords any more, and kubectl has no flag for a proxy.
+	var none clientcmd.FlagInfo
+	names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password, names.ClusterOverrideFlags.ProxyURL = none, none, none
+
+	flags := command.Flags()
+	clientcmd.BindOverrideFlags(&c.overrides, flags, names)
+	flags.StringVar(&c.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "Path to the kubeconfig file to use for CLI requests.")
+	flags.StringArrayVar(&c.userExtra, "as-user-extra", nil, "User extras to impersonate for the operation, this flag can be repeated to specify multiple values for the same key.")
+	return c
+}
+
+// config returns what the flags and the kubeconfig say together.
+func (c *cluster) config() clientcmd.ClientConfig {
+	overrides := c.overrides
+	for _, extra := range c.userExtra {
+		key, value, ok := strings.Cut(extra, "=")
+		if !ok {
+			continue // as kubectl does
+		}
+		if overrides.AuthInfo.ImpersonateUserExtra == nil {
+			overrides.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+		}
+		overrides.AuthInfo.ImpersonateUserExtra[key] = append(overrides.AuthInfo.ImpersonateUserExtra[key], value)
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &overrides)
+}
+
+// clientBurst bounds the requests per second. The API server has its own limits.
+const clientBurst = 50
+
+// connect finds the cluster and the namespace as kubectl does.
+func (c *cluster) connect() (*logreader.Client, error) {
+	found := c.config()
+	config, err := found.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	namespace, _, err := found.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("finding the namespace: %w", err)
+	}
+	config.QPS, config.Burst = clientBurst, clientBurst
+	config.NegotiatedSerializer = statuses()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client of the API server: %w", err)
+	}
+	return &logreader.Client{REST: client, Namespace: namespace}, nil
+}
+
+// statuses decodes errors of the API server, which are objects of the kind Status. Package
+// logreader decodes the other responses by itself.
+func statuses() runtime.NegotiatedSerializer {
+	types := runtime.NewScheme()
+	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(types).WithoutConversion()
+}
