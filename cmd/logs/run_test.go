@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -360,18 +359,6 @@ func TestTheServiceRunsOnWhileTheAPIServerIsDown(t *testing.T) {
 	require.Contains(t, logs.String(), `applying ConfigMap \"log-service\"`)
 	stop()
 	require.NoError(t, <-ended)
-}
-
-func TestOtherErrorsOfTheServerAreLogged(t *testing.T) {
-	t.Parallel()
-	logs := &synced.Buffer{}
-	e := &errorLog{slog.New(slog.NewJSONHandler(logs, nil))}
-	for _, line := range []string{"http: TLS handshake error from 10.0.0.1: EOF\n", "http: Accept error: too many open files\n"} {
-		_, err := fmt.Fprint(e, line)
-		require.NoError(t, err)
-	}
-	require.NotContains(t, logs.String(), "handshake")
-	require.Contains(t, logs.String(), "too many open files")
 }
 
 func TestADropIsAnEventOfThePod(t *testing.T) {

@@ -9,11 +9,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,7 +88,7 @@ func serveLogs(ctx context.Context, logger *slog.Logger, service *api.Server, p 
 		Handler:           service.InstrumentHandler(p.handler),
 		TLSConfig:         p.tls(ca),
 		ConnState:         p.limiter.StateChanged,
-		ErrorLog:          log.New(&errorLog{logger}, "", 0),
+		ErrorLog:          connections.ErrorLog(logger.Debug, logger.Error),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -169,19 +167,4 @@ func serveUntilDone(ctx context.Context, server *http.Server, serve func() error
 		return fmt.Errorf("serving: %w", err)
 	}
 	return nil
-}
-
-// errorLog logs the errors of net/http.
-type errorLog struct{ logger *slog.Logger }
-
-// Write implements io.Writer. A failed handshake is the client's problem, so it is logged
-// at level debug.
-func (e *errorLog) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	if strings.HasPrefix(text, "http: TLS handshake error") {
-		e.logger.Debug(text)
-	} else {
-		e.logger.Error(text)
-	}
-	return len(line), nil
 }

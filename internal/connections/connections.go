@@ -1,8 +1,8 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connections bounds the open connections of a server, in total and of each
-// address.
+// Package connections bounds the open connections of an HTTP server, in total and of each
+// address, and logs their errors.
 package connections
 
 import (

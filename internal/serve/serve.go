@@ -16,10 +16,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -84,7 +82,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 			drainer.ServeHTTP(w, r)
 		}),
 		TLSConfig:         s.TLS,
-		ErrorLog:          log.New(&errorLog{s.Logger}, "", 0),
+		ErrorLog:          connections.ErrorLog(s.Logger.Debugw, s.Logger.Errorw),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       responseTimeout,
 		WriteTimeout:      responseTimeout,
@@ -164,19 +162,4 @@ func (s *Server) drain(ctx context.Context, drainer *handlers.Drainer) {
 	case <-ctx.Done():
 		drainer.Reset()
 	}
-}
-
-// errorLog logs the messages of net/http.
-type errorLog struct{ logger *zap.SugaredLogger }
-
-// Write implements io.Writer. It drops failed handshakes, which are the client's fault,
-// or occur before the first certificate.
-func (e *errorLog) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	if strings.HasPrefix(text, "http: TLS handshake error") {
-		e.logger.Debug(text)
-	} else {
-		e.logger.Error(text)
-	}
-	return len(line), nil
 }
