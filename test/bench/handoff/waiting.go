@@ -24,8 +24,8 @@ import (
 
 const (
 	tektonEntrypoint = "/tekton/bin/entrypoint"
-	// tektonReady is what the first step waits for.
-	tektonReady = "/tekton/downward/ready"
+	// firstEnds is the file that tells of the first step's end.
+	firstEnds = "/tekton/run/0/out"
 	// waiters are how many steps wait.
 	waiters = 2
 )
@@ -95,7 +95,7 @@ func waitingIn(namespace string) map[string][]int {
 	steps := map[string][]int{}
 	for pid, argv := range processes(func(argv []string) bool {
 		waits := argv[0] == tektonEntrypoint || argv[0] == pod.EntrypointPath
-		return waits && slices.Contains(argv, namespace) && !slices.Contains(argv, tektonReady)
+		return waits && slices.Contains(argv, namespace) && argv[slices.Index(argv, "-post_file")+1] != firstEnds
 	}) {
 		step := argv[slices.Index(argv, "-post_file")+1]
 		steps[step] = append(steps[step], pid)
