@@ -32,4 +32,4 @@ echo "part $part of 0 to $((parts - 1)) of the end-to-end tests, ${#tests[@]} te
   "make e2e ARGS=\"-run '\$($0 $parts $part)'\" runs it again" >&2
 
 IFS='|'
-echo "^(${always[*]}|${tests[*]})\\b" # without a dollar sign, which make would expand
+printf '^(%s)\\b\n' "${always[*]}|${tests[*]}" # without a dollar sign, which make would expand
