@@ -50,7 +50,7 @@ func (w *wrapping) startFlags(c corev1.Container, argv []string) []string {
 const maxSteps = 256
 
 // stepDirectories returns the directories of a pod's steps, nil if not all containers are
-// steps, or if a step's directory isn't known.
+// steps, if a step's directory isn't known, or if a step gets credentials.
 func stepDirectories(pod *corev1.Pod) (dirs []string) {
 	// With another policy, a file of a former life would count.
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Spec.Containers) > maxSteps {
@@ -63,7 +63,9 @@ func stepDirectories(pod *corev1.Pod) (dirs []string) {
 		}
 		step, certain := parseStep(argv)
 		dir := path.Dir(step.postFile)
-		if !isStep(c) || !certain || volumeAt(c, dir, false) == "" {
+		// Tekton's entrypoint copies credentials to HOME at its start, which the first step
+		// must not precede if steps share that directory.
+		if !isStep(c) || !certain || step.credentials || volumeAt(c, dir, false) == "" {
 			return nil
 		}
 		dirs = append(dirs, dir)

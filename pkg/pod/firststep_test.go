@@ -78,6 +78,9 @@ func TestWhereNotAllContainersAreWrappedStepsTektonsControllerDecides(t *testing
 		"a flag we don't know": {func(p *corev1.Pod) {
 			p.Spec.Containers[1].Args = slices.Insert(p.Spec.Containers[1].Args, 0, "-new")
 		}, true},
+		"credentials": {func(p *corev1.Pod) {
+			p.Spec.Containers[1].Args = slices.Insert(p.Spec.Containers[1].Args, 0, "-basic-git=s=https://x")
+		}, true},
 		"restarted containers":                      {func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, true},
 		"a step's directory that it can't write to": {func(p *corev1.Pod) { mountAt(p, 1, "/tekton/run/1").ReadOnly = true }, true},
 		"a part of a volume":                        {func(p *corev1.Pod) { mountAt(p, 1, "/tekton/run/1").SubPath = "x" }, true},
