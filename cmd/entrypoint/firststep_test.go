@@ -33,6 +33,20 @@ const tektonWaits = `[ "$1" = -wait_file ]; until [ -s "$2" ]; do [ ! -e "$2.err
 // ways to wait: with the command held or not yet started, and with the supervisor replaced.
 var firstSteps = map[string][]string{"held": {"-hold=20ms"}, "with a hook": {"-before-start=true"}, "replaced": {"-mode=exec"}}
 
+func isHeldBy(how []string) bool { return strings.HasPrefix(how[0], "-hold") }
+
+// inEachWay runs a test for each way to wait.
+func inEachWay(t *testing.T, test func(t *testing.T, how []string)) {
+	t.Helper()
+	t.Parallel()
+	for name, how := range firstSteps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, how)
+		})
+	}
+}
+
 func beginFirstStep(t *testing.T, how []string, others ...string) firstStep {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +57,7 @@ func beginFirstStep(t *testing.T, how []string, others ...string) firstStep {
 		flags = append(flags, "-wait-instead="+dir+"/"+other)
 	}
 	flags = append(flags, "--", "sh", "-c", tektonWaits, "tekton", "-wait_file", dir+"/ready", "--", "-wait_file", "its own")
-	return firstStep{begin(t, flags), dir, strings.HasPrefix(how[0], "-hold")}
+	return firstStep{begin(t, flags), dir, isHeldBy(how)}
 }
 
 func (s firstStep) waits(t *testing.T) {
@@ -61,81 +75,61 @@ func (s firstStep) leaves(t *testing.T, name, content string) {
 }
 
 func TestAFirstStepRunsOnceAllStepsHaveStarted(t *testing.T) {
-	t.Parallel()
-	for name, how := range firstSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			first := beginFirstStep(t, how, "1")
-			first.waits(t)
-			second := begin(t, []string{entrypoint, "-started-file=" + first.dir + "/1", "-wait-file=" + first.dir + "/never", "--", "true"})
-			first.expect("runs " + first.dir + "/run/turn")
-			require.Zero(t, first.end())
-			waits(t, second)
-			require.NoError(t, second.Process.Kill())
-			second.end()
-		})
-	}
+	inEachWay(t, func(t *testing.T, how []string) {
+		first := beginFirstStep(t, how, "1")
+		first.waits(t)
+		second := begin(t, []string{entrypoint, "-started-file=" + first.dir + "/1", "-wait-file=" + first.dir + "/never", "--", "true"})
+		first.expect("runs " + first.dir + "/run/turn")
+		require.Zero(t, first.end())
+		waits(t, second)
+		require.NoError(t, second.Process.Kill())
+		second.end()
+	})
 }
 
 func TestTheOnlyStepRunsAtOnce(t *testing.T) {
-	t.Parallel()
-	for name, how := range firstSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			only := beginFirstStep(t, how)
-			only.expect("runs " + only.dir + "/run/turn")
-			require.Zero(t, only.end())
-		})
-	}
+	inEachWay(t, func(t *testing.T, how []string) {
+		only := beginFirstStep(t, how)
+		only.expect("runs " + only.dir + "/run/turn")
+		require.Zero(t, only.end())
+	})
 }
 
 func TestAFirstStepRunsWhenTektonSaysSoAlthoughAStepHasNotStarted(t *testing.T) {
-	t.Parallel()
-	for name, how := range firstSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			first := beginFirstStep(t, how, "1")
-			first.waits(t)
-			first.leaves(t, "ready", "READY")
-			first.expect("runs " + first.dir + "/run/turn")
-			require.Zero(t, first.end())
-		})
-	}
+	inEachWay(t, func(t *testing.T, how []string) {
+		first := beginFirstStep(t, how, "1")
+		first.waits(t)
+		first.leaves(t, "ready", "READY")
+		first.expect("runs " + first.dir + "/run/turn")
+		require.Zero(t, first.end())
+	})
 }
 
 func TestAFirstStepThatTektonSkipsIsSkipped(t *testing.T) {
-	t.Parallel()
-	for name, how := range firstSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			first := beginFirstStep(t, how, "1")
-			first.waits(t)
-			first.leaves(t, "ready.err", "")
-			first.expect("skipped " + first.dir + "/run/turn")
-			require.Zero(t, first.end())
-		})
-	}
+	inEachWay(t, func(t *testing.T, how []string) {
+		first := beginFirstStep(t, how, "1")
+		first.waits(t)
+		first.leaves(t, "ready.err", "")
+		first.expect("skipped " + first.dir + "/run/turn")
+		require.Zero(t, first.end())
+	})
 }
 
 // The directory of a step's files is Tekton's, and could be read-only, or full.
 func TestAFirstStepWhoseFileCanNotBeCreatedWaitsForTekton(t *testing.T) {
-	t.Parallel()
-	for name, how := range firstSteps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			argv := slices.Concat([]string{entrypoint}, how, []string{
-				"-wait-content=" + dir + "/ready", "-turn-file=" + dir + "/missing/turn", "-started-file=" + dir + "/0", "-wait-instead=" + dir + "/0",
-				"--", "sh", "-c", tektonWaits, "tekton", "-wait_file", dir + "/ready",
-			})
-			first := begin(t, argv)
-			require.Equal(t, `entrypointer: creating "`+dir+`/missing/turn": no such file or directory: the command waits for `+dir+"/ready only", first.line())
-			firstStep{first, dir, name == "held"}.waits(t)
-			require.NoError(t, os.WriteFile(dir+"/ready", []byte("READY"), 0o600))
-			first.expect("runs " + dir + "/ready")
-			require.Zero(t, first.end())
+	inEachWay(t, func(t *testing.T, how []string) {
+		dir := t.TempDir()
+		argv := slices.Concat([]string{entrypoint}, how, []string{
+			"-wait-content=" + dir + "/ready", "-turn-file=" + dir + "/missing/turn", "-started-file=" + dir + "/0", "-wait-instead=" + dir + "/0",
+			"--", "sh", "-c", tektonWaits, "tekton", "-wait_file", dir + "/ready",
 		})
-	}
+		first := begin(t, argv)
+		require.Equal(t, `entrypointer: creating "`+dir+`/missing/turn": no such file or directory: the command waits for `+dir+"/ready only", first.line())
+		firstStep{first, dir, isHeldBy(how)}.waits(t)
+		require.NoError(t, os.WriteFile(dir+"/ready", []byte("READY"), 0o600))
+		first.expect("runs " + dir + "/ready")
+		require.Zero(t, first.end())
+	})
 }
 
 // What the supervisor can't examine, Tekton's entrypoint examines itself.

@@ -17,13 +17,12 @@ import (
 )
 
 // stepsPod is the pod of a TaskRun of so many steps, as Tekton makes it.
-func stepsPod(t *testing.T, steps int, sidecars ...pipelinev1.Sidecar) *corev1.Pod {
+func stepsPod(t *testing.T, steps int) *corev1.Pod {
 	t.Helper()
 	var spec pipelinev1.TaskSpec
 	for n := range steps {
 		spec.Steps = append(spec.Steps, pipelinev1.Step{Name: "s" + strconv.Itoa(n), Image: "busybox", Command: []string{"true"}})
 	}
-	spec.Sidecars = sidecars
 	return tektonPod(t, spec)
 }
 

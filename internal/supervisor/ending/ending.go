@@ -34,12 +34,12 @@ command is being stopped already, after -grace-period SIGKILL, and exit with
 
 // An Ending is how the supervisor ends a process: by a stop signal, and by SIGKILL after
 // a grace period. The command can be ended for several reasons: by its timeout
-// (Limit.go), by stop-when (stopwhen.go), and by its startupProbe (startupprobe.go). The
-// first Verdict wins.
+// (-timeout), by stop-when (package helper), and by its startupProbe (package startup). The
+// first verdict wins.
 //
-// A stop of the container (package brake) is no Verdict, because the kubelet sends SIGKILL
-// then. A process that was sent a stop signal gets none by a Verdict: many programs abort
-// their orderly shutdown at a second signal. A stop that follows a Verdict is forwarded.
+// A stop of the container (package brake) is no verdict, because the kubelet sends SIGKILL
+// then. A process that was sent a stop signal gets none by a verdict: many programs abort
+// their orderly shutdown at a second signal. A stop that follows a verdict is forwarded.
 type Ending struct {
 	Process *life.Process // the leader of a process group
 	Verdict Verdict
@@ -59,7 +59,7 @@ const (
 	NotStarted // its startupProbe has failed
 )
 
-// Decide makes v the Verdict, and reports whether it is the first one. The caller then
+// Decide makes v the verdict, and reports whether it is the first one. The caller then
 // sends a stop signal. The grace period begins now.
 func (e *Ending) Decide(v Verdict, grace time.Duration) bool {
 	if e.Verdict != None || e.Process.Ended {
@@ -115,7 +115,7 @@ func NewLimit(after time.Duration) (l Limit) {
 	return l
 }
 
-// Reached reports whether the Limit is reached, and returns the time until then.
+// Reached reports whether the limit is reached, and returns the time until then.
 func (l Limit) Reached() (is bool, pause time.Duration) {
 	if l.at.IsZero() {
 		return false, life.Forever

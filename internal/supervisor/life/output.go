@@ -85,7 +85,6 @@ func (l *Life) Deliver() {
 	})
 	console.Redirect(nil)
 	if missing := l.output.Close(); missing != "" {
-		l.Message = missing
-		console.Say(missing)
+		l.Tell(missing)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
+	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 )
 
 // A command that waits for its turn itself looks for a file that others create
@@ -68,9 +69,7 @@ func leave(path, content string) error {
 	if err != nil {
 		return err
 	}
-	if content != "" {
-		_, err = unix.Write(fd, []byte(content))
-	}
+	err = report.WriteAll(fd, []byte(content))
 	_ = unix.Close(fd)
 	return err
 }
