@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/entrypointer/entrypointer/internal/ascii"
 )
 
 // A connection is one probe attempt over TCP. It tries the endpoint's addresses in
@@ -231,7 +233,7 @@ func formatRequest(method, host, path string, headers []string) []byte {
 
 func hasHeader(headers []string, name string) bool {
 	for _, header := range headers {
-		if other, _, _ := strings.Cut(header, ":"); strings.EqualFold(other, name) {
+		if other, _, _ := strings.Cut(header, ":"); ascii.EqualFold(other, name) {
 			return true
 		}
 	}

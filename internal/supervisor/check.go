@@ -14,7 +14,7 @@ import (
 // check rejects combinations of flags that can't work together.
 func (o *options) check() error {
 	for _, check := range []func() error{
-		o.turn.Check, o.presence.Check, o.checkHold, o.assignFinalEnds,
+		o.handoff.Check, o.presence.Check, o.checkHold, o.assignFinalEnds,
 		func() error { return o.sidecars.Check(&o.presence) }, o.checkHoldOfSidecars,
 		o.checkStop, func() error { return o.pipe.Check(&o.presence) }, o.startup.Check, o.checkExec,
 	} {
@@ -27,22 +27,22 @@ func (o *options) check() error {
 
 // checkHold rejects an order of containers for a step that is held.
 func (o *options) checkHold() error {
-	if o.turn.Hold != 0 && o.inOrder() {
-		return cmdline.Failure("-hold="+o.turn.Hold.String(), "not together with -depends-on, -wait-for and -order-dir: only a Tekton step is held, and Tekton orders the steps")
+	if o.handoff.Hold != 0 && o.inOrder() {
+		return cmdline.Failure("-hold="+o.handoff.Hold.String(), "not together with -depends-on, -wait-for and -order-dir: only a Tekton step is held, and Tekton orders the steps")
 	}
 	return nil
 }
 
 func (o *options) checkHoldOfSidecars() error {
-	if o.turn.Hold != 0 && len(o.sidecars.Targets) > 0 {
-		return cmdline.Failure("-hold="+o.turn.Hold.String(), "not together with -end-sidecar: only a Tekton step is held, and Tekton stops its sidecars")
+	if o.handoff.Hold != 0 && len(o.sidecars.Targets) > 0 {
+		return cmdline.Failure("-hold="+o.handoff.Hold.String(), "not together with -end-sidecar: only a Tekton step is held, and Tekton stops its sidecars")
 	}
 	return nil
 }
 
 // assignFinalEnds gives each container that this one observes its final ends.
 func (o *options) assignFinalEnds() error {
-	return o.gate.AssignFinalEnds([][]order.Dependency{o.helper.StopWhen, o.sidecars.When}, []*order.Partner{&o.pipe.From, &o.pipe.To})
+	return o.startOrder.AssignFinalEnds([][]order.Dependency{o.stopWhen.Ends, o.sidecars.When}, []*order.Partner{&o.pipe.From, &o.pipe.To})
 }
 
 // checkStop rejects flags of the stop that can't work together with others.
@@ -52,10 +52,10 @@ func (o *options) checkStop() error {
 		return nil
 	case o.mode == modeExec:
 		return cmdline.Failure("-mode="+modeExec, "not together with -stop-...: no supervisor is left for that once the command has replaced it")
-	case o.turn.Hold != 0:
-		return cmdline.Failure("-hold="+o.turn.Hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
+	case o.handoff.Hold != 0:
+		return cmdline.Failure("-hold="+o.handoff.Hold.String(), "not together with -stop-...: only a Tekton step is held, and Tekton stops it")
 	}
-	return o.brake.Check(o.presence.Dir == "" && len(o.helper.StopWhen) == 0)
+	return o.stopOrder.Check(o.presence.Dir == "" && len(o.stopWhen.Ends) == 0)
 }
 
 // checkExec rejects what would happen after the command's start in mode exec.
@@ -67,9 +67,9 @@ func (o *options) checkExec() error {
 		name string
 		set  bool
 	}{
-		{"hold", o.turn.Hold != 0},
+		{"hold", o.handoff.Hold != 0},
 		{"post-file", o.tekton.PostFile != ""},
-		{"timeout", o.ending.Timeout != 0},
+		{"timeout", o.timeout.After != 0},
 		{"success-exit-codes", o.successes != nil},
 		{"status-file", o.report.File != ""},
 		{"termination-message", o.report.TerminationMessage != ""},

@@ -6,28 +6,26 @@
 package supervisor
 
 import (
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
-	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
 // supervise runs argv as a child and waits for its end.
 func (s *supervision) supervise(argv, env []string) error {
-	if !s.helper.IsNeeded() {
-		return helper.ErrUnneeded
+	if !s.stopWhen.IsNeeded() {
+		return stopwhen.ErrUnneeded
 	}
 	command, err := s.startCommand(argv, env)
 	if err != nil {
@@ -52,7 +50,7 @@ func (s *supervision) startCommand(argv, env []string) (*life.Process, error) {
 		s.startup.Expect()
 		l.SetPhase(report.Running)
 	}
-	command := s.turn.Early.Process
+	command := s.handoff.Early.Process
 	if command == nil {
 		l.CountKillsFromNow()
 		s.presence.Starts()
@@ -71,44 +69,35 @@ func (s *supervision) startCommand(argv, env []string) (*life.Process, error) {
 	}
 	l.Event(output.EventStarted, argv[0], command.PID)
 	signals.Forward(command.PID)
-	if s.turn.Early.Process != nil {
-		s.turn.ContinueEarly()
+	if s.handoff.Early.Process != nil {
+		s.handoff.ContinueEarly()
 	}
 	s.presence.Publish(order.Started, 0)
 	s.presence.StartProbing(env)
 	s.startup.Starts(env)
-	s.brake.Starts(env)
+	s.stopOrder.Starts(env)
 	return command, nil
 }
 
 // awaitEnd waits until the command has ended, or can't be killed.
 func (s *supervision) awaitEnd(command *life.Process) error {
 	s.ending.Process = command
-	limit := ending.NewLimit(s.opts.ending.Timeout)
+	s.timeout.Starts()
 	err := s.life.Until(func() time.Duration {
-		s.brake.NoteForwarded()
-		s.helper.EndUnneeded()
+		s.stopOrder.NoteForwarded()
+		s.stopWhen.EndUnneeded()
 		s.startup.EndAfterFailure()
-		pause := min(s.endAfter(limit), s.ending.Kill())
+		pause := min(s.timeout.EndTooSlow(), s.ending.Kill())
 		if s.ending.Over() {
 			return life.Done
 		}
-		return min(pause, s.brake.Hold())
+		return min(pause, s.stopOrder.Hold())
 	})
 	signals.StopForwarding(command.PID) // also if the command can't be killed
 	s.presence.StopProbing()
 	s.startup.Stop()
-	s.brake.Close()
+	s.stopOrder.Close()
 	return err
-}
-
-// endAfter ends the command when it takes too long, and returns the time until then.
-func (s *supervision) endAfter(l ending.Limit) time.Duration {
-	is, pause := l.Reached()
-	if is && s.brake.End(ending.TooSlow, syscall.SIGTERM, s.opts.ending.Grace, brake.ReleaseTooSlow) {
-		s.life.Event(output.EventTimeout, "", 0)
-	}
-	return pause
 }
 
 // recordEnding records how the command has ended, and why. It returns why the container
@@ -124,20 +113,14 @@ func (s *supervision) recordEnding() error {
 	switch {
 	case e.Verdict == ending.Unneeded:
 		if !e.Process.Ended {
-			l.Tell(s.helper.Why() + ": the command" + e.WhyAlive())
+			l.Tell(s.stopWhen.Why() + ": the command" + e.WhyAlive())
 		}
 		l.ExitCode, l.Reason = 0, outcome.Unneeded
 		return nil
 	case e.Verdict == ending.NotStarted && !e.Process.Ended:
 		return outcome.Own("the startupProbe has failed, and the command" + e.WhyAlive())
-	case e.Verdict == ending.TooSlow && !e.Process.Ended:
-		return s.timeoutFailure("it" + e.WhyAlive())
 	case e.Verdict == ending.TooSlow:
-		return s.timeoutFailure("sent " + signals.Name(e.Signal) + ", it " + outcome.Describe(e.Process.Status) + ": make it faster, or raise timeout")
+		return s.timeout.Failure()
 	}
 	return s.pipes.CheckWriter()
-}
-
-func (s *supervision) timeoutFailure(end string) error {
-	return outcome.New(outcome.CodeTimeout, outcome.Timeout, "the command timed out after "+s.opts.ending.Timeout.String()+" (entrypointer.dev/timeout); "+end)
 }

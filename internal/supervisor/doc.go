@@ -26,14 +26,14 @@
 // All other features are off until a flag enables them:
 //
 //   - publish this container's phase (package presence), wait for other containers
-//     (package gate), or connect the command to them by pipes (package pipe);
-//   - wait for files before the start (package turn);
+//     (package startorder), or connect the command to them by pipes (package pipe);
+//   - wait for files before the start (package handoff);
 //   - edit the environment (package launch), run hooks (package hooks), pause (package
 //     pause);
-//   - hold back the stop signal until dependents have ended (package brake);
-//   - end a command that takes too long (command.go), that is not needed any more (package
-//     helper), or whose startupProbe fails (package startup); package ending has the
-//     signals and the verdict of each of these ends;
+//   - hold back the stop signal until dependents have ended (package stoporder);
+//   - end a command that takes too long (package timeout), that is not needed any more
+//     (package stopwhen), or whose startupProbe fails (package startup); package ending has
+//     the signals and the verdict of each of these ends;
 //   - count exit codes as success;
 //   - report how the command ended (packages report, output and tekton), also to "kubectl
 //     exec" (package control);
@@ -44,7 +44,7 @@
 //	other containers -> wait -> environment -> hooks -> pause -> command -> post file -> pause -> status -> sidecars
 //
 // A command that waits for its turn itself, as Tekton's entrypoint does, may be started
-// before the wait and stopped until its turn (package turn), if no other step comes
+// before the wait and stopped until its turn (package handoff), if no other step comes
 // between. After hooks and pauses, other containers are looked at once more.
 //
 // # Exit codes

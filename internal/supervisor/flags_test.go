@@ -15,11 +15,11 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
-	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
 	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
+	"github.com/entrypointer/entrypointer/internal/supervisor/startorder"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -48,8 +48,8 @@ func TestParse(t *testing.T) {
 			[]string{"-wait-file=/a", "-wait-content=/b", "-wait-abort=/c", "-wait-abort-content=/e", "-wait-timeout=1m", "-post-file=/d", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.turn.Wait = await.Files{All: []await.File{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.File{{Path: "/c"}, {Path: "/e", Content: true}}}
-				o.turn.Limit = time.Minute
+				o.handoff.Wait = await.Files{All: []await.File{{Path: "/a"}, {Path: "/b", Content: true}}, Abort: []await.File{{Path: "/c"}, {Path: "/e", Content: true}}}
+				o.handoff.Limit = time.Minute
 				o.tekton.PostFile = "/d"
 			}), "",
 		},
@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 			[]string{"-timeout=1h30m", "-grace-period=1s", "-success-exit-codes=3,10-12", "--"},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.ending.Timeout, o.ending.Grace, o.successes = 90*time.Minute, time.Second, exitcodes.Set{{From: 3, To: 3}, {From: 10, To: 12}}
+				o.timeout.After, o.ending.Grace, o.successes = 90*time.Minute, time.Second, exitcodes.Set{{From: 3, To: 3}, {From: 10, To: 12}}
 			}), "",
 		},
 		"reports": {
@@ -88,9 +88,9 @@ func TestParse(t *testing.T) {
 			},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.gate.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
-				o.gate.FinalEnds = []gate.ContainerEnds{{Dir: "/o/a-b", Final: ends("0,3-255")}}
-				o.gate.Timeout, o.presence.Dir, o.presence.Heartbeat = 30*time.Second, "/o/web", true
+				o.startOrder.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.startOrder.Timeout, o.presence.Dir, o.presence.Heartbeat = 30*time.Second, "/o/web", true
 				o.presence.Ready = order.Probe{
 					HTTP: &order.Endpoint{Port: 80}, Path: "/ok", Headers: []string{"A: b"}, Period: 5 * time.Second, Timeout: 2 * time.Second,
 				}
@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 			with(func(o *options) {
 				o.argv, o.presence.Dir = []string{}, "/o/b"
 				o.pipe = pipe.Options{From: order.Partner{Dir: "/o/a", Final: ends("0")}, To: order.Partner{Dir: "/o/c", Final: ends("0-255")}}
-				o.gate.FinalEnds = []gate.ContainerEnds{{Dir: "/o/a", Final: ends("0")}, {Dir: "/o/c", Final: ends("0-255")}}
+				o.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: "/o/a", Final: ends("0")}, {Dir: "/o/c", Final: ends("0-255")}}
 			}), "",
 		},
 		"a command that finds out": {
@@ -115,7 +115,7 @@ func TestParse(t *testing.T) {
 			[]string{"-order-dir=/o/a", "-end-sidecar=http://:9091/quit", "-end-sidecars-on=0-255", "-end-sidecars-when=completed:/o/b", "-wait-for=file:///x", "--"},
 			with(func(o *options) {
 				o.argv, o.presence.Dir = []string{}, "/o/a"
-				o.sidecars.Targets, o.gate.WaitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
+				o.sidecars.Targets, o.startOrder.WaitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
 				o.sidecars.On, o.sidecars.When = ends("0-255").Codes, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
 			}), "",
 		},

@@ -9,10 +9,8 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
-	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
+	"github.com/entrypointer/entrypointer/internal/supervisor/handoff"
 	"github.com/entrypointer/entrypointer/internal/supervisor/hooks"
 	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
@@ -22,9 +20,12 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/presence"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 	"github.com/entrypointer/entrypointer/internal/supervisor/sidecars"
+	"github.com/entrypointer/entrypointer/internal/supervisor/startorder"
 	"github.com/entrypointer/entrypointer/internal/supervisor/startup"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stoporder"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 	"github.com/entrypointer/entrypointer/internal/supervisor/tekton"
-	"github.com/entrypointer/entrypointer/internal/supervisor/turn"
+	"github.com/entrypointer/entrypointer/internal/supervisor/timeout"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -41,27 +42,28 @@ type options struct {
 	argv          []string // everything after --
 	successes     exitcodes.Set
 
-	platforms launch.Platforms
-	env       launch.Edits
-	turn      turn.Options
-	tekton    tekton.Options
-	hooks     hooks.Options
-	ending    ending.Options
-	report    report.Options
-	pause     pause.Options
-	presence  presence.Options
-	gate      gate.Options
-	pipe      pipe.Options
-	brake     brake.Options
-	helper    helper.Options
-	sidecars  sidecars.Options
-	startup   startup.Options
+	platforms  launch.Platforms
+	env        launch.Edits
+	handoff    handoff.Options
+	tekton     tekton.Options
+	hooks      hooks.Options
+	timeout    timeout.Options
+	ending     ending.Options
+	report     report.Options
+	pause      pause.Options
+	presence   presence.Options
+	startOrder startorder.Options
+	pipe       pipe.Options
+	stopOrder  stoporder.Options
+	stopWhen   stopwhen.Options
+	sidecars   sidecars.Options
+	startup    startup.Options
 }
 
 func defaults() *options {
 	return &options{
 		mode: modeSupervise, hooks: hooks.Defaults(), ending: ending.Options{Grace: ending.DefaultGrace},
-		presence: presence.Defaults(), brake: brake.Defaults(), startup: startup.Defaults(),
+		presence: presence.Defaults(), stopOrder: stoporder.Defaults(), startup: startup.Defaults(),
 	}
 }
 
@@ -71,7 +73,7 @@ var availableOutput output.Output
 func capturesOutput() bool { return availableOutput != nil && availableOutput.Enabled() }
 
 // waits reports whether the command's start depends on other containers or targets.
-func (o *options) waits() bool { return o.gate.Waits() || o.pipe.IsPiped() }
+func (o *options) waits() bool { return o.startOrder.Waits() || o.pipe.IsPiped() }
 
 // inOrder reports whether the command's start or end depends on another container, or
 // another container's on this one.
@@ -80,18 +82,18 @@ func (o *options) inOrder() bool {
 }
 
 // isStopped reports whether the flags say when the command is stopped.
-func (o *options) isStopped() bool { return o.brake.IsSet() || len(o.helper.StopWhen) > 0 }
+func (o *options) isStopped() bool { return o.stopOrder.IsSet() || len(o.stopWhen.Ends) > 0 }
 
 // reports returns whether the status can contain more than that the command runs.
 func (o *options) reports() bool {
-	return capturesOutput() || o.waits() || len(o.brake.After) > 0 || len(o.helper.StopWhen) > 0 || o.startup.Kinds() > 0 || o.turn.Hold != 0 || len(o.hooks.Argvs) > 0 || o.pause.Places != nil || o.ending.Timeout != 0 || o.successes != nil ||
+	return capturesOutput() || o.waits() || len(o.stopOrder.After) > 0 || len(o.stopWhen.Ends) > 0 || o.startup.Kinds() > 0 || o.handoff.Hold != 0 || len(o.hooks.Argvs) > 0 || o.pause.Places != nil || o.timeout.After != 0 || o.successes != nil ||
 		o.report.File != "" || o.report.TerminationMessage != ""
 }
 
 // life returns what a life knows of the command line.
 func (o *options) life() life.Options {
 	l := life.Options{
-		Reports: o.reports(), StatusFile: o.report.File, StopSignal: o.brake.StopSignal(),
+		Reports: o.reports(), StatusFile: o.report.File, StopSignal: o.stopOrder.StopSignal(),
 		// These ask a process to end, according to signal(7). Another STOPSIGNAL of the
 		// image is among them if -stop-signal names it; otherwise only the command
 		// understands it.

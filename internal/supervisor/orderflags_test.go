@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/entrypointer/entrypointer/internal/order"
-	"github.com/entrypointer/entrypointer/internal/supervisor/gate"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
+	"github.com/entrypointer/entrypointer/internal/supervisor/startorder"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -63,13 +63,13 @@ func TestTheSupervisorAcceptsAdmissionsOrderFlags(t *testing.T) {
 	require.True(t, admitted)
 	const webs, dbs = "/entrypointer/order/web", "/entrypointer/order/db"
 	want := withoutCommand(defaults())
-	want.presence.Dir, want.presence.Heartbeat, want.gate.Timeout = webs, true, 5*time.Minute
-	want.gate.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
-	want.gate.FinalEnds = []gate.ContainerEnds{{Dir: dbs, Final: ends("0-255")}}
+	want.presence.Dir, want.presence.Heartbeat, want.startOrder.Timeout = webs, true, 5*time.Minute
+	want.startOrder.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
+	want.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: dbs, Final: ends("0-255")}}
 	require.Equal(t, want, withoutCommand(web))
 	want = withoutCommand(defaults())
 	want.presence.Dir, want.presence.Heartbeat, want.presence.Ready.Exec = dbs, true, []string{"pg_isready", "$x"}
-	want.brake.After, want.brake.Share = []string{webs}, 15*time.Second
+	want.stopOrder.After, want.stopOrder.Share = []string{webs}, 15*time.Second
 	require.Equal(t, want, withoutCommand(db))
 }
 
@@ -88,9 +88,9 @@ func TestTheSupervisorAcceptsAdmissionsPipeFlags(t *testing.T) {
 		require.NoError(t, err)
 		expected := withoutCommand(defaults())
 		expected.presence.Dir, expected.pipe = []string{a, b}[at], want
-		expected.gate.FinalEnds = []gate.ContainerEnds{{Dir: []string{b, a}[at], Final: ends("0")}}
+		expected.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: []string{b, a}[at], Final: ends("0")}}
 		if at == 1 { // the reader is stopped after its writer
-			expected.brake.After, expected.brake.Share = []string{a}, 15*time.Second
+			expected.stopOrder.After, expected.stopOrder.Share = []string{a}, 15*time.Second
 		}
 		require.Equal(t, expected, withoutCommand(opts))
 		for _, m := range result.Pod.Spec.Containers[at].VolumeMounts {
@@ -116,8 +116,8 @@ func TestTheSupervisorAcceptsAdmissionsLivenessProbe(t *testing.T) {
 		require.NoError(t, err)
 		opts, err := parse(result.Pod.Spec.Containers[1].Args)
 		require.NoError(t, err)
-		require.Equal(t, 1, opts.brake.Alive.Kinds())
-		require.False(t, opts.brake.Together)
+		require.Equal(t, 1, opts.stopOrder.Alive.Kinds())
+		require.False(t, opts.stopOrder.Together)
 	}
 }
 
@@ -149,11 +149,11 @@ func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {
 			annotations = append(annotations, "ready-when.entrypointer.dev/db", readyWhen)
 		}
 		web, db, admitted := ordered(t, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}}, annotations...)
-		if !admitted || len(web.gate.DependsOn) == 0 {
+		if !admitted || len(web.startOrder.DependsOn) == 0 {
 			return
 		}
-		require.Equal(t, web.gate.DependsOn[0].Dir, db.presence.Dir)
-		if web.gate.DependsOn[0].Condition == order.IsReady {
+		require.Equal(t, web.startOrder.DependsOn[0].Dir, db.presence.Dir)
+		if web.startOrder.DependsOn[0].Condition == order.IsReady {
 			require.Equal(t, 1, db.presence.Ready.Kinds())
 		}
 	})

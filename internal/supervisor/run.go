@@ -13,12 +13,12 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 )
 
 // failBeforeStart prints an error of an incarnation that can't have a command. It also
@@ -48,7 +48,7 @@ func (s *supervision) run(argv []string) int {
 	default:
 		err = s.supervise(argv, env)
 	}
-	if err = s.helper.Excuse(err); err != nil {
+	if err = s.stopWhen.Excuse(err); err != nil {
 		f := outcome.As(err)
 		console.Say(f.Text)
 		l.ExitCode, l.Reason, l.Message = f.Code, f.Reason, f.Text
@@ -76,20 +76,20 @@ func (s *supervision) prepare(argv []string) (_, env []string, err error) {
 	if s.opts.inOrder() { // so that a signal ends the wait, and dependents learn of it
 		s.takeOverSignals()
 	}
-	if !s.helper.IsNeeded() {
-		return nil, nil, helper.ErrUnneeded
+	if !s.stopWhen.IsNeeded() {
+		return nil, nil, stopwhen.ErrUnneeded
 	}
-	if err := s.gate.Await(); err != nil {
+	if err := s.startOrder.Await(); err != nil {
 		return nil, nil, err
 	}
-	argv, env, err = s.turn.Take(argv, env, func() {
+	argv, env, err = s.handoff.Take(argv, env, func() {
 		if !s.opts.inOrder() {
 			s.takeOverSignals()
 		}
 	})
 	// What was met may have changed meanwhile, and a reader even since the last look.
 	for again := s.tookTime(); err == nil && (again || s.pipes.LostReader()); again = false {
-		err = s.gate.Await()
+		err = s.startOrder.Await()
 	}
 	return argv, env, err
 }
@@ -97,7 +97,7 @@ func (s *supervision) prepare(argv []string) (_, env []string, err error) {
 // tookTime reports whether something between the wait for other containers and the
 // command's start takes time.
 func (s *supervision) tookTime() bool {
-	return len(s.opts.hooks.Argvs) > 0 || s.opts.pause.Has(pause.BeforeStart) || len(s.opts.turn.Wait.All) > 0
+	return len(s.opts.hooks.Argvs) > 0 || s.opts.pause.Has(pause.BeforeStart) || len(s.opts.handoff.Wait.All) > 0
 }
 
 // takeOverSignals forwards signals to the command from here on, and makes the
@@ -105,7 +105,7 @@ func (s *supervision) tookTime() bool {
 // entrypoint, which is a Go program, too, and handles no signals while it waits.
 func (s *supervision) takeOverSignals() {
 	if s.opts.mode == modeSupervise || s.opts.hooks.Argvs != nil || s.opts.pause.Places != nil || s.opts.inOrder() {
-		s.brake.Catch()
+		s.stopOrder.Catch()
 		signals.Catch()
 	}
 	if s.opts.mode == modeSupervise && os.Getpid() != 1 {
@@ -139,7 +139,7 @@ func (s *supervision) reportEnd() {
 		return
 	}
 	l.Finished = time.Now()
-	if l.ExitCode != 0 && !s.turn.Aborted && !s.wasEndRequested() {
+	if l.ExitCode != 0 && !s.handoff.Aborted && !s.wasEndRequested() {
 		s.pause.At(pause.AfterFailure)
 	}
 	l.Deliver()
@@ -153,5 +153,5 @@ func (s *supervision) reportEnd() {
 // new configuration or a stack trace, so they count only if the command has ended by
 // them.
 func (s *supervision) wasEndRequested() bool {
-	return s.life.Reason == outcome.Stopped || s.opts.turn.Wait.Aborts() || s.life.StopCame() || signals.Came(syscall.SIGINT) || s.life.EndedByEndSignal()
+	return s.life.Reason == outcome.Stopped || s.opts.handoff.Wait.Aborts() || s.life.StopCame() || signals.Came(syscall.SIGINT) || s.life.EndedByEndSignal()
 }

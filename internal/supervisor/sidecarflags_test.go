@@ -58,7 +58,7 @@ func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 		}
 		opts, err := parse(args)
 		require.NoError(t, err)
-		require.NotEmpty(t, opts.gate.WaitFor)
+		require.NotEmpty(t, opts.startOrder.WaitFor)
 		if strings.TrimSpace(strings.Trim(endSidecars, ", \n")) != "none" {
 			require.NotEmpty(t, opts.sidecars.Targets)
 			require.Equal(t, ends("0-255").Codes, opts.sidecars.On)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/entrypointer/entrypointer/internal/ascii"
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
@@ -23,9 +24,9 @@ func ParseEnd(value string) (d order.Dependency, ok bool) {
 
 // ParseSignal parses a signal name, with or without SIG, or a number.
 func ParseSignal(s string) (syscall.Signal, error) {
-	name := "SIG" + strings.TrimPrefix(strings.ToUpper(s), "SIG")
 	for sig := syscall.Signal(1); sig <= signals.Last; sig++ {
-		if name == signals.Name(sig) || s == strconv.Itoa(int(sig)) {
+		name := signals.Name(sig)
+		if ascii.EqualFold(s, name) || ascii.EqualFold(s, strings.TrimPrefix(name, "SIG")) || s == strconv.Itoa(int(sig)) {
 			return sig, nil
 		}
 	}

@@ -14,30 +14,24 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 )
 
-// Options limit the time of the command.
-type Options struct {
-	Timeout time.Duration // 0 means no limit
-	Grace   time.Duration // between the stop signal and SIGKILL
-}
+// Options are the time between the stop signal and SIGKILL.
+type Options struct{ Grace time.Duration }
 
 // DefaultGrace is the default grace period of Kubernetes.
 const DefaultGrace = 30 * time.Second
 
-// Flags adds the flags that set o.
+// Flags adds the flag that sets o.
 func (o *Options) Flags(f *cmdline.Flags) {
-	f.Add("timeout", "DURATION", `The longest time for the command to run. After it, send SIGTERM unless the
-command is being stopped already, after -grace-period SIGKILL, and exit with
-124.`, cmdline.Duration(&o.Timeout))
 	f.Add("grace-period", "DURATION", `The time between the stop signal and SIGKILL, after -timeout,
 -before-start-timeout and -stop-when, 30s by default.`, cmdline.Duration(&o.Grace))
 }
 
 // An Ending is how the supervisor ends a process: by a stop signal, and by SIGKILL after
 // a grace period. The command can be ended for several reasons: by its timeout
-// (-timeout), by stop-when (package helper), and by its startupProbe (package startup). The
-// first verdict wins.
+// (package timeout), by stop-when (package stopwhen), and by its startupProbe (package
+// startup). The first verdict wins.
 //
-// A stop of the container (package brake) is no verdict, because the kubelet sends SIGKILL
+// A stop of the container (package stoporder) is no verdict, because the kubelet sends SIGKILL
 // then. A process that was sent a stop signal gets none by a verdict: many programs abort
 // their orderly shutdown at a second signal. A stop that follows a verdict is forwarded.
 type Ending struct {

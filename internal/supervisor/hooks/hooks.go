@@ -15,11 +15,11 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
@@ -60,11 +60,11 @@ type Hooks struct {
 	life   *life.Life
 	opts   *Options
 	grace  time.Duration // between the stop signal and SIGKILL
-	helper *helper.Helper
+	helper *stopwhen.Helper
 }
 
 // New returns the hooks that the options ask for.
-func New(l *life.Life, opts *Options, grace time.Duration, h *helper.Helper) *Hooks {
+func New(l *life.Life, opts *Options, grace time.Duration, h *stopwhen.Helper) *Hooks {
 	return &Hooks{life: l, opts: opts, grace: grace, helper: h}
 }
 

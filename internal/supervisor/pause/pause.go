@@ -18,10 +18,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 )
 
 // The places.
@@ -56,11 +56,11 @@ type Pause struct {
 	life   *life.Life
 	opts   *Options
 	wait   await.Files // whose abort ends it
-	helper *helper.Helper
+	helper *stopwhen.Helper
 }
 
 // New returns the pauses that the options ask for.
-func New(l *life.Life, opts *Options, wait await.Files, h *helper.Helper) *Pause {
+func New(l *life.Life, opts *Options, wait await.Files, h *stopwhen.Helper) *Pause {
 	return &Pause{life: l, opts: opts, wait: wait, helper: h}
 }
 

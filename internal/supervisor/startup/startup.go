@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/order"
-	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stoporder"
 )
 
 // The kubelet allows one startupProbe per container. While this container waits for
@@ -79,13 +79,13 @@ func (o *Options) setFailures(value string) string {
 type Startup struct {
 	life   *life.Life
 	opts   *Options
-	brake  *brake.Brake
+	brake  *stoporder.Brake
 	prober *order.Prober // non-nil from the command's start until the probe has succeeded or failed
 }
 
 // New returns the startupProbe that the options ask for. After its failure, b ends the
 // command.
-func New(l *life.Life, opts *Options, b *brake.Brake) *Startup {
+func New(l *life.Life, opts *Options, b *stoporder.Brake) *Startup {
 	s := &Startup{life: l, opts: opts, brake: b}
 	if opts.Kinds() > 0 {
 		l.Add(s)
@@ -153,6 +153,6 @@ func (s *Startup) Stop() {
 // would. The container exits with the command's exit code.
 func (s *Startup) EndAfterFailure() {
 	if s.life.StartupProbe == report.StartupFailed && !s.life.StopSignalCame() {
-		s.brake.End(ending.NotStarted, s.life.StopSignal, s.opts.Grace, brake.ReleaseStartupFailed)
+		s.brake.End(ending.NotStarted, s.life.StopSignal, s.opts.Grace, stoporder.ReleaseStartupFailed)
 	}
 }

@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package turn
+package handoff
 
 import (
 	"slices"

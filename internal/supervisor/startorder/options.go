@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package gate
+package startorder
 
 import (
 	"time"

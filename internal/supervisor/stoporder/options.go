@@ -3,7 +3,7 @@
 
 //go:build linux
 
-package brake
+package stoporder
 
 import (
 	"syscall"

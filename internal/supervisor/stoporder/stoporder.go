@@ -3,9 +3,9 @@
 
 //go:build linux
 
-// Package brake holds back the stop signal of the command while other containers still
+// Package stoporder holds back the stop signal of the command while other containers still
 // depend on it, and has each end of the command send one stop signal only.
-package brake
+package stoporder
 
 import (
 	"strings"

@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package helper ends a command that is needed only until other containers have ended.
-package helper
+// Package stopwhen ends a command that is needed only until other containers have ended.
+package stopwhen
 
 import (
 	"strings"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
-	"github.com/entrypointer/entrypointer/internal/supervisor/brake"
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
@@ -23,10 +22,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stoporder"
 )
 
 // Options name the containers for which the command is needed.
-type Options struct{ StopWhen []order.Dependency }
+type Options struct{ Ends []order.Dependency }
 
 // Flags adds the flags that set o.
 func (o *Options) Flags(f *cmdline.Flags) {
@@ -41,7 +41,7 @@ func (o *Options) add(value string) string {
 	if !ok {
 		return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
 	}
-	o.StopWhen = append(o.StopWhen, d)
+	o.Ends = append(o.Ends, d)
 	return ""
 }
 
@@ -52,7 +52,7 @@ type Helper struct {
 	opts         *Options
 	heartbeat    bool
 	grace        time.Duration // between the stop signal and SIGKILL
-	brake        *brake.Brake
+	brake        *stoporder.Brake
 	ending       *ending.Ending // of the command
 	waiter       *await.Waiter
 	dependencies *order.Dependencies
@@ -62,9 +62,9 @@ type Helper struct {
 }
 
 // New returns the helper that the options ask for. Its command is ended by b and e.
-func New(l *life.Life, opts *Options, heartbeat bool, grace time.Duration, b *brake.Brake, e *ending.Ending) *Helper {
+func New(l *life.Life, opts *Options, heartbeat bool, grace time.Duration, b *stoporder.Brake, e *ending.Ending) *Helper {
 	h := &Helper{life: l, opts: opts, heartbeat: heartbeat, grace: grace, brake: b, ending: e}
-	if len(opts.StopWhen) > 0 {
+	if len(opts.Ends) > 0 {
 		l.Add(h)
 	}
 	return h
@@ -100,11 +100,11 @@ func (h *Helper) FoundUnneeded() bool {
 // look looks at the containers for which the command is needed, unless the result
 // is known or doesn't matter.
 func (h *Helper) look() {
-	if len(h.opts.StopWhen) == 0 || h.concluded || h.state != await.Waiting {
+	if len(h.opts.Ends) == 0 || h.concluded || h.state != await.Waiting {
 		return
 	}
 	if h.waiter == nil {
-		h.dependencies = order.NewDependencies(h.opts.StopWhen, h.heartbeat)
+		h.dependencies = order.NewDependencies(h.opts.Ends, h.heartbeat)
 		h.waiter = await.NewWaiter(h.dependencies, 0)
 	}
 	h.state = h.waiter.Look()
@@ -119,7 +119,7 @@ func (h *Helper) look() {
 // Act looks at the containers for which the command is needed, and returns the time until
 // the next call.
 func (h *Helper) Act() time.Duration {
-	if len(h.opts.StopWhen) == 0 || h.concluded || h.state != await.Waiting {
+	if len(h.opts.Ends) == 0 || h.concluded || h.state != await.Waiting {
 		return life.Forever
 	}
 	if !h.IsNeeded() {
@@ -135,13 +135,13 @@ func (h *Helper) EndUnneeded() {
 	}
 	h.life.Tell(h.Why() + ": stopping the command")
 	h.life.SetPhase(report.Stopping)
-	h.brake.End(ending.Unneeded, h.life.StopSignal, h.grace, brake.ReleaseUnneeded)
+	h.brake.End(ending.Unneeded, h.life.StopSignal, h.grace, stoporder.ReleaseUnneeded)
 }
 
 // Why says why the command isn't needed any more.
 func (h *Helper) Why() string {
 	var names []string
-	for _, d := range h.opts.StopWhen {
+	for _, d := range h.opts.Ends {
 		names = append(names, d.String())
 	}
 	if h.state == await.Met {

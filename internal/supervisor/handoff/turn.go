@@ -3,9 +3,9 @@
 
 //go:build linux
 
-// Package turn waits for the turn of a command, which files announce, and does what is due
+// Package handoff waits for the turn of a command, which files announce, and does what is due
 // between the turn and the start.
-package turn
+package handoff
 
 import (
 	"strconv"
@@ -15,7 +15,6 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/hooks"
 	"github.com/entrypointer/entrypointer/internal/supervisor/launch"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
@@ -23,6 +22,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 	"github.com/entrypointer/entrypointer/internal/supervisor/terminal"
 )
 
@@ -36,7 +36,7 @@ type Turn struct {
 	env    *launch.Edits
 	hooks  *hooks.Hooks
 	pause  *pause.Pause
-	helper *helper.Helper
+	helper *stopwhen.Helper
 	waiter *await.Waiter
 
 	original []string // the command's argv, if it has been given another one (redirect.go)
@@ -44,7 +44,7 @@ type Turn struct {
 }
 
 // New returns the turn that the options ask for.
-func New(l *life.Life, opts *Options, env *launch.Edits, h *hooks.Hooks, p *pause.Pause, work *helper.Helper) *Turn {
+func New(l *life.Life, opts *Options, env *launch.Edits, h *hooks.Hooks, p *pause.Pause, work *stopwhen.Helper) *Turn {
 	return &Turn{
 		life: l, opts: opts, env: env, hooks: h, pause: p, helper: work,
 	}

@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Package gate waits for other containers and for servers before the command's start.
-package gate
+// Package startorder waits for other containers and for servers before the command's start.
+package startorder
 
 import (
 	"strconv"
@@ -16,13 +16,13 @@ import (
 	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
-	"github.com/entrypointer/entrypointer/internal/supervisor/helper"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
 	"github.com/entrypointer/entrypointer/internal/supervisor/presence"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
+	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 )
 
 // A Gate opens once all that the command waits for is there.
@@ -32,13 +32,13 @@ type Gate struct {
 	heartbeat bool
 	presence  *presence.Presence
 	pipes     *pipe.Pipes
-	helper    *helper.Helper
+	helper    *stopwhen.Helper
 	targets   order.Targets // while they are probed
 	awaited   time.Duration // how long Await has waited
 }
 
 // New returns the gate that the options ask for.
-func New(l *life.Life, opts *Options, heartbeat bool, p *presence.Presence, pipes *pipe.Pipes, h *helper.Helper) *Gate {
+func New(l *life.Life, opts *Options, heartbeat bool, p *presence.Presence, pipes *pipe.Pipes, h *stopwhen.Helper) *Gate {
 	g := &Gate{life: l, opts: opts, heartbeat: heartbeat, presence: p, pipes: pipes, helper: h}
 	if len(opts.WaitFor) > 0 {
 		l.Add(g)
