@@ -50,9 +50,10 @@ func (w *wrapping) startFlags(c corev1.Container, argv []string) []string {
 const maxSteps = 256
 
 // stepDirectories returns the directories of a pod's steps, nil if not all containers are
-// steps, if a step's directory isn't known, or if a step gets credentials.
+// steps, if a step's directory isn't known or can hold files of a former life, or if a step
+// gets credentials.
 func stepDirectories(pod *corev1.Pod) (dirs []string) {
-	// With another policy, a file of a former life would count.
+	// With another policy, a container has several lives.
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Spec.Containers) > maxSteps {
 		return nil
 	}
@@ -65,12 +66,17 @@ func stepDirectories(pod *corev1.Pod) (dirs []string) {
 		dir := path.Dir(step.postFile)
 		// Tekton's entrypoint copies credentials to HOME at its start, which the first step
 		// must not precede if steps share that directory.
-		if !isStep(c) || !certain || step.credentials || volumeAt(c, dir, false) == "" {
+		if !isStep(c) || !certain || step.credentials || c.RestartPolicy != nil || !isOfPod(pod, volumeAt(c, dir, false)) {
 			return nil
 		}
 		dirs = append(dirs, dir)
 	}
 	return dirs
+}
+
+// isOfPod reports whether a volume is empty when the pod starts.
+func isOfPod(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name && v.EmptyDir != nil })
 }
 
 // waitsForTekton reports whether Tekton's entrypoint waits for Tekton's controller, and

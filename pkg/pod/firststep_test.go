@@ -80,7 +80,12 @@ func TestWhereNotAllContainersAreWrappedStepsTektonsControllerDecides(t *testing
 		"credentials": {func(p *corev1.Pod) {
 			p.Spec.Containers[1].Args = slices.Insert(p.Spec.Containers[1].Args, 0, "-basic-git=s=https://x")
 		}, true},
-		"restarted containers":                      {func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, true},
+		"restarted containers":          {func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, true},
+		"a container that is restarted": {func(p *corev1.Pod) { p.Spec.Containers[1].RestartPolicy = new(corev1.ContainerRestartPolicyAlways) }, true},
+		"a volume that outlives the pod": {func(p *corev1.Pod) {
+			at := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mountAt(p, 1, "/tekton/run/1").Name })
+			p.Spec.Volumes[at].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
+		}, true},
 		"a step's directory that it can't write to": {func(p *corev1.Pod) { mountAt(p, 1, "/tekton/run/1").ReadOnly = true }, true},
 		"a part of a volume":                        {func(p *corev1.Pod) { mountAt(p, 1, "/tekton/run/1").SubPath = "x" }, true},
 		"too many":                                  {func(p *corev1.Pod) { p.Spec.Containers = slices.Repeat(p.Spec.Containers[:1], 257) }, true},

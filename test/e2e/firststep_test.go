@@ -149,19 +149,23 @@ func TestAContainerThatAnotherWebhookAddsToATaskRunIsWaitedForByTekton(t *testin
 
 // There is nothing to gain where Tekton lets the first step run at once.
 func TestWhereTektonDoesNotHoldTheFirstStepNothingElseDoes(t *testing.T) {
-	setKeyForNow(t, "tekton-pipelines", "feature-flags", "await-sidecar-readiness", "false")
-	both, tries := newPair(t), 0
-	eventually(t, time.Minute, "Tekton not to hold the first step", func() error {
-		tries++
-		run := chain(t, fmt.Sprint("at-once-", tries), 2)
-		all := stepsOfNew(t, both.optedIn, run)
-		if slices.Contains(all[0].Args, "-wait_file") {
-			return errors.New("it has to wait")
-		}
-		require.False(t, knowsOfStarts(all[0]), "%q", flagsBeforeCommand(all[0]))
-		stepsOfNew(t, both.plain, run)
-		plain, wrapped := both.end(t, run.Name)
-		require.Equal(t, plain, wrapped)
-		return nil
-	})
+	for _, key := range []string{"await-sidecar-readiness", "running-in-environment-with-injected-sidecars"} {
+		t.Run(key, func(t *testing.T) {
+			setKeyForNow(t, "tekton-pipelines", "feature-flags", key, "false")
+			both, tries := newPair(t), 0
+			eventually(t, time.Minute, "Tekton not to hold the first step", func() error {
+				tries++
+				run := chain(t, fmt.Sprint("at-once-", tries), 2)
+				all := stepsOfNew(t, both.optedIn, run)
+				if slices.Contains(all[0].Args, "-wait_file") {
+					return errors.New("it has to wait")
+				}
+				require.False(t, knowsOfStarts(all[0]), "%q", flagsBeforeCommand(all[0]))
+				stepsOfNew(t, both.plain, run)
+				plain, wrapped := both.end(t, run.Name)
+				require.Equal(t, plain, wrapped)
+				return nil
+			})
+		})
+	}
 }
