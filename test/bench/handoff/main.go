@@ -19,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -121,8 +122,10 @@ func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (fi
 	}
 	start := time.Now()
 	for round, left := 0, shapes; len(left) > 0 && round < most && time.Since(start) < enough; round++ {
-		for _, shape := range left {
+		for at, shape := range left {
+			phase := phaseOf(round*len(shapes) + at)
 			for _, s := range f.sides {
+				awaitPhase(phase)
 				took, err := b.time(ctx, s, shape)
 				if err != nil {
 					return f, err
@@ -135,6 +138,25 @@ func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (fi
 		}
 	}
 	return f, b.watchWaiting(ctx, idle, f.plain(), f.wrapped())
+}
+
+// The kubelet looks at its containers once a second, and each step of a pod's start, such
+// as the end of an init container, waits for the next look. A TaskRun that is created right
+// after the end of another one would always meet the same moment between two looks, and
+// its time would be whole seconds. So TaskRuns begin at moments that are spread over a
+// second, and at the same one on all sides.
+
+// phaseOf returns the moment within a second of the nth group of TaskRuns: multiples of the
+// golden ratio fill the second evenly, however many there are.
+func phaseOf(n int) time.Duration {
+	_, fraction := math.Modf(float64(n) * math.Phi)
+	return time.Duration(fraction * float64(time.Second))
+}
+
+// awaitPhase waits for the next such moment.
+func awaitPhase(phase time.Duration) {
+	now := time.Duration(time.Now().UnixNano()) % time.Second
+	time.Sleep((phase - now + time.Second) % time.Second)
 }
 
 // decided says that it is known of each side how TaskRuns of a shape compare.
