@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const (
@@ -39,19 +41,19 @@ const (
 
 // bodies reads bodies of requests into memory that it takes as bytes come.
 type bodies struct {
-	buffers *memory
+	buffers *tenants.Shares
 	// last is the memory for a body that is partly read while there is no more memory in
 	// buffers: requests that wait for each other's memory would wait for ever. There is
 	// room for one body of each address, and for two in total.
-	last *memory
+	last *tenants.Shares
 	// timeout limits the time in which a client sends a body.
 	timeout time.Duration
 }
 
 func newBodies() bodies {
 	return bodies{
-		buffers: newMemory(bufferBytes, bufferBytesOfAddress, bufferBytesOfNamespace),
-		last:    newMemory(2, 1, 1),
+		buffers: tenants.NewShares(bufferBytes, bufferBytesOfAddress, bufferBytesOfNamespace),
+		last:    tenants.NewShares(2, 1, 1),
 		timeout: bodyTimeout,
 	}
 }
@@ -138,13 +140,13 @@ func (b *bodyReader) grow(ctx context.Context, size int) error {
 }
 
 func (b *bodyReader) acquire(ctx context.Context, n int64) error {
-	holder := holder(b.request, b.head)
+	holders := holders(b.request, b.head)
 	if b.last {
 		return nil
 	}
 	if len(b.held) > 0 {
-		if release, ok := b.bodies.buffers.tryAcquire(holder, n); ok {
-			b.held = append(b.held, release)
+		if b.bodies.buffers.TryAcquire(n, holders...) {
+			b.held = append(b.held, func() { b.bodies.buffers.Release(n, holders...) })
 			return nil
 		}
 		b.last = true
@@ -153,7 +155,7 @@ func (b *bodyReader) acquire(ctx context.Context, n int64) error {
 	if b.last {
 		from, n = b.bodies.last, 1
 	}
-	release, err := from.acquire(ctx, holder, n)
+	release, err := from.Acquire(ctx, n, holders...)
 	if err == nil {
 		b.held = append(b.held, release)
 	}

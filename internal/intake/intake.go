@@ -32,6 +32,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const (
@@ -57,7 +59,7 @@ type Intake struct {
 	next    http.Handler
 	callers func(*http.Request) *x509.CertPool
 	bodies  bodies
-	decoded *memory
+	decoded *tenants.Shares
 	logger  *zap.SugaredLogger
 	lines   flowcontrol.PassiveRateLimiter
 	refused metric.Int64Counter
@@ -72,7 +74,7 @@ func New(next http.Handler, callers func(*http.Request) *x509.CertPool, logger *
 		return nil, fmt.Errorf("registering a metric: %w", err)
 	}
 	return &Intake{
-		next: next, callers: callers, bodies: newBodies(), decoded: newMemory(decodedBytes, decodedBytesOfAddress, decodedBytesOfNamespace),
+		next: next, callers: callers, bodies: newBodies(), decoded: tenants.NewShares(decodedBytes, decodedBytesOfAddress, decodedBytesOfNamespace),
 		logger: logger, lines: flowcontrol.NewTokenBucketPassiveRateLimiter(linesPerSecond, linesAtOnce), refused: refused,
 	}, nil
 }
@@ -108,7 +110,7 @@ func (i *Intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.refuse(w, r, head, tooMany("it takes up to %d MiB of memory when it is decoded, and %d MiB are the most; make it smaller", need>>20, decodedBytesOfNamespace>>20))
 		return
 	}
-	release, err = i.decoded.acquire(ctx, holder(r, head), need)
+	release, err = i.decoded.Acquire(ctx, need, holders(r, head)...)
 	if err != nil {
 		i.refuse(w, r, head, refusal{busy, http.StatusServiceUnavailable, fmt.Errorf("waiting for memory: %w; try again", err)})
 		return

@@ -21,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	admissionv1 "k8s.io/api/admission/v1"
 	logtesting "knative.dev/pkg/logging/testing"
+
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // A served is an Intake in front of a webhook that admits everything, after block.
@@ -316,22 +318,16 @@ func TestANamespaceThatNeedsMuchWaitsForItself(t *testing.T) {
 }
 
 func TestACallerWithAnotherNamespacesNameTakesNoneOfItsMemory(t *testing.T) {
-	m := newMemory(64, 32, 8)
-	forger, apiServer := tenant{"10.0.0.66", "victim"}, tenant{"192.0.2.4", "victim"}
-	for range 4 {
-		_, ok := m.tryAcquire(forger, 8)
-		if !ok {
-			break
-		}
+	m := tenants.NewShares(64, 32, 8)
+	of := func(address, namespace string) []string {
+		return holders(&http.Request{RemoteAddr: address + ":1"}, head{namespace: namespace})
+	}
+	forger, apiServer := of("10.0.0.66", "victim"), of("192.0.2.4", "victim")
+	for m.TryAcquire(8, forger...) {
 	}
 	for i := range 8 { // more namespaces than there is memory for one address
-		m.tryAcquire(tenant{"10.0.0.66", fmt.Sprint("n", i)}, 8)
+		m.TryAcquire(8, of("10.0.0.66", fmt.Sprint("n", i))...)
 	}
-	release, ok := m.tryAcquire(apiServer, 8)
-	require.True(t, ok)
-	_, ok = m.tryAcquire(apiServer, 1)
-	require.False(t, ok, "its share is used up")
-	release()
-	_, ok = m.tryAcquire(apiServer, 100)
-	require.True(t, ok, "more than its share counts as its share")
+	require.True(t, m.TryAcquire(8, apiServer...))
+	require.False(t, m.TryAcquire(1, apiServer...), "its share is used up")
 }

@@ -163,7 +163,7 @@ func read[T any](ctx context.Context, s *search, get func() (T, error)) (T, erro
 }
 
 func oneOfFew[T any](ctx context.Context, s *search, get func() (T, error)) (T, error) {
-	release, err := s.reads.Acquire(ctx, s.query.Namespace, 1)
+	release, err := s.reads.Acquire(ctx, 1, s.query.Namespace)
 	if err != nil {
 		var none T
 		return none, err

@@ -165,7 +165,7 @@ func (c *client) get(ctx context.Context, kind, identifier string) (*answer, err
 	if room < 0 {
 		room = limit
 	}
-	release, err := c.memory.Acquire(ctx, c.namespace, parsedFactor*max(room, 1))
+	release, err := c.memory.Acquire(ctx, parsedFactor*max(room, 1), c.namespace)
 	if err != nil {
 		return nil, &busyError{cause: err}
 	}

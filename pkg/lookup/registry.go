@@ -103,7 +103,7 @@ func (r *Registry) Lookup(ctx context.Context, query Query) (*Image, error) {
 
 // askAll asks the mirrors, and then the registry. An error is an *Error.
 func (r *Registry) askAll(ctx context.Context, query Query, ref reference) (*Image, error) {
-	release, err := r.lookups.Acquire(ctx, query.Namespace, 1)
+	release, err := r.lookups.Acquire(ctx, 1, query.Namespace)
 	if err != nil {
 		return nil, newError(query, &busyError{cause: err})
 	}

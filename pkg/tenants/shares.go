@@ -8,93 +8,135 @@ package tenants
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 )
 
-// Shares hands out a limited amount of a resource, and to each tenant at most its share.
-// A tenant that has used its share up waits for itself; as long as few tenants do, the
+// Shares hands out a limited amount of a resource, and to each holder at most its share. A
+// holder that has used its share up waits for itself; as long as few holders do, the
 // others aren't affected.
+//
+// Holders form levels, such as namespaces and the pods of each: what a request takes
+// counts for its holder at each level.
 type Shares struct {
-	share int64 // of each tenant
-	all   *semaphore.Weighted
+	shares []int64 // of each holder, by level
+	all    *semaphore.Weighted
+	inUse  atomic.Int64
 
 	mu      sync.Mutex
-	tenants map[string]*tenantShare
+	holders map[holder]*holderShare
 }
 
-type tenantShare struct {
-	*semaphore.Weighted
-
-	users int // holders and waiters
+// A holder is named by the caller, at one of the levels.
+type holder struct {
+	level int
+	name  string
 }
 
-// NewShares returns Shares of an amount, with a share for each tenant.
-func NewShares(all, share int64) *Shares {
-	return &Shares{share: share, all: semaphore.NewWeighted(all), tenants: map[string]*tenantShare{}}
+// A holderShare is the share of a holder that holds a part of it, or waits for one.
+type holderShare struct {
+	free    *semaphore.Weighted
+	inUse   int64
+	waiting int // requests
 }
 
-// Acquire waits until n is available for the tenant, or the tenant's whole share if that
-// is less. Release returns that amount. The error is the context's.
-func (s *Shares) Acquire(ctx context.Context, tenant string, n int64) (release func(), err error) {
-	n = min(n, s.share)
-	own := s.join(tenant)
-	if err := own.Acquire(ctx, n); err != nil {
-		s.leave(tenant)
+// NewShares returns Shares of an amount, with a share for each holder at each level. The
+// levels begin with the largest shares.
+func NewShares(all int64, shares ...int64) *Shares {
+	return &Shares{shares: shares, all: semaphore.NewWeighted(all), holders: map[holder]*holderShare{}}
+}
+
+// Acquire waits until n is available for these holders, one for each level, or a whole
+// share if that is less. release returns that amount. The error is the context's.
+func (s *Shares) Acquire(ctx context.Context, n int64, holders ...string) (release func(), err error) {
+	n = min(n, slices.Min(s.shares))
+	wait := func(from *semaphore.Weighted) bool {
+		err = from.Acquire(ctx, n)
+		return err == nil
+	}
+	if !s.take(n, holders, wait) {
 		return nil, err
 	}
-	if err := s.all.Acquire(ctx, n); err != nil {
-		own.Release(n)
-		s.leave(tenant)
-		return nil, err
-	}
-	return s.releaser(tenant, own, n), nil
+	return sync.OnceFunc(func() { s.Release(n, holders...) }), nil
 }
 
-// TryAcquire is Acquire without waiting. It reports whether n is available now.
-func (s *Shares) TryAcquire(tenant string, n int64) (release func(), ok bool) {
-	n = min(n, s.share)
-	own := s.join(tenant)
-	if !own.TryAcquire(n) {
-		s.leave(tenant)
-		return nil, false
-	}
-	if !s.all.TryAcquire(n) {
-		own.Release(n)
-		s.leave(tenant)
-		return nil, false
-	}
-	return s.releaser(tenant, own, n), true
+// TryAcquire takes n for these holders, one for each level, if all of it is available now,
+// and reports whether it was. Release returns the amount.
+func (s *Shares) TryAcquire(n int64, holders ...string) bool {
+	return s.take(n, holders, func(from *semaphore.Weighted) bool { return from.TryAcquire(n) })
 }
 
-// releaser returns a function that returns n once.
-func (s *Shares) releaser(tenant string, own *tenantShare, n int64) func() {
-	return sync.OnceFunc(func() {
-		s.all.Release(n)
-		own.Release(n)
-		s.leave(tenant)
-	})
+// take takes n from the share of each holder, the smallest share first, so that a holder
+// waits at its own expense, and then from all.
+func (s *Shares) take(n int64, holders []string, from func(*semaphore.Weighted) bool) bool {
+	for level, name := range slices.Backward(holders) {
+		share := s.join(holder{level, name})
+		taken := from(share.free)
+		s.mu.Lock()
+		share.waiting--
+		if taken {
+			share.inUse += n
+		}
+		s.forgetUnused(holder{level, name}, share)
+		s.mu.Unlock()
+		if !taken {
+			s.giveBack(n, level+1, holders)
+			return false
+		}
+	}
+	if !from(s.all) {
+		s.giveBack(n, 0, holders)
+		return false
+	}
+	s.inUse.Add(n)
+	return true
 }
 
-func (s *Shares) join(tenant string) *tenantShare {
+// join returns the share of a holder, of which a request takes something next.
+func (s *Shares) join(h holder) *holderShare {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, ok := s.tenants[tenant]
-	if !ok {
-		own = &tenantShare{Weighted: semaphore.NewWeighted(s.share)}
-		s.tenants[tenant] = own
+	share := s.holders[h]
+	if share == nil {
+		share = &holderShare{free: semaphore.NewWeighted(s.shares[h.level])}
+		s.holders[h] = share
 	}
-	own.users++
-	return own
+	share.waiting++
+	return share
 }
 
-func (s *Shares) leave(tenant string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.tenants[tenant]; own.users > 1 {
-		own.users--
-	} else {
-		delete(s.tenants, tenant)
+// forgetUnused drops the share of a holder that has nothing.
+func (s *Shares) forgetUnused(h holder, share *holderShare) {
+	if share.inUse == 0 && share.waiting == 0 {
+		delete(s.holders, h)
 	}
 }
+
+// Release returns n, which may be the sum of several amounts or a part of one.
+func (s *Shares) Release(n int64, holders ...string) {
+	if n == 0 {
+		return
+	}
+	s.inUse.Add(-n)
+	s.all.Release(n)
+	s.giveBack(n, 0, holders)
+}
+
+// giveBack returns n to the holders from a level on.
+func (s *Shares) giveBack(n int64, level int, holders []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; level < len(holders); level++ {
+		h := holder{level, holders[level]}
+		share := s.holders[h]
+		share.inUse -= n
+		share.free.Release(n)
+		s.forgetUnused(h, share)
+	}
+}
+
+// InUse returns what is taken and not returned.
+func (s *Shares) InUse() int64 { return s.inUse.Load() }

@@ -22,31 +22,31 @@ func TestATenantThatUsesItsShareUpWaitsForItself(t *testing.T) {
 		shares := tenants.NewShares(8, 2)
 		var greedy []func()
 		for range 2 {
-			release, err := shares.Acquire(t.Context(), "greedy", 1)
+			release, err := shares.Acquire(t.Context(), 1, "greedy")
 			require.NoError(t, err)
 			greedy = append(greedy, release)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := shares.Acquire(soon, "greedy", 1)
+		_, err := shares.Acquire(soon, 1, "greedy")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		for i := range 3 { // the rest of it, to tenants that want more than their share
-			_, err := shares.Acquire(t.Context(), fmt.Sprint("tenant-", i), 100)
+			_, err := shares.Acquire(t.Context(), 100, fmt.Sprint("tenant-", i))
 			require.NoError(t, err)
 		}
 		full, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = shares.Acquire(full, "late", 1)
+		_, err = shares.Acquire(full, 1, "late")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		greedy[0]()
 		greedy[0]() // a second time changes nothing
-		_, err = shares.Acquire(t.Context(), "late", 1)
+		_, err = shares.Acquire(t.Context(), 1, "late")
 		require.NoError(t, err)
 		full, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = shares.Acquire(full, "late", 1)
+		_, err = shares.Acquire(full, 1, "late")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
@@ -61,16 +61,62 @@ func TestReleasedSharesAreAvailableAgain(t *testing.T) {
 				cancel()
 			}
 			defer cancel()
-			if release, err := shares.Acquire(ctx, fmt.Sprint(i%10), int64(1+i%2)); err == nil {
+			if release, err := shares.Acquire(ctx, int64(1+i%2), fmt.Sprint(i%10)); err == nil {
 				release()
 			}
 		})
 	}
 	all.Wait()
 	for _, tenant := range []string{"a", "b"} {
-		_, err := shares.Acquire(t.Context(), tenant, 2)
+		_, err := shares.Acquire(t.Context(), 2, tenant)
 		require.NoError(t, err)
 	}
+}
+
+func TestNoHolderTakesMoreThanItsShareAtAnyLevel(t *testing.T) {
+	shares := tenants.NewShares(10, 6, 4)
+	require.True(t, shares.TryAcquire(4, "tenant", "a"))
+	require.False(t, shares.TryAcquire(1, "tenant", "a"), "the pod's share is used up")
+	require.True(t, shares.TryAcquire(2, "tenant", "b"))
+	require.False(t, shares.TryAcquire(1, "tenant", "c"), "the namespace's share is used up")
+	require.True(t, shares.TryAcquire(4, "b", "tenant"), "a holder is known by its name and its level")
+	require.False(t, shares.TryAcquire(1, "third", "d"), "nothing is left")
+	require.False(t, shares.TryAcquire(5, "third", "d"), "more than a share")
+	require.Equal(t, int64(10), shares.InUse())
+
+	shares.Release(3, "tenant", "a")
+	shares.Release(1, "tenant", "a")
+	require.True(t, shares.TryAcquire(3, "tenant", "c"))
+	shares.Release(0, "nobody", "none")
+	shares.Release(3, "tenant", "c")
+	shares.Release(2, "tenant", "b")
+	shares.Release(4, "b", "tenant")
+	require.Zero(t, shares.InUse())
+	require.True(t, shares.TryAcquire(4, "tenant", "a"), "nothing was lost")
+}
+
+func TestAHolderWaitsAtItsOwnExpense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shares := tenants.NewShares(8, 6, 2)
+		release, err := shares.Acquire(t.Context(), 100, "tenant", "a")
+		require.NoError(t, err)
+		require.Equal(t, int64(2), shares.InUse(), "a whole share of the smallest")
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = shares.Acquire(soon, 1, "tenant", "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for _, pod := range []string{"b", "c"} {
+			_, err = shares.Acquire(t.Context(), 2, "tenant", pod)
+			require.NoError(t, err)
+		}
+		soon, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = shares.Acquire(soon, 1, "tenant", "d")
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the namespace's share is used up")
+		require.True(t, shares.TryAcquire(2, "other", "e"))
+		release()
+		require.True(t, shares.TryAcquire(2, "tenant", "d"))
+	})
 }
 
 func TestATenantThatKeepsMuchLosesItsOwnOldestValues(t *testing.T) {

@@ -21,10 +21,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // A Pod is the pod to which a token is bound. NamespaceUID is "" if it isn't known.
@@ -112,8 +112,8 @@ type Server struct {
 	streams       *streams.Store
 	authenticator Authenticator
 	logger        *slog.Logger
-	memory        *budget.Budget
-	readers       *budget.Budget // of places for maxReaders
+	memory        *tenants.Shares
+	readers       *tenants.Shares // of places for maxReaders
 	sources       *sources
 	timing        timing
 	limits        Limits
@@ -137,8 +137,8 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
 		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, metrics: newMetrics(),
-		memory:        budget.New(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
-		readers:       budget.New(maxReaders, maxReadersNamespace, maxReadersUser),
+		memory:        tenants.NewShares(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
+		readers:       tenants.NewShares(maxReaders, maxReadersNamespace, maxReadersUser),
 		stopFollowing: make(chan struct{}),
 	}
 }

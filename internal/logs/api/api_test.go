@@ -26,10 +26,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // fakeAuthenticator authenticates pods and users, in the place of the API server.
@@ -317,7 +317,7 @@ func TestInvalidRequestsAreExplained(t *testing.T) {
 func TestAWriteBeyondTheMemoryIsAskedToRetry(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].memory = budget.New(maxBodyMemory, maxBodyMemory, maxBodyMemory)
+	s.servers[0].memory = tenants.NewShares(maxBodyMemory, maxBodyMemory, maxBodyMemory)
 	require.True(t, s.servers[0].memory.TryAcquire(maxBodyMemory, "others", "other"))
 	got := s.do(http.MethodPatch, path+"/data", "token-of-a", "x", "Content-Range", "bytes 0-0/*")
 	require.Equal(t, http.StatusTooManyRequests, got.status)
@@ -439,7 +439,7 @@ func (*deadlines) SetWriteDeadline(time.Time) error { return nil }
 func TestReadersHaveABound(t *testing.T) {
 	s := serve(t, 1)
 	path := s.stream("stdout")
-	s.servers[0].readers = budget.New(0, 0, 0)
+	s.servers[0].readers = tenants.NewShares(0, 0, 0)
 	for _, read := range []string{path, path + "/data"} {
 		got := s.do(http.MethodGet, read, "token-of-user-tenant", "")
 		require.Equal(t, http.StatusTooManyRequests, got.status)
@@ -674,7 +674,7 @@ func (s *service) requireAllReleased() {
 }
 
 // isFull reports whether a pod has no memory for another body.
-func isFull(b *budget.Budget, namespace, pod string) bool {
+func isFull(b *tenants.Shares, namespace, pod string) bool {
 	if !b.TryAcquire(minBodyMemory, namespace, pod) {
 		return true
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // A body is the body of a request that writes to a stream.
@@ -39,7 +39,7 @@ func (s *Server) receiveBody(w http.ResponseWriter, r *http.Request, to target, 
 			return sent, nil, err
 		}
 	}
-	memory := &bodyMemory{budget: s.memory, pod: to.pod}
+	memory := &bodyMemory{shares: s.memory, pod: to.pod}
 	if sent, err = readBody(w, r, most, memory); err != nil {
 		memory.release()
 		return sent, nil, err
@@ -53,7 +53,7 @@ const freeBytes = 4 << 10
 
 // bodyMemory is the memory that a body has taken.
 type bodyMemory struct {
-	budget *budget.Budget
+	shares *tenants.Shares
 	pod    Pod
 	bytes  int64
 }
@@ -64,14 +64,14 @@ func (m *bodyMemory) grow(bytes int64) error {
 	if more <= 0 {
 		return nil
 	}
-	if !m.budget.TryAcquire(more, m.pod.Namespace, m.pod.UID) {
+	if !m.shares.TryAcquire(more, m.pod.Namespace, m.pod.UID) {
 		return busyProblem()
 	}
 	m.bytes = bytes
 	return nil
 }
 
-func (m *bodyMemory) release() { m.budget.Release(m.bytes, m.pod.Namespace, m.pod.UID) }
+func (m *bodyMemory) release() { m.shares.Release(m.bytes, m.pod.Namespace, m.pod.UID) }
 
 // receive reads a body of up to limit bytes into a buffer that grows with what arrives,
 // whatever Content-Length says.

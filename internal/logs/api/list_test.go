@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const ofA = "/logs?namespace=tenant&pod=a"
@@ -87,7 +87,7 @@ func TestAListSaysThatThereIsMore(t *testing.T) {
 
 func TestListsCountAsReaders(t *testing.T) {
 	s := serve(t, 1)
-	s.servers[0].readers = budget.New(0, 0, 0)
+	s.servers[0].readers = tenants.NewShares(0, 0, 0)
 	require.Equal(t, http.StatusTooManyRequests, s.do(http.MethodGet, ofA, "token-of-user-tenant", "").status)
 }
 

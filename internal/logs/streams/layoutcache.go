@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 // layoutSharedFor bounds the age of a layout that a follower shares with others. It must
@@ -18,7 +18,7 @@ const layoutSharedFor = 500 * time.Millisecond
 // A layoutCache shares layouts among the readers of a stream, and makes only one per
 // stream at a time.
 type layoutCache struct {
-	memory     *budget.Budget
+	memory     *tenants.Shares
 	largeSlots chan struct{} // for large listings
 
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ type layoutCache struct {
 }
 
 func newLayoutCache() *layoutCache {
-	return &layoutCache{memory: budget.New(maxReadMemory, maxNamespaceMemory), largeSlots: make(chan struct{}, maxLargeListings), latest: map[string]*sharedLayout{}}
+	return &layoutCache{memory: tenants.NewShares(maxReadMemory, maxNamespaceMemory), largeSlots: make(chan struct{}, maxLargeListings), latest: map[string]*sharedLayout{}}
 }
 
 // A sharedLayout is an immutable layout with a count of its holders.

@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/entrypointer/entrypointer/internal/logs/budget"
+	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
 const (
@@ -41,8 +41,8 @@ const (
 
 // A memoryHold is memory that a request has taken. A nil hold is unlimited.
 type memoryHold struct {
-	memory       *budget.Budget
-	namespace    string // the holder of the budget
+	memory       *tenants.Shares
+	namespace    string // the holder
 	bytes        int64
 	largeSlots   chan struct{} // for large listings
 	hasLargeSlot bool          // has one of largeSlots
