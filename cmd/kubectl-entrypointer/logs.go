@@ -34,8 +34,8 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs taskrun/build --events`
 
-const description = `Print the logs of containers from the log service, also after their pods are gone.
-TYPE is pod (the default), taskrun, pipelinerun, ksvc or revision.
+var description = `Print the logs of containers from the log service, also after their pods are gone.
+TYPE is ` + logreader.TargetTypes() + `, and pod by default.
 
 The lines of all containers, of stdout and of stderr, are sorted by the time at which
 they were printed. Lines of the same few milliseconds may be out of order: a container's

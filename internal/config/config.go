@@ -45,7 +45,7 @@ const (
 )
 
 var keys = map[string]key{
-	"delivery":       {kind: alternatives(pod.InitContainer, pod.ImageVolume, pod.Auto, pod.Claim), read: setDelivery},
+	"delivery":       {kind: alternatives(pod.Deliveries()...), read: setDelivery},
 	"lookup-timeout": {kind: fmt.Sprintf("a duration from %v to %v", minLookupTimeout, MaxLookupTimeout), read: setLookupTimeout},
 	"failed-lookup":  choice("refuse", "admit", func(c *Config) *bool { return &c.Policy.WaiveFailedLookups }),
 	"pod-opt-out": choice("allowed", "forbidden", func(c *Config) *bool { return &c.Policy.ForbidOptOut }).
@@ -227,7 +227,12 @@ func choice(first, second string, flag func(*Config) *bool) key {
 	}}
 }
 
-var owners = []string{string(pod.Tekton), string(pod.Knative), string(pod.Annotation)}
+var owners = func() (names []string) {
+	for _, owner := range pod.Owners() {
+		names = append(names, string(owner))
+	}
+	return names
+}()
 
 func setDelivery(c *Config, value string) (err error) {
 	c.Policy.Delivery, err = pod.ParseDelivery(value)

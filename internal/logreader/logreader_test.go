@@ -381,6 +381,6 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	for _, target := range []string{"", "pod/", "/p", "secret/p", "pod/p/q"} {
 		_, err := ParseTarget(target)
-		require.ErrorContains(t, err, "use pod/NAME, taskrun/NAME", target)
+		require.ErrorContains(t, err, "use TYPE/NAME with the type pod, taskrun, ", target)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // A targetKind is a kind of object that has logs.
@@ -28,10 +29,11 @@ type targetKind struct {
 
 var targetKinds = []targetKind{
 	{"pod", []string{"pods", "po"}, "", "/api/v1", "pods"},
-	{"taskrun", []string{"taskruns", "tr", "taskrun.tekton.dev", "taskruns.tekton.dev"}, "tekton.dev/taskRun", "/apis/tekton.dev/v1", "taskruns"},
-	{"pipelinerun", []string{"pipelineruns", "pr", "pipelinerun.tekton.dev", "pipelineruns.tekton.dev"}, "tekton.dev/pipelineRun", "/apis/tekton.dev/v1", "pipelineruns"},
-	{"ksvc", []string{"kservice", "kservices", "service.serving.knative.dev", "services.serving.knative.dev"}, "serving.knative.dev/service", "", ""},
-	{"revision", []string{"revisions", "rev", "revision.serving.knative.dev", "revisions.serving.knative.dev"}, "serving.knative.dev/revision", "", ""},
+	{"taskrun", []string{"taskruns", "tr", "taskrun.tekton.dev", "taskruns.tekton.dev"}, loglabels.TaskRun, "/apis/tekton.dev/v1", "taskruns"},
+	{"pipelinerun", []string{"pipelineruns", "pr", "pipelinerun.tekton.dev", "pipelineruns.tekton.dev"}, loglabels.PipelineRun, "/apis/tekton.dev/v1", "pipelineruns"},
+	{"ksvc", []string{"kservice", "kservices", "service.serving.knative.dev", "services.serving.knative.dev"}, loglabels.Service, "", ""},
+	{"revision", []string{"revisions", "rev", "revision.serving.knative.dev", "revisions.serving.knative.dev"}, loglabels.Revision, "", ""},
+	{"workflow", []string{"workflows", "wf", "workflow.argoproj.io", "workflows.argoproj.io"}, loglabels.Workflow, "/apis/argoproj.io/v1alpha1", "workflows"},
 }
 
 // A Target is the object whose logs are wanted.
@@ -50,9 +52,19 @@ func ParseTarget(s string) (Target, error) {
 		return k.name == strings.ToLower(typed) || slices.Contains(k.aliases, strings.ToLower(typed))
 	})
 	if at < 0 || name == "" || strings.Contains(name, "/") {
-		return Target{}, fmt.Errorf("reading %q: use pod/NAME, taskrun/NAME, pipelinerun/NAME, ksvc/NAME or revision/NAME", s)
+		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s", s, TargetTypes())
 	}
 	return Target{targetKinds[at], name}, nil
+}
+
+// TargetTypes lists the types of targets: "pod, taskrun or ksvc".
+func TargetTypes() string {
+	var all []string
+	for _, k := range targetKinds {
+		all = append(all, k.name)
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
 // String returns TYPE/NAME.
@@ -86,7 +98,7 @@ func (c *Client) targetState(ctx context.Context, t Target) (containerState, err
 	if err := json.Unmarshal(answer, &object); err != nil {
 		return stateUnknown, fmt.Errorf("asking whether %s has ended: reading the response: %w", t, err)
 	}
-	if object.Status.CompletionTime != "" || object.Status.Phase == "Succeeded" || object.Status.Phase == "Failed" {
+	if object.Status.CompletionTime != "" || slices.Contains([]string{"Succeeded", "Failed", "Error"}, object.Status.Phase) {
 		return stateEnded, nil
 	}
 	return stateRuns, nil

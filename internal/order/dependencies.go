@@ -11,22 +11,12 @@ import (
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/await"
-)
-
-// A Condition is the state that a container must reach before another container starts.
-type Condition string
-
-// The values of Condition, as in the annotation depends-on.
-const (
-	IsStarted   Condition = "started"
-	IsReady     Condition = "ready"
-	IsCompleted Condition = "completed" // the exit code was 0, or a code in success-exit-codes
-	HasExited   Condition = "exited"    // for good, with any exit code
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // A Dependency is a container and the condition that this container waits for.
 type Dependency struct {
-	Condition Condition
+	Condition conditions.Condition
 	Dir       string // the order directory of that container
 	Final     FinalEnds
 }
@@ -34,12 +24,11 @@ type Dependency struct {
 // ParseDependency parses CONDITION:DIR. DIR is an absolute path.
 func ParseDependency(value string) (d Dependency, ok bool) {
 	condition, dir, _ := strings.Cut(value, ":")
-	d = Dependency{Condition: Condition(condition), Dir: dir}
-	switch d.Condition {
-	case IsStarted, IsReady, IsCompleted, HasExited:
-		return d, IsDirectory(dir)
+	d = Dependency{Condition: conditions.Condition(condition), Dir: dir}
+	if !conditions.All.Has(condition) || !IsDirectory(dir) {
+		return Dependency{}, false
 	}
-	return Dependency{}, false
+	return d, true
 }
 
 // Name is the name of the container.
@@ -57,10 +46,10 @@ func (d Dependency) judge(s observation) await.State {
 		return await.Waiting
 	case ended || s.liveness == dead:
 		return d.judgeEnd(s)
-	case d.Condition == IsStarted:
+	case d.Condition == conditions.Started:
 		return metIf(s.state.phase == Started || s.state.phase == Ready)
 	default:
-		return metIf(d.Condition == IsReady && s.state.phase == Ready)
+		return metIf(d.Condition == conditions.Ready && s.state.phase == Ready)
 	}
 }
 
@@ -69,9 +58,9 @@ func (d Dependency) judge(s observation) await.State {
 func (d Dependency) judgeEnd(s observation) await.State {
 	final := d.Final.include(s)
 	switch {
-	case d.Condition == HasExited:
+	case d.Condition == conditions.Exited:
 		return metIf(final || !d.Final.Known())
-	case d.Condition == IsCompleted && s.state.phase == Ended && s.state.exitCode == 0:
+	case d.Condition == conditions.Completed && s.state.phase == Ended && s.state.exitCode == 0:
 		return await.Met
 	case final:
 		return await.Failed

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -42,9 +43,9 @@ func die(i *Incarnation) {
 // that is never restarted.
 type verdicts [2]await.State
 
-func judgements(dir string, heartbeats bool) map[Condition]verdicts {
-	all := map[Condition]verdicts{}
-	for _, condition := range []Condition{IsStarted, IsReady, IsCompleted, HasExited} {
+func judgements(dir string, heartbeats bool) map[conditions.Condition]verdicts {
+	all := map[conditions.Condition]verdicts{}
+	for _, condition := range []conditions.Condition{conditions.Started, conditions.Ready, conditions.Completed, conditions.Exited} {
 		var v verdicts
 		for n, final := range []FinalEnds{{}, {Codes: exitcodes.Set{{From: 0, To: 255}}}} {
 			v[n], _ = NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, heartbeats).Look()
@@ -66,15 +67,15 @@ func TestOnlyAFinalEndCounts(t *testing.T) {
 	for name, test := range map[string]struct {
 		final string
 		end   func(dir string)
-		want  map[Condition]await.State
+		want  map[conditions.Condition]await.State
 	}{
-		"a success under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 0)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Met, HasExited: await.Met}},
-		"a failure under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 3)) }, map[Condition]await.State{}},
-		"a kill under OnFailure":    {"0", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{}},
-		"a failure without a rule":  {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 2)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Failed, HasExited: await.Met}},
-		"a failure with a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 3)) }, map[Condition]await.State{}},
-		"a kill without a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{IsStarted: await.Failed, IsReady: await.Failed, IsCompleted: await.Failed, HasExited: await.Met}},
-		"a kill with a rule":        {"0-136,138-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[Condition]await.State{}},
+		"a success under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 0)) }, map[conditions.Condition]await.State{conditions.Started: await.Failed, conditions.Ready: await.Failed, conditions.Completed: await.Met, conditions.Exited: await.Met}},
+		"a failure under OnFailure": {"0", func(dir string) { die(live(t, dir, Ended, 3)) }, map[conditions.Condition]await.State{}},
+		"a kill under OnFailure":    {"0", func(dir string) { die(live(t, dir, Ready, 0)) }, map[conditions.Condition]await.State{}},
+		"a failure without a rule":  {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 2)) }, map[conditions.Condition]await.State{conditions.Started: await.Failed, conditions.Ready: await.Failed, conditions.Completed: await.Failed, conditions.Exited: await.Met}},
+		"a failure with a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ended, 3)) }, map[conditions.Condition]await.State{}},
+		"a kill without a rule":     {"0-2,4-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[conditions.Condition]await.State{conditions.Started: await.Failed, conditions.Ready: await.Failed, conditions.Completed: await.Failed, conditions.Exited: await.Met}},
+		"a kill with a rule":        {"0-136,138-255", func(dir string) { die(live(t, dir, Ready, 0)) }, map[conditions.Condition]await.State{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -82,7 +83,7 @@ func TestOnlyAFinalEndCounts(t *testing.T) {
 			named, final, ok := ParseFinalEnds(test.final + ":" + dir)
 			require.True(t, ok)
 			require.Equal(t, dir, named)
-			for _, condition := range []Condition{IsStarted, IsReady, IsCompleted, HasExited} {
+			for _, condition := range []conditions.Condition{conditions.Started, conditions.Ready, conditions.Completed, conditions.Exited} {
 				state, err := NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, false).Look()
 				require.NoError(t, err)
 				require.Equal(t, test.want[condition], state, condition)
@@ -91,51 +92,51 @@ func TestOnlyAFinalEndCounts(t *testing.T) {
 	}
 }
 
-func all(v verdicts) map[Condition]verdicts {
-	return map[Condition]verdicts{IsStarted: v, IsReady: v, IsCompleted: v, HasExited: v}
+func all(v verdicts) map[conditions.Condition]verdicts {
+	return map[conditions.Condition]verdicts{conditions.Started: v, conditions.Ready: v, conditions.Completed: v, conditions.Exited: v}
 }
 
 func TestConditionsInEachState(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(dir string)
-		want    map[Condition]verdicts
+		want    map[conditions.Condition]verdicts
 	}{
 		"never started": {func(string) {}, all(wait)},
 		"preparing":     {func(dir string) { live(t, dir, Preparing, 0) }, all(wait)},
 		"started": {
 			func(dir string) { live(t, dir, Started, 0) },
-			map[Condition]verdicts{IsStarted: met, IsReady: wait, IsCompleted: wait, HasExited: wait},
+			map[conditions.Condition]verdicts{conditions.Started: met, conditions.Ready: wait, conditions.Completed: wait, conditions.Exited: wait},
 		},
 		"ready": {
 			func(dir string) { live(t, dir, Ready, 0) },
-			map[Condition]verdicts{IsStarted: met, IsReady: met, IsCompleted: wait, HasExited: wait},
+			map[conditions.Condition]verdicts{conditions.Started: met, conditions.Ready: met, conditions.Completed: wait, conditions.Exited: wait},
 		},
 		"ended well, and still there": {
 			func(dir string) { live(t, dir, Ended, 0) },
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: met, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: met, conditions.Exited: met},
 		},
 		"ended well": {
 			func(dir string) { die(live(t, dir, Ended, 0)) },
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: met, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: met, conditions.Exited: met},
 		},
 		"failed": {
 			func(dir string) { die(live(t, dir, Ended, 3)) },
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: failed, conditions.Exited: met},
 		},
 		"killed while it prepared": {
 			func(dir string) { die(live(t, dir, Preparing, 0)) },
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: failed, conditions.Exited: met},
 		},
 		"killed when it was ready": {
 			func(dir string) { die(live(t, dir, Ready, 0)) },
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: failed, conditions.Exited: met},
 		},
 		"killed between lock and state": {
 			func(dir string) {
 				die(live(t, dir, Ready, 0))
 				require.NoError(t, os.Remove(dir+stateName))
 			},
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: failed, conditions.Exited: met},
 		},
 		// The state of an earlier incarnation doesn't count once there is a new one.
 		"has completed, and was restarted": {
@@ -157,7 +158,7 @@ func TestConditionsInEachState(t *testing.T) {
 				die(live(t, dir, Ended, 0))
 				keepingState(t, dir, func() { die(live(t, dir, Preparing, 0)) })
 			},
-			map[Condition]verdicts{IsStarted: failed, IsReady: failed, IsCompleted: failed, HasExited: met},
+			map[conditions.Condition]verdicts{conditions.Started: failed, conditions.Ready: failed, conditions.Completed: failed, conditions.Exited: met},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +211,7 @@ func TestAnUnreadableStateMeetsNoCondition(t *testing.T) {
 					require.NoError(t, os.Rename(dir+file, dir+file+".real"))
 					require.NoError(t, put(dir+file))
 					require.Equal(t, all(wait), judgements(dir, false))
-					ds := NewDependencies([]Dependency{{Condition: IsReady, Dir: dir}}, false)
+					ds := NewDependencies([]Dependency{{Condition: conditions.Ready, Dir: dir}}, false)
 					_, _ = ds.Look()
 					require.True(t, ds.Unmet()[0].Problem)
 				}
@@ -234,12 +235,12 @@ func TestAReadOnlyDescriptorTakesNoLock(t *testing.T) {
 		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK})
 	}
 	grab()
-	require.Equal(t, met, judgements(dir, false)[IsReady])
+	require.Equal(t, met, judgements(dir, false)[conditions.Ready])
 	die(i)
 	grab()
-	require.Equal(t, failed, judgements(dir, false)[IsReady])
+	require.Equal(t, failed, judgements(dir, false)[conditions.Ready])
 	live(t, dir, Started, 0)
-	require.Equal(t, met, judgements(dir, false)[IsStarted])
+	require.Equal(t, met, judgements(dir, false)[conditions.Started])
 }
 
 func TestHeartbeats(t *testing.T) {
@@ -267,7 +268,7 @@ func TestHeartbeats(t *testing.T) {
 	o := &observer{dir: dir, heartbeats: true}
 	require.Equal(t, alive, early.observe(now).liveness)
 	require.Equal(t, undetermined, o.observe(now).liveness)
-	require.Equal(t, wait, judgements(dir, true)[IsReady])
+	require.Equal(t, wait, judgements(dir, true)[conditions.Ready])
 	require.Equal(t, undetermined, looks(o, maxSilence/2).liveness)
 	beat()
 	require.Equal(t, alive, o.observe(now).liveness)
@@ -297,6 +298,6 @@ func TestHeartbeats(t *testing.T) {
 
 	// A published end counts at once.
 	live(t, dir, Ended, 0)
-	require.Equal(t, met, judgements(dir, true)[IsCompleted])
-	require.Equal(t, met, judgements(dir, true)[HasExited])
+	require.Equal(t, met, judgements(dir, true)[conditions.Completed])
+	require.Equal(t, met, judgements(dir, true)[conditions.Exited])
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // A pipe connects the stdout of one container, the writer, to the stdin of another, the
@@ -33,8 +34,8 @@ const PipesSuffix = ".stdin"
 
 // The conditions that pipe ends wait for.
 const (
-	IsWriting Condition = "writing"
-	IsReading Condition = "reading"
+	IsWriting conditions.Condition = "writing"
+	IsReading conditions.Condition = "reading"
 )
 
 // A Partner is the container at the other end of a pipe.
@@ -52,7 +53,7 @@ func (p Partner) stateAfterEnd(s observation) await.State {
 	return await.Waiting
 }
 
-func (p Partner) unmet(c Condition, s await.State, seen string, problem bool) Unmet {
+func (p Partner) unmet(c conditions.Condition, s await.State, seen string, problem bool) Unmet {
 	return Unmet{Dependency: Dependency{Condition: c, Dir: p.Dir}, Failed: s == await.Failed, Seen: seen, Problem: problem}
 }
 

@@ -14,12 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // seen is what a container sees of another one that isn't ready.
 func seen(t *testing.T, dir string) Unmet {
 	t.Helper()
-	ds := NewDependencies([]Dependency{{Condition: IsReady, Dir: dir}}, false)
+	ds := NewDependencies([]Dependency{{Condition: conditions.Ready, Dir: dir}}, false)
 	state, err := ds.Look()
 	require.NoError(t, err)
 	require.Equal(t, await.Waiting, state)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // Neighbours are the containers that a supervisor observes after its stop signal has
@@ -130,7 +131,7 @@ func (ns *Neighbours) Interval() time.Duration { return lookInterval }
 func (ns *Neighbours) Unmet() (list []Unmet) {
 	for _, n := range ns.list {
 		if n.dependent && !n.ended {
-			list = append(list, Unmet{Dependency: Dependency{Condition: HasExited, Dir: n.dir}, Seen: n.seen.String(), Problem: n.seen.problem != ""})
+			list = append(list, Unmet{Dependency: Dependency{Condition: conditions.Exited, Dir: n.dir}, Seen: n.seen.String(), Problem: n.seen.problem != ""})
 		}
 	}
 	return list

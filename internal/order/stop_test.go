@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/entrypointer/entrypointer/internal/await"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // glimpse is the result of one look at neighbours.
@@ -127,7 +128,7 @@ func TestAStoppingContainerMeetsNoCondition(t *testing.T) {
 	dir := t.TempDir()
 	live(t, dir, Stopping, 0)
 	require.Equal(t, all(wait), judgements(dir, false))
-	ds := NewDependencies([]Dependency{{Condition: IsReady, Dir: dir}}, false)
+	ds := NewDependencies([]Dependency{{Condition: conditions.Ready, Dir: dir}}, false)
 	_, _ = ds.Look()
 	require.Equal(t, "it is being stopped", ds.Unmet()[0].Seen)
 }

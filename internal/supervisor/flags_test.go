@@ -20,6 +20,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/pause"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
 	"github.com/entrypointer/entrypointer/internal/supervisor/startorder"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -88,7 +89,7 @@ func TestParse(t *testing.T) {
 			},
 			with(func(o *options) {
 				o.argv = []string{}
-				o.startOrder.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: "/o/db"}, {Condition: order.IsCompleted, Dir: "/o/a-b", Final: ends("0,3-255")}}
+				o.startOrder.DependsOn = []order.Dependency{{Condition: conditions.Ready, Dir: "/o/db"}, {Condition: conditions.Completed, Dir: "/o/a-b", Final: ends("0,3-255")}}
 				o.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: "/o/a-b", Final: ends("0,3-255")}}
 				o.startOrder.Timeout, o.presence.Dir, o.presence.Heartbeat = 30*time.Second, "/o/web", true
 				o.presence.Ready = order.Probe{
@@ -116,7 +117,7 @@ func TestParse(t *testing.T) {
 			with(func(o *options) {
 				o.argv, o.presence.Dir = []string{}, "/o/a"
 				o.sidecars.Targets, o.startOrder.WaitFor = []order.Target{targetOf("http://:9091/quit")}, []order.Target{targetOf("file:///x")}
-				o.sidecars.On, o.sidecars.When = ends("0-255").Codes, []order.Dependency{{Condition: order.IsCompleted, Dir: "/o/b"}}
+				o.sidecars.On, o.sidecars.When = ends("0-255").Codes, []order.Dependency{{Condition: conditions.Completed, Dir: "/o/b"}}
 			}), "",
 		},
 

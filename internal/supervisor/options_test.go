@@ -6,6 +6,7 @@
 package supervisor
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/capture"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -100,31 +102,106 @@ func FuzzTheSupervisorAcceptsAdmittedAnnotations(f *testing.F) {
 	})
 }
 
+// exampleContainers are the containers of a pod in which each option's example can have its
+// effect: the examples name some of them.
+var exampleContainers = []string{"app", "migrate", "db", "test", "istio"}
+
+// A setting is the example of an option, for a container or, if container is "", for a pod.
+type setting struct {
+	pod.Option
+	container string
+}
+
+// settings returns where the example of an option can be.
+func settings(o pod.Option) (all []setting) {
+	if slices.Contains(o.Places(), pod.OnPod) {
+		return []setting{{o, ""}}
+	}
+	for _, name := range exampleContainers {
+		all = append(all, setting{o, name})
+	}
+	return all
+}
+
+// admitted returns what admission makes of a pod with these settings, nil if it refuses the
+// pod, and whether it finds no setting without effect. The supervisor must accept all
+// command lines.
+func admitted(t *testing.T, owner pod.Owner, settings ...setting) (_ *corev1.PodSpec, effective bool) {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: asksToBeWrapped()}}
+	p.Spec.RestartPolicy, p.Spec.ServiceAccountName = corev1.RestartPolicyOnFailure, "default"
+	if owner != pod.Tekton {
+		p.Annotations[pod.ContainersAnnotation] = strings.Join(exampleContainers[:4], ",") // istio is a sidecar that ends by itself
+	}
+	for _, name := range exampleContainers {
+		c := corev1.Container{Name: name, Image: "busybox", Command: []string{"x"}, TerminationMessagePath: "/dev/termination-log"}
+		if owner == pod.Tekton {
+			p.Labels = map[string]string{"tekton.dev/taskRun": "t"}
+			c.Name = "step-" + name
+			c.Command, c.Args = []string{"/tekton/bin/entrypoint"}, []string{"-wait_file", "/a", "-post_file", "/b", "--"}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	for _, s := range settings {
+		key := "entrypointer.dev/" + s.Name
+		if s.container != "" {
+			key = s.Name + ".entrypointer.dev/" + s.container
+		}
+		p.Annotations[key] = s.Example
+	}
+	const digest = "@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	injector := &pod.Injector{
+		CopierImage: "copier" + digest,
+		Tools:       []pod.Tool{{Name: "ni", Image: "registry.example/ni" + digest, Path: "/ni"}, {Name: "yq", Image: "registry.example/yq" + digest, Path: "/yq"}},
+		Logs: &pod.LogService{
+			Address: "https://logs.entrypointer-logs.svc", CA: "sha256:" + strings.Repeat("0", 64), Audience: "logs",
+			CopierImage: "copier-with-logs" + digest, EntrypointImage: "entrypoint-with-logs" + digest,
+		},
+	}
+	result, err := injector.Inject(t.Context(), "tenant", p)
+	if err != nil {
+		var refusal *pod.Refusal
+		require.ErrorAs(t, err, &refusal)
+		return nil, false
+	}
+	for _, c := range result.Pod.Spec.Containers {
+		if c.Args == nil {
+			continue
+		}
+		availableOutput = capture.New()
+		_, err := parse(c.Args)
+		require.NoError(t, err, "%q of %v", c.Args, p.Annotations)
+	}
+	without := func(w pod.Warning) bool { return w.Reason == pod.ReasonAnnotationHasNoEffect }
+	return &result.Pod.Spec, !slices.ContainsFunc(result.Warnings, without)
+}
+
 // TestEveryOptionHasItsEffect, because an example that is parsed without an effect is
-// useless.
+// useless. Some have one only beside the example of another option.
 func TestEveryOptionHasItsEffect(t *testing.T) {
-	nothing := defaults()
-	nothing.argv = []string{"x"}
+	t.Cleanup(func() { availableOutput = nil })
+	beside := [][]setting{nil}
+	for _, other := range pod.Options() {
+		for _, s := range settings(other) {
+			beside = append(beside, []setting{s})
+		}
+	}
+	hasEffect := func(owner pod.Owner, o pod.Option) bool {
+		for _, others := range beside {
+			if len(others) > 0 && others[0].Name == o.Name {
+				continue
+			}
+			without, _ := admitted(t, owner, others...) // nil if the other one needs this one
+			for _, s := range settings(o) {
+				if with, effective := admitted(t, owner, append(others, s)...); effective && !reflect.DeepEqual(with, without) {
+					return true
+				}
+			}
+		}
+		return false
+	}
 	for _, o := range pod.Options() {
-		if o.Name == "hand-off" {
-			continue // its example turns it off
-		}
-		if o.Name == "mask-files" || strings.HasPrefix(o.Name, "logs") {
-			continue // their flags are those of package capture: cmd/withlogs/entrypoint tests them
-		}
-		if o.Name == "tools" || o.Name == "shared-directory" {
-			continue // their effect is a mount; pkg/pod tests it
-		}
-		if slices.Contains([]string{"depends-on", "depends-on-timeout", "stop-when", "ready-when", "wait-for", "end-sidecars", "stdin"}, o.Name) {
-			continue // they take two containers: TestTheSupervisorAcceptsAdmissionsOrderFlags, TestTheSupervisorAcceptsAdmissionsPipeFlags
-		}
-		annotations := asksToBeWrapped("entrypointer.dev/"+o.Name, o.Example)
-		if o.Name == "tools-in-path" {
-			annotations["entrypointer.dev/tools"] = "ni"
-		}
-		args := flagsOf(t, nil, annotations, corev1.Container{Name: "a", Image: "busybox", Command: []string{"x"}})
-		opts, err := parse(args)
-		require.NoError(t, err, o.Name)
-		require.NotEqual(t, nothing, opts, o.Name)
+		has := slices.ContainsFunc(o.Owners(), func(owner pod.Owner) bool { return hasEffect(owner, o) })
+		require.True(t, has, o.Name)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/supervisor/pipe"
 	"github.com/entrypointer/entrypointer/internal/supervisor/startorder"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -64,7 +65,7 @@ func TestTheSupervisorAcceptsAdmissionsOrderFlags(t *testing.T) {
 	const webs, dbs = "/entrypointer/order/web", "/entrypointer/order/db"
 	want := withoutCommand(defaults())
 	want.presence.Dir, want.presence.Heartbeat, want.startOrder.Timeout = webs, true, 5*time.Minute
-	want.startOrder.DependsOn = []order.Dependency{{Condition: order.IsReady, Dir: dbs, Final: ends("0-255")}}
+	want.startOrder.DependsOn = []order.Dependency{{Condition: conditions.Ready, Dir: dbs, Final: ends("0-255")}}
 	want.startOrder.FinalEnds = []startorder.ContainerEnds{{Dir: dbs, Final: ends("0-255")}}
 	require.Equal(t, want, withoutCommand(web))
 	want = withoutCommand(defaults())
@@ -153,7 +154,7 @@ func FuzzTheSupervisorAcceptsAdmittedOrders(f *testing.F) {
 			return
 		}
 		require.Equal(t, web.startOrder.DependsOn[0].Dir, db.presence.Dir)
-		if web.startOrder.DependsOn[0].Condition == order.IsReady {
+		if web.startOrder.DependsOn[0].Condition == conditions.Ready {
 			require.Equal(t, 1, db.presence.Ready.Kinds())
 		}
 	})

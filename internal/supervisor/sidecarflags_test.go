@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -62,7 +63,7 @@ func FuzzTheSupervisorAcceptsAdmittedURLs(f *testing.F) {
 		if strings.TrimSpace(strings.Trim(endSidecars, ", \n")) != "none" {
 			require.NotEmpty(t, opts.sidecars.Targets)
 			require.Equal(t, ends("0-255").Codes, opts.sidecars.On)
-			require.Equal(t, []order.Dependency{{Condition: order.HasExited, Dir: "/entrypointer/order/other", Final: ends("0-255")}}, opts.sidecars.When)
+			require.Equal(t, []order.Dependency{{Condition: conditions.Exited, Dir: "/entrypointer/order/other", Final: ends("0-255")}}, opts.sidecars.When)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func tooManyAnnotations(key string) Warning {
 // checkAnnotations finds annotations in our domain that have no effect. An annotation for
 // a container that the pod doesn't have is an error. An unknown key causes only a
 // warning, because another release may know it.
-func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error) {
+func checkAnnotations(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
 	present := containerNames(pod)
 	for _, key := range ourKeys(pod.Annotations) {
@@ -68,7 +68,7 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 			continue
 		case container != "" && !present[container]:
-			absent, err := checkAbsent(pod, owner, present, key, len(warnings))
+			absent, err := checkAbsent(pod, kind, present, key, len(warnings))
 			warnings = append(warnings, absent...)
 			if err != nil {
 				return nil, err
@@ -77,12 +77,11 @@ func checkAnnotations(pod *corev1.Pod, owner Owner) (warnings []Warning, _ error
 				continue
 			}
 		}
-		switch {
-		case o.suits(owner):
-		case o.notOfTekton != "":
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key, errors.New(o.notOfTekton))
-		default:
-			warnings = append(warnings, noEffect(key, owner))
+		switch why := kind.Unsuited[o.Name]; {
+		case why != "":
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key, errors.New(why))
+		case !kind.takes(o):
+			warnings = append(warnings, noEffect(key, kind))
 		}
 	}
 	return warnings, nil
@@ -102,9 +101,9 @@ func (o Option) misplaced(key, container string) error {
 
 // ignoredByOwner warns of annotations that select pods or containers, but have no effect
 // on pods of this owner.
-func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
-	if _, set := pod.Annotations[ContainersAnnotation]; set && owner != Annotation {
-		warnings = append(warnings, noEffect(ContainersAnnotation, owner))
+func ignoredByOwner(pod *corev1.Pod, kind *Kind) (warnings []Warning) {
+	if _, set := pod.Annotations[ContainersAnnotation]; set && kind.Owner != Annotation {
+		warnings = append(warnings, noEffect(ContainersAnnotation, kind))
 	}
 	if pod.Annotations[InjectAnnotation] == "false" {
 		warnings = append(warnings, warning(ReasonOptOutForbidden, "annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
@@ -113,11 +112,11 @@ func ignoredByOwner(pod *corev1.Pod, owner Owner) (warnings []Warning) {
 }
 
 // nothingToWrapWarnings warns if a pod that asks to be wrapped has no container to wrap.
-func nothingToWrapWarnings(pod *corev1.Pod, owner Owner) []Warning {
+func nothingToWrapWarnings(pod *corev1.Pod, kind *Kind) []Warning {
 	if pod.Annotations[InjectAnnotation] != "true" {
 		return nil
 	}
-	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as a pod %s, and has none of the containers that are wrapped in such pods", InjectAnnotation, whose(owner))}
+	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as a pod %s, and has none of the containers that are wrapped in such pods", InjectAnnotation, whose(kind))}
 }
 
 // ignoredUnasked warns of annotations in our domain on a pod that has no owner and
@@ -226,15 +225,15 @@ func meantKey(key string, onNamespace bool) string {
 	return ""
 }
 
-func noEffect(key string, owner Owner) Warning {
-	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod %s", key, whose(owner))
+func noEffect(key string, kind *Kind) Warning {
+	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod %s", key, whose(kind))
 }
 
-func whose(owner Owner) string {
-	if owner == Annotation {
+func whose(kind *Kind) string {
+	if kind.Owner == Annotation {
 		return "that asks by annotation"
 	}
-	return "of " + string(owner) + "'s"
+	return "of " + string(kind.Owner) + "'s"
 }
 
 // containerNames returns the names of the pod's containers.

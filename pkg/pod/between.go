@@ -16,13 +16,10 @@ import (
 // compile makes the plan of what the pod's containers have to do with each other.
 func (w *wrapping) compile(selected []int, endsSidecars bool) error {
 	of := between.Pod{
-		Object: w.pod, Wrapped: selected,
-		Ordered: w.owner != Tekton, OwnKernels: w.Policy.hasDoubtfulKernel(&w.pod.Spec),
+		Object: w.pod, Wrapped: selected, Owner: between.Owner{Name: string(w.kind.Owner), Containers: w.kind.Own, RestartsAll: w.kind.RestartsAll},
+		Ordered: !w.kind.Steps, OwnKernels: w.Policy.hasDoubtfulKernel(&w.pod.Spec),
 		Supervisor: EntrypointPath, Former: formerFlags,
 		IsProxy: w.Policy.isProxy, Replaced: w.replaced, Annotated: w.annotated,
-	}
-	if w.owner == Knative {
-		of.NoEnd = "Knative restarts all containers of a Revision; remove the annotation"
 	}
 	if endsSidecars {
 		of.EndSidecars = w.endSidecars()
@@ -48,7 +45,7 @@ var noteReasons = map[between.Kind]Reason{
 
 // annotated returns the annotation that sets an option for a container, and its value.
 func (w *wrapping) annotated(option, container string) (key, value string, set bool) {
-	named, value, set := annotationFor(w.pod, w.owner, annotation.For(option, ""), container)
+	named, value, set := annotationFor(w.pod, w.kind, annotation.For(option, ""), container)
 	if !set {
 		return "", "", false
 	}
@@ -58,7 +55,7 @@ func (w *wrapping) annotated(option, container string) (key, value string, set b
 // replaced returns the source of the setting by which the command replaces the supervisor
 // of a container, "" without one.
 func (w *wrapping) replaced(container string) (source string, _ error) {
-	settings, err := w.settings(w.pod, w.owner, container)
+	settings, err := w.settings(w.pod, w.kind, container)
 	if err != nil {
 		return "", err
 	}
@@ -70,8 +67,8 @@ func (w *wrapping) replaced(container string) (source string, _ error) {
 
 // endSidecars returns the setting of the option for the pod, nil without one.
 func (w *wrapping) endSidecars() *between.Setting {
-	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == between.EndSidecars }), w.pod, w.owner, "")
-	if !set || !s.suits(w.owner) {
+	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == between.EndSidecars }), w.pod, w.kind, "")
+	if !set || !w.kind.takes(s.Option) {
 		return nil
 	}
 	return &between.Setting{Value: s.value, Source: s.source, Own: s.isPods()}

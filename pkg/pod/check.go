@@ -15,7 +15,7 @@ import (
 // the pod's namespace may set. A *[Refusal] is the error with which Inject will refuse the
 // pod.
 func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
-	selected, owner, outcome, err := i.classify(pod)
+	selected, kind, outcome, err := i.classify(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -23,22 +23,22 @@ func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
 	case NotOurs:
 		return bounded(ignoredUnasked(pod)), nil
 	case NothingToWrap:
-		return nothingToWrapWarnings(pod, owner), nil
+		return nothingToWrapWarnings(pod, kind), nil
 	case "":
 	default:
 		return nil, nil
 	}
-	w := i.newWrapping(namespace, pod, owner)
+	w := i.newWrapping(namespace, pod, kind)
 	if err := w.checkSelected(selected); err != nil {
 		return nil, err
 	}
-	return bounded(slices.Concat(w.warnings, ignoredByOwner(pod, owner))), nil
+	return bounded(slices.Concat(w.warnings, ignoredByOwner(pod, kind))), nil
 }
 
 // checkSelected checks what wrapSelected will read of the selected containers, except
 // their images.
 func (w *wrapping) checkSelected(selected []int) (err error) {
-	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
+	if w.warnings, err = checkAnnotations(w.pod, w.kind); err != nil {
 		return err
 	}
 	if err = w.compile(selected, true); err != nil {

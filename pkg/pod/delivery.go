@@ -5,9 +5,11 @@ package pod
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
@@ -44,18 +46,77 @@ const (
 	VirtualKubeletTaint = "virtual-kubelet.io/provider"
 )
 
-var deliveries = []Delivery{InitContainer, ImageVolume, Auto, Claim}
+// A means is how a delivery brings the supervisor into a pod: in a volume.
+type means struct {
+	Delivery
+	// source returns the volume's source.
+	source func(w *wrapping, pod *corev1.Pod) corev1.VolumeSource
+	// directory returns the supervisor's directory in the volume, "" for the volume itself.
+	directory func(w *wrapping, pod *corev1.Pod) string
+	// isOurs reports whether a volume of our name may come from a release of ours.
+	isOurs func(found corev1.VolumeSource) bool
+	// copies reports whether an init container copies the supervisor into the volume.
+	copies bool
+	// mounts reports whether the images of tools can be mounted as well.
+	mounts bool
+}
+
+// deliveries are the means of all deliveries. Auto has none of its own.
+var deliveries = []means{
+	{
+		Delivery: InitContainer, copies: true,
+		source: func(_ *wrapping, pod *corev1.Pod) corev1.VolumeSource {
+			return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse(volumeSize)), Medium: entrypointMedium(pod)}}
+		},
+		directory: func(*wrapping, *corev1.Pod) string { return "" },
+		isOurs:    func(found corev1.VolumeSource) bool { return found.EmptyDir != nil },
+	},
+	{
+		Delivery: ImageVolume, mounts: true,
+		source: func(w *wrapping, pod *corev1.Pod) corev1.VolumeSource {
+			volume, _ := EntrypointVolume(w.entrypointImage(pod))
+			return volume.VolumeSource
+		},
+		directory: func(*wrapping, *corev1.Pod) string { return imagePath },
+		isOurs:    func(found corev1.VolumeSource) bool { return found.Image != nil },
+	},
+	{Delivery: Auto},
+	{
+		Delivery: Claim,
+		source: func(w *wrapping, _ *corev1.Pod) corev1.VolumeSource {
+			return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.Claim, ReadOnly: true}}
+		},
+		directory: func(w *wrapping, pod *corev1.Pod) string { return path.Dir(w.claimPath(pod)) },
+		isOurs: func(found corev1.VolumeSource) bool {
+			return found.PersistentVolumeClaim != nil && claimName.MatchString(found.PersistentVolumeClaim.ClaimName)
+		},
+	},
+}
+
+// meansOf returns the means of a delivery other than Auto.
+func meansOf(d Delivery) *means {
+	return &deliveries[slices.IndexFunc(deliveries, func(m means) bool { return m.Delivery == d })]
+}
+
+// Deliveries returns all deliveries.
+func Deliveries() []Delivery {
+	all := make([]Delivery, len(deliveries))
+	for at, m := range deliveries {
+		all[at] = m.Delivery
+	}
+	return all
+}
 
 // ParseDelivery parses the name of a delivery.
 func ParseDelivery(name string) (Delivery, error) {
-	if !slices.Contains(deliveries, Delivery(name)) {
-		known := make([]string, len(deliveries))
-		for i, d := range deliveries {
-			known[i] = string(d)
+	var known []string
+	for _, m := range deliveries {
+		if string(m.Delivery) == name {
+			return m.Delivery, nil
 		}
-		return "", fmt.Errorf("%q is none of %q%s", text.Shortened(name), known, spelling.DidYouMean(name, known))
+		known = append(known, string(m.Delivery))
 	}
-	return Delivery(name), nil
+	return "", fmt.Errorf("%q is none of %q%s", text.Shortened(name), known, spelling.DidYouMean(name, known))
 }
 
 // NamespaceDelivery returns the delivery that a namespace's annotation sets, "" without

@@ -114,16 +114,13 @@ func (w *wrapping) addEmptyDirs(pod *corev1.Pod, f between.Family) error {
 		at[v.Name] = i
 	}
 	for _, name := range f.Volumes {
-		size := resource.MustParse(f.Size)
-		wanted := corev1.EmptyDirVolumeSource{SizeLimit: &size}
 		i, found := at[name]
-		switch {
-		case !found:
-			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &wanted}})
-		case pod.Spec.Volumes[i].EmptyDir == nil:
-			return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", name)
-		default:
-			pod.Spec.Volumes[i].EmptyDir = &wanted
+		if !found {
+			i = -1
+		}
+		ours := corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse(f.Size))}}}
+		if err := putVolume(pod, i, ours, func(found corev1.VolumeSource) bool { return found.EmptyDir != nil }); err != nil {
+			return err
 		}
 		marked = (!f.Disposable || markSafeToEvict(pod, name)) && marked
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
@@ -54,13 +55,6 @@ const (
 	tokenSeconds int64 = 3600
 )
 
-// logLabels are the labels by which the log service finds the output of a pod after the
-// pod is gone.
-var logLabels = []string{
-	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
-	"serving.knative.dev/service", "serving.knative.dev/revision",
-}
-
 // logs returns the function that makes the flags of a container whose output is to be
 // sent, nil if the output can't be sent.
 func (w *wrapping) logs(c corev1.Container) func() []string {
@@ -75,7 +69,7 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 		if w.Logs.IP != "" {
 			flags = append(flags, logsIPFlag+w.Logs.IP)
 		}
-		for _, key := range logLabels {
+		for _, key := range loglabels.All() {
 			if value := w.pod.Labels[key]; value != "" {
 				flags = append(flags, logsLabelFlag+text.Escape(key+"="+value))
 			}
@@ -131,7 +125,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 	if sends(c) {
 		return nil, nil
 	}
-	settings, err := w.settings(w.pod, w.owner, c.Name)
+	settings, err := w.settings(w.pod, w.kind, c.Name)
 	asked := err == nil && slices.ContainsFunc(settings, setting.asksForLogs)
 	if !asked {
 		return nil, nil
@@ -200,27 +194,16 @@ func (i *Injector) installLogs(pod *corev1.Pod) error {
 			mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: secretsMountPath + "/" + secret, ReadOnly: true})
 		}
 		for at, v := range volumes {
-			if err := addVolume(pod, v); err != nil {
+			isOurs := func(found corev1.VolumeSource) bool {
+				return (found.Projected != nil) == (v.Projected != nil) && (found.Secret != nil) == (v.Secret != nil)
+			}
+			if err := putVolume(pod, indexOfVolume(pod, v.Name), v, isOurs); err != nil {
 				return err
 			}
 			if err := addMount(c, mounts[at]); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// addVolume adds a volume of ours, or restores it.
-func addVolume(pod *corev1.Pod, ours corev1.Volume) error {
-	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ours.Name })
-	switch {
-	case at < 0:
-		pod.Spec.Volumes = append(pod.Spec.Volumes, ours)
-	case (pod.Spec.Volumes[at].Projected == nil) != (ours.Projected == nil) || (pod.Spec.Volumes[at].Secret == nil) != (ours.Secret == nil):
-		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", ours.Name)
-	default:
-		pod.Spec.Volumes[at] = ours
 	}
 	return nil
 }

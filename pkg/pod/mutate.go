@@ -89,24 +89,24 @@ type Result struct {
 // doesn't change the pod itself. An error that is a *Refusal is meant for the pod's
 // author.
 func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod) (Result, error) {
-	selected, owner, outcome, err := i.classify(pod)
+	selected, kind, outcome, err := i.classify(pod)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Outcome: outcome, Owner: owner, Pod: pod}
+	result := Result{Outcome: outcome, Owner: kind.Owner, Pod: pod}
 	switch outcome {
 	case NotOurs:
 		result.Warnings = ignoredUnasked(pod)
 	case NothingToWrap:
-		result.Warnings = nothingToWrapWarnings(pod, owner)
+		result.Warnings = nothingToWrapWarnings(pod, kind)
 	case "":
-		w := i.newWrapping(namespace, pod, owner)
+		w := i.newWrapping(namespace, pod, kind)
 		result, err = w.wrapSelected(ctx, selected)
 		if err != nil {
 			return Result{}, err
 		}
-		result.Owner = owner
-		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, owner))
+		result.Owner = kind.Owner
+		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, kind))
 	}
 	result.Warnings = append(result.Warnings, labelsWithoutEffect(pod)...)
 	result = result.withStatus(i.Version)
@@ -119,7 +119,7 @@ type wrapping struct {
 	*Injector
 	namespace string
 	pod       *corev1.Pod // as it was sent
-	owner     Owner
+	kind      *Kind
 	delivery  Delivery
 	plan      *between.Plan
 	added     int // bytes, see maxAdded
@@ -133,16 +133,16 @@ type wrapping struct {
 	stepDirs     *[]string              // see startFlags; nil before the first look
 }
 
-func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, owner Owner) *wrapping {
+func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, kind *Kind) *wrapping {
 	return &wrapping{
-		Injector: i, namespace: namespace, pod: pod, owner: owner, delivery: i.Policy.deliveryFor(pod, i.Claim),
+		Injector: i, namespace: namespace, pod: pod, kind: kind, delivery: i.Policy.deliveryFor(pod, i.Claim),
 		toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{},
 	}
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
 func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, err error) {
-	if w.warnings, err = checkAnnotations(w.pod, w.owner); err != nil {
+	if w.warnings, err = checkAnnotations(w.pod, w.kind); err != nil {
 		return Result{}, err
 	}
 	if err = w.compile(selected, true); err != nil {

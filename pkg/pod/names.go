@@ -65,16 +65,6 @@ const (
 	toolContainerPrefix = "entrypointer-tool-"
 )
 
-// Owner names the kind of pods to which a wrapped pod belongs.
-type Owner string
-
-// The owners.
-const (
-	Tekton     Owner = "Tekton"     // the pod of a TaskRun
-	Knative    Owner = "Knative"    // the pod of a Revision
-	Annotation Owner = "Annotation" // any other pod that asks, by itself or by its namespace
-)
-
 // Outcome names a decision on a pod. The log line, the metric label, the status
 // annotation and the tests use the same words.
 type Outcome string

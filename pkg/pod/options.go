@@ -40,12 +40,8 @@ type Option struct {
 	perContainer bool
 	// wholePod marks an option that can only be set for whole pods.
 	wholePod bool
-	// notOfTekton is the reason for which the annotation is refused on Tekton's pods, ""
-	// if it has no effect there.
-	notOfTekton string
-	// only is the one owner whose pods the option suits, except the one owner whose pods
-	// it doesn't suit; empty restricts nothing.
-	only, except Owner
+	// ofSteps marks an option that only steps of TaskRuns can have.
+	ofSteps bool
 }
 
 // dependsOnTimeoutOption is the name of the option that limits the waits of a container.
@@ -70,42 +66,42 @@ var options = []Option{
 			"During the wait, Tekton's entrypoint is stopped (SIGSTOP). It isn't started yet if hooks, an `env-file` or a pause come before it, or with `mode: exec`. " +
 			"Where Tekton copies credentials to a `HOME` that is a volume, Tekton's entrypoint always starts with the pod; an `env-file` is then read at that time, too, and with `mode: exec` the hooks run at that time. " +
 			"If Tekton's entrypoint is killed and the container survives, the supervisor reports the failure to the steps that follow. With `false`, and where the supervisor doesn't know Tekton's flags, hooks and time limits begin when the pod starts.",
-		flags: handOffFlags, byDefault: "true", only: Tekton,
+		flags: handOffFlags, byDefault: "true", ofSteps: true,
 	},
 	{
 		Name: between.DependsOn, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
 		About: "The containers of the pod that this container waits for, each with a condition: `started`, `ready`, `completed` or `exited`. [How](order.md). Set the option for a single container. Tekton's steps can't have this option: Tekton runs them in their own order.",
-		flags: related(between.DependsOn), perContainer: true, except: Tekton, notOfTekton: "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
+		flags: related(between.DependsOn), perContainer: true,
 	},
 	{
 		Name: dependsOnTimeoutOption, Value: "a duration", Default: "none", Example: "5m",
 		About: "The longest time that a container waits for the containers of its `depends-on`, the URLs of its `wait-for`, and the other end of its pipe (`stdin`). When the time is over, the container fails with 124, and its command is never started.",
-		flags: dependsOnTimeoutFlags, except: Tekton,
+		flags: dependsOnTimeoutFlags,
 	},
 	{
 		Name: between.StopWhen, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "test:exited",
 		About: "The containers of the pod that this container helps. When all of them are `completed` or `exited`, or can never be any more, the command is stopped as by `timeout`, and the container exits with 0. [How](order.md#helpers-that-end-with-the-work). Set the option for a single container that isn't restarted after a success. Tekton's pods can't have this option: Tekton stops their sidecars.",
-		flags: related(between.StopWhen), perContainer: true, except: Tekton, notOfTekton: "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step", afterStart: always,
+		flags: related(between.StopWhen), perContainer: true, afterStart: always,
 	},
 	{
 		Name: between.ReadyWhen, Value: "JSON: a command (`[\"program\", \"argument\"]`), or `tcp://:PORT`, `http://:PORT/PATH`, `file:///PATH`", Default: "its `readinessProbe`", Example: `["pg_isready", "-h", "127.0.0.1"]`,
 		About: "When this container is `ready` for the containers that depend on it: the supervisor tries once a second until the command exits with 0, the port accepts a connection, the server answers with a status code from 200 to 399, or the file exists that the present run of the command has created, changed or renamed. Set the option for a single container.",
-		flags: related(between.ReadyWhen), perContainer: true, except: Tekton, afterStart: always,
+		flags: related(between.ReadyWhen), perContainer: true, afterStart: always,
 	},
 	{
 		Name: between.WaitFor, Value: "`http://:PORT/PATH`, `tcp://:PORT`, `file:///PATH`, separated by commas or newlines", Default: "none", Example: "http://127.0.0.1:15021/healthz/ready",
 		About: "URLs of containers without a supervisor that this container waits for, such as another webhook's proxy. Each URL is tried once a second, until the server has answered with a status code from 200 to 399, the port has accepted a connection, or the file exists. `depends-on-timeout` limits this wait, too. [How](order.md#wait-for-what-isnt-wrapped). Set the option for a single container. Tekton's steps can't have this option.",
-		flags: related(between.WaitFor), perContainer: true, except: Tekton, notOfTekton: "Tekton starts a TaskRun's steps when all of its containers are ready",
+		flags: related(between.WaitFor), perContainer: true,
 	},
 	{
 		Name: between.EndSidecars, Value: "`istio`, `linkerd`, `vault`, `cloud-sql-proxy` and `http://:PORT/PATH`, separated by commas or newlines, or `none`", Default: "`none`", Example: "istio, http://:9091/quitquitquit",
 		About: "The containers without a supervisor that are asked to end, by a POST, when all other containers have ended for good, so that a Job with a proxy completes. [How](order.md#end-sidecars). Set the option for a whole pod whose containers aren't restarted after a success, or for a namespace, where it affects only such pods. Tekton's pods can't have this option: Tekton ends their sidecars.",
-		flags: related(between.EndSidecars), wholePod: true, except: Tekton, notOfTekton: "Tekton ends the sidecars of a TaskRun itself, after its last step",
+		flags: related(between.EndSidecars), wholePod: true,
 	},
 	{
 		Name: between.Stdin, Value: "the name of a container", Default: "none", Example: "migrate",
 		About: "The container of the pod whose standard output is this container's standard input, as with `|` in a shell. [How](order.md#pipes). Set the option for a single container. Tekton's steps can't have this option.",
-		flags: related(between.Stdin), perContainer: true, except: Tekton, notOfTekton: "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace", afterStart: always,
+		flags: related(between.Stdin), perContainer: true, afterStart: always,
 	},
 	{
 		Name: between.SharedDirectory, Value: "names, separated by commas or newlines", Default: "none", Example: "sockets",
@@ -163,9 +159,9 @@ var options = []Option{
 	},
 	{
 		Name: "termination-message", Value: "`true` or `false`", Default: "`false`", Example: "true",
-		About:  "Whether the status becomes the container's termination message. A message that the command writes itself takes precedence. For a container that failed, Knative then shows the status instead of the end of its log. The option has no effect on Tekton's steps, because the status would replace their results.",
-		flags:  terminationMessageFlags,
-		except: Tekton, afterStart: func(value string) bool { return value != "false" },
+		About:      "Whether the status becomes the container's termination message. A message that the command writes itself takes precedence. For a container that failed, Knative then shows the status instead of the end of its log. The option has no effect on Tekton's steps, because the status would replace their results.",
+		flags:      terminationMessageFlags,
+		afterStart: func(value string) bool { return value != "false" },
 	},
 	{
 		Name: "pause", Value: "`before-start`, `after-failure`, or both with a comma", Default: "none", Example: "after-failure",
@@ -250,8 +246,13 @@ func (o Option) Places() []Place {
 }
 
 // Owners returns the owners of the pods in which the option has an effect.
-func (o Option) Owners() []Owner {
-	return slices.DeleteFunc([]Owner{Tekton, Knative, Annotation}, func(owner Owner) bool { return !o.suits(owner) })
+func (o Option) Owners() (owners []Owner) {
+	for _, kind := range append(Kinds(), asking) {
+		if kind.takes(o) {
+			owners = append(owners, kind.Owner)
+		}
+	}
+	return owners
 }
 
 func optionNamed(name string) (Option, bool) {
@@ -271,8 +272,3 @@ func (o Option) forContainer() string { return annotation.For(o.Name, "") }
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.
 func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
-
-// suits reports whether the option has an effect on the owner's pods.
-func (o Option) suits(owner Owner) bool {
-	return (o.only == "" || o.only == owner) && o.except != owner
-}

@@ -388,7 +388,7 @@ func TestAHelperWithoutAnEndIsRefused(t *testing.T) {
 	}
 	for _, value := range []string{"", ",", "b", "b:", "b:started", "b:ready", "b:exited, b:completed", "../b:exited"} {
 		requireRefused(t, refusal(t, shells(), stopWhen(abc(), "a", value)), pod.InvalidAnnotation,
-			"reading annotation stop-when.entrypointer.dev/a", fmt.Sprintf("%q is wrong; it can be CONTAINER:CONDITION", value), `the conditions are "completed" and "exited"`)
+			"reading annotation stop-when.entrypointer.dev/a", fmt.Sprintf("%q is wrong; it can be CONTAINER:CONDITION", value), "a condition is completed or exited")
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 // Policy holds the operator's decisions for all pods. The zero value is the default.
 type Policy struct {
-	// Owners are the owners whose pods are wrapped; nil means all.
+	// Owners are the owners whose pods are wrapped; nil means all but those of an
+	// Optional [Kind].
 	Owners []Owner
 	// Proxies are the names of containers that other webhooks inject. They are wrapped
 	// only if the pod's author names them in an annotation. Nil means [DefaultProxies].
@@ -52,8 +53,11 @@ var defaultProxies = []string{
 	"gke-gcsfuse-sidecar",
 }
 
-func (p Policy) selects(owner Owner) bool {
-	return p.Owners == nil || slices.Contains(p.Owners, owner)
+// names reports whether the operator has chosen an owner.
+func (p Policy) names(owner Owner) bool { return slices.Contains(p.Owners, owner) }
+
+func (p Policy) selects(kind *Kind) bool {
+	return p.Owners == nil && !kind.Optional || p.names(kind.Owner)
 }
 
 func (p Policy) letsPodsSet(option string) bool {

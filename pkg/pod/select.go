@@ -13,69 +13,37 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
-// A Kind describes the pods of one owner: how they are recognised, and which of their
-// containers are wrapped.
-type Kind struct {
-	Owner Owner
-	// Label is the label that each of these pods has, with any value.
-	Label string
-	// Controller is the kind of the object that controls them, such as "TaskRun". Labels
-	// can be forged, so if the labels of several Kinds are present, the controller
-	// decides.
-	Controller string
-	// Wraps reports whether a container is the user's.
-	Wraps func(corev1.Container) bool
-}
-
-// Kinds returns the default Kinds of an [Injector]: Tekton's and Knative's.
-func Kinds() []Kind { return slices.Clone(kinds) }
-
-var kinds = []Kind{
-	// Steps only: Tekton stops a sidecar by replacing its image by one in which the
-	// supervisor would keep the container alive, and reads its log sidecar by protocol.
-	{Tekton, "tekton.dev/taskRun", "TaskRun", isStep},
-	{Knative, "serving.knative.dev/revision", "ReplicaSet", func(c corev1.Container) bool { return c.Name != "queue-proxy" }},
-}
-
-// owner is the owner of a pod.
-type owner struct {
-	name  Owner
-	wraps func(corev1.Container) bool
-	// byName reports whether the pod's author named the containers one by one.
-	byName bool
-}
-
 // classify determines the owner of a pod and the containers to wrap, as indexes into
 // spec.containers. An outcome other than "" is the final decision.
-func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ Owner, _ Outcome, _ error) {
+func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ *Kind, _ Outcome, _ error) {
 	optsOut, err := optsOut(pod)
 	if err != nil {
-		return nil, "", "", err
+		return nil, &nobodys, "", err
 	}
-	own, ok, err := i.ownerOf(pod)
+	kind, err := i.kindOf(pod)
 	switch {
 	case err != nil:
-		return nil, "", "", err
+		return nil, &nobodys, "", err
 	case optsOut && !i.Policy.ForbidOptOut:
-		return nil, own.name, OptedOut, nil
-	case !ok:
-		return nil, "", NotOurs, nil
-	case !i.Policy.selects(own.name):
-		return nil, own.name, NotSelected, nil
+		return nil, kind, OptedOut, nil
+	case kind == &nobodys:
+		return nil, kind, NotOurs, nil
+	case !i.Policy.selects(kind):
+		return nil, kind, NotSelected, nil
 	case isWindows(pod):
-		return nil, own.name, Windows, nil
+		return nil, kind, Windows, nil
 	case isMirror(pod):
-		return nil, own.name, MirrorPod, nil
+		return nil, kind, MirrorPod, nil
 	}
 	for index, c := range pod.Spec.Containers {
-		if own.wraps(c) && (own.byName || !i.Policy.isProxy(c.Name)) {
+		if kind.wraps(c) && (kind.byName || !i.Policy.isProxy(c.Name)) {
 			selected = append(selected, index)
 		}
 	}
 	if len(selected) == 0 {
-		return nil, own.name, NothingToWrap, nil
+		return nil, kind, NothingToWrap, nil
 	}
-	return selected, own.name, "", nil
+	return selected, kind, "", nil
 }
 
 func optsOut(pod *corev1.Pod) (bool, error) {
@@ -101,48 +69,49 @@ func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
 	})
 }
 
-func (i *Injector) ownerOf(pod *corev1.Pod) (owner, bool, error) {
+// kindOf returns the kind of a pod, &nobodys if the pod is nobody's and doesn't ask.
+func (i *Injector) kindOf(pod *corev1.Pod) (*Kind, error) {
 	asks := i.asks(pod)
-	marked, controlled, ok := i.markedBy(pod)
+	marked, controlled := i.markedBy(pod)
 	switch {
-	case ok && (controlled || !asks || !i.AllPods && slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
-		return marked, true, nil
+	case marked != nil && (controlled || !asks || !i.AllPods && slices.ContainsFunc(pod.Spec.Containers, marked.wraps)):
+		return marked, nil
 	case !asks:
-		return owner{}, false, nil
+		return &nobodys, nil
 	}
 	// The pod asks, and a label, which every tenant can set, doesn't exempt it.
 	names, narrowed := pod.Annotations[ContainersAnnotation]
 	if !narrowed {
-		return owner{name: Annotation, wraps: func(corev1.Container) bool { return true }}, true, nil
+		return &asking, nil
 	}
 	chosen, err := chosenContainers(pod, names)
 	if err != nil {
-		return owner{}, false, err
+		return nil, err
 	}
-	return owner{name: Annotation, byName: true, wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, true, nil
+	return &Kind{Owner: Annotation, byName: true, Wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, nil
 }
 
-// markedBy returns the owner whose label the pod carries, and whether an object of that
-// owner controls the pod.
-func (i *Injector) markedBy(pod *corev1.Pod) (marked owner, controlled, ok bool) {
+// markedBy returns the kind whose label the pod carries, nil if there is none, and whether
+// an object of its owner controls the pod.
+func (i *Injector) markedBy(pod *corev1.Pod) (marked *Kind, controlled bool) {
 	known := i.Kinds
 	if known == nil {
 		known = kinds
 	}
 	controller := metav1.GetControllerOf(pod)
-	for _, kind := range known {
-		if _, labelled := pod.Labels[kind.Label]; !labelled {
+	for at := range known {
+		kind := &known[at]
+		if _, labelled := pod.Labels[kind.Label]; !labelled || kind.Optional && !i.Policy.names(kind.Owner) {
 			continue
 		}
-		by := owner{name: kind.Owner, wraps: kind.Wraps}
 		if controller != nil && controller.Kind == kind.Controller {
-			return by, true, true
+			return kind, true
 		}
-		if !ok {
-			marked, ok = by, true
+		if marked == nil {
+			marked = kind
 		}
 	}
-	return marked, false, ok
+	return marked, false
 }
 
 func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {

@@ -92,9 +92,9 @@ func (s setting) leavesStatus() bool { return s.Name == "termination-message" &&
 
 // settingOf returns the setting of the option at this index for a container, from the
 // nearest source.
-func (i *Injector) settingOf(index int, pod *corev1.Pod, owner Owner, container string) (setting, bool) {
+func (i *Injector) settingOf(index int, pod *corev1.Pod, kind *Kind, container string) (setting, bool) {
 	o, key := options[index], keys[index]
-	if name, value, set := annotationFor(pod, owner, key.container, container); set {
+	if name, value, set := annotationFor(pod, kind, key.container, container); set {
 		return setting{o, value, "annotation " + key.container + name, ofContainer}, true
 	}
 	if o.perContainer {
@@ -112,11 +112,11 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, owner Owner, container 
 }
 
 // settings returns all settings of a container.
-func (i *Injector) settings(pod *corev1.Pod, owner Owner, container string) ([]setting, error) {
+func (i *Injector) settings(pod *corev1.Pod, kind *Kind, container string) ([]setting, error) {
 	var list []setting
 	for index := range options {
-		s, set := i.settingOf(index, pod, owner, container)
-		if !set || !s.suits(owner) {
+		s, set := i.settingOf(index, pod, kind, container)
+		if !set || !kind.takes(s.Option) {
 			continue
 		}
 		if s.isPods() && !i.Policy.letsPodsSet(s.Name) {
@@ -162,7 +162,7 @@ const maxArg = 128 << 10
 // optionFlags returns the flags for the settings of a container. argv is the original
 // argv.
 func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, error) {
-	settings, err := w.settings(w.pod, w.owner, c.Name)
+	settings, err := w.settings(w.pod, w.kind, c.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
+
+// tektonKind are the pods of TaskRuns. Steps only: Tekton stops a sidecar by replacing its
+// image by one in which the supervisor would keep the container alive, and reads its log
+// sidecar by protocol.
+var tektonKind = Kind{
+	Owner: Tekton, Label: "tekton.dev/taskRun", Controller: "TaskRun", Wraps: isStep, Steps: true,
+	Unsuited: map[string]string{
+		between.DependsOn:      "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
+		between.StopWhen:       "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step",
+		between.WaitFor:        "Tekton starts a TaskRun's steps when all of its containers are ready",
+		between.EndSidecars:    "Tekton ends the sidecars of a TaskRun itself, after its last step",
+		between.Stdin:          "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace",
+		between.ReadyWhen:      "",
+		dependsOnTimeoutOption: "",
+		"termination-message":  "", // it would replace the step's results
+	},
+}
 
 // stepPrefix begins the names of the containers of Tekton's steps. The rest is the step's
 // own name, which the author of the TaskRun wrote.
@@ -29,12 +47,12 @@ func isLastStep(pod *corev1.Pod, container string) bool {
 // annotationFor returns the annotation that sets an option for a container, where prefix
 // is the option's [Option.forContainer]. It names the container, or the step of a TaskRun
 // by the step's own name, unless a container has that name.
-func annotationFor(pod *corev1.Pod, owner Owner, prefix, container string) (name, value string, set bool) {
+func annotationFor(pod *corev1.Pod, kind *Kind, prefix, container string) (name, value string, set bool) {
 	if value, set = annotationNamed(pod, prefix, container); set {
 		return container, value, true
 	}
 	step, is := strings.CutPrefix(container, stepPrefix)
-	if owner != Tekton || !is {
+	if !kind.Steps || !is {
 		return "", "", false
 	}
 	if value, set = annotationNamed(pod, prefix, step); !set || hasContainer(pod, step) {
@@ -55,10 +73,10 @@ func hasContainer(pod *corev1.Pod, name string) bool {
 
 // checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
 // returns nothing if the name is a step's own.
-func checkAbsent(pod *corev1.Pod, owner Owner, present map[string]bool, key string, before int) ([]Warning, error) {
+func checkAbsent(pod *corev1.Pod, kind *Kind, present map[string]bool, key string, before int) ([]Warning, error) {
 	option, name, _ := annotation.Parse(key)
 	switch {
-	case owner != Tekton:
+	case !kind.Steps:
 		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}
 	case !present[stepPrefix+name]:
 		return []Warning{noStep(pod, key, name, before)}, nil

@@ -43,20 +43,18 @@ func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 // hasToolsVolume reports whether the pod has a volume that may be ours.
 func hasToolsVolume(pod *corev1.Pod) bool {
 	at := toolsVolumeIndex(pod)
-	return at >= 0 && mayBeToolsVolume(pod.Spec.Volumes[at])
+	return at >= 0 && mayBeToolsVolume(pod.Spec.Volumes[at].VolumeSource)
 }
 
-func toolsVolumeIndex(pod *corev1.Pod) int {
-	return slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName })
-}
+func toolsVolumeIndex(pod *corev1.Pod) int { return indexOfVolume(pod, ToolsVolumeName) }
 
-func mayBeToolsVolume(v corev1.Volume) bool { return v.EmptyDir != nil || v.Image != nil }
+func mayBeToolsVolume(v corev1.VolumeSource) bool { return v.EmptyDir != nil || v.Image != nil }
 
 // toolsDirectory returns the directory of an image that can be mounted instead of copies,
 // "" if there is none. Container runtimes mount only directories, and one at a path. So
 // the directory has to contain all of the tools, under their names, and little else.
 func (w *wrapping) toolsDirectory(tools []Tool) string {
-	if w.delivery != ImageVolume || len(tools) == 0 {
+	if !meansOf(w.delivery).mounts || len(tools) == 0 {
 		return ""
 	}
 	directory := path.Dir(tools[0].Path)
@@ -211,31 +209,20 @@ func isToolsMount(m corev1.VolumeMount) bool {
 
 // installToolsVolume adds the volume, restores it, or removes it.
 func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory string) error {
-	at, mounter := toolsVolumeIndex(pod), strangeMounter(pod)
-	switch {
-	case len(tools) == 0:
-		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v) })
+	if len(tools) == 0 {
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v.VolumeSource) })
 		return nil
-	case at >= 0 && !mayBeToolsVolume(pod.Spec.Volumes[at]):
-		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", ToolsVolumeName)
-	case mounter != "":
+	}
+	ours := toolsVolume(pod, tools, directory)
+	if err := putProgramVolume(pod, ours, mayBeToolsVolume); err != nil {
+		return err
+	}
+	if mounter := strangeMounter(pod); mounter != "" {
 		return refuse(NameCollision, "adding volume %q: container %q mounts it as well, and only the init containers that copy tools may write to it; use another volume",
 			ToolsVolumeName, mounter)
 	}
-	wanted := toolsVolume(pod, tools, directory)
-	if wanted.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
+	if ours.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
 		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
-	}
-	switch {
-	case at < 0:
-		pod.Spec.Volumes = append(pod.Spec.Volumes, wanted)
-	case !isVolume(pod.Spec.Volumes[at], wanted):
-		pod.Spec.Volumes[at] = wanted
-	case wanted.EmptyDir != nil:
-		if pod.Spec.Volumes[at].EmptyDir.Medium == corev1.StorageMediumDefault {
-			pod.Spec.Volumes[at].EmptyDir.Medium = wanted.EmptyDir.Medium
-		}
-		pod.Spec.Volumes[at].EmptyDir.SizeLimit = wanted.EmptyDir.SizeLimit
 	}
 	return nil
 }

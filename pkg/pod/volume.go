@@ -4,12 +4,10 @@
 package pod
 
 import (
-	"path"
 	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
@@ -48,7 +46,7 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := checkWriters(pod); err != nil {
 		return err
 	}
-	if w.delivery != InitContainer {
+	if !meansOf(w.delivery).copies {
 		removeInitContainer(pod)
 		return w.installTools(pod, selected)
 	}
@@ -62,65 +60,19 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 }
 
 func (w *wrapping) installVolume(pod *corev1.Pod) error {
-	wanted := w.volume(pod)
-	at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == VolumeName })
-	switch {
-	case at < 0:
-		pod.Spec.Volumes = append(pod.Spec.Volumes, wanted)
-	case !isOurs(pod.Spec.Volumes[at]):
-		return refuse(NameCollision, "adding volume %q: the pod has another one of this name; rename it", VolumeName)
-	case !isVolume(pod.Spec.Volumes[at], wanted):
-		pod.Spec.Volumes[at] = wanted
-	case wanted.EmptyDir != nil && pod.Spec.Volumes[at].EmptyDir.Medium == corev1.StorageMediumDefault:
-		pod.Spec.Volumes[at].EmptyDir.Medium = wanted.EmptyDir.Medium
-	}
-	return nil
+	ours := corev1.Volume{Name: VolumeName, VolumeSource: meansOf(w.delivery).source(w, pod)}
+	return putProgramVolume(pod, ours, isOurs)
 }
 
 // isOurs reports whether a volume of our name may come from a release of ours.
-func isOurs(v corev1.Volume) bool {
-	return v.EmptyDir != nil || v.Image != nil ||
-		v.PersistentVolumeClaim != nil && claimName.MatchString(v.PersistentVolumeClaim.ClaimName)
-}
-
-func (w *wrapping) volume(pod *corev1.Pod) corev1.Volume {
-	switch w.delivery {
-	case Claim:
-		return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.Claim, ReadOnly: true},
-		}}
-	case ImageVolume:
-		volume, _ := EntrypointVolume(w.entrypointImage(pod))
-		return volume
-	}
-	size := resource.MustParse(volumeSize)
-	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size, Medium: entrypointMedium(pod)},
-	}}
-}
-
-// isVolume reports whether a volume holds the same program as the wanted volume. An
-// emptyDir holds the program that the init container copies.
-func isVolume(found, wanted corev1.Volume) bool {
-	switch {
-	case wanted.Image != nil:
-		return found.Image != nil && sameImage(found.Image.Reference, wanted.Image.Reference)
-	case wanted.PersistentVolumeClaim != nil:
-		return found.PersistentVolumeClaim != nil && *found.PersistentVolumeClaim == *wanted.PersistentVolumeClaim
-	}
-	return found.EmptyDir != nil
+func isOurs(found corev1.VolumeSource) bool {
+	return slices.ContainsFunc(deliveries, func(m means) bool { return m.isOurs != nil && m.isOurs(found) })
 }
 
 // mount returns the mount of the supervisor in a wrapped container.
 func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	_, mount := EntrypointVolume("")
-	switch w.delivery {
-	case ImageVolume:
-	case Claim:
-		mount.SubPath = path.Dir(w.claimPath(pod))
-	default:
-		mount.SubPath = ""
-	}
+	mount.SubPath = meansOf(w.delivery).directory(w, pod)
 	return mount
 }
 

@@ -45,6 +45,9 @@ func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
 	if c.rarely(3) {
 		marks["serving.knative.dev/revision"] = "hello-00001"
 	}
+	if c.rarely(4) {
+		marks["workflows.argoproj.io/workflow"] = "hello" // by default, Argo's pods are as any others
+	}
 	p.Labels = marks
 	switch annotation := one(c, "", "true", "true", "false", "yes"); annotation {
 	case "":
@@ -58,7 +61,7 @@ func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
 	if c.rarely(8) {
 		p.Annotations = withAnnotation(p.Annotations, corev1.MirrorPodAnnotationKey, "hash")
 	}
-	if kind := one(c, "", "TaskRun", "ReplicaSet", "Job"); kind != "" {
+	if kind := one(c, "", "TaskRun", "ReplicaSet", "Job", "Workflow"); kind != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: "owner", UID: "uid", Controller: one(c, new(true), new(true), nil)}}
 	}
 	if c.rarely(4) {

@@ -226,7 +226,7 @@ func TestAnOrderThatCanNotComeTrueIsRefusedInWords(t *testing.T) {
 		"circle":   {map[string]string{"depends-on/web": "db:started", "depends-on/db": "web:started"}, "web -> db -> web"},
 		"nobody":   {map[string]string{"depends-on/web": "dbb:started"}, `the pod has no container "dbb" in spec.containers; it has "web", "db"`},
 		"no-probe": {map[string]string{"depends-on/web": "db:ready"}, "it has no readinessProbe; set annotation ready-when.entrypointer.dev/db"},
-		"wrong":    {map[string]string{"depends-on/web": "db:healthy"}, `the conditions are "started", "ready", "completed" and "exited"`},
+		"wrong":    {map[string]string{"depends-on/web": "db:healthy"}, "a condition is started, ready, completed or exited"},
 		"replaced": {map[string]string{"depends-on/web": "db:completed", "mode/db": "exec"}, "the container has no supervisor that reports this condition"},
 	} {
 		_, err := wouldBecome(t, namespace, orderedPod(name, test.annotations, busybox(t, "web", "true"), busybox(t, "db", "true")))

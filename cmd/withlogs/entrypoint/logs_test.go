@@ -28,7 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/entrypointer/entrypointer/internal/logs/streams"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -532,7 +532,7 @@ func TestTheLogServiceKnowsTheLabelsOfTheWebhook(t *testing.T) {
 		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
 	}
 	var want []string
-	for _, key := range streams.LabelKeys {
+	for _, key := range loglabels.All() {
 		asks.Labels[key] = "x"
 		want = append(want, "-logs-label="+key+"=x")
 	}

@@ -19,7 +19,7 @@ type listedStream struct {
 	Pod       string `json:"pod"`
 	Namespace string `json:"namespace"`
 	PodUID    string `json:"podUID"`
-	// Labels are absent if the pod has none of streams.LabelKeys.
+	// Labels are absent if the pod has none of package loglabels.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 

@@ -10,24 +10,20 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // MaxLabels bounds the labels of a stream.
 const MaxLabels = 8
-
-// LabelKeys are the labels of pods by which streams can be listed.
-var LabelKeys = []string{
-	"tekton.dev/taskRun", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask",
-	"serving.knative.dev/service", "serving.knative.dev/revision",
-}
 
 // ErrNoLabel says that streams can't have a label.
 var ErrNoLabel = errors.New("logs can't be listed by this label")
 
 // CheckLabel returns ErrNoLabel unless streams can have a label.
 func CheckLabel(key, value string) error {
-	if !slices.Contains(LabelKeys, key) {
-		return fmt.Errorf("label %.100q: %w: use one of %s", key, ErrNoLabel, strings.Join(LabelKeys, ", "))
+	if !slices.Contains(loglabels.All(), key) {
+		return fmt.Errorf("label %.100q: %w: use one of %s", key, ErrNoLabel, strings.Join(loglabels.All(), ", "))
 	}
 	wrong := validation.IsValidLabelValue(value)
 	if value == "" {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // labeled returns a source with labels, which are KEY=VALUE.
@@ -120,7 +122,7 @@ func TestAPodCanTakeOnlyAShareOfTheInodesOfAVolume(t *testing.T) {
 	all := func(i, j int) Source {
 		source := labeled("a")
 		source.Start = fmt.Sprint(i)
-		for _, key := range LabelKeys {
+		for _, key := range loglabels.All() {
 			source.Labels[key] = fmt.Sprintf("v%d-%d", i, j)
 		}
 		return source

@@ -14,12 +14,13 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/signals"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // ParseEnd parses a dependency on the end of a container.
 func ParseEnd(value string) (d order.Dependency, ok bool) {
 	d, ok = order.ParseDependency(value)
-	return d, ok && (d.Condition == order.IsCompleted || d.Condition == order.HasExited)
+	return d, ok && conditions.Ends.Has(string(d.Condition))
 }
 
 // ParseSignal parses a signal name, with or without SIG, or a number.

@@ -22,6 +22,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/outcome"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 func TestStatusAsJSON(t *testing.T) {
@@ -32,8 +33,8 @@ func TestStatusAsJSON(t *testing.T) {
 		`{"phase":"Running","started":"2026-11-21T16:00:00.000000005Z"}`: {Phase: Running, Started: at},
 		`{"phase":"Waiting","waitingSince":"2026-11-21T16:00:00.000000005Z","waitingFor":[{"container":"db","condition":"ready","seen":"the command has started"},{"container":"a","condition":"exited","seen":"its \"state\""}]}`: {
 			Phase: Waiting, Waiting: WaitStatus{at, []order.Unmet{
-				{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "the command has started"},
-				{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: `its "state"`},
+				{Dependency: order.Dependency{Condition: conditions.Ready, Dir: "/o/db"}, Seen: "the command has started"},
+				{Dependency: order.Dependency{Condition: conditions.Exited, Dir: "/o/a"}, Seen: `its "state"`},
 			}},
 		},
 		`{"phase":"Finished","finished":"2026-11-21T16:00:00.000000005Z","reason":"OOMKilled","exitCode":137,"commandExitCode":137,"signal":"SIGKILL","oomKills":2}`: {
@@ -56,7 +57,7 @@ func TestATerminationMessageFits(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(s.JSON()), MaxStatus)
 	s.Message, s.Waiting = strings.Repeat("é", 10_000), WaitStatus{time.Now(), slices.Repeat([]order.Unmet{{
-		Dependency: order.Dependency{Condition: order.IsCompleted, Dir: "/entrypointer/order/" + strings.Repeat("n", 63)},
+		Dependency: order.Dependency{Condition: conditions.Completed, Dir: "/entrypointer/order/" + strings.Repeat("n", 63)},
 		Seen:       "it ended without reporting an exit code, as after SIGKILL or for lack of memory",
 	}}, 50)}
 	require.LessOrEqual(t, len(s.JSON()), MaxStatus)

@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/order"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 func TestALongWaitIsMentionedThreeTimes(t *testing.T) {
 	unmet := []order.Unmet{
-		{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "the command has started"},
-		{Dependency: order.Dependency{Condition: order.HasExited, Dir: "/o/a"}, Seen: "the container has not started yet"},
+		{Dependency: order.Dependency{Condition: conditions.Ready, Dir: "/o/db"}, Seen: "the command has started"},
+		{Dependency: order.Dependency{Condition: conditions.Exited, Dir: "/o/a"}, Seen: "the container has not started yet"},
 	}
 	var p WaitLog
 	said := map[time.Duration][]string{}
@@ -37,7 +38,7 @@ func TestALongWaitIsMentionedThreeTimes(t *testing.T) {
 }
 
 func TestAProblemIsPrintedOnce(t *testing.T) {
-	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: order.IsReady, Dir: "/o/db"}, Seen: "its lock can't be read: file too large", Problem: true}}
+	unmet := []order.Unmet{{Dependency: order.Dependency{Condition: conditions.Ready, Dir: "/o/db"}, Seen: "its lock can't be read: file too large", Problem: true}}
 	var p WaitLog
 	require.Equal(t, []string{`waiting for db:ready: its lock can't be read: file too large: if this lasts, delete the pod`}, p.DueLines(0, unmet))
 	require.Empty(t, p.DueLines(time.Second, unmet))

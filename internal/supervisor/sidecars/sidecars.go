@@ -18,6 +18,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/console"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 	"github.com/entrypointer/entrypointer/internal/supervisor/presence"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -60,7 +61,7 @@ func (o *Options) setOn(value string) string {
 func (o *Options) addWhen(value string) string {
 	d, ok := cmdline.ParseEnd(value)
 	if !ok {
-		return "not an outcome of another container: use completed or exited, a colon, and an absolute path"
+		return "not an outcome of another container: use " + conditions.Ends.String() + ", a colon, and an absolute path"
 	}
 	o.When = append(o.When, d)
 	return ""

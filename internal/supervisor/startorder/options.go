@@ -10,6 +10,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/order"
 	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // Options are what the command's start waits for.
@@ -57,7 +58,7 @@ func (o *Options) Waits() bool { return len(o.DependsOn) > 0 || len(o.WaitFor) >
 func (o *Options) addDependency(value string) string {
 	d, ok := order.ParseDependency(value)
 	if !ok {
-		return "not a dependency: use started, ready, completed or exited, a colon, and an absolute path"
+		return "not a dependency: use " + conditions.All.String() + ", a colon, and an absolute path"
 	}
 	o.DependsOn = append(o.DependsOn, d)
 	return ""

@@ -62,14 +62,14 @@ func (g *Gate) Await() error {
 	if len(g.opts.DependsOn) == 0 && len(g.opts.WaitFor) == 0 && !g.pipes.IsPiped() {
 		return nil
 	}
-	conditions := g.newConditions()
-	defer g.closeConditions(conditions)
-	conditions.AddPipeEnds(g.pipes.Ends())
+	needs := g.newNeeds()
+	defer g.closeNeeds(needs)
+	needs.AddPipeEnds(g.pipes.Ends())
 	limit := g.opts.Timeout
 	if limit > 0 && g.awaited > 0 {
 		limit = max(limit-g.awaited, lastLook)
 	}
-	waiter := await.NewWaiter(conditions, limit)
+	waiter := await.NewWaiter(needs, limit)
 	defer waiter.Close()
 	var state await.State
 	var end syscall.Signal
@@ -81,9 +81,9 @@ func (g *Gate) Await() error {
 		if end = g.helper.PendingEnd(); end != 0 {
 			return life.Done
 		}
-		pause := conditions.try()
+		pause := needs.try()
 		state = waiter.Look()
-		g.reportUnmet(conditions.unmet(), &log)
+		g.reportUnmet(needs.unmet(), &log)
 		if state != await.Waiting {
 			return life.Done
 		}
@@ -95,14 +95,14 @@ func (g *Gate) Await() error {
 	case err != nil:
 		return err
 	case end != 0:
-		return outcome.StoppedBy(end, "the wait for "+report.DescribeUnmet(conditions.unmet()))
+		return outcome.StoppedBy(end, "the wait for "+report.DescribeUnmet(needs.unmet()))
 	}
 	g.life.Event(output.EventWaited, "", int(state))
 	switch state {
 	case await.Failed:
-		return g.dependencyFailed(conditions.unmet())
+		return g.dependencyFailed(needs.unmet())
 	case await.TimedOut:
-		return outcome.New(outcome.CodeTimeout, outcome.Timeout, "waiting for "+report.DescribeUnmet(conditions.unmet())+": not met after "+g.opts.Timeout.String()+
+		return outcome.New(outcome.CodeTimeout, outcome.Timeout, "waiting for "+report.DescribeUnmet(needs.unmet())+": not met after "+g.opts.Timeout.String()+
 			": the command was not started: check them, or raise depends-on-timeout")
 	}
 	return nil
@@ -129,21 +129,21 @@ func (g *Gate) dependencyFailed(unmet []order.Unmet) error {
 		", which is not restarted: the command was not started: see the log of container "+strconv.Quote(failed[0].Name()))
 }
 
-// conditions are a Waiter's source: the dependencies and targets that the command's
+// needs are a Waiter's source: the dependencies and targets that the command's
 // start needs.
-type conditions struct {
+type needs struct {
 	*order.Dependencies
 	targets order.Targets
 }
 
-func (g *Gate) newConditions() *conditions {
-	c := &conditions{order.NewDependencies(g.opts.DependsOn, g.heartbeat), order.NewTargets(g.opts.WaitFor)}
+func (g *Gate) newNeeds() *needs {
+	c := &needs{order.NewDependencies(g.opts.DependsOn, g.heartbeat), order.NewTargets(g.opts.WaitFor)}
 	g.targets = c.targets
 	return c
 }
 
 // Look returns Met once all dependencies are met and all targets have succeeded.
-func (c *conditions) Look() (await.State, error) {
+func (c *needs) Look() (await.State, error) {
 	state, err := c.Dependencies.Look()
 	if state == await.Met && len(c.targets.Unmet()) > 0 {
 		state = await.Waiting
@@ -152,7 +152,7 @@ func (c *conditions) Look() (await.State, error) {
 }
 
 // try continues the probes of the targets, and returns the time until the next call.
-func (c *conditions) try() time.Duration {
+func (c *needs) try() time.Duration {
 	next := c.targets.Act()
 	if next.IsZero() {
 		return life.Forever
@@ -161,9 +161,9 @@ func (c *conditions) try() time.Duration {
 }
 
 // unmet returns the unmet dependencies and targets.
-func (c *conditions) unmet() []order.Unmet { return append(c.Unmet(), c.targets.Unmet()...) }
+func (c *needs) unmet() []order.Unmet { return append(c.Unmet(), c.targets.Unmet()...) }
 
-func (g *Gate) closeConditions(c *conditions) {
+func (g *Gate) closeNeeds(c *needs) {
 	c.targets.Close()
 	g.targets = nil
 }

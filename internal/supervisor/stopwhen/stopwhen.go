@@ -23,6 +23,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/output"
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 	"github.com/entrypointer/entrypointer/internal/supervisor/stoporder"
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 )
 
 // Options name the containers for which the command is needed.
@@ -39,7 +40,7 @@ of them can't be met any more (-final-exit-codes).`, o.add)
 func (o *Options) add(value string) string {
 	d, ok := cmdline.ParseEnd(value)
 	if !ok {
-		return "not an outcome of a container: use completed or exited, a colon, and an absolute path"
+		return "not an outcome of a container: use " + conditions.Ends.String() + ", a colon, and an absolute path"
 	}
 	o.Ends = append(o.Ends, d)
 	return ""

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
@@ -91,7 +92,7 @@ func (e *ending) flags(name string) (flags []string) {
 	flags = append(prefixed(endSidecarFlag, e.urls), endSidecarsOnFlag+e.finals[name])
 	for _, other := range e.members {
 		if other != name {
-			flags = append(flags, endSidecarsWhenFlag+string(exited)+":"+orderDirectory(other))
+			flags = append(flags, endSidecarsWhenFlag+string(conditions.Exited)+":"+orderDirectory(other))
 		}
 	}
 	return flags

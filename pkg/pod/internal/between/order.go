@@ -12,27 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
-)
-
-// A condition is the state of a container for which another container waits.
-type condition string
-
-// The conditions.
-const (
-	started   condition = "started"   // the command has been started, and runs
-	ready     condition = "ready"     // the container was ready after its command's start, and runs
-	completed condition = "completed" // the command has ended with success
-	exited    condition = "exited"    // the command has ended, and isn't restarted
 )
 
 // A dependency is one word of the option depends-on, or of stop-when:
 // CONTAINER:CONDITION, with a question mark at the end if the container is optional.
 type dependency struct {
 	on        string
-	condition condition
+	condition conditions.Condition
 	optional  bool
 }
 
@@ -40,31 +30,25 @@ type dependency struct {
 func (d dependency) value() string { return string(d.condition) + ":" + orderDirectory(d.on) }
 
 // parseDependencies parses a value of the option depends-on.
-func parseDependencies(value string) ([]dependency, error) {
-	return parseWords(value, text.CanBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "started", "ready", "completed" and "exited"`), started, ready, completed, exited)
-}
+func parseDependencies(value string) ([]dependency, error) { return parseWords(value, conditions.All) }
 
-// parseWords parses a list of containers with these conditions, or returns the error
-// wrong. No container may appear twice.
-func parseWords(value string, wrong error, conditions ...condition) ([]dependency, error) {
+// parseWords parses a list of containers with these conditions. No container may appear
+// twice.
+func parseWords(value string, known conditions.List) ([]dependency, error) {
+	wrong := text.CanBe("CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; a condition is " + known.String())
 	var list []dependency
-	var names []string
-	for _, c := range conditions {
-		names = append(names, string(c))
-	}
 	named := map[string]bool{}
 	for _, word := range text.SplitList(value) {
 		name, what, found := strings.Cut(word, ":")
 		what, optional := strings.CutSuffix(what, "?")
-		known := slices.Contains(conditions, condition(what))
-		if meant := spelling.DidYouMean(what, names); found && !known && meant != "" {
+		if meant := spelling.DidYouMean(what, known.Words()); found && !known.Has(what) && meant != "" {
 			return nil, fmt.Errorf("%w%s", wrong, meant)
 		}
-		if !found || !known || !isContainerName(name) || named[name] {
+		if !found || !known.Has(what) || !isContainerName(name) || named[name] {
 			return nil, wrong
 		}
 		named[name] = true
-		list = append(list, dependency{on: name, condition: condition(what), optional: optional})
+		list = append(list, dependency{on: name, condition: conditions.Condition(what), optional: optional})
 	}
 	if len(list) == 0 {
 		return nil, wrong
@@ -173,7 +157,7 @@ func (b *builder) compileOrder() (*ordering, error) {
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
 		doubtful: b.OwnKernels,
 	}
-	among := orderableOf(b.Object, b.Wrapped)
+	among := orderableOf(b.Pod)
 	for _, c := range b.Object.Spec.Containers {
 		var err error
 		if o.waits[c.Name], err = among.resolve(DependsOn, c.Name, parseDependencies, "be kept waiting"); err != nil {
@@ -184,7 +168,7 @@ func (b *builder) compileOrder() (*ordering, error) {
 		}
 		for _, d := range slices.Concat(o.waits[c.Name], o.until[c.Name]) {
 			o.see(c.Name, d.on)
-			if d.condition == ready {
+			if d.condition == conditions.Ready {
 				o.probes[d.on] = nil // check determines the probe
 			}
 		}
@@ -211,15 +195,17 @@ func (b *builder) compileOrder() (*ordering, error) {
 // An orderable is the set of containers in which dependencies are resolved.
 type orderable struct {
 	pod        *corev1.Pod
+	owner      Owner
 	containers map[string]*corev1.Container // by name
 	before     map[string]bool              // init containers
 	sidecars   map[string]bool              // those of them that run on, as native sidecars
 	wrapped    map[string]bool              // those that get the supervisor
 }
 
-// orderableOf returns the orderable of a pod of which these containers are wrapped.
-func orderableOf(pod *corev1.Pod, selected []int) orderable {
-	among := orderable{pod: pod, containers: map[string]*corev1.Container{}, before: map[string]bool{}, sidecars: map[string]bool{}, wrapped: map[string]bool{}}
+// orderableOf returns the orderable of a pod.
+func orderableOf(of Pod) orderable {
+	pod := of.Object
+	among := orderable{pod: pod, owner: of.Owner, containers: map[string]*corev1.Container{}, before: map[string]bool{}, sidecars: map[string]bool{}, wrapped: map[string]bool{}}
 	for at := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[at]
 		among.containers[c.Name] = c
@@ -228,7 +214,7 @@ func orderableOf(pod *corev1.Pod, selected []int) orderable {
 		among.before[c.Name] = true
 		among.sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	}
-	for _, index := range selected {
+	for _, index := range of.Wrapped {
 		among.wrapped[pod.Spec.Containers[index].Name] = true
 	}
 	return among
@@ -261,7 +247,7 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 			return nil, text.Errorf("reading annotation %s: container %q doesn't report its state, because %w", key, d.on, among.whyUnwrapped(d.on))
 		case among.sidecars[d.on] && option == StopWhen:
 			return nil, text.Errorf("reading annotation %s: %q is a native sidecar, which ends after all containers; remove it from the annotation", key, d.on)
-		case among.sidecars[d.on] && d.condition == started:
+		case among.sidecars[d.on] && d.condition == conditions.Started:
 			// The kubelet starts no other container before it.
 		case among.sidecars[d.on]:
 			return nil, text.Errorf("reading annotation %s: %q is a native sidecar, which has no supervisor and ends after all containers; wait for it to be started, give it a startupProbe, for which Kubernetes waits, or wait for its URL by %s",
@@ -278,8 +264,8 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 // whyUnwrapped returns why a container of the pod isn't wrapped.
 func (among orderable) whyUnwrapped(name string) error {
 	switch _, narrowed := among.pod.Annotations[annotation.Containers]; {
-	case name == "queue-proxy":
-		return errors.New("queue-proxy is Knative's own, and isn't wrapped")
+	case slices.Contains(among.owner.Containers, name):
+		return fmt.Errorf("%s is %s's own, and isn't wrapped", name, among.owner.Name)
 	case narrowed:
 		return errors.New("it isn't wrapped; add it to annotation " + annotation.Containers)
 	default:

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
@@ -38,7 +39,7 @@ func (b *builder) check(o *ordering, among orderable) error {
 	if err := o.checkConditions(policies); err != nil {
 		return err
 	}
-	if err := o.checkEnds(b.NoEnd, policies); err != nil {
+	if err := o.checkEnds(b.Owner.RestartsAll, policies); err != nil {
 		return err
 	}
 	if err := o.checkPipes(); err != nil {
@@ -154,17 +155,17 @@ func (p *restartPolicy) endsForGood() bool { return slices.Contains(p.restarts[:
 
 // prevents returns why a condition is unreliable, nil if it is reliable. Where locks are
 // doubtful, a supervisor has to report continuously that the container lives.
-func (p *restartPolicy) prevents(what condition, doubtful bool) error {
+func (p *restartPolicy) prevents(what conditions.Condition, doubtful bool) error {
 	switch {
 	case p.mode != "" && doubtful:
 		return fmt.Errorf("by %s: exec, the container has no supervisor that reports its state, as is necessary in a pod with a runtimeClassName; remove one of them", p.mode)
-	case p.mode != "" && what != started:
+	case p.mode != "" && what != conditions.Started:
 		return fmt.Errorf("by %s: exec, the container has no supervisor that reports this condition; wait for it to be started", p.mode)
-	case p.withAll != "" && (what == completed || what == exited):
+	case p.withAll != "" && (what == conditions.Completed || what == conditions.Exited):
 		return fmt.Errorf("a rule of container %q restarts all containers of the pod, and an end before that can't be told from an end after it; wait for it to be started or ready, or use action Restart", p.withAll)
-	case what == completed && p.restarts[0]:
+	case what == conditions.Completed && p.restarts[0]:
 		return errors.New("it is restarted after a success, so that it is never completed for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
-	case what == exited && !p.endsForGood():
+	case what == conditions.Exited && !p.endsForGood():
 		return errors.New("it is restarted whenever it ends, so that it has never ended for long; set restartPolicy: OnFailure or Never, of the pod or of that container, or name another condition")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
@@ -38,9 +39,7 @@ type stop struct {
 }
 
 // parseEnds parses a value of the option stop-when.
-func parseEnds(value string) ([]dependency, error) {
-	return parseWords(value, text.CanBe(`CONTAINER:CONDITION, several with commas, each container once, and with a question mark behind an optional container; the conditions are "completed" and "exited"`), completed, exited)
-}
+func parseEnds(value string) ([]dependency, error) { return parseWords(value, conditions.Ends) }
 
 // checkEnds refuses helpers that can't end with the work.
 func (o *ordering) checkEnds(noEnd string, policies map[string]*restartPolicy) error {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
@@ -154,11 +155,11 @@ func (o *ordering) checkPipes() error {
 	for _, waiter := range o.names {
 		for _, d := range o.waits[waiter] {
 			reader := o.pipes.readers[d.on]
-			if reader == "" || d.condition == started || !o.heldUpBy(reader, held)[waiter] {
+			if reader == "" || d.condition == conditions.Started || !o.heldUpBy(reader, held)[waiter] {
 				continue
 			}
 			why, advice := fmt.Sprintf("can't be %s before its output is read", string(d.condition)), fmt.Sprintf("remove %q from", d.on)
-			if d.condition == ready {
+			if d.condition == conditions.Ready {
 				why, advice = "may print more than a pipe holds before it is ready", "wait for it to be started, in"
 			}
 			return text.Errorf("reading annotation %s: container %q reads the output of %q, which %s, and %q waits for that; %s annotation %s.%s/%s",

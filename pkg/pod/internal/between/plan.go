@@ -57,12 +57,11 @@ type Pod struct {
 	Object *corev1.Pod
 	// Wrapped are the indexes of the containers that get a supervisor.
 	Wrapped []int
+	// Owner is the owner of the pod.
+	Owner Owner
 	// Ordered reports whether containers can wait for each other. The containers of some
 	// owners have an order of their own.
 	Ordered bool
-	// NoEnd advises the author of a helper that is restarted whenever it ends, if the
-	// owner of the pod says so; "" if the author can change it.
-	NoEnd string
 	// OwnKernels reports whether the containers may have kernels of their own, so that
 	// neither locks nor pipes work between them.
 	OwnKernels bool
@@ -79,6 +78,15 @@ type Pod struct {
 	IsProxy func(container string) bool
 	// Former returns the flags that a container has from an earlier call.
 	Former func(corev1.Container) []string
+}
+
+// An Owner is what a plan has to know of a pod's owner.
+type Owner struct {
+	Name       string
+	Containers []string // the names of its own containers, which aren't wrapped
+	// RestartsAll advises the author of a helper why it is restarted whenever it ends, ""
+	// if the author can change that.
+	RestartsAll string
 }
 
 // A Setting is the value of an option, and its source.

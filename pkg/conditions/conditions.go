@@ -1,0 +1,59 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conditions names the states of a container for which another container can wait:
+// in annotations, which admission reads, and in flags of the supervisor.
+package conditions
+
+// A Condition is the state that a container must reach.
+type Condition string
+
+// The conditions.
+const (
+	Started   Condition = "started"   // the command has been started, and runs
+	Ready     Condition = "ready"     // the container was ready after its command's start, and runs
+	Completed Condition = "completed" // the command has ended with success: with 0, or a code in success-exit-codes
+	Exited    Condition = "exited"    // the command has ended, with any code, and isn't restarted
+)
+
+// A List is a list of conditions.
+type List []Condition
+
+// Those that an option can have.
+var (
+	All  = List{Started, Ready, Completed, Exited}
+	Ends = List{Completed, Exited}
+)
+
+// Has reports whether a word is one of the conditions.
+func (l List) Has(word string) bool {
+	for _, c := range l {
+		if string(c) == word {
+			return true
+		}
+	}
+	return false
+}
+
+// Words returns the conditions as words.
+func (l List) Words() []string {
+	words := make([]string, len(l))
+	for at, c := range l {
+		words[at] = string(c)
+	}
+	return words
+}
+
+// String lists the conditions for an error: "started, ready, completed or exited".
+func (l List) String() (text string) {
+	for at, c := range l {
+		switch {
+		case at == len(l)-1:
+			text += " or "
+		case at > 0:
+			text += ", "
+		}
+		text += string(c)
+	}
+	return text
+}
