@@ -110,7 +110,7 @@ verdict() {
     *' TaskRun/timeout '*Succeeded=False* | *' Job/timeout '*Failed=True*) echo finished ;;
     *' TaskRun/timeout '*Succeeded=True* | *' Job/timeout '*Complete=True*) echo failed ;;
     *Run/*Succeeded=True* | *' Job/'*Complete=True* | *' Deployment/'*Available=True*) echo finished ;;
-    'serving.knative.dev/'*' Ready=True'* | *' ToolVolume/'*Ready=True*) echo finished ;;
+    'serving.knative.dev/'*' Ready=True'* | *' SupervisorVolume/'*Ready=True*) echo finished ;;
     *Run/*Succeeded=False* | *' Job/'*Failed=True*) echo failed ;;
     'v1 Secret/'* | 'v1 Service/'* | *' Pipeline/'*) echo finished ;; # nothing happens to these
     *) echo waiting ;;
@@ -174,7 +174,7 @@ await() {
 
 show() {
   local kinds=taskruns,pipelineruns,jobs,deployments,ksvc url
-  [[ " ${files[*]} " != *delivery/claim.yaml* ]] || kinds+=,toolvolumes
+  [[ " ${files[*]} " != *delivery/claim.yaml* ]] || kinds+=,supervisorvolumes
   run kubectl -n "$namespace" get "$kinds" -l '!serving.knative.dev/service' # without what Knative makes
   echo
   run kubectl -n "$namespace" get pods -o 'custom-columns=POD:.metadata.name,PHASE:.status.phase,ENTRYPOINTER:.metadata.annotations.entrypointer\.dev/status'

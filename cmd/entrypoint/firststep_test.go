@@ -6,6 +6,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -113,6 +114,29 @@ func TestAFirstStepThatTektonSkipsIsSkipped(t *testing.T) {
 		first.expect("skipped " + first.dir + "/run/turn")
 		require.Zero(t, first.end())
 	})
+}
+
+// Tekton's entrypoint may just have looked for its turn, and be about to sleep for as long as
+// ten seconds here, when the last step has started.
+func TestAFirstStepRunsAtOnceWheneverTheLastOneStarts(t *testing.T) {
+	t.Parallel()
+	const interval = 10 * time.Second
+	for at := range 24 {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			first := begin(t, []string{
+				entrypoint, "-hold=" + interval.String(), "-wait-content=" + dir + "/ready", "-turn-file=" + dir + "/turn", "-wait-instead=" + dir + "/1",
+				"--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec " + child + ` awaitcontent ` + interval.String() + ` "$2"`, "tekton", "-wait_file", dir + "/ready",
+			})
+			began := time.Now()
+			time.Sleep(time.Duration(at) * 40 * time.Millisecond)
+			require.NoError(t, os.WriteFile(dir+"/1", nil, 0o600))
+			require.Contains(t, first.line(), "its turn")
+			require.Less(t, time.Since(began), interval)
+			require.Zero(t, first.end())
+		})
+	}
 }
 
 // The directory of a step's files is Tekton's, and could be read-only, or full.

@@ -39,7 +39,7 @@ func (c *Claims) Ready(namespace string) string {
 	if s == nil {
 		return ""
 	}
-	v, err := s.toolVolume(namespace)
+	v, err := s.supervisorVolume(namespace)
 	if err != nil || v == nil || v.DeletionTimestamp != nil {
 		return ""
 	}
@@ -68,7 +68,7 @@ func (c *Claims) NewReconciler(images Images, settings *config.Store) injection.
 		restConfig := injection.GetConfig(ctx)
 		volumes, err := dynamic.NewForConfig(restConfig)
 		if err != nil {
-			logger.Fatalw("Failed to make a client of ToolVolumes", zap.Error(err))
+			logger.Fatalw("Failed to make a client of SupervisorVolumes", zap.Error(err))
 		}
 		claims, err := metadata.NewForConfig(restConfig)
 		if err != nil {

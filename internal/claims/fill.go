@@ -20,7 +20,7 @@ import (
 
 // provide returns the claim if it can be filled: it has a volume, or gets one for its
 // first pod. Otherwise the status has the reason.
-func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*corev1.PersistentVolumeClaim, time.Duration, error) {
+func (f *filler) provide(ctx context.Context, v *SupervisorVolume, name string) (*corev1.PersistentVolumeClaim, time.Duration, error) {
 	claims := f.client.CoreV1().PersistentVolumeClaims(v.Namespace)
 	claim, err := claims.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -38,7 +38,7 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 		v.manager().MarkUnknown(Bound, Pending, "claim %q is being deleted, which takes until no pod on a node mounts it; then entrypointer creates it again", name)
 		return nil, blockedCheckInterval, nil
 	case !metav1.IsControlledBy(claim, v):
-		v.manager().MarkFalse(Bound, NameTaken, "a claim %q exists that doesn't belong to this ToolVolume; delete that claim", name)
+		v.manager().MarkFalse(Bound, NameTaken, "a claim %q exists that doesn't belong to this SupervisorVolume; delete that claim", name)
 		return nil, blockedCheckInterval, nil
 	case claim.Status.Phase == corev1.ClaimLost:
 		v.manager().MarkFalse(Bound, ClaimLost, "the volume of claim %q is gone; delete the claim, and entrypointer creates it again", name)
@@ -56,7 +56,7 @@ func (f *filler) provide(ctx context.Context, v *ToolVolume, name string) (*core
 
 // waitsForPod reports whether a claim without a volume gets one as soon as a pod mounts
 // it. Otherwise the status describes the obstacle.
-func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, error) {
+func (f *filler) waitsForPod(ctx context.Context, v *SupervisorVolume, claim *corev1.PersistentVolumeClaim) (bool, error) {
 	class := claim.Spec.StorageClassName
 	if class == nil || *class == "" {
 		v.manager().MarkUnknown(Bound, Pending, "claim %q has no storage class, and waits for a volume that an administrator creates; "+
@@ -82,7 +82,7 @@ func (f *filler) waitsForPod(ctx context.Context, v *ToolVolume, claim *corev1.P
 
 // fill reports whether the claim holds the binaries. If it doesn't, fill starts a Job
 // that copies them.
-func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
+func (f *filler) fill(ctx context.Context, v *SupervisorVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	if v.Status.filled(claim.Name, claim.UID) != nil {
 		v.manager().MarkTrue(Populated)
 		// The Job's pod would prevent the deletion of the claim.
@@ -117,7 +117,7 @@ func (f *filler) fill(ctx context.Context, v *ToolVolume, claim *corev1.Persiste
 	return false, jobCheckInterval, nil
 }
 
-func (f *filler) createJob(ctx context.Context, v *ToolVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
+func (f *filler) createJob(ctx context.Context, v *SupervisorVolume, claim *corev1.PersistentVolumeClaim) (bool, time.Duration, error) {
 	_, err := f.client.BatchV1().Jobs(v.Namespace).Create(ctx, f.images.wantedJob(claim), metav1.CreateOptions{})
 	if refuses(err) {
 		v.manager().MarkFalse(Populated, JobRefused, "creating the Job that fills claim %q: %s", claim.Name, quoted(err.Error()))
@@ -130,7 +130,7 @@ func (f *filler) createJob(ctx context.Context, v *ToolVolume, claim *corev1.Per
 	return false, jobCheckInterval, nil
 }
 
-func populating(v *ToolVolume, claim *corev1.PersistentVolumeClaim) {
+func populating(v *SupervisorVolume, claim *corev1.PersistentVolumeClaim) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		v.manager().MarkUnknown(Bound, Pending, "claim %q gets its volume for the pod of Job %q", claim.Name, claim.Name)
 		return

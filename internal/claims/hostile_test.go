@@ -43,7 +43,7 @@ func TestForeignMetadataIsNotKept(t *testing.T) {
 
 	claim, err := slimClaim(&metav1.PartialObjectMetadata{ObjectMeta: heavy})
 	require.NoError(t, err)
-	v := &ToolVolume{ObjectMeta: heavy, Spec: ofClass("shared"), Status: Status{ClaimName: "entrypointer-1"}}
+	v := &SupervisorVolume{ObjectMeta: heavy, Spec: ofClass("shared"), Status: Status{ClaimName: "entrypointer-1"}}
 	object, err := v.untyped()
 	require.NoError(t, err)
 	volume, err := slimVolume(object)
@@ -58,7 +58,7 @@ func TestForeignMetadataIsNotKept(t *testing.T) {
 	require.Equal(t, heavy.UID, claim.(metav1.Object).GetUID())
 	read, err := fromUntyped(volume.(*unstructured.Unstructured))
 	require.NoError(t, err)
-	require.Equal(t, ToolVolume{ObjectMeta: metav1.ObjectMeta{
+	require.Equal(t, SupervisorVolume{ObjectMeta: metav1.ObjectMeta{
 		Name: Name, Namespace: "tenant", UID: "volume", Generation: 1, ResourceVersion: "1", Labels: map[string]string{managedByLabel: manager},
 	}, Spec: v.Spec, Status: v.Status}, *read)
 	require.Len(t, object.GetAnnotations(), 1, "what others hold isn't changed")
@@ -96,7 +96,7 @@ func TestWhateverAnotherWebhookSaysAConditionTellsOfIt(t *testing.T) {
 				w.denials(func() error { return denial })
 				require.NoError(t, w.reconcile())
 				w.requireCondition(corev1.ConditionFalse, what, "no claims here")
-				require.Less(t, len(w.toolVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
+				require.Less(t, len(w.supervisorVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
 				require.Equal(t, blockedCheckInterval, w.again)
 			})
 		}
@@ -127,7 +127,7 @@ func TestAMessageOfAJobIsToldInPart(t *testing.T) {
 	w.finish(batchv1.JobFailed, strings.Repeat("!", 1<<20))
 	require.NoError(t, w.reconcile())
 	w.requireCondition(corev1.ConditionFalse, JobFailed, "delete the Job, and entrypointer tries again")
-	require.Less(t, len(w.toolVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
+	require.Less(t, len(w.supervisorVolume().Status.GetCondition(apis.ConditionReady).Message), 2048)
 }
 
 // Somebody suspends it, for instance.
@@ -156,7 +156,7 @@ func TestAMessageThatIsAnotherEachTimeIsWrittenNowAndThen(t *testing.T) {
 		asked++
 		return denied(http.StatusForbidden, fmt.Sprint("request ", asked))
 	})
-	w.dynamic.PrependReactor("update", "toolvolumes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.dynamic.PrependReactor("update", "supervisorvolumes", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() == "status" {
 			written++
 		}
@@ -167,7 +167,7 @@ func TestAMessageThatIsAnotherEachTimeIsWrittenNowAndThen(t *testing.T) {
 		require.Equal(t, blockedCheckInterval, w.again)
 	}
 	require.Equal(t, 1, written)
-	message := func() string { return w.toolVolume().Status.GetCondition(apis.ConditionReady).Message }
+	message := func() string { return w.supervisorVolume().Status.GetCondition(apis.ConditionReady).Message }
 	require.Contains(t, message(), "request 1;")
 
 	w.ago(blockedCheckInterval)

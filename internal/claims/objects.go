@@ -64,7 +64,7 @@ func digestOf(image string) string {
 }
 
 // wantedClaim returns the claim for a template.
-func wantedClaim(v *ToolVolume, name string) *corev1.PersistentVolumeClaim {
+func wantedClaim(v *SupervisorVolume, name string) *corev1.PersistentVolumeClaim {
 	template := v.Spec.VolumeClaimTemplate
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{

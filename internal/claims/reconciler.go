@@ -73,10 +73,10 @@ func (f *filler) Reconcile(ctx context.Context, key string) error {
 		}
 		return nil
 	}
-	v, err := s.toolVolume(key)
+	v, err := s.supervisorVolume(key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the ToolVolume of namespace %q: %w", key, err)
+		return fmt.Errorf("reading the SupervisorVolume of namespace %q: %w", key, err)
 	case v == nil && asked:
 		return f.createDefault(ctx, key)
 	case v == nil || v.DeletionTimestamp != nil:
@@ -86,7 +86,7 @@ func (f *filler) Reconcile(ctx context.Context, key string) error {
 }
 
 // reconcile brings a namespace's claims to the wanted state, and writes the status.
-func (f *filler) reconcile(ctx context.Context, s *seen, v *ToolVolume, asked bool) (err error) {
+func (f *filler) reconcile(ctx context.Context, s *seen, v *SupervisorVolume, asked bool) (err error) {
 	before := v.forgetConditions()
 	var again time.Duration
 	if asked {
@@ -112,7 +112,7 @@ func (f *filler) reconcile(ctx context.Context, s *seen, v *ToolVolume, asked bo
 
 // follow brings a namespace's claims to the wanted state, and describes the result in the
 // status. It returns the time until the next check, 0 for none.
-func (f *filler) follow(ctx context.Context, s *seen, v *ToolVolume) (time.Duration, error) {
+func (f *filler) follow(ctx context.Context, s *seen, v *SupervisorVolume) (time.Duration, error) {
 	name, err := f.images.claimName(v.Spec.VolumeClaimTemplate)
 	if err != nil {
 		return 0, err
@@ -147,15 +147,15 @@ func (f *filler) follow(ctx context.Context, s *seen, v *ToolVolume) (time.Durat
 	return f.retire(ctx, s, v, name, v.Spec.retireAfter()-now.Sub(entry.Since.Time))
 }
 
-// leave removes the claims of a namespace that no longer asks for any, and the ToolVolume
+// leave removes the claims of a namespace that no longer asks for any, and the SupervisorVolume
 // if the reconciler created it and no other client changed it. It waits first, because
 // pods that mount a claim may wait for a node.
-func (f *filler) leave(ctx context.Context, s *seen, v *ToolVolume, before Status) (time.Duration, error) {
+func (f *filler) leave(ctx context.Context, s *seen, v *SupervisorVolume, before Status) (time.Duration, error) {
 	v.Status.ClaimName = ""
 	v.manager().MarkUnknown(Bound, NotAskedFor, "the delivery of this namespace isn't claim; annotate it with entrypointer.dev/delivery: claim")
 	v.keepTimes(before)
 	wait := v.Spec.retireAfter() - time.Since(v.manager().GetCondition(Bound).LastTransitionTime.Inner.Time)
-	// A ToolVolume with a changed spec belongs to the client that changed it.
+	// A SupervisorVolume with a changed spec belongs to the client that changed it.
 	if wait <= 0 && v.Labels[managedByLabel] == manager && equality.Semantic.DeepEqual(v.Spec, Spec{}) {
 		return 0, f.deleteDefault(ctx, v)
 	}
@@ -171,7 +171,7 @@ func earlier(a, b time.Duration) time.Duration {
 
 // retire deletes the claims of other versions and templates, unless it is too early.
 // Kubernetes keeps each until the last scheduled pod that mounts it is gone.
-func (f *filler) retire(ctx context.Context, s *seen, v *ToolVolume, wanted string, wait time.Duration) (time.Duration, error) {
+func (f *filler) retire(ctx context.Context, s *seen, v *SupervisorVolume, wanted string, wait time.Duration) (time.Duration, error) {
 	return f.retireWhere(ctx, s, v, func(name string, _ types.UID) time.Duration {
 		if name == wanted {
 			return keepClaim
@@ -182,7 +182,7 @@ func (f *filler) retire(ctx context.Context, s *seen, v *ToolVolume, wanted stri
 
 // retireUnfilled deletes claims that no pod has ever mounted, while the wanted claim
 // isn't ready.
-func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *ToolVolume, wanted string) (time.Duration, error) {
+func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *SupervisorVolume, wanted string) (time.Duration, error) {
 	return f.retireWhere(ctx, s, v, func(name string, uid types.UID) time.Duration {
 		if name == wanted || v.Status.filled(name, uid) != nil {
 			return keepClaim
@@ -194,7 +194,7 @@ func (f *filler) retireUnfilled(ctx context.Context, s *seen, v *ToolVolume, wan
 // keepClaim is the result for a claim that stays.
 const keepClaim = time.Duration(-1)
 
-func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when func(name string, uid types.UID) time.Duration) (again time.Duration, _ error) {
+func (f *filler) retireWhere(ctx context.Context, s *seen, v *SupervisorVolume, when func(name string, uid types.UID) time.Duration) (again time.Duration, _ error) {
 	all, err := s.claims.ByNamespace(v.Namespace).List(everything)
 	if err != nil {
 		return 0, fmt.Errorf("listing the claims of namespace %q: %w", v.Namespace, err)
@@ -232,7 +232,7 @@ func (f *filler) retireWhere(ctx context.Context, s *seen, v *ToolVolume, when f
 }
 
 // deleteClaim deletes a claim after its Job, whose pod would prevent the deletion.
-func (f *filler) deleteClaim(ctx context.Context, v *ToolVolume, name string, uid types.UID) error {
+func (f *filler) deleteClaim(ctx context.Context, v *SupervisorVolume, name string, uid types.UID) error {
 	if err := f.deleteJob(ctx, v.Namespace, name); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (f *filler) deleteClaim(ctx context.Context, v *ToolVolume, name string, ui
 	return nil
 }
 
-// createDefault creates the ToolVolume of a namespace that has none: its claims use the
+// createDefault creates the SupervisorVolume of a namespace that has none: its claims use the
 // cluster's default storage class. Server-side apply has the name in its URL, so that
 // RBAC confines even the creation.
 func (f *filler) createDefault(ctx context.Context, namespace string) error {
@@ -252,38 +252,38 @@ func (f *filler) createDefault(ctx context.Context, namespace string) error {
 		"metadata": map[string]any{"name": Name, "namespace": namespace, "labels": ourLabels()},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding a ToolVolume: %w", err)
+		return fmt.Errorf("encoding a SupervisorVolume: %w", err)
 	}
 	_, err = f.volumes.Resource(Resource).Namespace(namespace).Patch(ctx, Name, types.ApplyPatchType, document, metav1.PatchOptions{FieldManager: manager})
 	if err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return fmt.Errorf("making the ToolVolume of namespace %q: %w", namespace, err)
+		return fmt.Errorf("making the SupervisorVolume of namespace %q: %w", namespace, err)
 	}
 	return nil
 }
 
-// deleteDefault deletes the ToolVolume of createDefault; its claims are deleted with it.
-func (f *filler) deleteDefault(ctx context.Context, v *ToolVolume) error {
+// deleteDefault deletes the SupervisorVolume of createDefault; its claims are deleted with it.
+func (f *filler) deleteDefault(ctx context.Context, v *SupervisorVolume) error {
 	err := f.volumes.Resource(Resource).Namespace(v.Namespace).Delete(ctx, v.Name, metav1.DeleteOptions{
 		Preconditions:     metav1.NewUIDPreconditions(string(v.UID)),
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting the ToolVolume of namespace %q: %w", v.Namespace, err)
+		return fmt.Errorf("deleting the SupervisorVolume of namespace %q: %w", v.Namespace, err)
 	}
 	return nil
 }
 
-func (f *filler) writeStatus(ctx context.Context, v *ToolVolume) error {
+func (f *filler) writeStatus(ctx context.Context, v *SupervisorVolume) error {
 	object, err := v.untyped()
 	if err != nil {
-		return fmt.Errorf("encoding the ToolVolume of namespace %q: %w", v.Namespace, err)
+		return fmt.Errorf("encoding the SupervisorVolume of namespace %q: %w", v.Namespace, err)
 	}
 	_, err = f.volumes.Resource(Resource).Namespace(v.Namespace).UpdateStatus(ctx, object, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status of the ToolVolume of namespace %q: %w", v.Namespace, err)
+		return fmt.Errorf("writing the status of the SupervisorVolume of namespace %q: %w", v.Namespace, err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestAClaimIsMadeBoundFilledAndThenMounted(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	w.requireCondition(corev1.ConditionTrue, "", "")
 	require.Equal(t, claim.Name, w.ready())
-	require.Equal(t, claim.Name, w.toolVolume().Status.ClaimName)
+	require.Equal(t, claim.Name, w.supervisorVolume().Status.ClaimName)
 	require.Empty(t, w.allJobs(), "its pod would keep the claim")
 }
 
@@ -88,7 +88,7 @@ func TestAnUpgradeReplacesTheClaimOnceTheNextOneHasBeenMounted(t *testing.T) {
 	w.ago(defaultRetireAfter)
 	require.NoError(t, w.reconcile())
 	require.NotEqual(t, old.Name, w.onlyClaim().Name)
-	require.Len(t, w.toolVolume().Status.Claims, 1)
+	require.Len(t, w.supervisorVolume().Status.Claims, 1)
 	require.Equal(t, w.onlyClaim().Name, w.ready())
 }
 
@@ -115,7 +115,7 @@ func (w *world) startDeleting(claim *corev1.PersistentVolumeClaim) {
 // ago lets the claim have been mounted for as long already.
 func (w *world) ago(d time.Duration) {
 	w.t.Helper()
-	v := w.toolVolume()
+	v := w.supervisorVolume()
 	for i := range v.Status.Claims {
 		v.Status.Claims[i].Since = metav1.NewTime(v.Status.Claims[i].Since.Add(-d))
 	}
@@ -176,7 +176,7 @@ func TestAConditionSaysWhatToChange(t *testing.T) {
 		"a class that isn't there": {ofClass("none"), nil, corev1.ConditionFalse, StorageClassNotFound, `there is no storage class "none"; name another one`},
 		"no class at all":          {Spec{}, nil, corev1.ConditionUnknown, Pending, "name a class in spec.volumeClaimTemplate.spec.storageClassName"},
 		"a quota":                  {Spec{}, func(w *world) { w.refused = true }, corev1.ConditionFalse, ClaimRefused, "change spec.volumeClaimTemplate, or what forbids it"},
-		"a foreign claim":          {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "exists that doesn't belong to this ToolVolume; delete that claim"},
+		"a foreign claim":          {Spec{}, (*world).takeName, corev1.ConditionFalse, NameTaken, "exists that doesn't belong to this SupervisorVolume; delete that claim"},
 		"a foreign claim that goes": {Spec{}, func(w *world) {
 			w.takeName()
 			w.startDeleting(w.onlyClaim())
@@ -231,47 +231,47 @@ func TestABetterTemplateReplacesAClaimThatWasNeverFilled(t *testing.T) {
 	w.requireCondition(corev1.ConditionUnknown, Pending, "")
 }
 
-func TestANamespaceWithoutAToolVolumeGetsOne(t *testing.T) {
+func TestANamespaceWithoutASupervisorVolumeGetsOne(t *testing.T) {
 	w := newWorld(t)
 	var applied []byte
-	w.dynamic.PrependReactor("patch", "toolvolumes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.dynamic.PrependReactor("patch", "supervisorvolumes", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		patch := action.(clienttesting.PatchAction)
 		require.Equal(t, types.ApplyPatchType, patch.GetPatchType())
 		applied = patch.GetPatch()
 		return true, nil, nil
 	})
 	require.NoError(t, w.reconcile())
-	require.JSONEq(t, `{"apiVersion":"entrypointer.dev/v1alpha1","kind":"ToolVolume","metadata":{"name":"entrypointer","namespace":"tenant",
+	require.JSONEq(t, `{"apiVersion":"entrypointer.dev/v1alpha1","kind":"SupervisorVolume","metadata":{"name":"entrypointer","namespace":"tenant",
 		"labels":{"app.kubernetes.io/managed-by":"entrypointer","app.kubernetes.io/part-of":"entrypointer"}}}`, string(applied))
 }
 
-func TestANamespaceThatAsksNoMoreKeepsItsOwnToolVolume(t *testing.T) {
+func TestANamespaceThatAsksNoMoreKeepsItsOwnSupervisorVolume(t *testing.T) {
 	w := filledClaim(t, Spec{})
 	w.namespace.Annotations[pod.DeliveryAnnotation] = string(pod.InitContainer)
 	require.NoError(t, w.reconcile())
 	w.requireCondition(corev1.ConditionUnknown, NotAskedFor, "annotate it with entrypointer.dev/delivery: claim")
-	require.Empty(t, w.toolVolume().Status.ClaimName)
+	require.Empty(t, w.supervisorVolume().Status.ClaimName)
 	require.Len(t, w.allClaims(), 1, "a pod may still wait for a node")
 	w.ago(defaultRetireAfter)
 	require.NoError(t, w.reconcile())
 	require.Empty(t, w.allClaims())
 	require.NoError(t, w.reconcile())
-	require.Empty(t, w.toolVolume().Status.Claims)
+	require.Empty(t, w.supervisorVolume().Status.Claims)
 }
 
-func TestANamespaceThatAsksNoMoreLosesOurToolVolume(t *testing.T) {
+func TestANamespaceThatAsksNoMoreLosesOurSupervisorVolume(t *testing.T) {
 	w := newWorld(t)
 	w.write(Spec{}, ourLabels())
 	require.NoError(t, w.reconcile())
 	w.namespace.Annotations[pod.InjectAnnotation] = "false"
 	require.NoError(t, w.reconcile())
-	require.NotNil(t, w.toolVolume())
+	require.NotNil(t, w.supervisorVolume())
 	w.ago(defaultRetireAfter)
 	require.NoError(t, w.reconcile())
-	require.Nil(t, w.toolVolume(), "its claims go with it")
+	require.Nil(t, w.supervisorVolume(), "its claims go with it")
 }
 
-func TestAToolVolumeSaysHowLongItsFormerClaimsStay(t *testing.T) {
+func TestASupervisorVolumeSaysHowLongItsFormerClaimsStay(t *testing.T) {
 	w := filledClaim(t, Spec{RetireAfter: &metav1.Duration{Duration: time.Hour}})
 	claim := w.ready()
 	w.filler.images = nextRelease
@@ -302,10 +302,10 @@ func TestAToolVolumeSaysHowLongItsFormerClaimsStay(t *testing.T) {
 	require.Empty(t, w.allClaims())
 }
 
-func TestTheClaimOfAToolVolumeThatGoesIsMountedNoMore(t *testing.T) {
+func TestTheClaimOfASupervisorVolumeThatGoesIsMountedNoMore(t *testing.T) {
 	w := filledClaim(t, Spec{})
 	require.NotEmpty(t, w.ready())
-	v := w.toolVolume()
+	v := w.supervisorVolume()
 	v.DeletionTimestamp = new(metav1.Now())
 	object, err := v.untyped()
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestTheClaimOfAToolVolumeThatGoesIsMountedNoMore(t *testing.T) {
 	require.Empty(t, w.ready())
 }
 
-func TestAToolVolumeWithAChangedSpecIsNotDeleted(t *testing.T) {
+func TestASupervisorVolumeWithAChangedSpecIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.write(ofClass("none"), ourLabels())
 	w.namespace.Annotations[pod.InjectAnnotation] = "false"
@@ -323,7 +323,7 @@ func TestAToolVolumeWithAChangedSpecIsNotDeleted(t *testing.T) {
 		require.NoError(t, w.reconcile())
 		w.ago(defaultRetireAfter)
 	}
-	require.NotNil(t, w.toolVolume())
+	require.NotNil(t, w.supervisorVolume())
 }
 
 func TestTheOperatorsDeliveryCountsWhereANamespaceSaysNothing(t *testing.T) {

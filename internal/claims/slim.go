@@ -29,7 +29,7 @@ func slimClaim(object any) (any, error) {
 	return slim, nil
 }
 
-// slimVolume removes the metadata of a ToolVolume that the reconciler doesn't read.
+// slimVolume removes the metadata of a SupervisorVolume that the reconciler doesn't read.
 // Writing the status changes no metadata.
 func slimVolume(object any) (any, error) {
 	v, ok := object.(*unstructured.Unstructured)

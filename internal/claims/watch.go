@@ -31,7 +31,7 @@ const lookPatience = 20 * time.Second
 
 var claimResource = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
-// A watch follows the ToolVolumes and the reconciler's claims of all namespaces, while
+// A watch follows the SupervisorVolumes and the reconciler's claims of all namespaces, while
 // config/claims is installed.
 type watch struct {
 	volumes  dynamic.Interface
@@ -77,7 +77,7 @@ func (w *watch) look(ctx context.Context) {
 			w.changed("")
 		}
 	case err != nil:
-		w.logger.Warnw("Failed to look for ToolVolumes", zap.Error(err))
+		w.logger.Warnw("Failed to look for SupervisorVolumes", zap.Error(err))
 	case w.current.Load() == nil:
 		w.start(ctx)
 	}
@@ -101,7 +101,7 @@ func (w *watch) start(ctx context.Context) {
 		w.handle(volumes.ForResource(Resource).Informer(), slimVolume),
 		w.handle(claims.ForResource(claimResource).Informer(), slimClaim))
 	if err != nil {
-		w.logger.Errorw("Failed to follow ToolVolumes and claims", zap.Error(err))
+		w.logger.Errorw("Failed to follow SupervisorVolumes and claims", zap.Error(err))
 		stop()
 		return
 	}
@@ -144,11 +144,11 @@ func (w *watch) handler() cache.ResourceEventHandler {
 	}
 }
 
-// toolVolume returns the ToolVolume of a namespace, nil if it has none.
-func (s *seen) toolVolume(namespace string) (*ToolVolume, error) {
+// supervisorVolume returns the SupervisorVolume of a namespace, nil if it has none.
+func (s *seen) supervisorVolume(namespace string) (*SupervisorVolume, error) {
 	object, err := s.volumes.ByNamespace(namespace).Get(Name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // No ToolVolume is no error.
+		return nil, nil //nolint:nilnil // No SupervisorVolume is no error.
 	}
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func newInstallation(t *testing.T, w *world) *installation {
 		volumes: w.dynamic, metadata: metadatafake.NewSimpleMetadataClient(scheme, there...), logger: logtesting.TestLogger(t),
 		changed: func(namespace string) { i.changed <- namespace },
 	}
-	w.dynamic.PrependReactor("list", "toolvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	w.dynamic.PrependReactor("list", "supervisorvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return i.answer != nil, nil, i.answer
 	})
 	return i

@@ -61,7 +61,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		t:    t,
 		kube: fake.NewClientset(objects...),
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{Resource: "ToolVolumeList"}),
+			map[schema.GroupVersionResource]string{Resource: "SupervisorVolumeList"}),
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{
 			pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.Claim),
 		}}},
@@ -103,10 +103,10 @@ func (w *world) seen() *seen {
 	}
 }
 
-// write makes a ToolVolume as its owner does.
+// write makes a SupervisorVolume as its owner does.
 func (w *world) write(spec Spec, labels map[string]string) {
 	w.t.Helper()
-	v := &ToolVolume{
+	v := &SupervisorVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: Resource.GroupVersion().String(), Kind: Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: "tenant", UID: "volume", Generation: 1, Labels: labels},
 		Spec:       spec,
@@ -114,7 +114,7 @@ func (w *world) write(spec Spec, labels map[string]string) {
 	object, err := v.untyped()
 	require.NoError(w.t, err)
 	volumes := w.dynamic.Resource(Resource).Namespace("tenant")
-	if old := w.toolVolume(); old != nil {
+	if old := w.supervisorVolume(); old != nil {
 		v.Generation, v.Status = old.Generation+1, old.Status
 		object, err = v.untyped()
 		require.NoError(w.t, err)
@@ -125,7 +125,7 @@ func (w *world) write(spec Spec, labels map[string]string) {
 	require.NoError(w.t, err)
 }
 
-func (w *world) toolVolume() *ToolVolume {
+func (w *world) supervisorVolume() *SupervisorVolume {
 	w.t.Helper()
 	object, err := w.dynamic.Resource(Resource).Namespace("tenant").Get(w.t.Context(), Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -217,7 +217,7 @@ func (w *world) ready() string {
 // requireCondition looks at Ready.
 func (w *world) requireCondition(status corev1.ConditionStatus, reason, message string) {
 	w.t.Helper()
-	c := w.toolVolume().Status.GetCondition(apis.ConditionReady)
+	c := w.supervisorVolume().Status.GetCondition(apis.ConditionReady)
 	require.NotNil(w.t, c)
 	require.Equal(w.t, status, c.Status, "%s", c.Message)
 	require.Equal(w.t, reason, c.Reason)

@@ -249,7 +249,7 @@ func TestTheInjectorsJobsOnlyFillClaims(t *testing.T) {
 func TestTheInjectorWritesItsOwnClaimsWhereANamespaceOptedIn(t *testing.T) {
 	policy := claimsPolicy(t)
 	claim := func(change func(*metav1.ObjectMeta)) *corev1.PersistentVolumeClaim {
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: ourMeta("ToolVolume")}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: ourMeta("SupervisorVolume")}
 		change(&c.ObjectMeta)
 		return c
 	}

@@ -48,7 +48,7 @@ func claimNamespace(t *testing.T, class string, scope pod.Scope) string {
 // waitForColumns waits until kubectl shows this READY and REASON, and returns the CLAIM.
 func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string) {
 	t.Helper()
-	eventually(t, 3*time.Minute, "the ToolVolume to be "+ready+" "+reason, func() error {
+	eventually(t, 3*time.Minute, "the SupervisorVolume to be "+ready+" "+reason, func() error {
 		out, err := framework.Run(t.Context(), "kubectl", "get", "tvol", claims.Name, "-n", namespace, "-o",
 			`jsonpath={.status.conditions[?(@.type=="Ready")]['status','reason','message']}{"\n"}{.status.claimName}`)
 		if err != nil {

@@ -72,7 +72,7 @@ func idleClass(t *testing.T) string {
 	return class.Name
 }
 
-// askForClaims writes a ToolVolume, and has the namespace ask for its claim.
+// askForClaims writes a SupervisorVolume, and has the namespace ask for its claim.
 func askForClaims(t *testing.T, namespace, class string, template map[string]any) error {
 	t.Helper()
 	v := &unstructured.Unstructured{Object: map[string]any{
@@ -144,7 +144,7 @@ func takeJobsName(t *testing.T, namespace, name string) {
 	require.NoError(t, err)
 }
 
-// manyAnnotations are as large as a ToolVolume may have them.
+// manyAnnotations are as large as a SupervisorVolume may have them.
 func manyAnnotations() map[string]any {
 	many := map[string]any{}
 	for i := range 32 {
@@ -154,7 +154,7 @@ func manyAnnotations() map[string]any {
 }
 
 // hostileOwners are what can be in the way of a claim. Their namespaces' pods run
-// meanwhile, by an init container, and their ToolVolumes say what is in the way.
+// meanwhile, by an init container, and their SupervisorVolumes say what is in the way.
 var hostileOwners = []struct {
 	name          string
 	prepare       func(t *testing.T, namespace, claim string)

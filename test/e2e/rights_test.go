@@ -104,9 +104,9 @@ var (
 		// config/auto
 		"nodes [] [] [list watch]",
 		// config/claims
-		"toolvolumes.entrypointer.dev [] [] [get list watch]",
-		"toolvolumes.entrypointer.dev [] [entrypointer] [create patch delete]",
-		"toolvolumes.entrypointer.dev/status [] [entrypointer] [update]",
+		"supervisorvolumes.entrypointer.dev [] [] [get list watch]",
+		"supervisorvolumes.entrypointer.dev [] [entrypointer] [create patch delete]",
+		"supervisorvolumes.entrypointer.dev/status [] [entrypointer] [update]",
 		"persistentvolumeclaims [] [] [get list watch create delete]",
 		"jobs.batch [] [] [get create delete]",
 		"storageclasses.storage.k8s.io [] [] [get]",

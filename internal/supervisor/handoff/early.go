@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/await"
 	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/supervisor/life"
 )
@@ -28,7 +27,7 @@ type Early struct {
 	startTook time.Duration // time from its start until it slept
 	cpuUsed   time.Duration // CPU time that it has used
 	stopSent  time.Time     // when it was sent SIGSTOP
-	// nextPoll is the latest time of its next poll if none of the files existed when it
+	// nextPoll is the latest time of its next poll if it had nothing to find yet when it
 	// was stopped, and otherwise zero.
 	nextPoll time.Time
 }
@@ -44,8 +43,8 @@ const (
 
 const (
 	// idleInterval is the time without CPU use after which a sleeping process counts as
-	// one that sleeps until its next poll. If a file appears in that time, the
-	// command's own poll decides.
+	// one that sleeps until its next poll. If a file of others appears in that time, the
+	// command's own poll decides; the supervisor's own file is written after it.
 	idleInterval = 2 * time.Millisecond
 	// stopTimeout limits how long to look for the effect of SIGSTOP, which /proc may
 	// not show.
@@ -57,9 +56,17 @@ const (
 // longer than its CPU time.
 func (h *Early) restartIsFaster() bool { return time.Until(h.nextPoll) > h.startTook }
 
+// isGoingToSleep reports whether the command has just gone to sleep, and is about to be
+// stopped.
+func (h *Early) isGoingToSleep() bool {
+	return h.stage == stageStarting && proc.AllThreadsAre(proc.Sleeping, h.PID) ||
+		h.stage == stageStopping && time.Since(h.stopSent) < stopTimeout
+}
+
 // advance moves the command to its next stage if possible, and returns the time until
-// the next call.
-func (h *Early) advance(files await.Files, interval time.Duration) time.Duration {
+// the next call. mayFind reports whether a poll of the command would find that its turn
+// has come.
+func (h *Early) advance(mayFind func() bool, interval time.Duration) time.Duration {
 	switch h.stage {
 	case stageStarting:
 		used, known := proc.CPUTime(h.PID)
@@ -76,7 +83,7 @@ func (h *Early) advance(files await.Files, interval time.Duration) time.Duration
 		if proc.AllThreadsAre(proc.Stopped, h.PID) {
 			h.stage = stageStopped
 			due := time.Now().Add(interval)
-			if state, err := files.Look(); state == await.Waiting && err == nil {
+			if !mayFind() {
 				h.nextPoll = due
 				h.cpuUsed, _ = proc.CPUTime(h.PID)
 			}

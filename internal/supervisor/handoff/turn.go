@@ -205,10 +205,16 @@ func (t *Turn) startEarly(argv, env []string, shared bool) error {
 		}
 		t.Early = Early{Process: p, began: time.Now(), cpuUsed: -1}
 		err = t.life.Until(func() time.Duration {
-			if turn = t.waiter.Look(); turn != await.Waiting || p.Ended {
+			turn = t.waiter.Look()
+			switch {
+			case p.Ended:
 				return life.Done
+			case turn == await.Waiting:
+				return min(t.waiter.Pause(), t.Early.advance(t.mayFindTurn, t.opts.Hold))
+			case turn == await.Met && t.original != nil && t.Early.isGoingToSleep():
+				return t.Early.advance(t.mayFindTurn, t.opts.Hold)
 			}
-			return min(t.waiter.Pause(), t.Early.advance(t.opts.Wait, t.opts.Hold))
+			return life.Done
 		})
 		if err != nil {
 			return err
@@ -221,6 +227,16 @@ func (t *Turn) startEarly(argv, env []string, shared bool) error {
 		return t.dropEarly()
 	}
 	return nil
+}
+
+// mayFindTurn reports whether the early command would find at a poll that its turn has
+// come.
+func (t *Turn) mayFindTurn() bool {
+	if t.original != nil {
+		return false // its file isn't written before the end of the wait
+	}
+	turn, err := t.opts.Wait.Look()
+	return turn != await.Waiting || err != nil
 }
 
 // ContinueEarly continues the early command, whether it is stopped or not. If a shell has

@@ -71,6 +71,9 @@ func main() {
 	case "await":
 		poll(os.Args[3], false, os.Args[2])
 		fmt.Println("its turn", os.Getpid())
+	case "awaitcontent":
+		poll(os.Args[3], true, os.Args[2])
+		fmt.Println("its turn", os.Getpid())
 	case "raise":
 		check(syscall.Setuid(0))
 		fmt.Println("raised")

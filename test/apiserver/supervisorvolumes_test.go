@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// toolVolumes validates as the API server does with the definition of config/claims,
+// supervisorVolumes validates as the API server does with the definition of config/claims,
 // which the API server takes.
-func toolVolumes(t *testing.T) func(object map[string]any) field.ErrorList {
+func supervisorVolumes(t *testing.T) func(object map[string]any) field.ErrorList {
 	t.Helper()
-	text, err := os.ReadFile("../../config/claims/300-toolvolumes.yaml")
+	text, err := os.ReadFile("../../config/claims/300-supervisorvolumes.yaml")
 	require.NoError(t, err)
 	var definition apiextensionsv1.CustomResourceDefinition
 	require.NoError(t, yaml.UnmarshalStrict(text, &definition))
@@ -53,7 +53,7 @@ func toolVolumes(t *testing.T) func(object map[string]any) field.ErrorList {
 }
 
 func TestFormerClaimsStayFromAMinuteToThirtyDays(t *testing.T) {
-	validate := toolVolumes(t)
+	validate := supervisorVolumes(t)
 	for _, test := range []struct {
 		wait any
 		good bool
@@ -76,7 +76,7 @@ func TestFormerClaimsStayFromAMinuteToThirtyDays(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.wait), func(t *testing.T) {
 			errs := validate(map[string]any{
-				"apiVersion": "entrypointer.dev/v1alpha1", "kind": "ToolVolume", "metadata": map[string]any{"name": "entrypointer"},
+				"apiVersion": "entrypointer.dev/v1alpha1", "kind": "SupervisorVolume", "metadata": map[string]any{"name": "entrypointer"},
 				"spec": map[string]any{"retireAfter": test.wait},
 			})
 			if test.good {
@@ -89,8 +89,8 @@ func TestFormerClaimsStayFromAMinuteToThirtyDays(t *testing.T) {
 }
 
 // The injector keeps them all, and reads one for each pod.
-func TestAToolVolumeIsSmall(t *testing.T) {
-	validate := toolVolumes(t)
+func TestASupervisorVolumeIsSmall(t *testing.T) {
+	validate := supervisorVolumes(t)
 	for length, good := range map[int]bool{253 + 1 + 63: true, 253 + 1 + 64: false, 1 << 20: false} {
 		words := map[string]any{strings.Repeat("x", length): "x"}
 		for where, template := range map[string]any{
@@ -99,7 +99,7 @@ func TestAToolVolumeIsSmall(t *testing.T) {
 			"spec.selector.matchLabels": map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": words}}},
 		} {
 			errs := validate(map[string]any{
-				"apiVersion": "entrypointer.dev/v1alpha1", "kind": "ToolVolume", "metadata": map[string]any{"name": "entrypointer"},
+				"apiVersion": "entrypointer.dev/v1alpha1", "kind": "SupervisorVolume", "metadata": map[string]any{"name": "entrypointer"},
 				"spec": map[string]any{"volumeClaimTemplate": template},
 			})
 			if good {

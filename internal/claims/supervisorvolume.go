@@ -4,9 +4,9 @@
 // Package claims fills a volume claim of a namespace with the supervisor, once for each
 // version, and tells the pod webhook which claim pods can mount.
 //
-// A ToolVolume, a custom resource (config/claims/300-toolvolumes.yaml), describes the
-// claim; the reconciler creates a default ToolVolume for a namespace without one. The
-// ToolVolume owns the claims, and a claim owns the Job that fills it, so that Kubernetes
+// A SupervisorVolume, a custom resource (config/claims/300-supervisorvolumes.yaml), describes the
+// claim; the reconciler creates a default SupervisorVolume for a namespace without one. The
+// SupervisorVolume owns the claims, and a claim owns the Job that fills it, so that Kubernetes
 // removes each with its owner. Kubernetes keeps a deleted claim until the last scheduled
 // pod that mounts it is gone, and schedules no more pods that mount it. So a former claim
 // is deleted only after [Spec.RetireAfter].
@@ -26,17 +26,17 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 )
 
-// Name is the name of every ToolVolume: a namespace has at most one.
+// Name is the name of every SupervisorVolume: a namespace has at most one.
 const Name = "entrypointer"
 
-// Kind is the kind of a ToolVolume.
-const Kind = "ToolVolume"
+// Kind is the kind of a SupervisorVolume.
+const Kind = "SupervisorVolume"
 
-// Resource is the resource of ToolVolumes.
-var Resource = schema.GroupVersionResource{Group: "entrypointer.dev", Version: "v1alpha1", Resource: "toolvolumes"}
+// Resource is the resource of SupervisorVolumes.
+var Resource = schema.GroupVersionResource{Group: "entrypointer.dev", Version: "v1alpha1", Resource: "supervisorvolumes"}
 
-// ToolVolume describes the claims with the supervisor in its namespace.
-type ToolVolume struct {
+// SupervisorVolume describes the claims with the supervisor in its namespace.
+type SupervisorVolume struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -101,7 +101,7 @@ const (
 const (
 	Pending    = "Pending"    // the claim has no volume yet
 	Populating = "Populating" // the Job is copying
-	// NotAskedFor is the reason for a ToolVolume in a namespace with another delivery.
+	// NotAskedFor is the reason for a SupervisorVolume in a namespace with another delivery.
 	NotAskedFor = "NotAskedFor"
 )
 
@@ -118,16 +118,16 @@ const (
 var conditions = apis.NewLivingConditionSet(Bound, Populated)
 
 // GetStatus implements duckv1.KRShaped.
-func (v *ToolVolume) GetStatus() *duckv1.Status { return &v.Status.Status }
+func (v *SupervisorVolume) GetStatus() *duckv1.Status { return &v.Status.Status }
 
 // GetConditionSet implements duckv1.KRShaped.
-func (*ToolVolume) GetConditionSet() apis.ConditionSet { return conditions }
+func (*SupervisorVolume) GetConditionSet() apis.ConditionSet { return conditions }
 
-func (v *ToolVolume) manager() apis.ConditionManager { return conditions.Manage(&v.Status.Status) }
+func (v *SupervisorVolume) manager() apis.ConditionManager { return conditions.Manage(&v.Status.Status) }
 
 // forgetConditions resets all conditions, so that none about another claim is left. It
 // returns the status with the former conditions.
-func (v *ToolVolume) forgetConditions() Status {
+func (v *SupervisorVolume) forgetConditions() Status {
 	before := Status{ClaimName: v.Status.ClaimName, Claims: slices.Clone(v.Status.Claims)}
 	v.Status.Status.DeepCopyInto(&before.Status)
 	v.Status.Conditions = nil
@@ -139,7 +139,7 @@ func (v *ToolVolume) forgetConditions() Status {
 // about the same fault in other words, with a number of the request for instance, doesn't
 // replace the former message for a while: each written status triggers another
 // reconciliation.
-func (v *ToolVolume) keepTimes(before Status) {
+func (v *SupervisorVolume) keepTimes(before Status) {
 	for i := range v.Status.Conditions {
 		now := &v.Status.Conditions[i]
 		was := before.GetCondition(now.Type)
@@ -166,17 +166,17 @@ func (s *Status) filled(name string, uid types.UID) *Filled {
 }
 
 // fromUntyped converts an object of the API server's.
-func fromUntyped(object *unstructured.Unstructured) (*ToolVolume, error) {
-	v := &ToolVolume{}
+func fromUntyped(object *unstructured.Unstructured) (*SupervisorVolume, error) {
+	v := &SupervisorVolume{}
 	return v, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, v)
 }
 
-func (v *ToolVolume) untyped() (*unstructured.Unstructured, error) {
+func (v *SupervisorVolume) untyped() (*unstructured.Unstructured, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(v)
 	return &unstructured.Unstructured{Object: object}, err
 }
 
-// owner returns the owner reference by which claims are deleted with the ToolVolume.
-func (v *ToolVolume) owner() metav1.OwnerReference {
+// owner returns the owner reference by which claims are deleted with the SupervisorVolume.
+func (v *SupervisorVolume) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: Resource.GroupVersion().String(), Kind: Kind, Name: v.Name, UID: v.UID, Controller: new(true)}
 }
