@@ -75,6 +75,22 @@ func TestAHeldCommandWhosePollIsFarOffIsRestarted(t *testing.T) {
 	require.Zero(t, p.end())
 }
 
+// Tekton's entrypoint is such a program: only root may read it.
+func TestAHeldCommandThatItsUserMayNotReadIsRestarted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program, err := os.ReadFile(child)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(dir+"/child", program, 0o700)) //nolint:gosec // G306: a program
+	require.NoError(t, os.Chmod(dir+"/child", 0o311))
+	p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/file", "--", dir + "/child", "await", "1h", dir + "/file"})
+	isHeld(t, p)
+	before := childOf(t, p.Process.Pid)
+	touch(t, dir+"/file")
+	require.NotEqual(t, "its turn "+strconv.Itoa(before), p.line())
+	require.Zero(t, p.end())
+}
+
 // TestAHeldCommandThatHasPrintedIsNotRestarted, because it would print its output
 // twice.
 func TestAHeldCommandThatHasPrintedIsNotRestarted(t *testing.T) {

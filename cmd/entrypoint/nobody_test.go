@@ -32,7 +32,7 @@ var asNobody = []string{
 	"TestTerminalReadsAndWrites", "TestCtrlCOnce", "TestCtrlCEndsAPause", "TestCtrlZUnderAShell", "TestMessagesFromTheBackgroundArePrinted",
 	"TestABackgroundJobStaysInTheBackground",
 	// A held command's files in /proc, and its stop.
-	"TestAHeldCommandPollsAtOnceWhenItsPollIsDue", "TestAHeldCommandWhosePollIsFarOffIsRestarted", "TestAHeldCommandThatHasPrintedIsNotRestarted",
+	"TestAHeldCommandPollsAtOnceWhenItsPollIsDue", "TestAHeldCommandWhosePollIsFarOffIsRestarted", "TestAHeldCommandThatHasPrintedIsNotRestarted", "TestAHeldCommandThatItsUserMayNotReadIsRestarted",
 	"TestHooksWaitForTheTurnOfACommandThatStartsEarly", "TestAHeldCommandThatWasContinuedAndStoppedAgainIsNotRestarted",
 	"TestAHeldCommandGetsTheTerminalOfAForegroundSupervisor", "TestAHeldCommandEndsWithTheContainer",
 	// Locks and states of other containers.

@@ -131,17 +131,18 @@ func mayHavePending(status string) bool {
 	return seen < 2
 }
 
-// MayHaveWritten reports whether a process may have written to any descriptor.
-func MayHaveWritten(pid int) bool { return mayHaveWritten(Read(pid, "io")) }
+// HasWritten reports whether a process has written to any descriptor. It isn't known of a
+// program that its user may not read: the kernel hides what such a process does.
+func HasWritten(pid int) (has, known bool) { return hasWritten(Read(pid, "io")) }
 
-// mayHaveWritten takes the text of proc_pid_io(5).
-func mayHaveWritten(io string) bool {
+// hasWritten takes the text of proc_pid_io(5).
+func hasWritten(io string) (has, known bool) {
 	for line := range strings.Lines(io) {
-		if line == "wchar: 0\n" {
-			return false
+		if count, is := strings.CutPrefix(line, "wchar: "); is {
+			return count != "0\n", true
 		}
 	}
-	return true
+	return false, false
 }
 
 // CPUTime returns the CPU time that a process has used, by the clock of

@@ -22,6 +22,7 @@ import (
 // If /proc can't be read, the command isn't stopped.
 type Early struct {
 	*life.Process
+	silent    bool // it prints nothing before its turn, also where the kernel hides that
 	stage     stage
 	began     time.Time     // when it was started
 	startTook time.Duration // time from its start until it slept
@@ -101,6 +102,7 @@ func (h *Early) isUndisturbed() bool {
 	// A thread may use some CPU time after it is reported as stopped.
 	const little = 100 * time.Microsecond
 	used, known := proc.CPUTime(h.PID)
+	written, told := proc.HasWritten(h.PID)
 	return known && used-h.cpuUsed < little && proc.AllThreadsAre(proc.Stopped, h.PID) &&
-		!proc.MayHaveWritten(h.PID) && !proc.MayHavePending(h.PID)
+		!written && (told || h.silent) && !proc.MayHavePending(h.PID)
 }

@@ -47,7 +47,8 @@ as well, finds it at that time.`, cmdline.Path(&o.File))
 	f.Add("wait-timeout", "DURATION", `The longest time to wait for files; unlimited by default.`,
 		cmdline.Duration(&o.Limit))
 	f.Add("hold", "DURATION", `Start the command before the wait, and stop it (SIGSTOP) until the wait is
-over. The command must poll for the same files itself, at this interval.`,
+over. The command must poll for the same files itself, at this interval, and
+print nothing before, unless -wait-unless-shared is set.`,
 		cmdline.Duration(&o.Hold))
 	f.Add("wait-unless-shared", "NAME", `Don't wait if other containers may see the directory that this variable
 names, because the command prepares that directory before its own wait.

@@ -203,7 +203,7 @@ func (t *Turn) startEarly(argv, env []string, shared bool) error {
 		if err != nil {
 			return err
 		}
-		t.Early = Early{Process: p, began: time.Now(), cpuUsed: -1}
+		t.Early = Early{Process: p, silent: t.opts.UnlessShared == "", began: time.Now(), cpuUsed: -1}
 		err = t.life.Until(func() time.Duration {
 			turn = t.waiter.Look()
 			switch {
