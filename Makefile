@@ -160,7 +160,7 @@ bench: bench-supervisor bench-order deploy
 
 .PHONY: bench-handoff
 bench-handoff: deploy
-	@$(in-cluster) go run ./test/bench/handoff -update
+	@$(in-cluster) go run ./test/bench/handoff -update $(ARGS)
 
 .PHONY: bench-start
 bench-start: deploy

@@ -81,7 +81,7 @@ func TestAHeldCommandThatItsUserMayNotReadIsRestarted(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.ReadFile(child)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(dir+"/child", program, 0o700)) //nolint:gosec // G306: a program
+	require.NoError(t, os.WriteFile(dir+"/child", program, 0o700))
 	require.NoError(t, os.Chmod(dir+"/child", 0o311))
 	p := begin(t, []string{entrypoint, "-hold=1h", "-wait-file=" + dir + "/file", "--", dir + "/child", "await", "1h", dir + "/file"})
 	isHeld(t, p)

@@ -43,9 +43,6 @@ var (
 )
 
 const (
-	// enough is when no other round begins: on a machine that does other things as
-	// well, there are fewer.
-	enough = 25 * time.Minute
 	// most is how often a TaskRun runs at most whose figures vary.
 	most = 24
 )
@@ -55,14 +52,15 @@ func main() {
 	log.SetPrefix("bench: ")
 	update := flag.Bool("update", false, "write the table and the plot into docs, and what its most telling rows say into the README")
 	rounds := flag.Int("rounds", 6, "how often to run each TaskRun, if there is time; those of which it isn't known then which side is faster run more often")
+	enough := flag.Duration("enough", 25*time.Minute, "when no other round begins; on a machine that does other things as well, there are fewer")
 	idle := flag.Duration("idle", 30*time.Second, "how long to watch steps that wait")
 	flag.Parse()
-	if err := run(*rounds, *idle, *update); err != nil {
+	if err := run(*rounds, *enough, *idle, *update); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(rounds int, idle time.Duration, update bool) error {
+func run(rounds int, enough, idle time.Duration, update bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	b, err := prepare(ctx)
@@ -70,7 +68,7 @@ func run(rounds int, idle time.Duration, update bool) error {
 		return err
 	}
 	defer b.cleanUp(ctx)
-	f, err := b.measure(ctx, rounds, idle)
+	f, err := b.measure(ctx, rounds, enough, idle)
 	if err != nil {
 		return err
 	}
@@ -112,7 +110,7 @@ func (f figures) wrapped() *side { return f.sides[1] }
 
 // measure has the sides take turns with each TaskRun, for what else the machine
 // does changes with the minutes.
-func (b *bench) measure(ctx context.Context, rounds int, idle time.Duration) (figures, error) {
+func (b *bench) measure(ctx context.Context, rounds int, enough, idle time.Duration) (figures, error) {
 	f := figures{idle: idle, sides: b.sides}
 	// Images are pulled, and everything is warm.
 	for _, s := range f.sides {
