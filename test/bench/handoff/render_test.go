@@ -90,7 +90,7 @@ func TestTheTableComparesTheSides(t *testing.T) {
 	}, strings.Split(table, "\n")[:13])
 	require.Contains(t, table, "\n| TaskRun of 8 steps of 137 ms each, with all")
 	require.Contains(t, table, "\n| CPU time of a step that waits for 30s | 20.0 ms | 1.0 ms | 20× |  |  |\n| memory of this step (RSS) | 30.0 MB | 2.0 MB | | | |")
-	require.Contains(t, about, "Averages of 3 to 3 TaskRuns of each kind, and of 87 hand-offs, on each side")
+	require.Contains(t, about, "Averages of 3 TaskRuns of each kind, and of 87 hand-offs, on each side")
 }
 
 func TestThePlotShowsEachStepWhereItWas(t *testing.T) {

@@ -52,10 +52,14 @@ func render(f figures) string {
 	row(fmt.Sprintf("CPU time of a step that waits for %v", f.idle), func(s *side) time.Duration { return s.usage().CPU }, ms)
 	fmt.Fprintf(&b, "| memory of this step (RSS) | %s | %s | |%s\n", mb(f.plain().usage().RSS), mb(f.wrapped().usage().RSS), strings.Repeat(" |", 2*len(f.sides)-4))
 	fewest, most := f.runs()
-	fmt.Fprintf(&b, "\nAverages of %d to %d TaskRuns of each kind, and of %d hand-offs, on each side, run alternately on a node with %d cores. "+
+	runs := fmt.Sprint(fewest)
+	if most > fewest {
+		runs = fmt.Sprintf("%d to %d", fewest, most)
+	}
+	fmt.Fprintf(&b, "\nAverages of %s TaskRuns of each kind, and of %d hand-offs, on each side, run alternately on a node with %d cores, and begun at moments that are spread over a second. "+
 		"The ratios of whole TaskRuns come from adjacent runs, with their %.0f %% confidence interval; "+
 		"TaskRuns whose interval included 1 ran more often.\n",
-		fewest, most, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*framework.Confidence)
+		runs, len(f.wrapped().handOffs()), runtime.NumCPU(), 100*framework.Confidence)
 	return b.String()
 }
 
