@@ -123,7 +123,9 @@ func (v *SupervisorVolume) GetStatus() *duckv1.Status { return &v.Status.Status 
 // GetConditionSet implements duckv1.KRShaped.
 func (*SupervisorVolume) GetConditionSet() apis.ConditionSet { return conditions }
 
-func (v *SupervisorVolume) manager() apis.ConditionManager { return conditions.Manage(&v.Status.Status) }
+func (v *SupervisorVolume) manager() apis.ConditionManager {
+	return conditions.Manage(&v.Status.Status)
+}
 
 // forgetConditions resets all conditions, so that none about another claim is left. It
 // returns the status with the former conditions.
