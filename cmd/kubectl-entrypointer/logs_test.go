@@ -106,7 +106,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"a stream of their own":                 {"p", "--events", "--stream=stdout"},
 		"use stdout or stderr":                  {"p", "--stream", "stdin"},
 		"use auto, always or never":             {"p", "--color", "red"},
-		"use TYPE/NAME":                          {"secret/p"},
+		"use TYPE/NAME":                         {"secret/p"},
 		"accepts 1 arg(s), received 0":          {},
 		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
 		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},
