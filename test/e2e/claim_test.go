@@ -49,7 +49,7 @@ func claimNamespace(t *testing.T, class string, scope pod.Scope) string {
 func waitForColumns(t *testing.T, namespace, ready, reason string) (claim string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "the SupervisorVolume to be "+ready+" "+reason, func() error {
-		out, err := framework.Run(t.Context(), "kubectl", "get", "tvol", claims.Name, "-n", namespace, "-o",
+		out, err := framework.Run(t.Context(), "kubectl", "get", "svol", claims.Name, "-n", namespace, "-o",
 			`jsonpath={.status.conditions[?(@.type=="Ready")]['status','reason','message']}{"\n"}{.status.claimName}`)
 		if err != nil {
 			return err
@@ -234,7 +234,7 @@ func TestATemplateThatCanNotBeSatisfiedIsTold(t *testing.T) {
 		require.True(t, apierrors.IsInvalid(err), "%v: %v", wait, err)
 	}
 
-	_, err := framework.Run(t.Context(), "kubectl", "patch", "tvol", claims.Name, "-n", namespace, "--type=merge",
+	_, err := framework.Run(t.Context(), "kubectl", "patch", "svol", claims.Name, "-n", namespace, "--type=merge",
 		"-p", fmt.Sprintf(`{"spec":{"volumeClaimTemplate":{"spec":{"storageClassName":%q}}}}`, class))
 	require.NoError(t, err)
 	waitForClaim(t, namespace, waitForColumns(t, namespace, "True", ""))

@@ -228,7 +228,7 @@ func TestTheWorstThatOwnersOfNamespacesDoToClaimsIsBorne(t *testing.T) {
 	}))
 
 	modest := claimNamespace(t, shared, pod.OwnedPods)
-	_, err := framework.Run(t.Context(), "kubectl", "annotate", "tvol", claims.Name, "-n", modest, "example.test/of-its-owner=kept")
+	_, err := framework.Run(t.Context(), "kubectl", "annotate", "svol", claims.Name, "-n", modest, "example.test/of-its-owner=kept")
 	require.NoError(t, err)
 	for i, owner := range hostileOwners {
 		seen, err := wouldBecome(t, namespaces[i], askingPod("asks", busybox(t, "main", "true")))
