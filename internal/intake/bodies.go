@@ -140,10 +140,10 @@ func (b *bodyReader) grow(ctx context.Context, size int) error {
 }
 
 func (b *bodyReader) acquire(ctx context.Context, n int64) error {
-	holders := holders(b.request, b.head)
 	if b.last {
 		return nil
 	}
+	holders := holders(b.request, b.head)
 	if len(b.held) > 0 {
 		if b.bodies.buffers.TryAcquire(n, holders...) {
 			b.held = append(b.held, func() { b.bodies.buffers.Release(n, holders...) })

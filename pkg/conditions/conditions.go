@@ -5,6 +5,11 @@
 // in annotations, which admission reads, and in flags of the supervisor.
 package conditions
 
+import (
+	"slices"
+	"strings"
+)
+
 // A Condition is the state that a container must reach.
 type Condition string
 
@@ -26,14 +31,7 @@ var (
 )
 
 // Has reports whether a word is one of the conditions.
-func (l List) Has(word string) bool {
-	for _, c := range l {
-		if string(c) == word {
-			return true
-		}
-	}
-	return false
-}
+func (l List) Has(word string) bool { return slices.Contains(l, Condition(word)) }
 
 // Words returns the conditions as words.
 func (l List) Words() []string {
@@ -45,15 +43,8 @@ func (l List) Words() []string {
 }
 
 // String lists the conditions for an error: "started, ready, completed or exited".
-func (l List) String() (text string) {
-	for at, c := range l {
-		switch {
-		case at == len(l)-1:
-			text += " or "
-		case at > 0:
-			text += ", "
-		}
-		text += string(c)
-	}
-	return text
+func (l List) String() string {
+	words := l.Words()
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -76,7 +76,8 @@ func stepDirectories(pod *corev1.Pod) (dirs []string) {
 
 // isOfPod reports whether a volume is empty when the pod starts.
 func isOfPod(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name && v.EmptyDir != nil })
+	at := indexOfVolume(pod, name)
+	return at >= 0 && pod.Spec.Volumes[at].EmptyDir != nil
 }
 
 // waitsForTekton reports whether Tekton's entrypoint waits for Tekton's controller, and

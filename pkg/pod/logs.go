@@ -274,7 +274,7 @@ func secretVariables(c corev1.Container) (names []string) {
 // tokens.
 func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
 	for _, mount := range c.VolumeMounts {
-		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		at := indexOfVolume(pod, mount.Name)
 		if at < 0 || mount.Name == TokenVolumeName || strings.HasPrefix(mount.Name, secretPrefix) {
 			continue // our mounts are masked already
 		}

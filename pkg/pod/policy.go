@@ -56,9 +56,7 @@ var defaultProxies = []string{
 // names reports whether the operator has chosen an owner.
 func (p Policy) names(owner Owner) bool { return slices.Contains(p.Owners, owner) }
 
-func (p Policy) selects(kind *Kind) bool {
-	return p.Owners == nil && !kind.Optional || p.names(kind.Owner)
-}
+func (p Policy) selects(owner Owner) bool { return p.Owners == nil || p.names(owner) }
 
 func (p Policy) letsPodsSet(option string) bool {
 	return p.PodOptions == nil || slices.Contains(p.PodOptions, option)

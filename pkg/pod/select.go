@@ -28,7 +28,7 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ *Kind, _ Outcome
 		return nil, kind, OptedOut, nil
 	case kind == &nobodys:
 		return nil, kind, NotOurs, nil
-	case !i.Policy.selects(kind):
+	case !i.Policy.selects(kind.Owner):
 		return nil, kind, NotSelected, nil
 	case isWindows(pod):
 		return nil, kind, Windows, nil

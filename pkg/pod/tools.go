@@ -42,11 +42,9 @@ func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 
 // hasToolsVolume reports whether the pod has a volume that may be ours.
 func hasToolsVolume(pod *corev1.Pod) bool {
-	at := toolsVolumeIndex(pod)
+	at := indexOfVolume(pod, ToolsVolumeName)
 	return at >= 0 && mayBeToolsVolume(pod.Spec.Volumes[at].VolumeSource)
 }
-
-func toolsVolumeIndex(pod *corev1.Pod) int { return indexOfVolume(pod, ToolsVolumeName) }
 
 func mayBeToolsVolume(v corev1.VolumeSource) bool { return v.EmptyDir != nil || v.Image != nil }
 
