@@ -32,8 +32,8 @@ import (
 	_ "knative.dev/pkg/system/testing"
 	"knative.dev/pkg/webhook"
 
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/podwebhook"
 )
 
@@ -53,7 +53,7 @@ func newPodWebhook(t *testing.T, core zapcore.Core) http.Handler {
 	watcher, settings := &configmap.ManualWatcher{}, &config.Store{}
 	settings.Watch(logging.FromContext(ctx), watcher)
 	watcher.OnChange(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: config.Name}})
-	controller := podwebhook.NewAdmissionController(podwebhook.Images{Copier: "copier"}, settings, delivery.New(delivery.Images{}), func(string) string { return "" })(ctx, watcher)
+	controller := podwebhook.NewAdmissionController(podwebhook.Images{Copier: "copier"}, settings, autodelivery.New(autodelivery.Images{}), func(string) string { return "" })(ctx, watcher)
 	server, err := webhook.New(ctx, []any{controller.Reconciler})
 	require.NoError(t, err)
 	return server

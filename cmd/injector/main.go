@@ -22,10 +22,10 @@ import (
 	"knative.dev/pkg/webhook/configmaps"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/certificates"
 	"github.com/entrypointer/entrypointer/internal/claims"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/internal/podwebhook"
 	"github.com/entrypointer/entrypointer/internal/uninstall"
@@ -80,7 +80,7 @@ func main() {
 		}
 	}
 	settings := &config.Store{}
-	auto := delivery.New(delivery.Images{Entrypoint: images.Entrypoint, WithLogs: images.EntrypointWithLogs})
+	auto := autodelivery.New(autodelivery.Images{Entrypoint: images.Entrypoint, WithLogs: images.EntrypointWithLogs})
 	settings.Follow(auto.Configure)
 	volumes := claims.New()
 	err := run(ctx, kubeconfig, settings,
@@ -89,8 +89,8 @@ func main() {
 		podwebhook.NewAdmissionController(images, settings, auto, volumes.Ready),
 		auto.NewController,
 		namespaces.NewAdmissionController(settings, map[pod.Delivery]namespaces.Part{
-			pod.Auto:  {Folder: "config/auto", Absent: auto.Absent},
-			pod.Claim: {Folder: "config/claims", Absent: volumes.Absent},
+			pod.DeliveryAuto:  {Folder: "config/auto", Absent: auto.Absent},
+			pod.DeliveryClaim: {Folder: "config/claims", Absent: volumes.Absent},
 		}),
 		workloads.NewAdmissionController(settings),
 		namespaces.NewReconciler(podwebhook.WebhookName),

@@ -60,7 +60,7 @@ type Capture struct {
 
 	ring            *ring.Writer
 	pipes           [len(ring.Printed)]*pipe
-	shipper         *shipper
+	shipper         *shipperProcess
 	witness         *witness // nil without masked files
 	recordedFailure string   // the failure in the last event about sending
 	events          events
@@ -198,7 +198,7 @@ func (c *Capture) Open(start output.Starter) error {
 	}
 	// A fixed width, so that the starts of a container sort in their order.
 	c.options = append(c.options, "-start="+time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"))
-	c.shipper = &shipper{start: start, options: c.options, shared: shared}
+	c.shipper = &shipperProcess{start: start, options: c.options, shared: shared}
 	return nil
 }
 
@@ -249,8 +249,8 @@ func (c *Capture) Advance() time.Duration {
 		pause = min(pause, c.witness.advance(c.ring))
 	}
 	pause = min(pause, c.shipper.maintain(c.ring))
-	if c.Delivered() {
-		return 0 // whoever waits for Delivered checks again at once
+	if c.Flushed() {
+		return 0 // whoever waits for Flushed checks again at once
 	}
 	return pause
 }
@@ -272,8 +272,8 @@ func (c *Capture) End() {
 	c.Advance()
 }
 
-// Delivered implements output.Output.
-func (c *Capture) Delivered() bool {
+// Flushed implements output.Output.
+func (c *Capture) Flushed() bool {
 	for _, p := range c.pipes { // no pipe is ended before End
 		if !p.ended || p.teeLag(c.ring) > 0 {
 			return false
@@ -285,8 +285,8 @@ func (c *Capture) Delivered() bool {
 	return c.shipper.isDone(c.ring)
 }
 
-// DeliveryTimeouts implements output.Output.
-func (c *Capture) DeliveryTimeouts() (afterEnd, grace time.Duration) {
+// FlushTimeouts implements output.Output.
+func (c *Capture) FlushTimeouts() (afterEnd, grace time.Duration) {
 	if !printed(c.ring) {
 		return min(c.flush, eventsFlush), c.grace
 	}
@@ -332,7 +332,7 @@ func (c *Capture) missingFromService() []string {
 		}
 	}
 	why := c.failure()
-	if patience, _ := c.DeliveryTimeouts(); why == "" {
+	if patience, _ := c.FlushTimeouts(); why == "" {
 		why = "it has taken no more within " + patience.String()
 	}
 	if !printed(c.ring) || streams == nil {

@@ -27,8 +27,8 @@ const (
 	stableAfter = 10 * time.Second
 )
 
-// A shipper starts, restarts and wakes the process that sends the content of the ring.
-type shipper struct {
+// A shipperProcess starts, restarts and wakes the process that sends the content of the ring.
+type shipperProcess struct {
 	start   output.Starter
 	options []string
 	shared  shared
@@ -44,14 +44,14 @@ type shipper struct {
 // hearNews resets the counter by which the process wakes the supervisor. It comes before
 // any look at the ring, which has the message itself: what comes later wakes the loop once
 // more.
-func (s *shipper) hearNews() {
+func (s *shipperProcess) hearNews() {
 	var count [8]byte
 	_, _ = unix.Read(s.shared.news, count[:])
 }
 
 // maintain starts or wakes the process if it has work, and returns when to call maintain
 // again.
-func (s *shipper) maintain(w *ring.Writer) time.Duration {
+func (s *shipperProcess) maintain(w *ring.Writer) time.Duration {
 	s.needed = s.needed || printed(w)
 	if s.pollExit != nil {
 		if ended, code := s.pollExit(); ended {
@@ -59,7 +59,7 @@ func (s *shipper) maintain(w *ring.Writer) time.Duration {
 		}
 	}
 	switch {
-	case !s.needed || closed(w):
+	case !s.needed || isComplete(w):
 		return output.Forever
 	case s.pollExit == nil:
 		return s.tryStart()
@@ -69,21 +69,21 @@ func (s *shipper) maintain(w *ring.Writer) time.Duration {
 }
 
 // wakeIfDue wakes the process if the ring has what it sleeps for.
-func (s *shipper) wakeIfDue(w *ring.Writer) {
+func (s *shipperProcess) wakeIfDue(w *ring.Writer) {
 	if s.pollExit != nil && w.ClaimWake() {
 		ring.Wake(s.shared.wake)
 	}
 }
 
 // poll adds the descriptor by which the process wakes the supervisor.
-func (s *shipper) poll(fds []unix.PollFd) []unix.PollFd {
+func (s *shipperProcess) poll(fds []unix.PollFd) []unix.PollFd {
 	if s.pollExit == nil {
 		return fds
 	}
 	return append(fds, unix.PollFd{Fd: int32(s.shared.news), Events: unix.POLLIN}) //nolint:gosec // descriptors are ints of C
 }
 
-func (s *shipper) handleExit(code int) {
+func (s *shipperProcess) handleExit(code int) {
 	s.pollExit = nil
 	if time.Since(s.startedAt) > stableAfter {
 		s.pause = 0
@@ -93,7 +93,7 @@ func (s *shipper) handleExit(code int) {
 	s.processFailure = "the shipper has ended, with exit code " + strconv.Itoa(code)
 }
 
-func (s *shipper) tryStart() time.Duration {
+func (s *shipperProcess) tryStart() time.Duration {
 	if left := time.Until(s.nextStart); left > 0 {
 		return left
 	}
@@ -114,7 +114,7 @@ func (s *shipper) tryStart() time.Duration {
 
 // environment returns only the variables to mask. Others, such as GODEBUG and
 // HTTPS_PROXY, are meant for the command.
-func (s *shipper) environment() []string {
+func (s *shipperProcess) environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return !slices.Contains(s.options, "-mask-env="+name)
@@ -126,10 +126,10 @@ func printed(w *ring.Writer) bool {
 	return slices.ContainsFunc(ring.Printed[:], func(s ring.Stream) bool { return w.Written(s) > 0 })
 }
 
-// closed reports whether the log service has the ends of all streams.
-func closed(w *ring.Writer) bool {
+// isComplete reports whether the log service has the ends of all streams.
+func isComplete(w *ring.Writer) bool {
 	for _, stream := range ring.Streams {
-		if _, closed := w.ReaderProgress(stream); !closed {
+		if _, complete := w.ReaderProgress(stream); !complete {
 			return false
 		}
 	}
@@ -137,11 +137,11 @@ func closed(w *ring.Writer) bool {
 }
 
 // isDone reports whether nothing is left to send.
-func (s *shipper) isDone(w *ring.Writer) bool { return !s.needed || closed(w) }
+func (s *shipperProcess) isDone(w *ring.Writer) bool { return !s.needed || isComplete(w) }
 
 // failure returns why nothing is sent at the moment, "" if all is well.
-func (s *shipper) failure(w *ring.Writer) string {
-	if said := w.Failure(); said != "" || s.pollExit != nil || !s.needed || closed(w) {
+func (s *shipperProcess) failure(w *ring.Writer) string {
+	if said := w.Failure(); said != "" || s.pollExit != nil || !s.needed || isComplete(w) {
 		return said
 	}
 	return s.processFailure

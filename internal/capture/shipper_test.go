@@ -31,7 +31,7 @@ func TestNewsOfTheShipperThatComeWhileTheLoopIsAtOtherWorkWakeItOnceMore(t *test
 	news, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
 	defer func() { _ = unix.Close(news) }()
-	s := &shipper{shared: shared{news: news}, pollExit: func() (bool, int) { return false, 0 }}
+	s := &shipperProcess{shared: shared{news: news}, pollExit: func() (bool, int) { return false, 0 }}
 	wakes := func() bool {
 		fds := s.poll(nil)
 		n, err := unix.Poll(fds, 0)

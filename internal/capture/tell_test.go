@@ -23,7 +23,7 @@ func TestALossAndAMissingExplanationNameTheFileThatDoesNotRespond(t *testing.T) 
 	w, _ := newRing(t)
 	p, clusterLog := newPipe(t)
 	message := filepath.Join(t.TempDir(), "message")
-	c := &Capture{ring: w, shipper: &shipper{}, witness: &witness{failure: failure}, message: message, failed: true}
+	c := &Capture{ring: w, shipper: &shipperProcess{}, witness: &witness{failure: failure}, message: message, failed: true}
 	c.pipes[ring.Stderr] = &pipe{original: clusterLog}
 	w.Write(ring.Stdout, make([]byte, 2*ring.MinCapacity))
 
@@ -42,7 +42,7 @@ func TestALossAndAMissingExplanationNameTheFileThatDoesNotRespond(t *testing.T) 
 func TestTheDeliveryIncludesTheTerminationMessage(t *testing.T) {
 	w, service := newRing(t)
 	c := &Capture{ring: w, message: "message", failed: true}
-	c.shipper = &shipper{needed: true, pollExit: func() (bool, int) { return false, 0 }}
+	c.shipper = &shipperProcess{needed: true, pollExit: func() (bool, int) { return false, 0 }}
 	for _, s := range ring.Printed {
 		c.pipes[s] = &pipe{stream: s, tee: -1, ended: true}
 	}
@@ -50,16 +50,16 @@ func TestTheDeliveryIncludesTheTerminationMessage(t *testing.T) {
 	for _, s := range ring.Streams {
 		w.End(s)
 		service.SaveProgress(s, ring.Progress{At: w.Written(s)})
-		service.Close(s)
+		service.MarkComplete(s)
 	}
-	require.False(t, c.Delivered())
+	require.False(t, c.Flushed())
 	c.failed = false
-	require.True(t, c.Delivered(), "the container doesn't fail")
+	require.True(t, c.Flushed(), "the container doesn't fail")
 	c.failed = true
 	isRunning := c.shipper.pollExit
 	c.shipper.pollExit = nil
-	require.True(t, c.Delivered(), "nobody would write it")
+	require.True(t, c.Flushed(), "nobody would write it")
 	c.shipper.pollExit = isRunning
 	service.Explain()
-	require.True(t, c.Delivered())
+	require.True(t, c.Flushed())
 }

@@ -64,7 +64,7 @@ func (f *filler) Reconcile(ctx context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("reading namespace %q: %w", key, err)
 	}
-	asked := config.OptsIn(ns, f.own) && f.config.Load().DeliveryIn(ns) == pod.Claim
+	asked := config.OptsIn(ns, f.own) && f.config.Load().DeliveryIn(ns) == pod.DeliveryClaim
 	s := f.seen()
 	if s == nil {
 		if asked && f.absent() {

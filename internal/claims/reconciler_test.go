@@ -247,7 +247,7 @@ func TestANamespaceWithoutASupervisorVolumeGetsOne(t *testing.T) {
 
 func TestANamespaceThatAsksNoMoreKeepsItsOwnSupervisorVolume(t *testing.T) {
 	w := filledClaim(t, Spec{})
-	w.namespace.Annotations[pod.DeliveryAnnotation] = string(pod.InitContainer)
+	w.namespace.Annotations[pod.DeliveryAnnotation] = string(pod.DeliveryInitContainer)
 	require.NoError(t, w.reconcile())
 	w.requireCondition(corev1.ConditionUnknown, NotAskedFor, "annotate it with entrypointer.dev/delivery: claim")
 	require.Empty(t, w.supervisorVolume().Status.ClaimName)
@@ -294,7 +294,7 @@ func TestASupervisorVolumeSaysHowLongItsFormerClaimsStay(t *testing.T) {
 	require.NoError(t, w.reconcile())
 	require.NotEqual(t, claim, w.onlyClaim().Name)
 
-	w.namespace.Annotations[pod.DeliveryAnnotation] = string(pod.InitContainer)
+	w.namespace.Annotations[pod.DeliveryAnnotation] = string(pod.DeliveryInitContainer)
 	require.NoError(t, w.reconcile())
 	require.InDelta(t, 2*time.Hour, w.again, float64(10*time.Second))
 	w.ago(2 * time.Hour)
@@ -329,7 +329,7 @@ func TestASupervisorVolumeWithAChangedSpecIsNotDeleted(t *testing.T) {
 func TestTheOperatorsDeliveryCountsWhereANamespaceSaysNothing(t *testing.T) {
 	w := filledClaim(t, Spec{})
 	delete(w.namespace.Annotations, pod.DeliveryAnnotation)
-	w.filler.config = operators{pod.Claim}
+	w.filler.config = operators{pod.DeliveryClaim}
 	require.NoError(t, w.reconcile())
 	w.requireCondition(corev1.ConditionTrue, "", "")
 }

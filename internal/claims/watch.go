@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/entrypointer/entrypointer/internal/look"
+	"github.com/entrypointer/entrypointer/internal/optionalpart"
 )
 
 // lookPatience limits the time of a check, and of the first lists of a watch.
@@ -53,7 +53,7 @@ type seen struct {
 // run checks until ctx is done.
 func (w *watch) run(ctx context.Context) {
 	w.look(ctx)
-	look.Every(ctx, look.Interval, nil, w.look)
+	optionalpart.Every(ctx, optionalpart.Interval, nil, w.look)
 	w.stop()
 }
 

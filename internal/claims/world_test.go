@@ -63,7 +63,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{Resource: "SupervisorVolumeList"}),
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{
-			pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.Claim),
+			pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.DeliveryClaim),
 		}}},
 		installed: true,
 	}

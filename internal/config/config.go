@@ -172,7 +172,7 @@ type faultyKey struct {
 // invalid value is replaced by a safe one: the strictest value if the key keeps tenants
 // within bounds, and otherwise the default.
 func read(cm *corev1.ConfigMap) (*Config, []faultyKey) {
-	config := &Config{LookupTimeout: MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
+	config := &Config{LookupTimeout: MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer}}
 	var faults []faultyKey
 	for _, name := range slices.Sorted(maps.Keys(cm.Data)) {
 		if name == configmap.ExampleKey {
@@ -403,7 +403,7 @@ func setDefaults(c *Config, value string) error {
 		return fmt.Errorf("it is no YAML of the form \"timeout: 1h\": %w", err)
 	}
 	if c.Defaults.Values != nil {
-		c.Defaults.Of = "as the operator has it by default"
+		c.Defaults.Source = "as the operator has it by default"
 	}
 	return c.Defaults.Check()
 }

@@ -50,14 +50,14 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 
 	defaults, err := config.FromConfigMap(cm)
 	require.NoError(t, err)
-	require.Equal(t, &config.Config{LookupTimeout: 3 * time.Second, Policy: pod.Policy{Delivery: pod.InitContainer}}, defaults)
+	require.Equal(t, &config.Config{LookupTimeout: 3 * time.Second, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer}}, defaults)
 
 	var shown map[string]string
 	require.NoError(t, yaml.Unmarshal([]byte(example), &shown))
 	explicit, err := config.FromConfigMap(&corev1.ConfigMap{Data: shown})
 	require.NoError(t, err)
 	require.Equal(t, pod.DefaultProxies(), explicit.Policy.Proxies)
-	require.Equal(t, []pod.Owner{pod.Tekton, pod.Knative, pod.Annotation}, explicit.Policy.Owners)
+	require.Equal(t, []pod.Owner{pod.Tekton, pod.Knative, pod.Asking}, explicit.Policy.Owners)
 	explicit.Policy.Proxies, explicit.Policy.Owners = nil, nil
 	require.Equal(t, defaults, explicit)
 
@@ -105,7 +105,7 @@ func TestEachKeyIsRead(t *testing.T) {
 		LookupTimeout:   250 * time.Millisecond,
 		VersionInStatus: true,
 		Policy: pod.Policy{
-			Delivery: pod.ImageVolume, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
+			Delivery: pod.DeliveryImageVolume, ForbidOptOut: true, WaiveFailedLookups: true, RefuseUnsentLogs: true,
 			Owners: []pod.Owner{pod.Tekton, pod.Knative}, Proxies: []string{}, SharedKernelClasses: []string{"nvidia", "crun.example"}, PodOptions: []string{"mode", "pause"},
 		},
 		Lookup: lookup.Options{
@@ -118,7 +118,7 @@ func TestEachKeyIsRead(t *testing.T) {
 			Certificates:           strings.TrimSpace(testCA),
 			ForbidPrivateAddresses: true,
 		},
-		Defaults: pod.Defaults{Of: "as the operator has it by default", Values: map[string]string{"timeout": "1h", "hand-off": "false"}},
+		Defaults: pod.Defaults{Source: "as the operator has it by default", Values: map[string]string{"timeout": "1h", "hand-off": "false"}},
 		Tools:    []pod.Tool{{Name: "ni", Image: toolImage, Path: "/ko-app/ni"}, {Name: "yq", Image: toolImage, Path: "/usr/bin/yq"}},
 	}, got)
 }
@@ -305,7 +305,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 		}},
 	} {
 		t.Run(test.key, func(t *testing.T) {
-			want := &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer}}
+			want := &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer}}
 			if test.want != nil {
 				test.want(want)
 			}
@@ -324,7 +324,7 @@ func TestAnInjectorThatStartsWithAValueThatItCanNotReadTakesTheSafeOne(t *testin
 
 func TestAnInjectorThatStartsWithAKeyOfAnotherReleaseSkipsIt(t *testing.T) {
 	got, logged := started(t, map[string]string{"log-service": "https://logs.example", "pod-opt-out": "forbidden"})
-	require.Equal(t, &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.InitContainer, ForbidOptOut: true}}, got)
+	require.Equal(t, &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer, ForbidOptOut: true}}, got)
 	require.Len(t, logged, 1)
 	require.Contains(t, logged[0], `key "log-service": it is unknown`)
 	require.Contains(t, logged[0], "it is skipped")
@@ -333,7 +333,7 @@ func TestAnInjectorThatStartsWithAKeyOfAnotherReleaseSkipsIt(t *testing.T) {
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	data := map[string]string{"pod-opt-out": "no", "delivery": "sidecar", "log-service": "x", "lookup-timeout": "1s"}
 	got, logged := started(t, data)
-	require.Equal(t, &config.Config{LookupTimeout: time.Second, Policy: pod.Policy{Delivery: pod.InitContainer, ForbidOptOut: true}}, got)
+	require.Equal(t, &config.Config{LookupTimeout: time.Second, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer, ForbidOptOut: true}}, got)
 	require.Len(t, logged, 3)
 	_, err := config.FromConfigMap(&corev1.ConfigMap{Data: data})
 	for _, key := range []string{"pod-opt-out", "delivery", "log-service"} {
@@ -391,5 +391,5 @@ func TestFollowersGetTheConfigurationThatComesIntoForce(t *testing.T) {
 	for _, delivery := range []string{"sidecar", "auto", "sidecar", "image-volume"} {
 		watcher.OnChange(&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"delivery": delivery}})
 	}
-	require.Equal(t, []pod.Delivery{pod.InitContainer, pod.Auto, pod.ImageVolume}, told)
+	require.Equal(t, []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryAuto, pod.DeliveryImageVolume}, told)
 }

@@ -19,10 +19,10 @@ func annotated(name string, annotations map[string]string) *corev1.Namespace {
 }
 
 func TestANamespacesDeliveryComesBeforeTheOperators(t *testing.T) {
-	c := &config.Config{Policy: pod.Policy{Delivery: pod.Claim}}
-	require.Equal(t, pod.Claim, c.DeliveryIn(annotated("tenant", nil)))
-	require.Equal(t, pod.Auto, c.DeliveryIn(annotated("tenant", map[string]string{pod.DeliveryAnnotation: "auto"})))
-	require.Equal(t, pod.Claim, c.DeliveryIn(annotated("tenant", map[string]string{pod.DeliveryAnnotation: "a later one's"})))
+	c := &config.Config{Policy: pod.Policy{Delivery: pod.DeliveryClaim}}
+	require.Equal(t, pod.DeliveryClaim, c.DeliveryIn(annotated("tenant", nil)))
+	require.Equal(t, pod.DeliveryAuto, c.DeliveryIn(annotated("tenant", map[string]string{pod.DeliveryAnnotation: "auto"})))
+	require.Equal(t, pod.DeliveryClaim, c.DeliveryIn(annotated("tenant", map[string]string{pod.DeliveryAnnotation: "a later one's"})))
 }
 
 func TestNamespacesThatTheClusterAndTheInjectorNeedCanNotOptIn(t *testing.T) {

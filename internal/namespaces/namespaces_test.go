@@ -333,7 +333,7 @@ func TestADeliveryThatNeedsAPartThatIsNotInstalledIsWarnedOf(t *testing.T) {
 				ns.Annotations[pod.DeliveryAnnotation] = test.asks
 			}
 			labels := newLabelAdmission()
-			labels.parts = map[pod.Delivery]Part{pod.Auto: {"config/auto", test.auto}, pod.Claim: {"config/claims", test.claims}}
+			labels.parts = map[pod.Delivery]Part{pod.DeliveryAuto: {"config/auto", test.auto}, pod.DeliveryClaim: {"config/claims", test.claims}}
 			response := labels.admit(t.Context(), writing(t, ns, before))
 			require.True(t, response.Allowed)
 			require.Equal(t, test.want, response.Warnings)

@@ -34,8 +34,8 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/credentials"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -61,7 +61,7 @@ type Images struct {
 // NewAdmissionController returns a constructor of the pod webhook. auto reports whether
 // pods can mount images. claim returns the name of the claim that pods of a namespace can
 // mount, "" if there is none.
-func NewAdmissionController(images Images, settings *config.Store, auto *delivery.Auto, claim func(namespace string) string) injection.ControllerConstructor {
+func NewAdmissionController(images Images, settings *config.Store, auto *autodelivery.Auto, claim func(namespace string) string) injection.ControllerConstructor {
 	return func(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logger := logging.FromContext(ctx)
 		client, err := unlimitedClient(ctx)
@@ -111,7 +111,7 @@ func unlimitedClient(ctx context.Context) (kubernetes.Interface, error) {
 type configuration interface{ Load() *config.Config }
 
 // verdict reports whether pods can mount images.
-type verdict interface{ Verdict() delivery.Verdict }
+type verdict interface{ Verdict() autodelivery.Verdict }
 
 type wrapper struct {
 	images  Images
@@ -235,14 +235,14 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	policy := current.Policy
 	policy.Delivery = current.DeliveryIn(namespace)
 	var claim string
-	if policy.Delivery == pod.Claim {
+	if policy.Delivery == pod.DeliveryClaim {
 		claim = w.claim(namespace.Name)
 	}
 	injector := &pod.Injector{
 		Version:         current.StatusVersion(),
 		AllPods:         asksForAll(namespace),
 		Copiers:         []string{w.images.Copier, w.images.CopierWithLogs},
-		Claim:           claim,
+		ClaimName:       claim,
 		CopierImage:     w.images.Copier,
 		EntrypointImage: w.images.Entrypoint,
 		Lookup:          lookuper,
@@ -257,8 +257,8 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 
 // proven lets pods mount images only if that is known to work.
 func (w *wrapper) proven(policy pod.Policy) pod.Policy {
-	if policy.Delivery == pod.Auto && !w.auto.Verdict().ImageVolumes() {
-		policy.Delivery = pod.InitContainer
+	if policy.Delivery == pod.DeliveryAuto && !w.auto.Verdict().ImageVolumes() {
+		policy.Delivery = pod.DeliveryInitContainer
 	}
 	return policy
 }

@@ -28,8 +28,8 @@ import (
 	logtesting "knative.dev/pkg/logging/testing"
 
 	"github.com/entrypointer/entrypointer/internal/admission"
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -56,7 +56,7 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 		metrics: metrics,
 		events:  &events{recorder},
 		logs:    &logService{},
-		auto:    knows(delivery.NodesUnknown),
+		auto:    knows(autodelivery.NodesUnknown),
 		claim:   func(string) string { return "entrypointer-0123456789ab" },
 		namespaces: namespaces{
 			cached: listers.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
@@ -73,9 +73,11 @@ func newWrapper(t *testing.T, data map[string]string, answer answers) (*wrapper,
 }
 
 // knows is a verdict for this reason.
-type knows delivery.Reason
+type knows autodelivery.Reason
 
-func (k knows) Verdict() delivery.Verdict { return delivery.Verdict{Reason: delivery.Reason(k)} }
+func (k knows) Verdict() autodelivery.Verdict {
+	return autodelivery.Verdict{Reason: autodelivery.Reason(k)}
+}
 
 // review is an AdmissionReview as an API server sent it.
 func review(t *testing.T, file string) *admissionv1.AdmissionRequest {
@@ -131,14 +133,14 @@ func TestANamespacesDeliveryComesBeforeTheOperators(t *testing.T) {
 func TestUnderAutoAPodMountsAnImageOnlyWhereThatIsProven(t *testing.T) {
 	for _, test := range []struct {
 		configured string
-		reason     delivery.Reason
+		reason     autodelivery.Reason
 		want       pod.Delivery
 	}{
-		{"auto", delivery.Proven, pod.ImageVolume},
-		{"auto", delivery.Unproven, pod.InitContainer},
-		{"auto", delivery.NodeUnfit, pod.InitContainer},
-		{"image-volume", delivery.NodeUnfit, pod.ImageVolume},
-		{"init-container", delivery.Proven, pod.InitContainer},
+		{"auto", autodelivery.Proven, pod.DeliveryImageVolume},
+		{"auto", autodelivery.Unproven, pod.DeliveryInitContainer},
+		{"auto", autodelivery.NodeUnfit, pod.DeliveryInitContainer},
+		{"image-volume", autodelivery.NodeUnfit, pod.DeliveryImageVolume},
+		{"init-container", autodelivery.Proven, pod.DeliveryInitContainer},
 	} {
 		w, _ := newWrapper(t, map[string]string{"delivery": test.configured}, found)
 		w.auto = knows(test.reason)
@@ -149,7 +151,7 @@ func TestUnderAutoAPodMountsAnImageOnlyWhereThatIsProven(t *testing.T) {
 }
 
 func TestANamespaceCanAskForAutoItself(t *testing.T) {
-	for reason, want := range map[delivery.Reason]pod.Delivery{delivery.Proven: pod.ImageVolume, delivery.NodeUnfit: pod.InitContainer} {
+	for reason, want := range map[autodelivery.Reason]pod.Delivery{autodelivery.Proven: pod.DeliveryImageVolume, autodelivery.NodeUnfit: pod.DeliveryInitContainer} {
 		w, _ := newWrapper(t, map[string]string{"delivery": "init-container"}, found)
 		w.auto = knows(reason)
 		w.namespaces.client = fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{

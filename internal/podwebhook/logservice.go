@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/internal/look"
+	"github.com/entrypointer/entrypointer/internal/optionalpart"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -33,7 +33,7 @@ type logService struct {
 func followLogService(ctx context.Context, client kubernetes.Interface, logger *zap.SugaredLogger) *logService {
 	l := &logService{client: client, logger: logger}
 	l.look(ctx)
-	go look.Every(ctx, look.Interval, nil, l.look)
+	go optionalpart.Every(ctx, optionalpart.Interval, nil, l.look)
 	return l
 }
 

@@ -25,7 +25,7 @@ func collected(t *testing.T) map[string][]attribute.Key {
 	reader := metric.NewManualReader()
 	m, err := newMetrics(metric.NewMeterProvider(metric.WithReader(reader)))
 	require.NoError(t, err)
-	m.decided(t.Context(), pod.Injected, pod.Tekton, pod.ImageVolume, time.Millisecond)
+	m.decided(t.Context(), pod.Injected, pod.Tekton, pod.DeliveryImageVolume, time.Millisecond)
 	m.lookedUp(t.Context(), string(lookup.Cached), time.Millisecond)
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(t.Context(), &all))

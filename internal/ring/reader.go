@@ -78,11 +78,11 @@ func (r *Reader) Failed() bool { return r.failed.Load() != 0 }
 // Explain notes that the termination message is written, or not needed.
 func (r *Reader) Explain() { r.explained.Store(1) }
 
-// Close notes that the log service has the end of a stream.
-func (r *Reader) Close(s Stream) { r.streams[s].closed.Store(1) }
+// MarkComplete notes that the log service has the end of a stream.
+func (r *Reader) MarkComplete(s Stream) { r.streams[s].complete.Store(1) }
 
-// Closed reports whether the log service has the end of a stream.
-func (r *Reader) Closed(s Stream) bool { return r.streams[s].closed.Load() != 0 }
+// IsComplete reports whether the log service has the end of a stream.
+func (r *Reader) IsComplete(s Stream) bool { return r.streams[s].complete.Load() != 0 }
 
 // WakeAt has the reader woken once a stream has so many written bytes.
 func (r *Reader) WakeAt(s Stream, written int64) { r.streams[s].wakeAt.Store(written) }

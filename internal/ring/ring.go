@@ -89,7 +89,7 @@ type streamHeader struct {
 	floor         atomic.Int64 // by the writer: the offset of the oldest byte in the ring
 	readAt        atomic.Int64 // by the reader: the offset of the next byte to read
 	ended         atomic.Uint32
-	closed        atomic.Uint32 // by the reader: the log service has the end
+	complete      atomic.Uint32 // by the reader: the log service has the end
 	wakeAt        atomic.Int64  // by the reader: the number of written bytes at which to wake it
 	progressSlot  atomic.Uint32 // by the reader: the index of the valid progressSlot
 	wantsMore     atomic.Uint32 // by the reader: see WantMore

@@ -143,32 +143,32 @@ func TestAReaderThatDiesLeavesItsProgressToTheNext(t *testing.T) {
 	want := Progress{At: 2, MaskedUntil: 3, AfterGap: 1, Dropped: 2}
 	require.Equal(t, want, next.Reader().Progress(Stdout))
 	require.Equal(t, Progress{}, next.Reader().Progress(Stderr))
-	done, closed := w.ReaderProgress(Stdout)
+	done, complete := w.ReaderProgress(Stdout)
 	require.Equal(t, want, done)
-	require.False(t, closed)
-	r.Close(Stdout)
-	require.True(t, next.Reader().Closed(Stdout))
-	_, closed = w.ReaderProgress(Stdout)
-	require.False(t, closed, "the stream has not ended")
+	require.False(t, complete)
+	r.MarkComplete(Stdout)
+	require.True(t, next.Reader().IsComplete(Stdout))
+	_, complete = w.ReaderProgress(Stdout)
+	require.False(t, complete, "the stream has not ended")
 	w.End(Stdout)
-	_, closed = w.ReaderProgress(Stdout)
-	require.True(t, closed)
+	_, complete = w.ReaderProgress(Stdout)
+	require.True(t, complete)
 }
 
 func TestTheWriterBoundsImpossibleProgress(t *testing.T) {
 	w, r, _ := open(t)
 	w.Write(Stdout, []byte("0123456789"))
 	w.End(Stdout)
-	r.Close(Stdout)
+	r.MarkComplete(Stdout)
 	for _, test := range []struct{ said, want Progress }{
 		{Progress{At: -5, Dropped: -7}, Progress{}},
 		{Progress{At: 1 << 62, Dropped: 1 << 61}, Progress{At: 10, Dropped: 10}},
 		{Progress{At: 4, Dropped: 5}, Progress{At: 4, Dropped: 4}},
 	} {
 		r.SaveProgress(Stdout, test.said)
-		got, closed := w.ReaderProgress(Stdout)
+		got, complete := w.ReaderProgress(Stdout)
 		require.Equal(t, test.want, got)
-		require.Equal(t, got.At == 10, closed, "not before all is there")
+		require.Equal(t, got.At == 10, complete, "not before all is there")
 	}
 }
 

@@ -163,9 +163,9 @@ func (w *Writer) ClaimWake() bool {
 // ReaderProgress returns the progress of a stream, and whether the log service has the
 // end of the stream. It bounds what the memory says to possible values, because the
 // command can write into the ring.
-func (w *Writer) ReaderProgress(s Stream) (p Progress, closed bool) {
+func (w *Writer) ReaderProgress(s Stream) (p Progress, complete bool) {
 	p = w.streams[s].progress()
 	p.At = min(max(p.At, 0), w.at[s])
 	p.Dropped = min(max(p.Dropped, 0), p.At)
-	return p, w.ended[s] && p.At == w.at[s] && w.streams[s].closed.Load() != 0
+	return p, w.ended[s] && p.At == w.at[s] && w.streams[s].complete.Load() != 0
 }

@@ -73,7 +73,7 @@ func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *s
 		// For a silent command, the service gets only the stream of events.
 		sendEmpty: stream != ring.Events && r.HasPrinted(),
 		ring:      r, stream: stream, client: c, masker: m, buffer: make([]byte, readSize),
-		dropped: max(p.Dropped, 0), complete: r.Closed(stream),
+		dropped: max(p.Dropped, 0), complete: r.IsComplete(stream),
 		batch: int(min(batchSize, r.Capacity(stream)/partsInRing)),
 	}
 }
@@ -263,7 +263,7 @@ func (s *sender) removeDone() {
 // finish marks the stream as complete.
 func (s *sender) finish() {
 	s.complete = true
-	s.ring.Close(s.stream)
+	s.ring.MarkComplete(s.stream)
 }
 
 // saveProgress saves in the ring that the service has everything before an offset.

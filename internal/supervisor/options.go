@@ -72,28 +72,28 @@ var availableOutput output.Output
 
 func capturesOutput() bool { return availableOutput != nil && availableOutput.Enabled() }
 
-// waits reports whether the command's start depends on other containers or targets.
-func (o *options) waits() bool { return o.startOrder.Waits() || o.pipe.IsPiped() }
+// waitsForOthers reports whether the command's start depends on other containers or targets.
+func (o *options) waitsForOthers() bool { return o.startOrder.Waits() || o.pipe.IsPiped() }
 
 // inOrder reports whether the command's start or end depends on another container, or
 // another container's on this one.
 func (o *options) inOrder() bool {
-	return o.presence.Dir != "" || o.waits() || o.isStopped()
+	return o.presence.Dir != "" || o.waitsForOthers() || o.isStopped()
 }
 
 // isStopped reports whether the flags say when the command is stopped.
 func (o *options) isStopped() bool { return o.stopOrder.IsSet() || len(o.stopWhen.Ends) > 0 }
 
 // reports returns whether the status can contain more than that the command runs.
-func (o *options) reports() bool {
-	return capturesOutput() || o.waits() || len(o.stopOrder.After) > 0 || len(o.stopWhen.Ends) > 0 || o.startup.Kinds() > 0 || o.handoff.Hold != 0 || len(o.hooks.Argvs) > 0 || o.pause.Places != nil || o.timeout.After != 0 || o.successes != nil ||
+func (o *options) hasStatus() bool {
+	return capturesOutput() || o.waitsForOthers() || len(o.stopOrder.After) > 0 || len(o.stopWhen.Ends) > 0 || o.startup.Kinds() > 0 || o.handoff.Hold != 0 || len(o.hooks.Argvs) > 0 || o.pause.Places != nil || o.timeout.After != 0 || o.successes != nil ||
 		o.report.File != "" || o.report.TerminationMessage != ""
 }
 
 // life returns what a life knows of the command line.
 func (o *options) life() life.Options {
 	l := life.Options{
-		Reports: o.reports(), StatusFile: o.report.File, StopSignal: o.stopOrder.StopSignal(),
+		Reports: o.hasStatus(), StatusFile: o.report.File, StopSignal: o.stopOrder.StopSignal(),
 		// These ask a process to end, according to signal(7). Another STOPSIGNAL of the
 		// image is among them if -stop-signal names it; otherwise only the command
 		// understands it.

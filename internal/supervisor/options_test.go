@@ -114,7 +114,7 @@ type setting struct {
 
 // settings returns where the example of an option can be.
 func settings(o pod.Option) (all []setting) {
-	if slices.Contains(o.Places(), pod.OnPod) {
+	if slices.Contains(o.Levels(), pod.OnPod) {
 		return []setting{{o, ""}}
 	}
 	for _, name := range exampleContainers {

@@ -102,7 +102,7 @@ func (o Option) misplaced(key, container string) error {
 // ignoredByOwner warns of annotations that select pods or containers, but have no effect
 // on pods of this owner.
 func ignoredByOwner(pod *corev1.Pod, kind *Kind) (warnings []Warning) {
-	if _, set := pod.Annotations[ContainersAnnotation]; set && kind.Owner != Annotation {
+	if _, set := pod.Annotations[ContainersAnnotation]; set && kind.Owner != Asking {
 		warnings = append(warnings, noEffect(ContainersAnnotation, kind))
 	}
 	if pod.Annotations[InjectAnnotation] == "false" {
@@ -230,7 +230,7 @@ func noEffect(key string, kind *Kind) Warning {
 }
 
 func whose(kind *Kind) string {
-	if kind.Owner == Annotation {
+	if kind.Owner == Asking {
 		return "that asks by annotation"
 	}
 	return "of " + string(kind.Owner) + "'s"

@@ -48,7 +48,7 @@ func TestAWorkflowsPod(t *testing.T) {
 func TestByDefaultAWorkflowsPodIsAsAnyOther(t *testing.T) {
 	require.Equal(t, pod.NotOurs, inject(t, newInjector(nil), argoPod(t)).Outcome)
 	asks := inject(t, newInjector(nil), annotated(argoPod(t), pod.InjectAnnotation, "true"))
-	require.Equal(t, pod.Annotation, asks.Owner)
+	require.Equal(t, pod.Asking, asks.Owner)
 	require.Equal(t, []string{"wait", "main"}, asks.Wrapped)
 }
 

@@ -59,7 +59,7 @@ func (w *wrapping) replaced(container string) (source string, _ error) {
 	if err != nil {
 		return "", err
 	}
-	if at := slices.IndexFunc(settings, setting.replaces); at >= 0 {
+	if at := slices.IndexFunc(settings, setting.isModeExec); at >= 0 {
 		source = settings[at].source
 	}
 	return source, nil

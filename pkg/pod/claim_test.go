@@ -16,7 +16,7 @@ const claimName = "entrypointer-0123456789ab"
 
 func claiming() *pod.Injector {
 	injector := newInjector(nil)
-	injector.Policy.Delivery, injector.Claim = pod.Claim, claimName
+	injector.Policy.Delivery, injector.ClaimName = pod.DeliveryClaim, claimName
 	return injector
 }
 
@@ -40,7 +40,7 @@ func TestAClaimNeedsNoInitContainer(t *testing.T) {
 
 func TestAPodThatSendsItsOutputMountsTheProgramThatCan(t *testing.T) {
 	injector := withLogs()
-	injector.Policy.Delivery, injector.Claim = pod.Claim, claimName
+	injector.Policy.Delivery, injector.ClaimName = pod.DeliveryClaim, claimName
 	p := annotated(sending(running("a", "x")), "entrypointer.dev/logs", "stream")
 	result := inject(t, injector, p)
 	require.Contains(t, result.Pod.Spec.Containers[0].VolumeMounts,
@@ -50,7 +50,7 @@ func TestAPodThatSendsItsOutputMountsTheProgramThatCan(t *testing.T) {
 
 func TestWhereThereIsNoClaimPodsGetAnInitContainer(t *testing.T) {
 	injector := claiming()
-	injector.Claim = ""
+	injector.ClaimName = ""
 	result := inject(t, injector, asking(running("a", "x")))
 	require.Equal(t, "Injected by init-container", result.Pod.Annotations["entrypointer.dev/status"])
 	require.Len(t, result.Pod.Spec.InitContainers, 1)
@@ -61,16 +61,16 @@ func TestPodsInAUserNamespaceMountNoClaim(t *testing.T) {
 		hostUsers *bool
 		want      pod.Delivery
 	}{
-		"by default":          {nil, pod.Claim},
-		"in the host's users": {new(true), pod.Claim},
-		"in users of its own": {new(false), pod.InitContainer},
+		"by default":          {nil, pod.DeliveryClaim},
+		"in the host's users": {new(true), pod.DeliveryClaim},
+		"in users of its own": {new(false), pod.DeliveryInitContainer},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := asking(running("a", "x"))
 			p.Spec.HostUsers = test.hostUsers
 			result := inject(t, claiming(), p)
 			require.Equal(t, test.want, result.Delivery)
-			require.Equal(t, test.want == pod.InitContainer, len(result.Pod.Spec.InitContainers) == 1)
+			require.Equal(t, test.want == pod.DeliveryInitContainer, len(result.Pod.Spec.InitContainers) == 1)
 			require.Equal(t, pod.AlreadyInjected, inject(t, claiming(), result.Pod).Outcome)
 		})
 	}

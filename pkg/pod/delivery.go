@@ -18,24 +18,24 @@ import (
 // Delivery is the way in which the supervisor gets into a pod.
 type Delivery string
 
-// The deliveries. The zero value is InitContainer.
+// The deliveries. The zero value is DeliveryInitContainer.
 const (
-	// InitContainer copies the supervisor into an emptyDir, which works everywhere.
-	InitContainer Delivery = "init-container"
-	// ImageVolume mounts the supervisor's image. It requires Kubernetes 1.35 (earlier
-	// versions need the feature gate ImageVolume), and containerd 2.2 or CRI-O 1.33.
-	ImageVolume Delivery = "image-volume"
-	// Auto is ImageVolume for pods that run on ordinary nodes in an ordinary way, and
-	// InitContainer for all other pods: with a runtime class, or in a user namespace; on
+	// DeliveryInitContainer copies the supervisor into an emptyDir, which works everywhere.
+	DeliveryInitContainer Delivery = "init-container"
+	// DeliveryImageVolume mounts the supervisor's image. It requires Kubernetes 1.35 (earlier
+	// versions need the feature gate DeliveryImageVolume), and containerd 2.2 or CRI-O 1.33.
+	DeliveryImageVolume Delivery = "image-volume"
+	// DeliveryAuto is DeliveryImageVolume for pods that run on ordinary nodes in an ordinary way, and
+	// DeliveryInitContainer for all other pods: with a runtime class, or in a user namespace; on
 	// a node that the pod names, whatever its taints are; on cordoned nodes, like the
-	// pods of DaemonSets; on virtual kubelets. Auto requires that all schedulable Linux
+	// pods of DaemonSets; on virtual kubelets. DeliveryAuto requires that all schedulable Linux
 	// nodes of the cluster can mount images, except virtual kubelets with their taint.
-	Auto Delivery = "auto"
-	// Claim mounts a volume claim of the pod's namespace that holds the supervisor. In a
-	// namespace without such a claim ([Injector.Claim]), pods get an init container. Pods
+	DeliveryAuto Delivery = "auto"
+	// DeliveryClaim mounts a volume claim of the pod's namespace that holds the supervisor. In a
+	// namespace without such a claim ([Injector.ClaimName]), pods get an init container. Pods
 	// in a user namespace get an init container as well, because NFS has no id-mapped
 	// mounts.
-	Claim Delivery = "claim"
+	DeliveryClaim Delivery = "claim"
 )
 
 // The label and the taint of virtual kubelets (https://virtual-kubelet.io/docs/setup).
@@ -61,10 +61,10 @@ type means struct {
 	mounts bool
 }
 
-// deliveries are the means of all deliveries. Auto has none of its own.
+// deliveries are the means of all deliveries. DeliveryAuto has none of its own.
 var deliveries = []means{
 	{
-		Delivery: InitContainer, copies: true,
+		Delivery: DeliveryInitContainer, copies: true,
 		source: func(_ *wrapping, pod *corev1.Pod) corev1.VolumeSource {
 			return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse(volumeSize)), Medium: entrypointMedium(pod)}}
 		},
@@ -72,7 +72,7 @@ var deliveries = []means{
 		isOurs:    func(found corev1.VolumeSource) bool { return found.EmptyDir != nil },
 	},
 	{
-		Delivery: ImageVolume, mounts: true,
+		Delivery: DeliveryImageVolume, mounts: true,
 		source: func(w *wrapping, pod *corev1.Pod) corev1.VolumeSource {
 			volume, _ := EntrypointVolume(w.entrypointImage(pod))
 			return volume.VolumeSource
@@ -80,11 +80,11 @@ var deliveries = []means{
 		directory: func(*wrapping, *corev1.Pod) string { return imagePath },
 		isOurs:    func(found corev1.VolumeSource) bool { return found.Image != nil },
 	},
-	{Delivery: Auto},
+	{Delivery: DeliveryAuto},
 	{
-		Delivery: Claim,
+		Delivery: DeliveryClaim,
 		source: func(w *wrapping, _ *corev1.Pod) corev1.VolumeSource {
-			return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.Claim, ReadOnly: true}}
+			return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.ClaimName, ReadOnly: true}}
 		},
 		directory: func(w *wrapping, pod *corev1.Pod) string { return path.Dir(w.claimPath(pod)) },
 		isOurs: func(found corev1.VolumeSource) bool {
@@ -93,7 +93,7 @@ var deliveries = []means{
 	},
 }
 
-// meansOf returns the means of a delivery other than Auto.
+// meansOf returns the means of a delivery other than DeliveryAuto.
 func meansOf(d Delivery) *means {
 	return &deliveries[slices.IndexFunc(deliveries, func(m means) bool { return m.Delivery == d })]
 }
@@ -136,17 +136,17 @@ func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 // deliveryFor returns the delivery for a pod, in whose namespace there may be a claim.
 func (p Policy) deliveryFor(pod *corev1.Pod, claim string) Delivery {
 	switch {
-	case p.Delivery == "", p.Delivery == Auto && isExtraordinary(pod), p.Delivery == Claim && (claim == "" || hasUserNamespace(pod)):
-		return InitContainer
-	case p.Delivery == Auto:
-		return ImageVolume
+	case p.Delivery == "", p.Delivery == DeliveryAuto && isExtraordinary(pod), p.Delivery == DeliveryClaim && (claim == "" || hasUserNamespace(pod)):
+		return DeliveryInitContainer
+	case p.Delivery == DeliveryAuto:
+		return DeliveryImageVolume
 	default:
 		return p.Delivery
 	}
 }
 
 // isExtraordinary reports whether a pod may run on an extraordinary node, or in an
-// extraordinary way: see [Auto].
+// extraordinary way: see [DeliveryAuto].
 func isExtraordinary(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" ||

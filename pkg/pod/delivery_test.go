@@ -15,7 +15,7 @@ import (
 // auto mounts where that isn't ruled out.
 func auto() *pod.Injector {
 	injector := mounting()
-	injector.Policy.Delivery = pod.Auto
+	injector.Policy.Delivery = pod.DeliveryAuto
 	return injector
 }
 
@@ -41,28 +41,28 @@ func TestAutoMountsTheImageIntoPodsThatOrdinaryNodesRun(t *testing.T) {
 		change func(*corev1.PodSpec)
 		want   pod.Delivery
 	}{
-		"any":                        {func(*corev1.PodSpec) {}, pod.ImageVolume},
-		"with tolerations of others": {toleration(corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpExists}), pod.ImageVolume},
+		"any":                        {func(*corev1.PodSpec) {}, pod.DeliveryImageVolume},
+		"with tolerations of others": {toleration(corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpExists}), pod.DeliveryImageVolume},
 		"as API servers default them": {toleration(corev1.Toleration{
 			Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300)),
-		}), pod.ImageVolume},
-		"on nodes of a label":                 {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"type": "gpu"} }, pod.ImageVolume},
-		"not on virtual kubelets":             {selectsByAffinity(true, notVirtual), pod.ImageVolume},
-		"of another scheduler":                {func(s *corev1.PodSpec) { s.SchedulerName = "other" }, pod.ImageVolume},
-		"in the host's users":                 {func(s *corev1.PodSpec) { s.HostUsers = new(true) }, pod.ImageVolume},
-		"of the default runtime":              {func(s *corev1.PodSpec) { s.RuntimeClassName = new("") }, pod.ImageVolume},
-		"with other affinities":               {func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}} }, pod.ImageVolume},
-		"with a runtime class":                {func(s *corev1.PodSpec) { s.RuntimeClassName = new("gvisor") }, pod.InitContainer},
-		"in users of its own":                 {func(s *corev1.PodSpec) { s.HostUsers = new(false) }, pod.InitContainer},
-		"on a node that it names":             {func(s *corev1.PodSpec) { s.NodeName = "virtual" }, pod.InitContainer},
-		"of a DaemonSet":                      {toleration(corev1.Toleration{Key: "node.kubernetes.io/unschedulable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), pod.InitContainer},
-		"that tolerates everything":           {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists}), pod.InitContainer},
-		"that tolerates all of an effect":     {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), pod.InitContainer},
-		"that tolerates virtual kubelets":     {toleration(corev1.Toleration{Key: pod.VirtualKubeletTaint, Operator: corev1.TolerationOpExists}), pod.InitContainer},
-		"that tolerates those of a provider":  {toleration(corev1.Toleration{Key: pod.VirtualKubeletTaint, Value: "azure", Effect: corev1.TaintEffectNoSchedule}), pod.InitContainer},
-		"that selects virtual kubelets":       {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"type": "virtual-kubelet"} }, pod.InitContainer},
-		"that requires them by its affinity":  {selectsByAffinity(true, virtual), pod.InitContainer},
-		"that prefers them, and may get them": {selectsByAffinity(false, virtual), pod.InitContainer},
+		}), pod.DeliveryImageVolume},
+		"on nodes of a label":                 {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"type": "gpu"} }, pod.DeliveryImageVolume},
+		"not on virtual kubelets":             {selectsByAffinity(true, notVirtual), pod.DeliveryImageVolume},
+		"of another scheduler":                {func(s *corev1.PodSpec) { s.SchedulerName = "other" }, pod.DeliveryImageVolume},
+		"in the host's users":                 {func(s *corev1.PodSpec) { s.HostUsers = new(true) }, pod.DeliveryImageVolume},
+		"of the default runtime":              {func(s *corev1.PodSpec) { s.RuntimeClassName = new("") }, pod.DeliveryImageVolume},
+		"with other affinities":               {func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}} }, pod.DeliveryImageVolume},
+		"with a runtime class":                {func(s *corev1.PodSpec) { s.RuntimeClassName = new("gvisor") }, pod.DeliveryInitContainer},
+		"in users of its own":                 {func(s *corev1.PodSpec) { s.HostUsers = new(false) }, pod.DeliveryInitContainer},
+		"on a node that it names":             {func(s *corev1.PodSpec) { s.NodeName = "virtual" }, pod.DeliveryInitContainer},
+		"of a DaemonSet":                      {toleration(corev1.Toleration{Key: "node.kubernetes.io/unschedulable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), pod.DeliveryInitContainer},
+		"that tolerates everything":           {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists}), pod.DeliveryInitContainer},
+		"that tolerates all of an effect":     {toleration(corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}), pod.DeliveryInitContainer},
+		"that tolerates virtual kubelets":     {toleration(corev1.Toleration{Key: pod.VirtualKubeletTaint, Operator: corev1.TolerationOpExists}), pod.DeliveryInitContainer},
+		"that tolerates those of a provider":  {toleration(corev1.Toleration{Key: pod.VirtualKubeletTaint, Value: "azure", Effect: corev1.TaintEffectNoSchedule}), pod.DeliveryInitContainer},
+		"that selects virtual kubelets":       {func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"type": "virtual-kubelet"} }, pod.DeliveryInitContainer},
+		"that requires them by its affinity":  {selectsByAffinity(true, virtual), pod.DeliveryInitContainer},
+		"that prefers them, and may get them": {selectsByAffinity(false, virtual), pod.DeliveryInitContainer},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := asking(running("a", "x"))
@@ -74,7 +74,7 @@ func TestAutoMountsTheImageIntoPodsThatOrdinaryNodesRun(t *testing.T) {
 			require.Equal(t, p.Spec.Tolerations, result.Pod.Spec.Tolerations)
 
 			always := mounting()
-			if test.want == pod.InitContainer {
+			if test.want == pod.DeliveryInitContainer {
 				always = newInjector(nil)
 			}
 			requireSamePod(t, inject(t, always, p).Pod, result.Pod, "it is as that delivery makes it")

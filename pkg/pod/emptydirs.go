@@ -31,7 +31,11 @@ func (w *wrapping) installFamilies(pod *corev1.Pod, wrapped []int) error {
 func (w *wrapping) installFamily(pod *corev1.Pod, wrapped []int, f between.Family) error {
 	unmounted := map[string]bool{}
 	for _, index := range wrapped {
-		if err := mountFamily(&pod.Spec.Containers[index], f, unmounted); err != nil {
+		c := &pod.Spec.Containers[index]
+		for _, m := range c.VolumeMounts {
+			unmounted[m.Name] = unmounted[m.Name] || f.IsMount(m)
+		}
+		if err := addMounts(c, f.MountPath, f.IsMount, f.Mounts[c.Name]...); err != nil {
 			return err
 		}
 	}
@@ -42,46 +46,6 @@ func (w *wrapping) installFamily(pod *corev1.Pod, wrapped []int, f between.Famil
 		return unmounted[v.Name] && v.EmptyDir != nil && !slices.Contains(f.Volumes, v.Name)
 	})
 	return w.addEmptyDirs(pod, f)
-}
-
-// mountFamily gives a container its mounts. It notes the volumes of removed mounts.
-func mountFamily(c *corev1.Container, f between.Family, unmounted map[string]bool) error {
-	wanted := f.Mounts[c.Name]
-	if len(wanted) == 0 && !slices.ContainsFunc(c.VolumeMounts, f.IsMount) {
-		return nil
-	}
-	if len(wanted) > 0 {
-		if err := checkMountsAt(*c, wanted[0].Name, f.MountPath, f.IsMount); err != nil {
-			return err
-		}
-	}
-	missing := map[string]corev1.VolumeMount{}
-	for _, m := range wanted {
-		missing[m.Name] = m
-	}
-	var kept []corev1.VolumeMount
-	for _, m := range c.VolumeMounts {
-		ours, isWanted := missing[m.Name]
-		switch {
-		case !f.IsMount(m):
-			kept = append(kept, m)
-		case !isWanted:
-			unmounted[m.Name] = true
-		default:
-			if sameMount(m, ours) {
-				ours = m
-			}
-			kept = append(kept, ours)
-			delete(missing, m.Name)
-		}
-	}
-	for _, m := range wanted {
-		if _, isMissing := missing[m.Name]; isMissing {
-			kept = append(kept, m)
-		}
-	}
-	c.VolumeMounts = kept
-	return nil
 }
 
 // checkMounters refuses a container that mounts a volume of the family without being one

@@ -120,8 +120,8 @@ func fuzzedInjector(data []byte) *pod.Injector {
 		last := data[len(data)-1]
 		injector.EntrypointImage = copierImage
 		injector.Policy = pod.Policy{ForbidOptOut: last&1 != 0, WaiveFailedLookups: last&2 != 0}
-		injector.Policy.Delivery = []pod.Delivery{pod.InitContainer, pod.ImageVolume, pod.Auto, pod.Claim}[last>>2&3]
-		injector.Claim = claimName
+		injector.Policy.Delivery = []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryImageVolume, pod.DeliveryAuto, pod.DeliveryClaim}[last>>2&3]
+		injector.ClaimName = claimName
 		if last&16 != 0 {
 			injector.Tools = []pod.Tool{ni, yq, other}
 		}

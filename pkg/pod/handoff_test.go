@@ -241,7 +241,7 @@ func TestAnOptionIsRefusedForAStepThatItDoesNotSuit(t *testing.T) {
 		inject(t, newInjector(nil), annotated(twoSteps(), test.option+".entrypointer.dev/"+test.suited, test.value))
 
 		injector := newInjector(nil)
-		injector.Defaults = []pod.Defaults{{Of: "operator", Values: map[string]string{test.option: test.value}}}
+		injector.Defaults = []pod.Defaults{{Source: "operator", Values: map[string]string{test.option: test.value}}}
 		flag := "-" + test.option + "=" + test.value
 		for _, c := range inject(t, injector, twoSteps()).Pod.Spec.Containers {
 			require.Equal(t, c.Name == test.suited, slices.Contains(c.Args, flag), c.Name)

@@ -20,20 +20,41 @@ const nonRootUser int64 = 65532
 // the program's own file. No symbolic link in our image leads there.
 var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 
-// installInitContainer adds the init container that fills the volume, unless it is there.
-func (w *wrapping) installInitContainer(pod *corev1.Pod, selected []int) error {
-	wanted := w.initContainer(pod, selected)
-	at := initContainerIndex(pod)
-	switch {
-	case at < 0:
-		pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, 0, wanted)
-	case !fillsVolume(pod.Spec.InitContainers[at]):
-		return refuse(NameCollision, "adding init container %q: the pod has another one of this name, image %q; rename it",
-			InitContainerName, pod.Spec.InitContainers[at].Image)
-	default:
-		pod.Spec.InitContainers[at] = repaired(pod.Spec.InitContainers[at], wanted, copierPaths...)
-		w.noteAdditions(pod.Spec.InitContainers[at], wanted)
+// installCopier adds the init container that fills the volume, or removes it if the
+// delivery needs none: it couldn't write into an image.
+func (w *wrapping) installCopier(pod *corev1.Pod, selected []int) error {
+	var wanted []corev1.Container
+	if meansOf(w.delivery).copies {
+		wanted = append(wanted, w.copier(pod, selected))
+		if !markSafeToEvict(pod, VolumeName) {
+			w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+		}
 	}
+	return w.putInitContainers(pod, isCopier, func(found, wanted corev1.Container) corev1.Container {
+		return repaired(found, wanted, copierPaths...)
+	}, wanted...)
+}
+
+// putInitContainers adds init containers of ours, in their order and without others
+// between them, behind the one that copies the supervisor, which they run. It repairs
+// those that are there, and removes the others that isOurs recognises, which an earlier
+// call has left.
+func (w *wrapping) putInitContainers(pod *corev1.Pod, isOurs func(corev1.Container) bool, repair func(found, wanted corev1.Container) corev1.Container, wanted ...corev1.Container) error {
+	for at, c := range wanted {
+		for index, found := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			switch {
+			case found.Name != c.Name:
+			case !isOurs(found) || index >= len(pod.Spec.InitContainers):
+				return refuse(NameCollision, "adding init container %q: the pod has another container of this name, image %q; rename it", found.Name, found.Image)
+			default:
+				wanted[at] = repair(found, c)
+				w.noteAdditions(wanted[at], c)
+			}
+		}
+	}
+	at := slices.IndexFunc(pod.Spec.InitContainers, isOurs)
+	pod.Spec.InitContainers = slices.DeleteFunc(pod.Spec.InitContainers, isOurs)
+	pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, max(at, slices.IndexFunc(pod.Spec.InitContainers, isCopier)+1), wanted...)
 	return nil
 }
 
@@ -46,23 +67,9 @@ func (w *wrapping) noteAdditions(c, wanted corev1.Container) {
 	}
 }
 
-// removeInitContainer removes the init container that fills an emptyDir: it couldn't
-// write into an image volume.
-func removeInitContainer(pod *corev1.Pod) {
-	if at := initContainerIndex(pod); at >= 0 && fillsVolume(pod.Spec.InitContainers[at]) {
-		pod.Spec.InitContainers = slices.Delete(pod.Spec.InitContainers, at, at+1)
-	}
-}
-
-// initContainerIndex returns the index of the init container with our name, -1 without
-// one.
-func initContainerIndex(pod *corev1.Pod) int {
-	return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == InitContainerName })
-}
-
-// initContainer returns the container that copies the supervisor. The container asks for
+// copier returns the init container that copies the supervisor. The container asks for
 // no right and no resource that the pod lacks without it.
-func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Container {
+func (i *Injector) copier(pod *corev1.Pod, selected []int) corev1.Container {
 	return corev1.Container{
 		Name:            InitContainerName,
 		Image:           i.copierImage(pod),
@@ -77,9 +84,10 @@ func (i *Injector) initContainer(pod *corev1.Pod, selected []int) corev1.Contain
 	}
 }
 
-// fillsVolume reports whether an init container is the injector's, or an imitation of it.
-func fillsVolume(c corev1.Container) bool {
-	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+// isCopier reports whether an init container is the one that copies the supervisor, or an
+// imitation of it.
+func isCopier(c corev1.Container) bool {
+	return c.Name == InitContainerName && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return m.Name == VolumeName && m.MountPath == MountPath
 	})
 }

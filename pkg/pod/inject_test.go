@@ -172,8 +172,8 @@ func TestAForgedLabelDoesNotKeepAPodThatAsksFromBeingWrapped(t *testing.T) {
 		owner   pod.Owner
 		outcome pod.Outcome
 	}{
-		"a bare pod":                         {labelled("tekton.dev/taskRun", "", running("app", "x")), pod.Annotation, pod.Injected},
-		"a Deployment's":                     {labelled("tekton.dev/taskRun", "ReplicaSet", running("app", "x")), pod.Annotation, pod.Injected},
+		"a bare pod":                         {labelled("tekton.dev/taskRun", "", running("app", "x")), pod.Asking, pod.Injected},
+		"a Deployment's":                     {labelled("tekton.dev/taskRun", "ReplicaSet", running("app", "x")), pod.Asking, pod.Injected},
 		"a TaskRun's, which has steps":       {labelled("tekton.dev/taskRun", "TaskRun", running("step-a", "x")), pod.Tekton, pod.Injected},
 		"a TaskRun's, which has none":        {labelled("tekton.dev/taskRun", "TaskRun", running("app", "x")), pod.Tekton, pod.NothingToWrap},
 		"a Revision's of nothing of its own": {labelled("serving.knative.dev/revision", "ReplicaSet", running("queue-proxy", "x")), pod.Knative, pod.NothingToWrap},

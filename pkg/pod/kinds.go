@@ -14,10 +14,10 @@ type Owner string
 
 // The owners.
 const (
-	Tekton     Owner = "Tekton"     // the pod of a TaskRun
-	Knative    Owner = "Knative"    // the pod of a Revision
-	Argo       Owner = "Argo"       // the pod of a Workflow of Argo Workflows
-	Annotation Owner = "Annotation" // any other pod that asks, by itself or by its namespace
+	Tekton  Owner = "Tekton"     // the pod of a TaskRun
+	Knative Owner = "Knative"    // the pod of a Revision
+	Argo    Owner = "Argo"       // the pod of a Workflow of Argo Workflows
+	Asking  Owner = "Annotation" // any other pod that asks, by itself or by its namespace
 )
 
 // A Kind describes the pods of one owner: how they are recognised, which of their
@@ -59,7 +59,7 @@ var kinds = []Kind{tektonKind, knativeKind, argoKind}
 // asking is the kind of pods that ask by an annotation, and nobodys that of pods that are
 // left alone.
 var (
-	asking  = Kind{Owner: Annotation}
+	asking  = Kind{Owner: Asking}
 	nobodys Kind
 )
 
@@ -71,7 +71,7 @@ func Owners() (owners []Owner) {
 	for _, kind := range kinds {
 		owners = append(owners, kind.Owner)
 	}
-	return append(owners, Annotation)
+	return append(owners, Asking)
 }
 
 // wraps reports whether a container is wrapped.

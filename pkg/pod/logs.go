@@ -200,26 +200,13 @@ func (i *Injector) installLogs(pod *corev1.Pod) error {
 			if err := putVolume(pod, indexOfVolume(pod, v.Name), v, isOurs); err != nil {
 				return err
 			}
-			if err := addMount(c, mounts[at]); err != nil {
+			ours := mounts[at]
+			isMount := func(m corev1.VolumeMount) bool { return m.Name == ours.Name && m.MountPath == ours.MountPath }
+			if err := addMounts(c, ours.MountPath, isMount, ours); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
-}
-
-// addMount adds a mount of ours, unless it is present.
-func addMount(c *corev1.Container, ours corev1.VolumeMount) error {
-	for _, m := range c.VolumeMounts {
-		if m.Name == ours.Name && m.MountPath == ours.MountPath {
-			return nil
-		}
-		if p := path.Clean("/" + m.MountPath); within(p, ours.MountPath) || within(ours.MountPath, p) {
-			return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs (%s); mount it elsewhere",
-				c.Name, m.Name, m.MountPath, ours.Name, ours.MountPath)
-		}
-	}
-	c.VolumeMounts = append(c.VolumeMounts, ours)
 	return nil
 }
 

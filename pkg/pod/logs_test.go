@@ -209,7 +209,10 @@ func TestAMountInThePlaceOfTheTokenIsRefused(t *testing.T) {
 	}
 	other := sending(running("main", "serve"))
 	other.Spec.Volumes = []corev1.Volume{{Name: pod.TokenVolumeName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
-	for _, p := range []*corev1.Pod{mounting("/entrypointer/token"), mounting("/entrypointer/token/token"), mounting("entrypointer/x/../token"), other} {
+	device, message := sending(running("main", "serve")), sending(running("main", "serve"))
+	device.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "d", DevicePath: "/entrypointer/token"}}
+	message.Spec.Containers[0].TerminationMessagePath = "/entrypointer/token/message"
+	for _, p := range []*corev1.Pod{mounting("/entrypointer/token"), mounting("/entrypointer/token/token"), mounting("entrypointer/x/../token"), other, device, message} {
 		_, err := withLogs().Inject(t.Context(), "tenant", annotated(p, "entrypointer.dev/logs", "stream"))
 		require.ErrorContains(t, err, pod.TokenVolumeName)
 	}
@@ -262,7 +265,7 @@ func TestTheEndOfAContainerWaitsLongerForAServiceThatHasTheOnlyCopy(t *testing.T
 
 func TestAnImageVolumeHasTheProgramThatSends(t *testing.T) {
 	injector := withLogs()
-	injector.Policy.Delivery = pod.ImageVolume
+	injector.Policy.Delivery = pod.DeliveryImageVolume
 	p := sending(running("main", "serve"))
 	image := func() string { return inject(t, injector, p).Pod.Spec.Volumes[0].Image.Reference }
 	require.Equal(t, injector.EntrypointImage, image())

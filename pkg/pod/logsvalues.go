@@ -23,7 +23,7 @@ const (
 	shortFlush = 10 * time.Second
 )
 
-func logsFlags(value string, c target) ([]string, error) {
+func logsFlags(value string, c optionContext) ([]string, error) {
 	switch {
 	case value == "off":
 		return nil, nil
@@ -63,7 +63,7 @@ const (
 )
 
 // blockFlag returns the flag by which the command waits for the default time.
-func blockFlag(c target) string {
+func blockFlag(c optionContext) string {
 	bound := longBlock
 	if c.isServer {
 		bound = shortBlock
@@ -71,7 +71,7 @@ func blockFlag(c target) string {
 	return logsWhenFullFlag + "block:" + bound.String()
 }
 
-func logsWhenFullFlags(value string, c target) (flags []string, _ error) {
+func logsWhenFullFlags(value string, c optionContext) (flags []string, _ error) {
 	bound, hasBound := strings.CutPrefix(value, "block:")
 	switch d, err := time.ParseDuration(bound); {
 	case value == "block":
@@ -90,12 +90,12 @@ const (
 	mostBuffer  = 64 << 20
 )
 
-func logsFlushFlags(value string, c target) ([]string, error) {
+func logsFlushFlags(value string, c optionContext) ([]string, error) {
 	flags, err := durationFlags(logsFlushFlag)(value, c)
 	return c.ifSent(flags), err
 }
 
-func logsBufferFlags(value string, c target) ([]string, error) {
+func logsBufferFlags(value string, c optionContext) ([]string, error) {
 	size, err := resource.ParseQuantity(value)
 	if err != nil || size.CmpInt64(leastBuffer) < 0 || size.CmpInt64(mostBuffer) > 0 {
 		return nil, text.CanBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
@@ -105,14 +105,14 @@ func logsBufferFlags(value string, c target) ([]string, error) {
 
 // ifSent returns flags for containers that send: without support for logs, the supervisor
 // doesn't know them.
-func (c target) ifSent(flags []string) []string {
+func (c optionContext) ifSent(flags []string) []string {
 	if !c.sends {
 		return nil
 	}
 	return flags
 }
 
-func maskFilesFlags(value string, c target) ([]string, error) {
+func maskFilesFlags(value string, c optionContext) ([]string, error) {
 	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
 	return c.ifSent(flags), err
 }

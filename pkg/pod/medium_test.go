@@ -80,13 +80,13 @@ func TestTheEntrypointTakesNothingOfALimitedDisk(t *testing.T) {
 		}(), disk, disk},
 	} {
 		t.Run(name, func(t *testing.T) {
-			injector, p := offering(pod.InitContainer, ni), withTools(test.pod, "ni")
+			injector, p := offering(pod.DeliveryInitContainer, ni), withTools(test.pod, "ni")
 			wrapped := inject(t, injector, p).Pod
 			entrypoint, tools := media(wrapped)
 			require.Equal(t, test.entrypoint, entrypoint, "the supervisor")
 			require.Equal(t, test.tools, tools, "tools")
 			require.Equal(t, pod.AlreadyInjected, inject(t, injector, wrapped).Outcome)
-			require.Nil(t, inject(t, offering(pod.ImageVolume, ni), p).Pod.Spec.Volumes[0].EmptyDir)
+			require.Nil(t, inject(t, offering(pod.DeliveryImageVolume, ni), p).Pod.Spec.Volumes[0].EmptyDir)
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestLimitsThatAreAddedUpStayAsTheyAre(t *testing.T) {
 
 // Another release wrapped the pod, or the limit came after us.
 func TestACopyThatWouldCountMovesToMemory(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	p := inject(t, injector, withTools(asking(allowed("a", "1Mi", "")), "ni")).Pod
 	for i := range p.Spec.Volumes {
 		p.Spec.Volumes[i].EmptyDir.Medium = corev1.StorageMediumDefault

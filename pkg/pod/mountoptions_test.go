@@ -59,7 +59,7 @@ func TestAPodWhoseSupervisorOrToolsCanNotBeStartedIsRefused(t *testing.T) {
 		"all mounts, by no option":               {all, []any{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			injector := offering(pod.InitContainer, ni)
+			injector := offering(pod.DeliveryInitContainer, ni)
 			asks := withTools(asking(running("a", "x")), "ni")
 			asks.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "theirs", MountPath: "/theirs"}}
 			document := withMountOptions(t, inject(t, injector, asks).Pod, test.chosen, test.options...)

@@ -59,6 +59,48 @@ func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
+// addMounts gives a container mounts of ours below a path, and removes the others that
+// isOurs recognises, which an earlier call has left.
+func addMounts(c *corev1.Container, below string, isOurs func(corev1.VolumeMount) bool, ours ...corev1.VolumeMount) error {
+	if len(ours) > 0 {
+		if err := checkMountsAt(*c, ours[0].Name, below, isOurs); err != nil {
+			return err
+		}
+	}
+	c.VolumeMounts = withMounts(c.VolumeMounts, ours, func(m corev1.VolumeMount) bool { return !isOurs(m) })
+	return nil
+}
+
+// updateMounts replaces mounts that another release or another delivery has left by ours,
+// in the containers that have one.
+func updateMounts(containers []corev1.Container, isOurs func(corev1.VolumeMount) bool, ours corev1.VolumeMount) {
+	for at := range containers {
+		if c := &containers[at]; slices.ContainsFunc(c.VolumeMounts, isOurs) {
+			c.VolumeMounts = withMounts(c.VolumeMounts, []corev1.VolumeMount{ours}, func(m corev1.VolumeMount) bool { return !isOurs(m) })
+		}
+	}
+}
+
+// withMounts returns the found mounts with each of ours once, in its place if it is among
+// them. Of the others, those stay that keep accepts.
+func withMounts(found, ours []corev1.VolumeMount, keep func(corev1.VolumeMount) bool) (mounts []corev1.VolumeMount) {
+	missing := slices.Clone(ours)
+	for _, m := range found {
+		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name && m.MountPath == wanted.MountPath })
+		switch {
+		case at >= 0:
+			if !sameMount(m, missing[at]) {
+				m = missing[at]
+			}
+			missing = slices.Delete(missing, at, at+1)
+			mounts = append(mounts, m)
+		case keep(m):
+			mounts = append(mounts, m)
+		}
+	}
+	return append(mounts, missing...)
+}
+
 // sameMount reports whether a mount has the effect of the wanted mount.
 func sameMount(m, wanted corev1.VolumeMount) bool {
 	return m.Name == wanted.Name && m.MountPath == wanted.MountPath && m.ReadOnly == wanted.ReadOnly && m.SubPath == wanted.SubPath && m.SubPathExpr == "" &&

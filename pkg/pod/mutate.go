@@ -26,10 +26,10 @@ type Injector struct {
 	// EntrypointImage is the image that is mounted if the Policy says so, pinned by
 	// digest. It contains the binary at /ko-app/entrypoint.
 	EntrypointImage string
-	// Claim is the name of the claim that is mounted if the Policy says so, in the pod's
+	// ClaimName is the name of the claim that is mounted if the Policy says so, in the pod's
 	// namespace; "" if there is none. The claim holds this release's binaries at
 	// [ClaimPath] and [ClaimPathWithLogs].
-	Claim string
+	ClaimName string
 	// Lookup looks up the images of containers that set no command. If it is nil, pods
 	// with such containers are refused.
 	Lookup lookup.Lookuper
@@ -135,7 +135,7 @@ type wrapping struct {
 
 func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, kind *Kind) *wrapping {
 	return &wrapping{
-		Injector: i, namespace: namespace, pod: pod, kind: kind, delivery: i.Policy.deliveryFor(pod, i.Claim),
+		Injector: i, namespace: namespace, pod: pod, kind: kind, delivery: i.Policy.deliveryFor(pod, i.ClaimName),
 		toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{},
 	}
 }

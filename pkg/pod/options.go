@@ -28,7 +28,7 @@ type Option struct {
 	About string
 
 	// flags returns the supervisor's flags for a value. An error describes valid values.
-	flags func(value string, c target) ([]string, error)
+	flags func(value string, c optionContext) ([]string, error)
 	// byDefault is the value that applies without any setting.
 	byDefault string
 	// afterStart reports whether a value has an effect after the command's start; nil
@@ -223,25 +223,25 @@ var keys = func() (list []struct{ pod, container string }) {
 	return list
 }()
 
-// A Place is the scope for which an annotation sets an option.
-type Place string
+// A Level is the scope for which an annotation sets an option.
+type Level string
 
-// The places. The value of the most specific one counts.
+// The levels. The value of the most specific one counts.
 const (
-	OnContainer Place = "container" // OPTION.entrypointer.dev/CONTAINER, on a pod
-	OnPod       Place = "pod"       // entrypointer.dev/OPTION
-	OnNamespace Place = "namespace" // the same, on a namespace
+	OnContainer Level = "container" // OPTION.entrypointer.dev/CONTAINER, on a pod
+	OnPod       Level = "pod"       // entrypointer.dev/OPTION
+	OnNamespace Level = "namespace" // the same, on a namespace
 )
 
-// Places returns where the option can be set.
-func (o Option) Places() []Place {
+// Levels returns where the option can be set.
+func (o Option) Levels() []Level {
 	switch {
 	case o.perContainer:
-		return []Place{OnContainer}
+		return []Level{OnContainer}
 	case o.wholePod:
-		return []Place{OnPod, OnNamespace}
+		return []Level{OnPod, OnNamespace}
 	default:
-		return []Place{OnContainer, OnPod, OnNamespace}
+		return []Level{OnContainer, OnPod, OnNamespace}
 	}
 }
 

@@ -153,7 +153,7 @@ func TestAnInvalidValueRefusesThePodWithTheKeyAndTheValidValues(t *testing.T) {
 
 func TestAContainersSettingTakesPrecedenceOverThePodTheNamespaceAndTheOperator(t *testing.T) {
 	defaults := func(of, timeout string) pod.Defaults {
-		return pod.Defaults{Of: of, Values: map[string]string{"timeout": timeout}}
+		return pod.Defaults{Source: of, Values: map[string]string{"timeout": timeout}}
 	}
 	injector, p := newInjector(nil), asking(running("a", "x"))
 	check := func(want string) {
@@ -174,7 +174,7 @@ func TestANamespacesOptionsAreAmongItsAnnotations(t *testing.T) {
 	got := pod.NamespaceDefaults("tenant", map[string]string{
 		"entrypointer.dev/inject": "true", "entrypointer.dev/timeout": "x", "entrypointer.dev/other": "y", "timeout": "z",
 	})
-	require.Equal(t, pod.Defaults{Of: `of namespace "tenant"`, Values: map[string]string{"timeout": "x"}}, got)
+	require.Equal(t, pod.Defaults{Source: `of namespace "tenant"`, Values: map[string]string{"timeout": "x"}}, got)
 
 	injector := newInjector(nil)
 	injector.Defaults = []pod.Defaults{got}
@@ -293,7 +293,7 @@ func TestTheReferenceOfOptionsHasEachOption(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| option | can be set for | value | default | effect | example |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, o := range pod.Options() {
-		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s | %s | `%s` |\n", o.Name, o.Name, places(o), o.Value, o.Default, strings.ReplaceAll(markdown.FirstSentence(o.About), "|", `\|`), exampleOf(o))
+		fmt.Fprintf(&table, "| [`%s`](#%s) | %s | %s | %s | %s | `%s` |\n", o.Name, o.Name, levels(o), o.Value, o.Default, strings.ReplaceAll(markdown.FirstSentence(o.About), "|", `\|`), exampleOf(o))
 	}
 	for _, o := range pod.Options() {
 		fmt.Fprintf(&table, "\n### %s\n\n%s\n", o.Name, o.About)
@@ -306,11 +306,11 @@ func TestTheReferenceOfOptionsHasEachOption(t *testing.T) {
 	require.Equal(t, table.String(), written, "go test ./pkg/pod -run Reference -update writes it")
 }
 
-// places says what an option is set for, and for whose pods.
-func places(o pod.Option) string {
+// levels says what an option is set for, and for whose pods.
+func levels(o pod.Option) string {
 	var all []string
-	for _, place := range o.Places() {
-		all = append(all, string(place))
+	for _, level := range o.Levels() {
+		all = append(all, string(level))
 	}
 	text := strings.Join(all, ", ")
 	switch owners := o.Owners(); {
@@ -326,7 +326,7 @@ func places(o pod.Option) string {
 // exampleOf is an annotation as YAML.
 func exampleOf(o pod.Option) string {
 	key, quote := "entrypointer.dev/"+o.Name, `"`
-	if !slices.Contains(o.Places(), pod.OnPod) {
+	if !slices.Contains(o.Levels(), pod.OnPod) {
 		key = o.Name + ".entrypointer.dev/web"
 	}
 	if strings.Contains(o.Example, quote) {

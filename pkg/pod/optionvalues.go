@@ -22,7 +22,7 @@ import (
 // Each function here turns an annotation's value into flags. An error describes the valid
 // values. A value is literal, so its $ is doubled for the kubelet.
 
-func modeFlags(value string, _ target) ([]string, error) {
+func modeFlags(value string, _ optionContext) ([]string, error) {
 	switch value {
 	case "supervise":
 		return nil, nil // the supervisor's default
@@ -40,8 +40,8 @@ func oneOf(value string, words ...string) error {
 	return text.CanBe(list + spelling.DidYouMean(value, words))
 }
 
-func eachWord(flag string, check func(string) error) func(string, target) ([]string, error) {
-	return func(value string, _ target) (flags []string, _ error) {
+func eachWord(flag string, check func(string) error) func(string, optionContext) ([]string, error) {
+	return func(value string, _ optionContext) (flags []string, _ error) {
 		list := text.SplitList(value)
 		if len(list) == 0 {
 			return nil, check("")
@@ -72,7 +72,7 @@ func absolutePath(path string) error {
 
 // envFlags leaves $(NAME) in values to the kubelet. In names, $(NAME) is literal, as in
 // the names of a container's env.
-func envFlags(value string, _ target) (flags []string, _ error) {
+func envFlags(value string, _ optionContext) (flags []string, _ error) {
 	lines := text.CanBe("lines of the form NAME=VALUE")
 	for line := range strings.SplitSeq(value, "\n") {
 		line = strings.TrimSuffix(line, "\r")
@@ -91,7 +91,7 @@ func envFlags(value string, _ target) (flags []string, _ error) {
 	return flags, nil
 }
 
-func hookFlags(value string, _ target) (flags []string, _ error) {
+func hookFlags(value string, _ optionContext) (flags []string, _ error) {
 	hook := text.CanBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of commands, [["first"], ["second", "argument"]]`)
 	hooks, ok := parseHooks(value)
 	if !ok {
@@ -154,8 +154,8 @@ func argvOf(list []any) (argv []string, ok bool) {
 	return argv, len(argv) > 0
 }
 
-func durationFlags(flag string) func(string, target) ([]string, error) {
-	return func(value string, _ target) ([]string, error) {
+func durationFlags(flag string) func(string, optionContext) ([]string, error) {
+	return func(value string, _ optionContext) ([]string, error) {
 		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
 			return nil, text.CanBe("a duration above zero with a unit, such as 90s or 1h30m")
 		}
@@ -165,13 +165,13 @@ func durationFlags(flag string) func(string, target) ([]string, error) {
 
 // related returns no flags: those of options that relate containers to each other are made
 // from all of them ([between.Plan]).
-func related(option string) func(string, target) ([]string, error) {
+func related(option string) func(string, optionContext) ([]string, error) {
 	check := between.Check(option)
-	return func(value string, _ target) ([]string, error) { return nil, check(value) }
+	return func(value string, _ optionContext) ([]string, error) { return nil, check(value) }
 }
 
 // dependsOnTimeoutFlags returns flags for containers that wait.
-func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
+func dependsOnTimeoutFlags(value string, c optionContext) ([]string, error) {
 	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
 	if !c.waits {
 		flags = nil
@@ -179,7 +179,7 @@ func dependsOnTimeoutFlags(value string, c target) ([]string, error) {
 	return flags, err
 }
 
-func timeoutFlags(value string, c target) ([]string, error) {
+func timeoutFlags(value string, c optionContext) ([]string, error) {
 	flags, err := durationFlags(timeoutFlag)(value, c)
 	if step, certain := parseStep(c.argv); certain && strings.HasPrefix(step.results, "/") {
 		flags = append(flags, timeoutResultFlag+text.Escape(step.results))
@@ -187,20 +187,20 @@ func timeoutFlags(value string, c target) ([]string, error) {
 	return flags, err
 }
 
-func exitCodeFlags(value string, _ target) ([]string, error) {
+func exitCodeFlags(value string, _ optionContext) ([]string, error) {
 	if _, ok := exitcodes.Parse(value); !ok {
 		return nil, text.CanBe(exitcodes.Syntax)
 	}
 	return []string{successExitCodesFlag + value}, nil
 }
 
-func pathFlags(flag string) func(string, target) ([]string, error) {
-	return func(value string, _ target) ([]string, error) {
+func pathFlags(flag string) func(string, optionContext) ([]string, error) {
+	return func(value string, _ optionContext) ([]string, error) {
 		return []string{flag + text.Escape(value)}, absolutePath(value)
 	}
 }
 
-func terminationMessageFlags(value string, c target) ([]string, error) {
+func terminationMessageFlags(value string, c optionContext) ([]string, error) {
 	on, err := parseBool(value)
 	if err != nil || !on {
 		return nil, err
@@ -209,7 +209,7 @@ func terminationMessageFlags(value string, c target) ([]string, error) {
 }
 
 // terminationFile returns the path of a container's termination message.
-func terminationFile(c target) string {
+func terminationFile(c optionContext) string {
 	file := c.terminationPath
 	if file == "" {
 		file = corev1.TerminationMessagePathDefault
@@ -220,7 +220,7 @@ func terminationFile(c target) string {
 	return file
 }
 
-func pauseFlags(value string, _ target) ([]string, error) {
+func pauseFlags(value string, _ optionContext) ([]string, error) {
 	list, places := text.SplitList(value), []string{"before-start", "after-failure"}
 	syntax := `"before-start", "after-failure", or both with a comma`
 	for _, place := range list {

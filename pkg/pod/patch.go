@@ -122,7 +122,7 @@ func isOurVolume(name string) bool {
 // containers, only the mounts of our volumes may have changed.
 func (p *patch) initContainers(before, after *corev1.Pod) {
 	ours := func(c corev1.Container) bool {
-		return c.Name == InitContainerName && fillsVolume(c) || copiesTool(c)
+		return isCopier(c) || copiesTool(c)
 	}
 	changeList(p, "/spec/initContainers", before.Spec.InitContainers, after.Spec.InitContainers, ours, func(at string, was, is corev1.Container) {
 		p.mounts(at, was.VolumeMounts, is.VolumeMounts)

@@ -66,8 +66,8 @@ func TestAnInitContainerOfTheAuthorsWithANameOfOursKeepsItsFields(t *testing.T) 
 		tools    string
 	}{
 		"entrypointer-tool-mine": {newInjector(nil), "none"},
-		"entrypointer-tool-ni":   {offering(pod.InitContainer, ni), "none"},
-		"entrypointer-tool-yq":   {offering(pod.InitContainer, ni), "ni"},
+		"entrypointer-tool-ni":   {offering(pod.DeliveryInitContainer, ni), "none"},
+		"entrypointer-tool-yq":   {offering(pod.DeliveryInitContainer, ni), "ni"},
 		"entrypointer-init":      {mounting(), "none"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Policy struct {
 	// containers, as without a class. Locks and pipes work between these containers.
 	SharedKernelClasses []string
 	// Delivery is the way in which the supervisor gets into pods; "" means
-	// [InitContainer], and the effect of [Auto] depends on the pod.
+	// [DeliveryInitContainer], and the effect of [DeliveryAuto] depends on the pod.
 	Delivery Delivery
 	// PodOptions are the names of options that a pod's own annotations may set; nil means
 	// all. The creator of a TaskRun may lack the permission to change the work of its

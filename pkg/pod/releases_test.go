@@ -56,7 +56,7 @@ func releases() (all []release) {
 		}},
 	}
 	for _, digest := range []string{"1", "5"} {
-		for _, delivery := range []pod.Delivery{pod.InitContainer, pod.ImageVolume} {
+		for _, delivery := range []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryImageVolume} {
 			for _, flags := range [][]string{nil, {"-from-the-future=1"}, {"-from-the-future=--", "-mode=exec", "-platforms=x", "-argument=x", "-x="}} {
 				all = append(all, release{
 					fmt.Sprintf("%s/%s/%d flags", digest, delivery, len(flags)),

@@ -70,23 +70,11 @@ func digestOf(reference string) string {
 
 // repairedMounts keeps the mounts that don't concern protected paths, and each of our
 // mounts once, in its place.
-func repairedMounts(found, ours []corev1.VolumeMount, protected []string) (kept []corev1.VolumeMount) {
-	missing := slices.Clone(ours)
-	for _, m := range found {
-		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name && m.MountPath == wanted.MountPath })
+func repairedMounts(found, ours []corev1.VolumeMount, protected []string) []corev1.VolumeMount {
+	return withMounts(found, ours, func(m corev1.VolumeMount) bool {
 		named := slices.ContainsFunc(ours, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name })
-		switch {
-		case at >= 0:
-			if !sameMount(m, missing[at]) {
-				m = missing[at]
-			}
-			missing = slices.Delete(missing, at, at+1)
-			kept = append(kept, m)
-		case !named && !endangers(protected, m.MountPath):
-			kept = append(kept, m)
-		}
-	}
-	return append(kept, missing...)
+		return !named && !endangers(protected, m.MountPath)
+	})
 }
 
 // confined returns the found security context, without settings that would give the

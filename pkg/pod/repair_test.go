@@ -151,7 +151,7 @@ func TestNothingIsAddedToAnInitContainerOfOurs(t *testing.T) {
 }
 
 func TestAdditionsAreNamedOnceByTheirFields(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	p := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]

@@ -51,29 +51,29 @@ func TestInANamespaceForAllPodsAPodIsWrappedWithoutAsking(t *testing.T) {
 		outcome pod.Outcome
 		wrapped []string
 	}{
-		"any pod":           {pod: made(nil, nil), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
-		"a pod that asks":   {pod: made(nil, map[string]string{pod.InjectAnnotation: "true"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
-		"some containers":   {pod: made(nil, map[string]string{pod.ContainersAnnotation: "app"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"app"}},
+		"any pod":           {pod: made(nil, nil), owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
+		"a pod that asks":   {pod: made(nil, map[string]string{pod.InjectAnnotation: "true"}), owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"}},
+		"some containers":   {pod: made(nil, map[string]string{pod.ContainersAnnotation: "app"}), owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"app"}},
 		"a TaskRun's steps": {pod: controlled(made(map[string]string{"tekton.dev/taskRun": "run"}, nil), "TaskRun"), owner: pod.Tekton, outcome: pod.Injected, wrapped: []string{"step-build"}},
 		"a Revision's":      {pod: controlled(made(map[string]string{"serving.knative.dev/revision": "r"}, nil), "ReplicaSet"), owner: pod.Knative, outcome: pod.Injected, wrapped: []string{"step-build", "app"}},
 		"a label of TaskRuns on any other pod": {
-			pod: made(map[string]string{"tekton.dev/taskRun": "run"}, nil), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
+			pod: made(map[string]string{"tekton.dev/taskRun": "run"}, nil), owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
 		},
 		"a pod that opts out": {
-			pod: made(nil, map[string]string{pod.InjectAnnotation: "false"}), owner: pod.Annotation, outcome: pod.OptedOut,
+			pod: made(nil, map[string]string{pod.InjectAnnotation: "false"}), owner: pod.Asking, outcome: pod.OptedOut,
 		},
 		"a pod that opts out, which the operator forbids": {
 			pod: made(nil, map[string]string{pod.InjectAnnotation: "false"}), policy: pod.Policy{ForbidOptOut: true},
-			owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
+			owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"step-build", "app", "queue-proxy"},
 		},
 		"an operator that leaves such pods out": {
-			pod: made(nil, nil), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, owner: pod.Annotation, outcome: pod.NotSelected,
+			pod: made(nil, nil), policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}, owner: pod.Asking, outcome: pod.NotSelected,
 		},
 		"a pod that fills a claim": {pod: filling(copierImage, nil), outcome: pod.NotOurs},
 		"a copier's image that runs another command": {
-			pod: filling(copierImage, []string{"/volume/sh"}), owner: pod.Annotation, outcome: pod.Injected, wrapped: []string{"copier"},
+			pod: filling(copierImage, []string{"/volume/sh"}), owner: pod.Asking, outcome: pod.Injected, wrapped: []string{"copier"},
 		},
-		"a static pod's mirror": {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Annotation, outcome: pod.MirrorPod},
+		"a static pod's mirror": {pod: made(nil, map[string]string{corev1.MirrorPodAnnotationKey: "x"}), owner: pod.Asking, outcome: pod.MirrorPod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			injector := newInjector(nil)

@@ -88,7 +88,7 @@ func (i *Injector) kindOf(pod *corev1.Pod) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kind{Owner: Annotation, byName: true, Wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, nil
+	return &Kind{Owner: Asking, byName: true, Wraps: func(c corev1.Container) bool { return chosen[c.Name] }}, nil
 }
 
 // markedBy returns the kind whose label the pod carries, nil if there is none, and whether

@@ -17,16 +17,16 @@ import (
 
 // Defaults are options for pods that don't set them.
 type Defaults struct {
-	// Of names the source of the defaults. In errors, it follows the name of an option:
+	// Source names the source of the defaults. In errors, it follows the name of an option:
 	// `of namespace "team-a"`.
-	Of string
+	Source string
 	// Values are the options' values, by the options' names.
 	Values map[string]string
 }
 
 // NamespaceDefaults returns the options among a namespace's annotations.
 func NamespaceDefaults(namespace string, annotations map[string]string) Defaults {
-	d := Defaults{Of: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
+	d := Defaults{Source: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
 	for _, o := range options {
 		if value, set := annotations[o.key()]; set && !o.perContainer {
 			d.Values[o.Name] = value
@@ -52,7 +52,7 @@ func (d Defaults) Check() error {
 		if o.perContainer {
 			return fmt.Errorf("option %s: the option is for single containers; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
 		}
-		if _, err := o.flags(d.Values[name], target{}); err != nil {
+		if _, err := o.flags(d.Values[name], optionContext{}); err != nil {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
@@ -81,8 +81,8 @@ const (
 // isPods reports whether the pod's own annotation is the source.
 func (s setting) isPods() bool { return s.distance <= ofPod }
 
-// replaces reports whether the command will replace the supervisor.
-func (s setting) replaces() bool { return s.Name == "mode" && s.value == modeExec }
+// isModeExec reports whether the command will replace the supervisor.
+func (s setting) isModeExec() bool { return s.Name == "mode" && s.value == modeExec }
 
 // asksForLogs reports whether the output is to be sent.
 func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
@@ -105,7 +105,7 @@ func (i *Injector) settingOf(index int, pod *corev1.Pod, kind *Kind, container s
 	}
 	for at, d := range i.Defaults {
 		if value, set := d.Values[o.Name]; set {
-			return setting{o, value, "annotation " + key.pod + " " + d.Of, ofDefaults + at}, true
+			return setting{o, value, "annotation " + key.pod + " " + d.Source, ofDefaults + at}, true
 		}
 	}
 	return setting{o, o.byDefault, "", ofDefaults + len(i.Defaults)}, o.byDefault != ""
@@ -133,7 +133,7 @@ func (i *Injector) settings(pod *corev1.Pod, kind *Kind, container string) ([]se
 // error. [Defaults.Check] refuses contradictory defaults of one level where they are
 // written.
 func reconcile(list []setting) ([]setting, error) {
-	at := slices.IndexFunc(list, setting.replaces)
+	at := slices.IndexFunc(list, setting.isModeExec)
 	if at < 0 {
 		return list, nil
 	}
@@ -167,11 +167,11 @@ func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, err
 		return nil, err
 	}
 	w.noteRequirements(settings)
-	to := target{
+	to := optionContext{
 		terminationPath: c.TerminationMessagePath, argv: argv,
 		logs:      w.logs(c),
 		sends:     slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
-		exec:      slices.ContainsFunc(settings, setting.replaces),
+		exec:      slices.ContainsFunc(settings, setting.isModeExec),
 		fallsBack: c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !slices.ContainsFunc(settings, setting.leavesStatus),
 		isServer:  isServer(w.pod, c),
 		isSet: func(option string) bool {

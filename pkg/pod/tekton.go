@@ -18,7 +18,7 @@ const (
 	tektonEntrypoint = "/tekton/bin/entrypoint"
 	tektonDownward   = "/tekton/downward"
 	tektonCancel     = tektonDownward + "/cancel"
-	failed           = ".err"      // after the name of a post file
+	errorSuffix      = ".err"      // after the name of a post file
 	tektonLooks      = time.Second // its cmd/entrypoint/waiter.go
 )
 
@@ -26,7 +26,7 @@ const (
 // waits, because Tekton's entrypoint polls only once a second. Then Tekton's entrypoint
 // polls once, and decides as usual. If a flag of Tekton's is unknown, only Tekton's
 // entrypoint waits.
-func handOffFlags(value string, c target) (flags []string, _ error) {
+func handOffFlags(value string, c optionContext) (flags []string, _ error) {
 	on, err := parseBool(value)
 	if err != nil {
 		return nil, err
@@ -77,11 +77,11 @@ func (s *step) waitFlags() (flags []string) {
 	for _, path := range s.waitFiles {
 		switch {
 		case s.content:
-			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+failed)
+			flags = append(flags, waitContentFlag+path, waitAbortFlag+path+errorSuffix)
 		case s.breakpoint: // Tekton runs this step even after a failure before it
 			flags = append(flags, waitEitherFlag+path)
 		default:
-			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+failed)
+			flags = append(flags, waitFileFlag+path, waitAbortFlag+path+errorSuffix)
 		}
 	}
 	return flags

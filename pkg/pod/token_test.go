@@ -48,9 +48,9 @@ func TestAnAPIServerHasNoTokenToMountAfterwards(t *testing.T) {
 		volumes  []string // that are mounted instead of a token, in the init containers
 	}{
 		"an init container":                   {newInjector(nil), []string{pod.VolumeName}},
-		"an init container, and tools":        {offering(pod.InitContainer, ni, yq), []string{pod.VolumeName, pod.ToolsVolumeName, pod.ToolsVolumeName}},
-		"an image volume, and tools":          {offering(pod.ImageVolume, ni, yq), []string{pod.ToolsVolumeName, pod.ToolsVolumeName}},
-		"an image volume, tools from another": {offering(pod.ImageVolume, ni), nil},
+		"an init container, and tools":        {offering(pod.DeliveryInitContainer, ni, yq), []string{pod.VolumeName, pod.ToolsVolumeName, pod.ToolsVolumeName}},
+		"an image volume, and tools":          {offering(pod.DeliveryImageVolume, ni, yq), []string{pod.ToolsVolumeName, pod.ToolsVolumeName}},
+		"an image volume, tools from another": {offering(pod.DeliveryImageVolume, ni), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := mountToken(asking(running("a", "x")))
@@ -79,7 +79,7 @@ func TestAnAPIServerHasNoTokenToMountAfterwards(t *testing.T) {
 func TestAPodThatGetsNoTokenNeedsNothingInItsPlace(t *testing.T) {
 	sent := withTools(asking(running("a", "x")), "ni")
 	sent.Spec.AutomountServiceAccountToken = new(false)
-	for _, c := range inject(t, offering(pod.InitContainer, ni), sent).Pod.Spec.InitContainers {
+	for _, c := range inject(t, offering(pod.DeliveryInitContainer, ni), sent).Pod.Spec.InitContainers {
 		require.Empty(t, mountsAt(c, accountPath), c.Name)
 	}
 }
@@ -88,7 +88,7 @@ func TestAPodThatGetsNoTokenNeedsNothingInItsPlace(t *testing.T) {
 // The former release mounts nothing in the place of the token, and removes what it doesn't
 // know of our volumes.
 func TestAPodOfTheReleaseThatLetTokensInStaysAsItIs(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	wrapped := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
 	former := wrapped.DeepCopy()
 	for i, c := range former.Spec.InitContainers {
@@ -111,7 +111,7 @@ func TestAPodOfTheReleaseThatLetTokensInStaysAsItIs(t *testing.T) {
 // Two mounts at one path would be refused by the API server: ours gives way.
 func TestAnotherWebhooksTokenTakesThePlaceOfOurMount(t *testing.T) {
 	theirs := corev1.VolumeMount{Name: "theirs", MountPath: accountPath, ReadOnly: true}
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	for _, first := range []bool{true, false} {
 		p := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
 		for i, c := range p.Spec.InitContainers {
@@ -131,7 +131,7 @@ func TestAnotherWebhooksTokenTakesThePlaceOfOurMount(t *testing.T) {
 }
 
 func TestAForgedMountInThePlaceOfTheTokenIsRepaired(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	wrapped := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
 	for name, forge := range map[string]func(*corev1.VolumeMount){
 		"writable":         func(m *corev1.VolumeMount) { m.ReadOnly = false },

@@ -115,7 +115,7 @@ func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []Warnin
 	names, _ := ToolNames(d) // Check reports the error
 	for _, name := range names {
 		if _, missing, why := i.toolNamed(namespace, name); why != nil {
-			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", annotation.Domain, toolsOption, d.Of, why))
+			warnings = append(warnings, warning(missing, "reading annotation %s/%s %s: %v; until then, its pods run without it", annotation.Domain, toolsOption, d.Source, why))
 		}
 	}
 	return bounded(warnings)

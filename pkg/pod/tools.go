@@ -18,9 +18,9 @@ import (
 // copies (installer.MaxTool).
 const toolSize = 256 << 20
 
-// sharedDirectories are the usual directories of images for programs. A mount of such a
+// commonDirectories are the usual directories of images for programs. A mount of such a
 // directory would bring more than tools.
-var sharedDirectories = []string{"/", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+var commonDirectories = []string{"/", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
 // installTools brings the tools that containers ask for into the pod: as an image volume
 // of their image, or as a volume that one init container for each tool fills. It removes
@@ -31,10 +31,22 @@ func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 		return nil // a volume of this name is the author's
 	}
 	directory := w.toolsDirectory(tools)
-	if err := w.installToolContainers(pod, selected, tools, directory != ""); err != nil {
+	var copiers []corev1.Container
+	if directory == "" {
+		for _, tool := range tools {
+			copiers = append(copiers, w.toolContainer(pod, selected, tool))
+		}
+	}
+	repair := func(found, wanted corev1.Container) corev1.Container {
+		at := slices.IndexFunc(tools, func(tool Tool) bool { return toolContainerPrefix+tool.Name == wanted.Name })
+		return repairedToolContainer(found, wanted, tools[at])
+	}
+	if err := w.putInitContainers(pod, copiesTool, repair, copiers...); err != nil {
 		return err
 	}
-	if err := w.mountTools(pod, selected, len(tools) > 0, directory); err != nil {
+	if len(tools) == 0 {
+		unmountTools(pod)
+	} else if err := w.mountTools(pod, selected, directory); err != nil {
 		return err
 	}
 	return w.installToolsVolume(pod, tools, directory)
@@ -61,47 +73,10 @@ func (w *wrapping) toolsDirectory(tools []Tool) string {
 			return ""
 		}
 	}
-	if slices.Contains(sharedDirectories, directory) {
+	if slices.Contains(commonDirectories, directory) {
 		return ""
 	}
 	return directory
-}
-
-// installToolContainers puts the init containers that copy tools behind the init
-// container that copies the supervisor, because they run the supervisor.
-func (w *wrapping) installToolContainers(pod *corev1.Pod, selected []int, tools []Tool, mounted bool) error {
-	found := map[string]corev1.Container{}
-	for _, c := range pod.Spec.InitContainers {
-		if copiesTool(c) {
-			found[c.Name] = c
-		}
-	}
-	if mounted {
-		tools = nil // there is nothing to copy
-	}
-	var ours []corev1.Container
-	for _, tool := range tools {
-		wanted := w.toolContainer(pod, selected, tool)
-		taken := func(c corev1.Container) bool { return c.Name == wanted.Name && !copiesTool(c) }
-		if slices.ContainsFunc(pod.Spec.InitContainers, taken) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == wanted.Name }) {
-			return refuse(NameCollision, "adding init container %q: the pod has another container of this name; rename it", wanted.Name)
-		}
-		if c, ok := found[wanted.Name]; ok {
-			found := repairedToolContainer(c, wanted, tool)
-			w.noteAdditions(found, wanted)
-			wanted = found
-		}
-		ours = append(ours, wanted)
-	}
-	if len(found) == 0 && len(ours) == 0 {
-		return nil
-	}
-	// Other init containers may be before them, but not between.
-	at := slices.IndexFunc(pod.Spec.InitContainers, copiesTool)
-	pod.Spec.InitContainers = slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), copiesTool)
-	at = max(at, initContainerIndex(pod)+1)
-	pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, at, ours...)
-	return nil
 }
 
 // copiesTool reports whether an init container copies a tool, or imitates one that does.
@@ -162,41 +137,30 @@ func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContex
 
 // mountTools mounts the volume in the wrapped containers that ask for tools, and removes
 // it from the other wrapped containers.
-func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, stays bool, directory string) error {
+func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, directory string) error {
 	mount := corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true}
-	align := func(c *corev1.Container, keep bool) {
-		if !keep {
-			c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, isToolsMount)
-		}
-		for at, m := range c.VolumeMounts {
-			if isToolsMount(m) {
-				c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = mount.SubPath, ""
-			}
-		}
-	}
-	for index := range pod.Spec.InitContainers {
-		align(&pod.Spec.InitContainers[index], stays)
-	}
-	left := selected // in their order, too
-	for index := range pod.Spec.Containers {
+	updateMounts(pod.Spec.InitContainers, isToolsMount, mount)
+	updateMounts(pod.Spec.Containers, isToolsMount, mount)
+	for _, index := range selected {
 		c := &pod.Spec.Containers[index]
-		wrapped := len(left) > 0 && left[0] == index
-		if wrapped {
-			left = left[1:]
+		var ours []corev1.VolumeMount
+		if len(w.toolboxes[c.Name].tools) > 0 {
+			ours = append(ours, mount)
 		}
-		asks := wrapped && len(w.toolboxes[c.Name].tools) > 0
-		align(c, stays && (asks || !wrapped))
-		if !asks {
-			continue
-		}
-		if err := checkMountsAt(*c, ToolsVolumeName, ToolsMountPath, isToolsMount); err != nil {
+		if err := addMounts(c, ToolsMountPath, isToolsMount, ours...); err != nil {
 			return err
-		}
-		if !slices.ContainsFunc(c.VolumeMounts, isToolsMount) {
-			c.VolumeMounts = append(c.VolumeMounts, mount)
 		}
 	}
 	return nil
+}
+
+// unmountTools removes the mounts of the volume from all containers.
+func unmountTools(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for at := range containers {
+			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, isToolsMount)
+		}
+	}
 }
 
 // isToolsMount reports whether a mount makes the tools executable in a container, and not

@@ -51,7 +51,7 @@ func toolMounts(c corev1.Container) (paths []string) {
 }
 
 func TestToolsAreCopiedByInitContainersOfTheirOwnImages(t *testing.T) {
-	injector := offering(pod.InitContainer, ni, yq)
+	injector := offering(pod.DeliveryInitContainer, ni, yq)
 	sent := annotated(asking(running("a", "x"), running("b", "y")), "tools.entrypointer.dev/a", "yq, ni", "entrypointer.dev/tools-in-path", "true")
 	result := inject(t, injector, sent)
 	requireGolden(t, "tools", result.Pod)
@@ -82,7 +82,7 @@ func TestToolsComeByAnImageVolumeWhereOneDirectoryHasThem(t *testing.T) {
 		"another name than the image's own": {[]pod.Tool{renamed}, "ni", "", []string{"entrypointer-tool-ni"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			injector := offering(pod.ImageVolume, test.tools...)
+			injector := offering(pod.DeliveryImageVolume, test.tools...)
 			sent := withTools(asking(running("a", "x")), test.asks)
 			result := inject(t, injector, sent)
 			require.Equal(t, test.copied, toolContainers(result.Pod))
@@ -119,7 +119,7 @@ func TestContainersThatAskForToolsGetThem(t *testing.T) {
 		"the namespace, and not this pod": {withTools(two(), "none"), "ni", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			injector := offering(pod.InitContainer, ni)
+			injector := offering(pod.DeliveryInitContainer, ni)
 			if test.defaults != "" {
 				injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/tools": test.defaults})}
 			}
@@ -132,7 +132,7 @@ func TestContainersThatAskForToolsGetThem(t *testing.T) {
 }
 
 func TestPATHIsAddedToWhereToolsAre(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	p := annotated(asking(running("a", "x"), running("b", "y")), "tools.entrypointer.dev/b", "ni", "entrypointer.dev/tools-in-path", "true")
 	wrapped := inject(t, injector, p).Pod
 	require.Equal(t, []string{"--", "x"}, wrapped.Spec.Containers[0].Args)
@@ -146,7 +146,7 @@ func TestPATHIsAddedToWhereToolsAre(t *testing.T) {
 func TestAnUnavailableTool(t *testing.T) {
 	team, err := lookup.ParsePattern("registry.example.test/team")
 	require.NoError(t, err)
-	restricted := offering(pod.InitContainer, ni, yq)
+	restricted := offering(pod.DeliveryInitContainer, ni, yq)
 	restricted.ToolRegistries = lookup.AllowList{Everywhere: []lookup.Pattern{team}}
 	for name, test := range map[string]struct {
 		injector *pod.Injector
@@ -154,8 +154,8 @@ func TestAnUnavailableTool(t *testing.T) {
 		reason   pod.Reason // of a warning
 		says     []string
 	}{
-		"unknown":               {offering(pod.InitContainer, ni, yq), "nii", pod.ReasonToolNotOffered, []string{`there is no tool "nii"; the operator of entrypointer offers ni, yq`}},
-		"unknown, and no other": {offering(pod.InitContainer), "ni", pod.ReasonToolNotOffered, []string{`there is no tool "ni": the operator of entrypointer offers none`}},
+		"unknown":               {offering(pod.DeliveryInitContainer, ni, yq), "nii", pod.ReasonToolNotOffered, []string{`there is no tool "nii"; the operator of entrypointer offers ni, yq`}},
+		"unknown, and no other": {offering(pod.DeliveryInitContainer), "ni", pod.ReasonToolNotOffered, []string{`there is no tool "ni": the operator of entrypointer offers none`}},
 		"of a registry that isn't allowed here": {restricted, "ni, yq", pod.ReasonToolNotAllowed, []string{
 			`namespace "tenant" can't have tool "ni"`, ni.Image, "have the operator of entrypointer allow them",
 		}},
@@ -178,10 +178,10 @@ func TestAnUnavailableTool(t *testing.T) {
 		})
 	}
 	for _, value := range []string{"", ",", "Ni", "ni, none", "a/b", strings.Repeat("x", 46), strings.Join(strings.Split("abcdefghijklmnopq", ""), ","), strings.Repeat("ni,", 1<<16)} {
-		_, err := offering(pod.InitContainer, ni).Inject(t.Context(), "tenant", withTools(asking(running("a", "x")), value))
+		_, err := offering(pod.DeliveryInitContainer, ni).Inject(t.Context(), "tenant", withTools(asking(running("a", "x")), value))
 		requireRefused(t, err, pod.InvalidAnnotation, "entrypointer.dev/tools", `it can be names of tools, 16 at most, separated by commas, or "none"`)
 	}
-	none := offering(pod.InitContainer, ni)
+	none := offering(pod.DeliveryInitContainer, ni)
 	none.Policy.PodOptions = []string{}
 	_, err = none.Inject(t.Context(), "tenant", withTools(asking(running("a", "x")), "ni"))
 	requireRefused(t, err, pod.InvalidAnnotation, "the operator doesn't let pods set this option")
@@ -189,7 +189,7 @@ func TestAnUnavailableTool(t *testing.T) {
 
 // Each container of a pod of megabytes asks for what isn't there.
 func TestAPodOfManyContainersIsWarnedOfToolsOnce(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	names := "a,b,c,d,e,f,g,h,i,j,k,l,m,ni,o,p"
 	injector.Defaults = []pod.Defaults{pod.NamespaceDefaults("tenant", map[string]string{"entrypointer.dev/tools": names})}
 	p := asking()
@@ -253,13 +253,13 @@ func TestAToolIsCopiedByAUserThatIsNotRoot(t *testing.T) {
 		if test.container != nil {
 			p.Spec.Containers[1].SecurityContext = as(test.container)
 		}
-		context := inject(t, offering(pod.InitContainer, ni), p).Pod.Spec.InitContainers[1].SecurityContext
+		context := inject(t, offering(pod.DeliveryInitContainer, ni), p).Pod.Spec.InitContainers[1].SecurityContext
 		require.Equal(t, test.want, context.RunAsUser, name)
 		require.True(t, *context.RunAsNonRoot, name)
 	}
 
 	// An OpenShift SCC may come after us, and we after it.
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	p := inject(t, injector, withTools(asking(running("a", "x")), "ni")).Pod
 	p.Spec.Containers[0].SecurityContext = as(new(int64(1000680000)))
 	require.Equal(t, new(int64(1000680000)), inject(t, injector, p).Pod.Spec.InitContainers[1].SecurityContext.RunAsUser)
@@ -269,7 +269,7 @@ func TestAToolIsCopiedByAUserThatIsNotRoot(t *testing.T) {
 
 // Each of these would have another program copied, or elsewhere, or with more rights.
 func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
-	injector := offering(pod.InitContainer, ni, yq)
+	injector := offering(pod.DeliveryInitContainer, ni, yq)
 	wrapped := func() *corev1.Pod { return inject(t, injector, withTools(asking(running("a", "x")), "ni, yq")).Pod }
 	of := func(change func(*corev1.Container)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { change(&p.Spec.InitContainers[1]) }
@@ -313,7 +313,7 @@ func TestAForgedContainerOfAToolIsRepaired(t *testing.T) {
 }
 
 func TestWhatOtherWebhooksAddToAToolsContainerStays(t *testing.T) {
-	injector := offering(pod.InitContainer, ni)
+	injector := offering(pod.DeliveryInitContainer, ni)
 	for name, change := range map[string]func(*corev1.Container){
 		"a mirror's name for the image": func(c *corev1.Container) { c.Image = "mirror.example.test/ni@sha256:" + strings.Repeat("6", 64) },
 		"a certificate":                 mountedAt("/etc/ssl/certs/ca-certificates.crt"),
@@ -331,7 +331,7 @@ func TestWhatOtherWebhooksAddToAToolsContainerStays(t *testing.T) {
 }
 
 func TestWhatOtherWebhooksPutBeforeAToolsContainerStaysThere(t *testing.T) {
-	for _, delivery := range []pod.Delivery{pod.InitContainer, pod.ImageVolume} {
+	for _, delivery := range []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryImageVolume} {
 		injector := offering(delivery, ni, yq)
 		p := inject(t, injector, withTools(asking(running("a", "x")), "ni, yq")).Pod
 		p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, len(p.Spec.InitContainers)-2, running("theirs", "x"))
@@ -374,13 +374,13 @@ func TestNamesAndPathsOfToolsThatAreTakenAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := withTools(asking(running("a", "x")), "ni")
 			test.change(p)
-			_, err := offering(pod.InitContainer, ni).Inject(t.Context(), "tenant", p)
+			_, err := offering(pod.DeliveryInitContainer, ni).Inject(t.Context(), "tenant", p)
 			requireRefused(t, err, pod.NameCollision, test.says)
 			// Who asks for no tools has the names for himself.
 			if name != "a container" { // it would be wrapped as any other
 				annotated(p, "entrypointer.dev/tools", "none")
 				before := p.DeepCopy()
-				after := inject(t, offering(pod.InitContainer, ni), p).Pod
+				after := inject(t, offering(pod.DeliveryInitContainer, ni), p).Pod
 				for i, v := range before.Spec.Volumes {
 					require.Equal(t, v, after.Spec.Volumes[i])
 				}
@@ -396,10 +396,10 @@ func TestNamesAndPathsOfToolsThatAreTakenAreRefused(t *testing.T) {
 // a pod. What comes out is what the last one alone would have made.
 func TestWhicheverToolsAreThereLastAPodHasThose(t *testing.T) {
 	var offers []*pod.Injector
-	for _, delivery := range []pod.Delivery{pod.InitContainer, pod.ImageVolume} {
+	for _, delivery := range []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryImageVolume} {
 		for _, tools := range [][]pod.Tool{nil, {ni}, {ni, other}, {ni, yq}, {yq}, {ni, other, yq}} {
 			injector := offering(delivery, tools...)
-			injector.Defaults = []pod.Defaults{{Of: "of namespace \"tenant\"", Values: map[string]string{"tools": "ni, other, yq", "tools-in-path": "true"}}}
+			injector.Defaults = []pod.Defaults{{Source: "of namespace \"tenant\"", Values: map[string]string{"tools": "ni, other, yq", "tools-in-path": "true"}}}
 			offers = append(offers, injector)
 		}
 	}
@@ -436,7 +436,7 @@ func TestTwoVolumesOfTheNameGoAtOnce(t *testing.T) {
 func TestAContainerThatIsNotWrappedMayMountTheToolsAsOthersDo(t *testing.T) {
 	p := withTools(asking(running("a", "x"), running("istio-proxy", "i")), "ni")
 	p.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{{Name: "entrypointer-tools", MountPath: "/entrypointer/tools", ReadOnly: true}}
-	for _, delivery := range []pod.Delivery{pod.InitContainer, pod.ImageVolume} {
+	for _, delivery := range []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryImageVolume} {
 		result := inject(t, offering(delivery, ni), p)
 		require.Equal(t, toolMounts(result.Pod.Spec.Containers[0]), toolMounts(result.Pod.Spec.Containers[1]))
 		p = result.Pod

@@ -56,12 +56,12 @@ func toolNames(value string) ([]string, error) {
 }
 
 // toolsFlags returns no flags: tools are in a volume.
-func toolsFlags(value string, _ target) ([]string, error) {
+func toolsFlags(value string, _ optionContext) ([]string, error) {
 	_, err := toolNames(value)
 	return nil, err
 }
 
-func toolsInPathFlags(value string, c target) ([]string, error) {
+func toolsInPathFlags(value string, c optionContext) ([]string, error) {
 	on, err := parseBool(value)
 	if !on || !c.tools {
 		return nil, err

@@ -42,18 +42,13 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installFamilies(pod, selected); err != nil {
 		return err
 	}
-	w.alignMounts(pod)
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		updateMounts(containers, isMount, w.mount(pod))
+	}
 	if err := checkWriters(pod); err != nil {
 		return err
 	}
-	if !meansOf(w.delivery).copies {
-		removeInitContainer(pod)
-		return w.installTools(pod, selected)
-	}
-	if !markSafeToEvict(pod, VolumeName) {
-		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
-	}
-	if err := w.installInitContainer(pod, selected); err != nil {
+	if err := w.installCopier(pod, selected); err != nil {
 		return err
 	}
 	return w.installTools(pod, selected)
@@ -76,28 +71,13 @@ func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
 	return mount
 }
 
-// EntrypointVolume returns the volume of the supervisor's image for [ImageVolume], and
+// EntrypointVolume returns the volume of the supervisor's image for [DeliveryImageVolume], and
 // its mount for the containers that run [EntrypointPath].
 func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
 	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
 			Image: &corev1.ImageVolumeSource{Reference: image, PullPolicy: corev1.PullIfNotPresent},
 		}},
 		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
-}
-
-// alignMounts points all mounts of the volume to the program's directory under this
-// delivery.
-func (w *wrapping) alignMounts(pod *corev1.Pod) {
-	wanted := w.mount(pod)
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range containers {
-			for at, m := range c.VolumeMounts {
-				if isMount(m) && c.Name != InitContainerName {
-					c.VolumeMounts[at].SubPath, c.VolumeMounts[at].SubPathExpr = wanted.SubPath, ""
-				}
-			}
-		}
-	}
 }
 
 // markSafeToEvict tells the cluster autoscaler that it can drain the pod's node despite

@@ -18,16 +18,16 @@ const entrypointImage = "registry.example.test/entrypoint@sha256:444444444444444
 func mounting() *pod.Injector {
 	injector := newInjector(nil)
 	injector.EntrypointImage = entrypointImage
-	injector.Policy.Delivery = pod.ImageVolume
+	injector.Policy.Delivery = pod.DeliveryImageVolume
 	return injector
 }
 
 func TestADeliveryIsForNamespacesAndForTheOperator(t *testing.T) {
 	p := annotated(asking(running("a", "x")), "entrypointer.dev/delivery", "image-volume")
 	result := inject(t, newInjector(nil), p)
-	require.Equal(t, pod.InitContainer, result.Delivery)
+	require.Equal(t, pod.DeliveryInitContainer, result.Delivery)
 	require.Equal(t, []pod.Warning{{Reason: pod.ReasonAnnotationHasNoEffect, Message: "annotation entrypointer.dev/delivery has no effect on a pod: it is for namespaces"}}, result.Warnings)
-	require.Equal(t, pod.ImageVolume, inject(t, mounting(), p).Delivery)
+	require.Equal(t, pod.DeliveryImageVolume, inject(t, mounting(), p).Delivery)
 
 	_, err := pod.NamespaceDelivery(map[string]string{"entrypointer.dev/delivery": ""})
 	require.ErrorContains(t, err, `annotation entrypointer.dev/delivery: "" is none of`)

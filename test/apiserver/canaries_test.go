@@ -17,11 +17,11 @@ import (
 	"k8s.io/pod-security-admission/api"
 )
 
-// canary is one as the injector applies it (internal/delivery writes the file), and
+// canary is one as the injector applies it (internal/autodelivery writes the file), and
 // as an API server has it when policies look at it.
 func canary(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/delivery/testdata/canary.json")
+	text, err := os.ReadFile("../../internal/autodelivery/testdata/canary.json")
 	require.NoError(t, err)
 	var p corev1.Pod
 	require.NoError(t, json.Unmarshal(text, &p))

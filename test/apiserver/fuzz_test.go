@@ -60,7 +60,7 @@ func admitBoth(t *testing.T, data []byte) *corev1.Pod {
 	}
 	webhook := newWebhook(ordinary)
 	if choose.rarely(4) {
-		webhook.Policy.Delivery = pod.Auto
+		webhook.Policy.Delivery = pod.DeliveryAuto
 	}
 	if choose.rarely(2) {
 		webhook.Logs = &pod.LogService{

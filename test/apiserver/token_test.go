@@ -62,7 +62,7 @@ func TestAnAPIServerAsksOnceAboutAPodThatGetsATokenMounted(t *testing.T) {
 	const ours, tools, token, none = "entrypointer-bin", "entrypointer-tools", "kube-api-", "-"
 	plain := func(*corev1.Pod, *pod.Injector) {}
 	withTools := func(p *corev1.Pod, _ *pod.Injector) { p.Annotations["entrypointer.dev/tools"] = "ni" }
-	images := func(_ *corev1.Pod, webhook *pod.Injector) { webhook.Policy.Delivery = pod.ImageVolume }
+	images := func(_ *corev1.Pod, webhook *pod.Injector) { webhook.Policy.Delivery = pod.DeliveryImageVolume }
 	for name, test := range map[string]struct {
 		change    func(*corev1.Pod, *pod.Injector)
 		automount *bool // of the service account

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/config"
-	"github.com/entrypointer/entrypointer/internal/delivery"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
@@ -57,7 +57,7 @@ func joins(t *testing.T, info corev1.NodeSystemInfo) (name string, leave func())
 // forgetProofs has every kind of node to be proven anew.
 func forgetProofs(t *testing.T) {
 	t.Helper()
-	_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.MergePatchType,
+	_, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), autodelivery.ProofsName, types.MergePatchType,
 		[]byte(`{"data":null}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
@@ -97,7 +97,7 @@ func waitForDelivery(t *testing.T, namespace, want string) {
 }
 
 // waitForSaying waits until an event of the ConfigMap and the metrics say why.
-func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says ...string) {
+func waitForSaying(t *testing.T, since time.Time, reason autodelivery.Reason, says ...string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, "an event "+string(reason), func() error {
 		events, err := cluster.Kube.CoreV1().Events(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{
@@ -133,7 +133,7 @@ func waitForSaying(t *testing.T, since time.Time, reason delivery.Reason, says .
 			}
 			line, _, _ := strings.Cut(string(page[at+1:]), "\n")
 			value := " 0"
-			if reason == delivery.Proven {
+			if reason == autodelivery.Proven {
 				value = " 1"
 			}
 			if !strings.Contains(line, `reason="`+string(reason)+`"`) || !strings.HasSuffix(line, value) {
@@ -170,9 +170,9 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	forgetProofs(t)
 	start, made := time.Now(), countCanaries(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	configureForNow(t, framework.DeliveryKey, string(pod.DeliveryAuto))
 	waitForDelivery(t, namespace, framework.ImageVolume)
-	waitForSaying(t, start, delivery.Proven)
+	waitForSaying(t, start, autodelivery.Proven)
 	ranBy(t, namespace, "proven", framework.ImageVolume)
 	require.Equal(t, 1, made())
 	for what, change := range map[string]func(*corev1.PodSpec){
@@ -194,12 +194,12 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	start = time.Now()
 	name, leave := joins(t, old)
 	waitForDelivery(t, namespace, framework.InitContainer)
-	waitForSaying(t, start, delivery.NodeUnfit, name, "kubelet v1.33.1 is older than 1.35.0")
+	waitForSaying(t, start, autodelivery.NodeUnfit, name, "kubelet v1.33.1 is older than 1.35.0")
 	ranBy(t, namespace, "too-old", framework.InitContainer)
 	start = time.Now()
 	leave()
 	waitForDelivery(t, namespace, framework.ImageVolume)
-	waitForSaying(t, start, delivery.Proven)
+	waitForSaying(t, start, autodelivery.Proven)
 	ranBy(t, namespace, "gone", framework.ImageVolume)
 	require.Equal(t, 1, made(), "what was proven holds")
 
@@ -207,7 +207,7 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 	start = time.Now()
 	name, leave = joins(t, aKind)
 	waitForDelivery(t, namespace, framework.InitContainer)
-	waitForSaying(t, start, delivery.Unproven, name)
+	waitForSaying(t, start, autodelivery.Unproven, name)
 	eventually(t, time.Minute, "a canary on node "+name, func() error {
 		if made() < 2 {
 			return fmt.Errorf("%d were made", made())
@@ -223,7 +223,7 @@ func TestUnderAutoPodsGetImageVolumesWhileEveryNodeIsProven(t *testing.T) {
 
 func TestANamespaceMayAskForAutoItself(t *testing.T) {
 	needsImageVolumes(t)
-	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.Auto)})
+	ns := newNamespace(t, map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: string(pod.DeliveryAuto)})
 	waitForDelivery(t, ns.Name, framework.ImageVolume)
 	ranBy(t, ns.Name, "asked", framework.ImageVolume)
 	other := optedInNamespace(t)
@@ -284,7 +284,7 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 	forgetProofs(t)
 	namespace := optedInNamespace(t)
 	start := time.Now()
-	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	configureForNow(t, framework.DeliveryKey, string(pod.DeliveryAuto))
 	waitForDelivery(t, namespace, framework.ImageVolume)
 
 	before := withFlag(t.Context(), t, "-entrypoint-image", copierImage(t))
@@ -294,7 +294,7 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 		withFlag(ctx, t, "-entrypoint-image", before)
 	})
 	t.Cleanup(restore)
-	waitForSaying(t, start, delivery.CanaryFailed, "container entrypoint ended with 128")
+	waitForSaying(t, start, autodelivery.CanaryFailed, "container entrypoint ended with 128")
 	waitForDelivery(t, namespace, framework.InitContainer)
 	ranBy(t, namespace, "failed", framework.InitContainer)
 
@@ -310,7 +310,7 @@ func TestACanaryThatFailsKeepsAutoOffUntilThereIsAnotherImage(t *testing.T) {
 func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 	needsImageVolumes(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	configureForNow(t, framework.DeliveryKey, string(pod.DeliveryAuto))
 	waitForDelivery(t, namespace, framework.ImageVolume)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -322,9 +322,9 @@ func TestWithoutItsRightsAutoIsTheInitContainer(t *testing.T) {
 	_, err := framework.Run(t.Context(), "ko", "delete", "-f", "config/auto")
 	require.NoError(t, err)
 	waitForDelivery(t, namespace, framework.InitContainer)
-	waitForSaying(t, start, delivery.NotPermitted, "ko apply -f config/auto")
+	waitForSaying(t, start, autodelivery.NotPermitted, "ko apply -f config/auto")
 	eventually(t, time.Minute, "a namespace that asks for auto to be warned", func() error {
-		heard := heardAsking(t, pod.Auto)
+		heard := heardAsking(t, pod.DeliveryAuto)
 		if !slices.ContainsFunc(heard, func(text string) bool { return strings.Contains(text, "run: ko apply -f config/auto") }) {
 			return fmt.Errorf("%q was heard", heard)
 		}

@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/entrypointer/entrypointer/internal/delivery"
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
@@ -58,7 +58,7 @@ func join(t *testing.T, n int, info func(i int) corev1.NodeSystemInfo) (leave fu
 // proofs are what the ConfigMap holds.
 func proofs(t *testing.T) map[string]string {
 	t.Helper()
-	held, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), delivery.ProofsName, metav1.GetOptions{})
+	held, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), autodelivery.ProofsName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return held.Data
 }
@@ -68,7 +68,7 @@ func setProofs(t *testing.T, data map[string]string) {
 	t.Helper()
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/data", "value": data}})
 	require.NoError(t, err)
-	_, err = cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), delivery.ProofsName, types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err = cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Patch(t.Context(), autodelivery.ProofsName, types.JSONPatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -79,7 +79,7 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 	peak := watchMemory(watching, t)
 	forgetProofs(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	configureForNow(t, framework.DeliveryKey, string(pod.DeliveryAuto))
 	waitForDelivery(t, namespace, framework.ImageVolume)
 	good := proofs(t)
 
@@ -122,7 +122,7 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 	ranBy(t, namespace, "meanwhile", framework.InitContainer)
 	list, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=canary"})
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(list.Items), len(delivery.Canaries))
+	require.LessOrEqual(t, len(list.Items), len(autodelivery.Canaries))
 	leave()
 	waitForDelivery(t, namespace, framework.ImageVolume)
 	ranBy(t, namespace, "afterwards", framework.ImageVolume)
@@ -142,13 +142,13 @@ func TestNodesThatComeInHundredsAndGarbageAmongTheProofsTurnAutoOffAndNotForGood
 func TestPodsThatPassForCanariesProveNothingAndAreRemoved(t *testing.T) {
 	needsImageVolumes(t)
 	namespace := optedInNamespace(t)
-	configureForNow(t, framework.DeliveryKey, string(pod.Auto))
+	configureForNow(t, framework.DeliveryKey, string(pod.DeliveryAuto))
 	waitForDelivery(t, namespace, framework.ImageVolume)
 	var question string
 	for question = range proofs(t) {
 		break
 	}
-	for _, name := range delivery.Canaries {
+	for _, name := range autodelivery.Canaries {
 		forged := restrictedPod(name, busybox(t, "main", "sleep", "3600"))
 		forged.Annotations = map[string]string{"entrypointer.dev/question": question}
 		createPod(t, framework.SystemNamespace, forged)
@@ -157,7 +157,7 @@ func TestPodsThatPassForCanariesProveNothingAndAreRemoved(t *testing.T) {
 	eventually(t, time.Minute, "pods to be those of a canary", func() error {
 		list, err := cluster.Kube.CoreV1().Pods(framework.SystemNamespace).List(t.Context(), metav1.ListOptions{})
 		for _, p := range list.Items {
-			if slices.Contains(delivery.Canaries, p.Name) && p.Spec.Containers[0].Name == "main" {
+			if slices.Contains(autodelivery.Canaries, p.Name) && p.Spec.Containers[0].Name == "main" {
 				err = errors.Join(err, fmt.Errorf("pod %q is there", p.Name))
 			}
 		}

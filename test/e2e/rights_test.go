@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/entrypointer/entrypointer/internal/delivery"
+	"github.com/entrypointer/entrypointer/internal/autodelivery"
 	"github.com/entrypointer/entrypointer/internal/namespaces"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
@@ -407,9 +407,9 @@ func TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries(t *testing.T) {
 	d, err := cluster.Kube.AppsV1().Deployments(framework.SystemNamespace).Get(t.Context(), framework.Injector, metav1.GetOptions{})
 	require.NoError(t, err)
 	args := d.Spec.Template.Spec.Containers[0].Args
-	ours := delivery.Images{Entrypoint: args[slices.Index(args, "-entrypoint-image")+1], WithLogs: args[slices.Index(args, "-entrypoint-with-logs-image")+1]}
+	ours := autodelivery.Images{Entrypoint: args[slices.Index(args, "-entrypoint-image")+1], WithLogs: args[slices.Index(args, "-entrypoint-with-logs-image")+1]}
 	apply := func(namespace string, change func(*corev1.Pod)) error {
-		p := delivery.Canary(delivery.Canaries[0], ours)
+		p := autodelivery.Canary(autodelivery.Canaries[0], ours)
 		p.Namespace = namespace
 		if change != nil {
 			change(p)
@@ -437,6 +437,6 @@ func TestWhoeverTakesTheInjectorOverCanRunNothingButCanaries(t *testing.T) {
 	for _, elsewhere := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
 		require.True(t, apierrors.IsForbidden(apply(elsewhere, nil)), elsewhere)
 	}
-	_, err = injector.Pods(framework.SystemNamespace).Create(t.Context(), delivery.Canary(delivery.Canaries[0], ours), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = injector.Pods(framework.SystemNamespace).Create(t.Context(), autodelivery.Canary(autodelivery.Canaries[0], ours), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.True(t, apierrors.IsForbidden(err), "creating without a name in the URL: %v", err)
 }

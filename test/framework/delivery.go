@@ -19,9 +19,9 @@ import (
 // its values.
 const (
 	DeliveryKey   = "delivery"
-	InitContainer = string(pod.InitContainer)
-	ImageVolume   = string(pod.ImageVolume)
-	Claim         = string(pod.Claim)
+	InitContainer = string(pod.DeliveryInitContainer)
+	ImageVolume   = string(pod.DeliveryImageVolume)
+	Claim         = string(pod.DeliveryClaim)
 )
 
 // SharedClassVariable names the storage class that tests of claims use.

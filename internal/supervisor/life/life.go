@@ -130,7 +130,7 @@ func (l *Life) RecordSignals() {
 // grace period begins. The image chooses this signal (STOPSIGNAL). A signal that the
 // container has outlived by a grace period was another one.
 func (l *Life) noteStop(sig syscall.Signal) {
-	_, grace := l.output.DeliveryTimeouts()
+	_, grace := l.output.FlushTimeouts()
 	if signals.CanHold(sig) && (l.graceBegan.IsZero() || time.Since(l.graceBegan) > grace) {
 		l.graceBegan = time.Now()
 	}

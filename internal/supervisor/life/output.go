@@ -44,7 +44,7 @@ func (l *Life) wasStopped() bool {
 
 // graceLeft returns the rest of the grace period, 0 if none has begun.
 func (l *Life) graceLeft() time.Duration {
-	_, grace := l.output.DeliveryTimeouts()
+	_, grace := l.output.FlushTimeouts()
 	if l.graceBegan.IsZero() {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (l *Life) Deliver() {
 	}
 	l.output.End()
 	l.Event(output.EventFinished, string(l.Reason), l.ExitCode)
-	afterEnd, grace := l.output.DeliveryTimeouts()
+	afterEnd, grace := l.output.FlushTimeouts()
 	if l.wasStopped() {
 		afterEnd = min(afterEnd, deliveryAfterStop)
 	}
@@ -78,7 +78,7 @@ func (l *Life) Deliver() {
 		if rest := l.graceLeft(); rest > 0 {
 			left = min(left, rest-min(killMargin, grace/2))
 		}
-		if l.output.Delivered() || left <= 0 {
+		if l.output.Flushed() || left <= 0 {
 			return Done
 		}
 		return left

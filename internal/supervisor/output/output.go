@@ -40,11 +40,11 @@ type Output interface {
 	Event(e Event, text string, number int)
 	// End is called when the command has ended. Later output isn't taken.
 	End()
-	// Delivered reports whether all output has reached its destination.
-	Delivered() bool
-	// DeliveryTimeouts returns how long to wait for Delivered after the end, and the pod's
+	// Flushed reports whether all output has reached its destination.
+	Flushed() bool
+	// FlushTimeouts returns how long to wait for Flushed after the end, and the pod's
 	// grace period, 0 if that isn't known.
-	DeliveryTimeouts() (afterEnd, grace time.Duration)
+	FlushTimeouts() (afterEnd, grace time.Duration)
 	// Close is called last. It returns what wasn't delivered and why, or "".
 	Close() string
 	// StatusChanged reports whether Status has changed since its last call.

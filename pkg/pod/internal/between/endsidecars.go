@@ -157,7 +157,7 @@ func (b *builder) needing() (names []string) {
 // endsKnown reports whether each member ends for good, and can report its end to the
 // others. If the pod's own annotation sets the option, false is an error.
 func (b *builder) endsKnown(e *ending, source string) (bool, error) {
-	unending, untold, err := b.readEnds(e)
+	unending, untold, err := b.lastOutcomes(e)
 	why := cmp.Or(unending, untold)
 	switch {
 	case err != nil:
@@ -187,9 +187,9 @@ func (b *builder) urlsOf(all []sidecar, own bool) (urls []string) {
 	return urls
 }
 
-// readEnds finds the last end of each member. It returns why the work has no end, or why
+// lastOutcomes finds the last end of each member. It returns why the work has no end, or why
 // its end can't be reported.
-func (b *builder) readEnds(e *ending) (unending, untold, _ error) {
+func (b *builder) lastOutcomes(e *ending) (unending, untold, _ error) {
 	works := func(name string) bool { return !isHelper(b.Object, name) }
 	switch {
 	case len(e.members) > maxEnding:

@@ -66,14 +66,14 @@ const maxOrdered = 128
 // An ordering is the graph of a pod's containers that wait for each other, or end with
 // each other. A nil ordering has no containers.
 type ordering struct {
-	names  []string                // of the containers in it, in the pod's order
-	waits  map[string][]dependency // by the container that waits
-	sees   map[string][]string     // by the container that reads: those whose directories it reads
-	tells  map[string]bool         // the containers that have a directory
-	probes map[string][]string     // of those that shall be ready: the flags by which they find out
-	until  map[string][]dependency // by the helper that ends with others: when
-	stops  map[string]*stop        // by the container that is stopped after others: how
-	turns  map[string]bool         // the containers that are stopped in turn: after others, or before
+	names    []string                // of the containers in it, in the pod's order
+	waits    map[string][]dependency // by the container that waits
+	sees     map[string][]string     // by the container that reads: those whose directories it reads
+	tells    map[string]bool         // the containers that have a directory
+	probes   map[string][]string     // of those that shall be ready: the flags by which they find out
+	stopWhen map[string][]dependency // by the helper that ends with others: when
+	stops    map[string]*stop        // by the container that is stopped after others: how
+	turns    map[string]bool         // the containers that are stopped in turn: after others, or before
 	// finals are the exit codes after which a container isn't restarted, by container; "" if
 	// it always is.
 	finals map[string]string
@@ -128,7 +128,7 @@ func (o *ordering) finalFlags(name string) (flags []string) {
 		return nil
 	}
 	var others []string
-	for _, d := range slices.Concat(o.waits[name], o.until[name]) {
+	for _, d := range slices.Concat(o.waits[name], o.stopWhen[name]) {
 		others = append(others, d.on)
 	}
 	others = append(others, o.pipes.writers[name], o.pipes.readers[name])
@@ -153,20 +153,20 @@ func (b *builder) compileOrder() (*ordering, error) {
 	}
 	o := &ordering{
 		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
-		until: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
+		stopWhen: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
 		doubtful: b.OwnKernels,
 	}
-	among := orderableOf(b.Pod)
+	among := containersOf(b.Pod)
 	for _, c := range b.Object.Spec.Containers {
 		var err error
 		if o.waits[c.Name], err = among.resolve(DependsOn, c.Name, parseDependencies, "be kept waiting"); err != nil {
 			return nil, err
 		}
-		if o.until[c.Name], err = among.resolve(StopWhen, c.Name, parseEnds, "be ended"); err != nil {
+		if o.stopWhen[c.Name], err = among.resolve(StopWhen, c.Name, parseStopWhen, "be ended"); err != nil {
 			return nil, err
 		}
-		for _, d := range slices.Concat(o.waits[c.Name], o.until[c.Name]) {
+		for _, d := range slices.Concat(o.waits[c.Name], o.stopWhen[c.Name]) {
 			o.see(c.Name, d.on)
 			if d.condition == conditions.Ready {
 				o.probes[d.on] = nil // check determines the probe
@@ -192,23 +192,23 @@ func (b *builder) compileOrder() (*ordering, error) {
 	return o, b.check(o, among)
 }
 
-// An orderable is the set of containers in which dependencies are resolved.
-type orderable struct {
-	pod        *corev1.Pod
-	owner      Owner
-	containers map[string]*corev1.Container // by name
-	before     map[string]bool              // init containers
-	sidecars   map[string]bool              // those of them that run on, as native sidecars
-	wrapped    map[string]bool              // those that get the supervisor
+// The containers are the set of containers in which dependencies are resolved.
+type containers struct {
+	pod      *corev1.Pod
+	owner    Owner
+	byName   map[string]*corev1.Container
+	before   map[string]bool // init containers
+	sidecars map[string]bool // those of them that run on, as native sidecars
+	wrapped  map[string]bool // those that get the supervisor
 }
 
-// orderableOf returns the orderable of a pod.
-func orderableOf(of Pod) orderable {
+// containersOf returns the containers of a pod.
+func containersOf(of Pod) containers {
 	pod := of.Object
-	among := orderable{pod: pod, owner: of.Owner, containers: map[string]*corev1.Container{}, before: map[string]bool{}, sidecars: map[string]bool{}, wrapped: map[string]bool{}}
+	among := containers{pod: pod, owner: of.Owner, byName: map[string]*corev1.Container{}, before: map[string]bool{}, sidecars: map[string]bool{}, wrapped: map[string]bool{}}
 	for at := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[at]
-		among.containers[c.Name] = c
+		among.byName[c.Name] = c
 	}
 	for _, c := range pod.Spec.InitContainers {
 		among.before[c.Name] = true
@@ -222,7 +222,7 @@ func orderableOf(of Pod) orderable {
 
 // resolve returns the containers of the pod that an option of a container names, nil if
 // the option isn't set. A container without a supervisor can't be treated so.
-func (among orderable) resolve(option, container string, parse func(string) ([]dependency, error), treated string) (found []dependency, _ error) {
+func (among containers) resolve(option, container string, parse func(string) ([]dependency, error), treated string) (found []dependency, _ error) {
 	key := annotation.For(option, container)
 	value, set := among.pod.Annotations[key]
 	if !set {
@@ -239,7 +239,7 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 		return nil, text.Errorf("reading annotation %s: container %q can't %s, because %w", key, container, treated, among.whyUnwrapped(container))
 	}
 	for _, d := range all {
-		_, present := among.containers[d.on]
+		_, present := among.byName[d.on]
 		switch {
 		case among.wrapped[d.on]:
 			found = append(found, d)
@@ -262,7 +262,7 @@ func (among orderable) resolve(option, container string, parse func(string) ([]d
 }
 
 // whyUnwrapped returns why a container of the pod isn't wrapped.
-func (among orderable) whyUnwrapped(name string) error {
+func (among containers) whyUnwrapped(name string) error {
 	switch _, narrowed := among.pod.Annotations[annotation.Containers]; {
 	case slices.Contains(among.owner.Containers, name):
 		return fmt.Errorf("%s is %s's own, and isn't wrapped", name, among.owner.Name)

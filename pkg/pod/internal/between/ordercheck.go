@@ -17,7 +17,7 @@ import (
 )
 
 // check refuses an order that can't be satisfied, and completes an order that can.
-func (b *builder) check(o *ordering, among orderable) error {
+func (b *builder) check(o *ordering, among containers) error {
 	if cycle := o.cycle(); cycle != nil {
 		return text.Errorf("reading annotations %s.%s/CONTAINER and %s: these containers wait for each other, and none of them would ever start: %w; remove one of the annotations",
 			DependsOn, annotation.Domain, stdinKey("CONTAINER"), errors.New(text.Listed(cycle, arrow)))
@@ -39,7 +39,7 @@ func (b *builder) check(o *ordering, among orderable) error {
 	if err := o.checkConditions(policies); err != nil {
 		return err
 	}
-	if err := o.checkEnds(b.Owner.RestartsAll, policies); err != nil {
+	if err := o.checkStopWhen(b.Owner.RestartsAll, policies); err != nil {
 		return err
 	}
 	if err := o.checkPipes(); err != nil {
@@ -52,7 +52,7 @@ func (b *builder) check(o *ordering, among orderable) error {
 		if _, asked := o.probes[name]; !asked {
 			continue
 		}
-		if o.probes[name], err = b.readyFlags(among.containers[name]); err != nil {
+		if o.probes[name], err = b.readyFlags(among.byName[name]); err != nil {
 			return err
 		}
 	}
@@ -61,13 +61,13 @@ func (b *builder) check(o *ordering, among orderable) error {
 
 // restartPoliciesOf returns the restart policies of the containers that have a place in
 // the order.
-func (b *builder) restartPoliciesOf(o *ordering, among orderable) (policies map[string]*restartPolicy, err error) {
+func (b *builder) restartPoliciesOf(o *ordering, among containers) (policies map[string]*restartPolicy, err error) {
 	policies = map[string]*restartPolicy{}
 	for _, name := range o.names {
 		if policies[name] != nil { // the API server refuses a duplicate name, but later
 			continue
 		}
-		if policies[name], err = b.restartPolicyOf(among.containers[name]); err != nil {
+		if policies[name], err = b.restartPolicyOf(among.byName[name]); err != nil {
 			return nil, err
 		}
 	}

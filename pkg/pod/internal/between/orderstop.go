@@ -38,13 +38,13 @@ type stop struct {
 	alive    []string      // flags of its livenessProbe, after whose success the same holds
 }
 
-// parseEnds parses a value of the option stop-when.
-func parseEnds(value string) ([]dependency, error) { return parseWords(value, conditions.Ends) }
+// parseStopWhen parses a value of the option stop-when.
+func parseStopWhen(value string) ([]dependency, error) { return parseWords(value, conditions.Ends) }
 
-// checkEnds refuses helpers that can't end with the work.
-func (o *ordering) checkEnds(noEnd string, policies map[string]*restartPolicy) error {
+// checkStopWhen refuses helpers that can't end with the work.
+func (o *ordering) checkStopWhen(noEnd string, policies map[string]*restartPolicy) error {
 	for _, name := range o.names {
-		if len(o.until[name]) == 0 {
+		if len(o.stopWhen[name]) == 0 {
 			continue
 		}
 		refuseEnd := func(format string, args ...any) error {
@@ -60,7 +60,7 @@ func (o *ordering) checkEnds(noEnd string, policies map[string]*restartPolicy) e
 			}
 			return refuseEnd("container %q would be started again and again, because it is restarted after a success; %s", name, advice)
 		}
-		for _, d := range o.until[name] {
+		for _, d := range o.stopWhen[name] {
 			watched := policies[d.on]
 			switch why := watched.prevents(d.condition, o.doubtful); {
 			case d.on == name:
@@ -78,7 +78,7 @@ func (o *ordering) checkEnds(noEnd string, policies map[string]*restartPolicy) e
 // stopInReverse stops each container after the containers that depend on it, and the
 // reader of a pipe after its writer. For this, both read each other's directories, both
 // need a supervisor, and the pod needs a grace period.
-func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[string]*restartPolicy) error {
+func (o *ordering) stopInReverse(pod *corev1.Pod, among containers, policies map[string]*restartPolicy) error {
 	grace := graceOf(pod)
 	line := newStopOrder(o.names)
 	after := func(name, first string) {
@@ -86,7 +86,7 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 			return
 		}
 		if o.stops[name] == nil {
-			o.stops[name] = newStop(among.containers[name], o.isWaiter(name) || waitsForURLs(pod, name))
+			o.stops[name] = newStop(among.byName[name], o.isWaiter(name) || waitsForURLs(pod, name))
 		}
 		o.stops[name].after = append(o.stops[name].after, first)
 		o.see(name, first)
@@ -104,9 +104,9 @@ func (o *ordering) stopInReverse(pod *corev1.Pod, among orderable, policies map[
 	}
 	level, highest := o.stopLevels()
 	for name, s := range o.stops {
-		s.share, s.delay, s.grace = shareOf(grace, level[name], highest+1), preStopSleep(among.containers[name]), grace
+		s.share, s.delay, s.grace = shareOf(grace, level[name], highest+1), preStopSleep(among.byName[name]), grace
 		// A container without a preStop hook gets its signal at once, and reports it.
-		if !slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.containers[waiter]) }) {
+		if !slices.ContainsFunc(s.after, func(waiter string) bool { return hasPreStop(among.byName[waiter]) }) {
 			s.together, s.alive = false, nil
 		}
 	}
@@ -294,7 +294,7 @@ func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifec
 
 // stopFlags returns the flags for stopping a container's command.
 func (o *ordering) stopFlags(name string) (flags []string) {
-	for _, d := range o.until[name] {
+	for _, d := range o.stopWhen[name] {
 		flags = append(flags, stopWhenFlag+d.value())
 	}
 	if s := o.stops[name]; s != nil {
@@ -324,7 +324,7 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 func (o *ordering) helpers() (list []string) {
 	for _, name := range o.names {
 		var watched []string
-		for _, d := range o.until[name] {
+		for _, d := range o.stopWhen[name] {
 			watched = append(watched, d.on)
 		}
 		if watched != nil {

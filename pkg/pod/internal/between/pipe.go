@@ -54,7 +54,7 @@ func parseStdin(value string) error {
 func stdinKey(reader string) string { return annotation.For(Stdin, reader) }
 
 // compilePipes determines which containers read the output of others.
-func (b *builder) compilePipes(o *ordering, among orderable) error {
+func (b *builder) compilePipes(o *ordering, among containers) error {
 	for at := range b.Object.Spec.Containers {
 		reader := b.Object.Spec.Containers[at].Name
 		writer, set := b.Object.Annotations[stdinKey(reader)]
@@ -78,12 +78,12 @@ func (b *builder) compilePipes(o *ordering, among orderable) error {
 }
 
 // admit refuses containers that don't exist, or can't be connected.
-func (*pipes) admit(among orderable, reader, writer string) error {
+func (*pipes) admit(among containers, reader, writer string) error {
 	key := stdinKey(reader)
 	if !among.wrapped[reader] {
 		return text.Errorf("reading annotation %s: container %q can't be given an input, because %w", key, reader, among.whyUnwrapped(reader))
 	}
-	_, present := among.containers[writer]
+	_, present := among.byName[writer]
 	switch {
 	case among.wrapped[writer]:
 		return nil
@@ -98,8 +98,8 @@ func (*pipes) admit(among orderable, reader, writer string) error {
 }
 
 // preventsPipe returns why there can be no pipe between two containers, nil if there can.
-func (b *builder) preventsPipe(o *ordering, among orderable, reader, writer string) error {
-	from, to := among.containers[writer], among.containers[reader]
+func (b *builder) preventsPipe(o *ordering, among containers, reader, writer string) error {
+	from, to := among.byName[writer], among.byName[reader]
 	other := o.pipes.readers[writer]
 	switch {
 	case reader == writer:
@@ -114,7 +114,7 @@ func (b *builder) preventsPipe(o *ordering, among orderable, reader, writer stri
 		return fmt.Errorf("tty is true in %q, whose output would go to a terminal; remove tty", writer)
 	}
 	for _, partner := range []struct{ name, is, flag string }{{writer, reader, stdinFromFlag}, {reader, writer, stdoutToFlag}} {
-		l, err := b.restartPolicyOf(among.containers[partner.name])
+		l, err := b.restartPolicyOf(among.byName[partner.name])
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ const (
 // checks parse the values of the options.
 var checks = map[string]func(value string) error{
 	DependsOn:       func(value string) error { _, err := parseDependencies(value); return err },
-	StopWhen:        func(value string) error { _, err := parseEnds(value); return err },
+	StopWhen:        func(value string) error { _, err := parseStopWhen(value); return err },
 	ReadyWhen:       func(value string) error { _, err := parseReadyWhen(value); return err },
 	WaitFor:         func(value string) error { _, err := parseWaitFor(value); return err },
 	EndSidecars:     func(value string) error { _, err := parseSidecars(value); return err },
@@ -179,7 +179,7 @@ func (p *Plan) EndsSidecars(container string) bool {
 // NeedsSignal reports whether the stop signal of a container matters: the container is
 // held back, or others are held back for it, or it is a helper that gets the signal.
 func (p *Plan) NeedsSignal(container string) bool {
-	return p.order != nil && (p.order.turns[container] || len(p.order.until[container]) > 0)
+	return p.order != nil && (p.order.turns[container] || len(p.order.stopWhen[container]) > 0)
 }
 
 // SetSignal sets the stop signal of a container for which NeedsSignal returns true, if the

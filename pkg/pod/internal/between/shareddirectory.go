@@ -65,7 +65,7 @@ func parseSharedDirectories(value string) (names []string, _ error) {
 // compileSharing reads the shared directories from the pod's annotations, and refuses
 // those that are impossible. It warns of a directory that only one container names.
 func (b *builder) compileSharing() (s sharing, _ error) {
-	among, keys := orderableOf(b.Pod), map[string]string{}
+	among, keys := containersOf(b.Pod), map[string]string{}
 	for _, c := range b.Object.Spec.Containers {
 		key, value, set := b.Annotated(SharedDirectory, c.Name)
 		if !set {

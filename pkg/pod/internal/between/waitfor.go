@@ -82,7 +82,7 @@ func (b *builder) compileWaitFor() error {
 			return text.Errorf("reading annotation %s: %q is wrong; %w", key, value, err)
 		}
 		if unwrapped[at] == c.Name {
-			return text.Errorf("reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, orderable{pod: b.Object}.whyUnwrapped(c.Name))
+			return text.Errorf("reading annotation %s: container %q can't be kept waiting, because %w", key, c.Name, containers{pod: b.Object}.whyUnwrapped(c.Name))
 		}
 		if later := unwrapped[at+1]; later != "" && hasBlockingHook(c) {
 			b.note(HookBeforeProxy, "annotation %s: container %q has a postStart hook, and Kubernetes doesn't start %q, which comes after it in spec.containers, until the hook has ended; if the container waits for %q, the hook must not need the command",

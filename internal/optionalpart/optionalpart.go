@@ -1,9 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package look periodically checks whether an optional part of the installation is
+// Package optionalpart periodically checks whether an optional part of the installation is
 // present. The API server would refuse a watch of an absent part, again and again.
-package look
+package optionalpart
 
 import (
 	"context"

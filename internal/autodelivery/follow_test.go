@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package delivery
+package autodelivery
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (w *watched) requireSoon(t *testing.T, want Reason) {
 }
 
 func TestNodesAreWatchedFromWhenThatIsPermitted(t *testing.T) {
-	w := newWatched(t, pod.Auto, listed("a", fits))
+	w := newWatched(t, pod.DeliveryAuto, listed("a", fits))
 	w.refuse(forbidden)
 	require.Equal(t, NotPermitted, w.auto.Verdict().Reason, "before it has looked")
 	w.look(t.Context())
@@ -102,7 +102,7 @@ func TestNodesAreWatchedFromWhenThatIsPermitted(t *testing.T) {
 }
 
 func TestAnAPIServerThatIsAwayChangesNothing(t *testing.T) {
-	w := newWatched(t, pod.Auto, listed("a", fits))
+	w := newWatched(t, pod.DeliveryAuto, listed("a", fits))
 	w.look(t.Context())
 	w.requireSoon(t, Proven)
 	w.refuse(errors.New("connection refused"))
@@ -113,40 +113,40 @@ func TestAnAPIServerThatIsAwayChangesNothing(t *testing.T) {
 	w.look(t.Context())
 	require.Equal(t, Proven, w.auto.Verdict().Reason, "its version is known from before")
 
-	w = newWatched(t, pod.Auto, listed("a", fits))
+	w = newWatched(t, pod.DeliveryAuto, listed("a", fits))
 	w.refuse(errors.New("connection refused"))
 	w.look(t.Context())
 	require.False(t, w.auto.Verdict().ImageVolumes(), "from the start")
 }
 
 func TestUnderAnotherDeliveryNodesAreNotWatched(t *testing.T) {
-	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	w := newWatched(t, pod.DeliveryInitContainer, listed("a", fits))
 	w.look(t.Context())
 	require.EqualValues(t, 1, w.requests.Load(), "whether it is permitted")
 	require.Nil(t, w.stop)
 	require.Equal(t, NotConfigured, w.auto.Verdict().Reason)
 
-	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.Auto}})
+	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.DeliveryAuto}})
 	w.look(t.Context())
 	w.requireSoon(t, Proven)
 	w.auto.Configure(&config.Config{})
 	require.Equal(t, NotConfigured, w.auto.Verdict().Reason)
 	w.look(t.Context())
-	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.Auto}})
+	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.DeliveryAuto}})
 	require.Equal(t, NodesUnknown, w.auto.Verdict().Reason, "what was known is forgotten")
 	w.look(t.Context())
 	w.requireSoon(t, Proven)
 }
 
 func TestAChangeOfTheConfigurationIsLookedAtAtOnce(t *testing.T) {
-	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	w := newWatched(t, pod.DeliveryInitContainer, listed("a", fits))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		w.follow(ctx)
 	}()
-	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.Auto}})
+	w.auto.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.DeliveryAuto}})
 	w.requireSoon(t, Proven)
 	cancel()
 	<-ended
@@ -155,7 +155,7 @@ func TestAChangeOfTheConfigurationIsLookedAtAtOnce(t *testing.T) {
 
 // What a namespace asks for may need a part of the installation that isn't there.
 func TestWhetherConfigAutoIsInstalledIsKnownUnderEveryDelivery(t *testing.T) {
-	for _, delivery := range []pod.Delivery{pod.InitContainer, pod.Auto} {
+	for _, delivery := range []pod.Delivery{pod.DeliveryInitContainer, pod.DeliveryAuto} {
 		w := newWatched(t, delivery, listed("a", fits))
 		require.False(t, w.auto.Absent(), "before it has looked")
 		w.refuse(forbidden)
@@ -171,7 +171,7 @@ func TestWhetherConfigAutoIsInstalledIsKnownUnderEveryDelivery(t *testing.T) {
 }
 
 func TestANamespaceThatAsksTurnsItOnWhateverTheOperatorsDeliveryIs(t *testing.T) {
-	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	w := newWatched(t, pod.DeliveryInitContainer, listed("a", fits))
 	namespaces := w.auto.namespaceHandler(home)
 	asking := func(name string, annotations ...string) *corev1.Namespace {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{pod.InjectAnnotation: "true", pod.DeliveryAnnotation: "auto"}}}
@@ -206,7 +206,7 @@ func TestANamespaceThatAsksTurnsItOnWhateverTheOperatorsDeliveryIs(t *testing.T)
 }
 
 func TestANamespaceThatAsksIsHeardAtOnce(t *testing.T) {
-	w := newWatched(t, pod.InitContainer, listed("a", fits))
+	w := newWatched(t, pod.DeliveryInitContainer, listed("a", fits))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package delivery
+package autodelivery
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/entrypointer/entrypointer/internal/look"
+	"github.com/entrypointer/entrypointer/internal/optionalpart"
 )
 
 // lookPatience limits the time of a check.
@@ -39,7 +39,7 @@ type follower struct {
 // follow checks until ctx is done.
 func (f *follower) follow(ctx context.Context) {
 	f.look(ctx)
-	look.Every(ctx, look.Interval, f.auto.asked, f.look)
+	optionalpart.Every(ctx, optionalpart.Interval, f.auto.asked, f.look)
 	f.end() // the last admissions get the delivery that works everywhere
 }
 

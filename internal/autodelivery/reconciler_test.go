@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package delivery
+package autodelivery
 
 import (
 	"fmt"
@@ -55,7 +55,7 @@ func newLeader(t *testing.T, kube *fake.Clientset, nodes ...*corev1.Node) *leade
 	t.Helper()
 	a := New(images)
 	a.attach(logtesting.TestLogger(t), nil)
-	a.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.Auto}})
+	a.Configure(&config.Config{Policy: pod.Policy{Delivery: pod.DeliveryAuto}})
 	a.update(func(e *evidence) {
 		e.permitted, e.synced, e.server = true, true, "v1.36.3"
 		for _, n := range nodes {

@@ -3,8 +3,8 @@
 
 package pod
 
-// A target is the container that an option is for.
-type target struct {
+// An optionContext is the container that an option is for.
+type optionContext struct {
 	terminationPath string
 	argv            []string        // the original one
 	exec            bool            // the command will replace the supervisor

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delivery determines whether pods can mount images as volumes, for "delivery:
+// Package autodelivery determines whether pods can mount images as volumes, for "delivery:
 // auto".
 //
 // A node can mount images if its versions support it, and if a node like it has proved
@@ -14,7 +14,7 @@
 //	nodes -> questions -> proofs -> verdict
 //
 // The necessary rights are an optional part of the installation, config/auto.
-package delivery
+package autodelivery
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func (a *Auto) Absent() bool { return a.absent.Load() }
 
 // Configure notes the configuration in force.
 func (a *Auto) Configure(c *config.Config) {
-	a.update(func(e *evidence) { e.configured = c.Policy.Delivery == pod.Auto })
+	a.update(func(e *evidence) { e.configured = c.Policy.Delivery == pod.DeliveryAuto })
 	a.triggerCheck()
 }
 
@@ -66,7 +66,7 @@ func (a *Auto) namespaceHandler(injectors string) cache.ResourceEventHandler {
 	learn := func(object any) {
 		if ns, ok := object.(*corev1.Namespace); ok {
 			asked, err := pod.NamespaceDelivery(ns.Annotations)
-			a.learnAsking(ns.Name, err == nil && asked == pod.Auto && config.OptsIn(ns, injectors))
+			a.learnAsking(ns.Name, err == nil && asked == pod.DeliveryAuto && config.OptsIn(ns, injectors))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -1,14 +1,14 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package look_test
+package optionalpart_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"github.com/entrypointer/entrypointer/internal/look"
+	"github.com/entrypointer/entrypointer/internal/optionalpart"
 )
 
 func TestItLooksAfterEachIntervalUntilItIsDone(t *testing.T) {
@@ -16,7 +16,7 @@ func TestItLooksAfterEachIntervalUntilItIsDone(t *testing.T) {
 	looked, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		look.Every(ctx, time.Millisecond, nil, func(context.Context) { looked <- struct{}{} })
+		optionalpart.Every(ctx, time.Millisecond, nil, func(context.Context) { looked <- struct{}{} })
 	}()
 	<-looked
 	<-looked
@@ -33,7 +33,7 @@ func TestItLooksAtOnceWhenItIsAskedTo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	looked, sooner := make(chan struct{}), make(chan struct{})
-	go look.Every(ctx, time.Hour, sooner, func(context.Context) { looked <- struct{}{} })
+	go optionalpart.Every(ctx, time.Hour, sooner, func(context.Context) { looked <- struct{}{} })
 	for range 2 {
 		sooner <- struct{}{}
 		<-looked
