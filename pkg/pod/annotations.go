@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,45 +18,38 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// maxAnnotations is the limit that an API server sets for the annotations of an object,
-// in bytes of keys and values (TotalAnnotationSizeLimitB in
-// https://github.com/kubernetes/apimachinery/blob/v0.36.3/pkg/api/validation/objectmeta.go).
-const maxAnnotations = 256 << 10
-
-// annotate sets an annotation of the pod, if there is room. Otherwise it removes the
-// present annotation of that key, whose value is outdated.
-func annotate(pod *corev1.Pod, key, value string) bool {
-	delete(pod.Annotations, key)
-	size := len(key) + len(value)
-	for other, its := range pod.Annotations {
-		size += len(other) + len(its)
-	}
-	if size > maxAnnotations {
-		return false
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[key] = value
-	return true
-}
-
 // tooManyAnnotations warns of an annotation in our domain for which there is no room.
 func tooManyAnnotations(key string) Warning {
-	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, maxAnnotations)
+	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, annotation.MaxTotal)
 }
 
-// checkAnnotations finds annotations in our domain that have no effect. An annotation for
-// a container that the pod doesn't have is an error. An unknown key causes only a
-// warning, because another release may know it.
-func checkAnnotations(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
+// checkAnnotations finds annotations in our domain that have no effect on a pod with this
+// outcome, "" if it is to be wrapped.
+func checkAnnotations(pod *corev1.Pod, kind *Kind, outcome Outcome) ([]Warning, error) {
+	switch outcome {
+	case NotOurs:
+		return ignoredUnasked(pod), nil
+	case NothingToWrap:
+		return nothingToWrapWarnings(pod, kind), nil
+	case "":
+		warnings, err := checkOptions(pod, kind)
+		return append(warnings, ignoredByOwner(pod, kind)...), err
+	default:
+		return nil, nil
+	}
+}
+
+// checkOptions checks the options of a pod that is to be wrapped. An annotation for a
+// container that the pod doesn't have is an error. An unknown key causes only a warning,
+// because another release may know it.
+func checkOptions(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
-	present := containerNames(pod)
-	for _, key := range ourKeys(pod.Annotations) {
+	present := annotation.ContainerNames(pod)
+	for _, key := range annotation.Ours(pod.Annotations) {
 		if slices.Contains(known, key) {
 			continue
 		}
-		option, container, _ := annotation.Parse(key)
+		option, container, _ := annotation.Split(key)
 		o, found := optionNamed(option)
 		if err := o.misplaced(key, container); found && err != nil {
 			return nil, err
@@ -85,6 +79,40 @@ func checkAnnotations(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error)
 		}
 	}
 	return warnings, nil
+}
+
+// checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
+// returns nothing if the name is a step's own.
+func checkAbsent(pod *corev1.Pod, kind *Kind, present map[string]bool, key string, before int) ([]Warning, error) {
+	option, name, _ := annotation.Split(key)
+	switch {
+	case !kind.Steps:
+		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}
+	case !present[stepPrefix+name]:
+		return []Warning{noStep(pod, key, name, before)}, nil
+	}
+	other := annotation.For(option, stepPrefix+name)
+	if value, set := pod.Annotations[other]; set && value != pod.Annotations[key] {
+		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key, other, stepPrefix+name)
+	}
+	return nil, nil
+}
+
+// noStep warns of an annotation for a step that the TaskRun doesn't have. A PipelineRun
+// passes its annotations to all of its TaskRuns, whose steps differ. The warning suggests
+// a name, in the form that the annotation uses, only if the warning will be shown.
+func noStep(pod *corev1.Pod, key, name string, before int) Warning {
+	lacks, prefix := "neither a container nor a step", stepPrefix
+	if strings.HasPrefix(name, stepPrefix) {
+		lacks, prefix = "no container", ""
+	}
+	var known []string
+	if before < maxWarnings {
+		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), text.MaxListed)] {
+			known = append(known, strings.TrimPrefix(c.Name, prefix))
+		}
+	}
+	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has %s %q%s", key, lacks, name, spelling.DidYouMean(name, known))
 }
 
 // misplaced returns an error if an annotation sets, for a whole pod, an option of single
@@ -122,8 +150,8 @@ func nothingToWrapWarnings(pod *corev1.Pod, kind *Kind) []Warning {
 // ignoredUnasked warns of annotations in our domain on a pod that has no owner and
 // doesn't ask to be wrapped.
 func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
-	for _, key := range ourKeys(pod.Annotations) {
-		option, _, _ := annotation.Parse(key)
+	for _, key := range annotation.Ours(pod.Annotations) {
+		option, _, _ := annotation.Split(key)
 		_, found := optionNamed(option)
 		switch {
 		case slices.Contains([]string{InjectAnnotation, StatusAnnotation}, key):
@@ -136,25 +164,10 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 	return warnings
 }
 
-// Mentions reports whether there are annotations in our domain.
-func Mentions(annotations map[string]string) bool {
-	for key := range annotations {
-		if _, _, ours := annotation.Parse(key); ours {
-			return true
-		}
-	}
-	return false
-}
-
-// mentionsUs reports whether the pod has annotations or labels in our domain.
-func mentionsUs(pod *corev1.Pod) bool {
-	return Mentions(pod.Annotations) || Mentions(pod.Labels)
-}
-
 // labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations
 // only.
 func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
-	for _, key := range ourKeys(pod.Labels) {
+	for _, key := range annotation.Ours(pod.Labels) {
 		if _, annotated := pod.Annotations[key]; annotated {
 			continue
 		}
@@ -166,11 +179,11 @@ func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
 // IgnoredOnNamespace warns of annotations in our domain that have no effect on a
 // namespace.
 func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
-	for _, key := range ourKeys(annotations) {
+	for _, key := range annotation.Ours(annotations) {
 		if key == InjectAnnotation || key == DeliveryAnnotation {
 			continue
 		}
-		option, container, _ := annotation.Parse(key)
+		option, container, _ := annotation.Split(key)
 		switch o, found := optionNamed(option); {
 		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key))
@@ -179,17 +192,6 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 		}
 	}
 	return bounded(warnings)
-}
-
-// ourKeys returns the keys of annotations in our domain, sorted.
-func ourKeys(annotations map[string]string) (keys []string) {
-	for key := range annotations {
-		if _, _, ours := annotation.Parse(key); ours {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // unknownKey warns of a key. It looks for a suggestion only if the warning will be shown,
@@ -204,7 +206,7 @@ func unknownKey(key string, before int, onNamespace bool) Warning {
 
 // meantKey suggests a known key for an unknown one.
 func meantKey(key string, onNamespace bool) string {
-	mistake, container, _ := annotation.Parse(key)
+	mistake, container, _ := annotation.Split(key)
 	keys := map[string]string{"inject": InjectAnnotation}
 	if onNamespace {
 		keys["delivery"] = DeliveryAnnotation
@@ -234,13 +236,4 @@ func whose(kind *Kind) string {
 		return "that asks by annotation"
 	}
 	return "of " + string(kind.Owner) + "'s"
-}
-
-// containerNames returns the names of the pod's containers.
-func containerNames(pod *corev1.Pod) map[string]bool {
-	names := make(map[string]bool, len(pod.Spec.Containers))
-	for _, c := range pod.Spec.Containers {
-		names[c.Name] = true
-	}
-	return names
 }

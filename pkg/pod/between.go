@@ -55,7 +55,7 @@ func (w *wrapping) annotated(option, container string) (key, value string, set b
 // replaced returns the source of the setting by which the command replaces the supervisor
 // of a container, "" without one.
 func (w *wrapping) replaced(container string) (source string, _ error) {
-	settings, err := w.settings(w.pod, w.kind, container)
+	settings, err := w.settings(container)
 	if err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func (w *wrapping) replaced(container string) (source string, _ error) {
 
 // endSidecars returns the setting of the option for the pod, nil without one.
 func (w *wrapping) endSidecars() *between.Setting {
-	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == between.EndSidecars }), w.pod, w.kind, "")
+	s, set := w.settingOf(slices.IndexFunc(options, func(o Option) bool { return o.Name == between.EndSidecars }), "")
 	if !set || !w.kind.takes(s.Option) {
 		return nil
 	}

@@ -4,8 +4,6 @@
 package pod
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -19,29 +17,24 @@ func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch outcome {
-	case NotOurs:
-		return bounded(ignoredUnasked(pod)), nil
-	case NothingToWrap:
-		return nothingToWrapWarnings(pod, kind), nil
-	case "":
-	default:
-		return nil, nil
-	}
-	w := i.newWrapping(namespace, pod, kind)
-	if err := w.checkSelected(selected); err != nil {
+	warnings, err := checkAnnotations(pod, kind, outcome)
+	if err != nil {
 		return nil, err
 	}
-	return bounded(slices.Concat(w.warnings, ignoredByOwner(pod, kind))), nil
+	if outcome == "" {
+		w := i.newWrapping(namespace, pod, kind)
+		if err := w.checkSelected(selected); err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, w.warnings...)
+	}
+	return bounded(warnings), nil
 }
 
 // checkSelected checks what wrapSelected will read of the selected containers, except
 // their images.
-func (w *wrapping) checkSelected(selected []int) (err error) {
-	if w.warnings, err = checkAnnotations(w.pod, w.kind); err != nil {
-		return err
-	}
-	if err = w.compile(selected, true); err != nil {
+func (w *wrapping) checkSelected(selected []int) error {
+	if err := w.compile(selected, true); err != nil {
 		return err
 	}
 	for _, index := range selected {

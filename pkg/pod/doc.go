@@ -7,25 +7,25 @@
 //
 //   - Which owner does the pod have: Tekton, Knative, an annotation, or none? (select.go)
 //   - Which of its containers are wrapped? (select.go)
-//   - What is the original argv of each of them? (argv.go)
-//   - Which changes make the supervisor run that argv? (mutate.go)
+//   - What is the original argv of each of them? (wrap.go; image.go asks the registry)
+//   - Which flags has its supervisor? (settings.go, options.go)
 //   - How does the supervisor get into the pod? (volume.go, init.go) How is a supervisor
-//     restored that another release left, or a tenant forged? (repair.go)
+//     restored that another release left, or a tenant forged? (mounts.go, repair.go)
+//
+// injector.go asks them, and status.go writes the answer to the pod.
 //
 // A pod may also get tools that the operator offers: tool.go decides which tools, and
 // tools.go brings them into the pod.
 //
 // What the containers have to do with each other (their order, pipes, waits, shared
 // directories, and the end of sidecars) is a plan of internal/between, which changes
-// nothing itself: between.go asks for the plan, emptydirs.go installs its volumes, and
-// orderstopsignal.go looks up the stop signals that it needs.
+// nothing itself: between.go asks for the plan, and emptydirs.go installs its volumes.
 //
 // options.go turns annotations into flags of the supervisor, by the functions of
 // optionvalues.go, logsvalues.go and toolsvalues.go, which know nothing of the pod but
-// their target. settings.go decides which of several settings takes precedence, and
+// their context. settings.go decides which of several settings takes precedence, and
 // annotations.go warns of annotations without effect. steps.go finds the annotations of
-// Tekton's steps, which have two names. bounds.go bounds the text that is copied from a
-// pod, and internal/text what is quoted.
+// Tekton's steps, which have two names. internal/text bounds what is quoted of a pod.
 //
 // The result is a changed copy of the pod and a named [Outcome]. [Patch] turns
 // the pod before and after into a JSON patch that touches only the parts that this

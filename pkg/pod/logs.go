@@ -125,7 +125,7 @@ func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
 	if sends(c) {
 		return nil, nil
 	}
-	settings, err := w.settings(w.pod, w.kind, c.Name)
+	settings, err := w.settings(c.Name)
 	asked := err == nil && slices.ContainsFunc(settings, setting.asksForLogs)
 	if !asked {
 		return nil, nil

@@ -21,13 +21,13 @@ func isMount(m corev1.VolumeMount) bool {
 func checkMounts(c corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
 
 // checkMountsAt is checkMounts for a given volume of ours and its mount path.
-func checkMountsAt(c corev1.Container, volume, at string, isOurs func(corev1.VolumeMount) bool) error {
+func checkMountsAt(c corev1.Container, volume, at string, allowed func(corev1.VolumeMount) bool) error {
 	collision := func(theirs, path string) error {
 		return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
 			c.Name, theirs, path, volume, at)
 	}
 	for _, m := range c.VolumeMounts {
-		if !isOurs(m) && collides(m.MountPath, at) {
+		if !allowed(m) && collides(m.MountPath, at) {
 			return collision(m.Name, m.MountPath)
 		}
 	}

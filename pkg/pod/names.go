@@ -6,6 +6,7 @@ package pod
 import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // The annotations that users write, and the status annotation, which they read.
@@ -106,3 +107,8 @@ func (r *Refusal) Error() string { return r.Err.Error() }
 
 // Unwrap returns the cause.
 func (r *Refusal) Unwrap() error { return r.Err }
+
+// refuse returns a refusal in which quoted text is shortened.
+func refuse(outcome Outcome, format string, args ...any) *Refusal {
+	return &Refusal{Outcome: outcome, Err: text.Errorf(format, args...)}
+}

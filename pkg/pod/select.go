@@ -115,7 +115,7 @@ func (i *Injector) markedBy(pod *corev1.Pod) (marked *Kind, controlled bool) {
 }
 
 func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
-	present, chosen := containerNames(pod), map[string]bool{}
+	present, chosen := annotation.ContainerNames(pod), map[string]bool{}
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
 		if !present[name] {

@@ -92,34 +92,35 @@ func (s setting) leavesStatus() bool { return s.Name == "termination-message" &&
 
 // settingOf returns the setting of the option at this index for a container, from the
 // nearest source.
-func (i *Injector) settingOf(index int, pod *corev1.Pod, kind *Kind, container string) (setting, bool) {
+func (w *wrapping) settingOf(index int, container string) (setting, bool) {
 	o, key := options[index], keys[index]
-	if name, value, set := annotationFor(pod, kind, key.container, container); set {
+	if name, value, set := annotationFor(w.pod, w.kind, key.container, container); set {
 		return setting{o, value, "annotation " + key.container + name, ofContainer}, true
 	}
 	if o.perContainer {
 		return setting{}, false
 	}
-	if value, set := pod.Annotations[key.pod]; set {
+	if value, set := w.pod.Annotations[key.pod]; set {
 		return setting{o, value, "annotation " + key.pod, ofPod}, true
 	}
-	for at, d := range i.Defaults {
+	for at, d := range w.Defaults {
 		if value, set := d.Values[o.Name]; set {
 			return setting{o, value, "annotation " + key.pod + " " + d.Source, ofDefaults + at}, true
 		}
 	}
-	return setting{o, o.byDefault, "", ofDefaults + len(i.Defaults)}, o.byDefault != ""
+	return setting{o, o.byDefault, "", ofDefaults + len(w.Defaults)}, o.byDefault != ""
 }
 
-// settings returns all settings of a container.
-func (i *Injector) settings(pod *corev1.Pod, kind *Kind, container string) ([]setting, error) {
+// settings returns all settings of a container. They aren't kept: a request has room for
+// ten thousand containers.
+func (w *wrapping) settings(container string) ([]setting, error) {
 	var list []setting
 	for index := range options {
-		s, set := i.settingOf(index, pod, kind, container)
-		if !set || !kind.takes(s.Option) {
+		s, set := w.settingOf(index, container)
+		if !set || !w.kind.takes(s.Option) {
 			continue
 		}
-		if s.isPods() && !i.Policy.letsPodsSet(s.Name) {
+		if s.isPods() && !w.Policy.letsPodsSet(s.Name) {
 			return nil, refuse(InvalidAnnotation, "reading %s: the operator doesn't let pods set this option; remove the annotation, or ask for %q in pod-options of the injector's configuration",
 				s.source, s.Name)
 		}
@@ -159,10 +160,14 @@ func reconcile(list []setting) ([]setting, error) {
 // in its binfmts.h).
 const maxArg = 128 << 10
 
+// maxAdded bounds, in bytes, the text that options and images add to one pod. The bound is
+// larger than any object that an API server stores (1.5 MiB, etcd's --max-request-bytes).
+const maxAdded = 3 << 20
+
 // optionFlags returns the flags for the settings of a container. argv is the original
 // argv.
 func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, error) {
-	settings, err := w.settings(w.pod, w.kind, c.Name)
+	settings, err := w.settings(c.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
-	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // tektonKind are the pods of TaskRuns. Steps only: Tekton stops a sidecar by replacing its
@@ -69,38 +66,4 @@ func annotationNamed(pod *corev1.Pod, prefix, name string) (value string, set bo
 
 func hasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
-}
-
-// checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
-// returns nothing if the name is a step's own.
-func checkAbsent(pod *corev1.Pod, kind *Kind, present map[string]bool, key string, before int) ([]Warning, error) {
-	option, name, _ := annotation.Parse(key)
-	switch {
-	case !kind.Steps:
-		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}
-	case !present[stepPrefix+name]:
-		return []Warning{noStep(pod, key, name, before)}, nil
-	}
-	other := annotation.For(option, stepPrefix+name)
-	if value, set := pod.Annotations[other]; set && value != pod.Annotations[key] {
-		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key, other, stepPrefix+name)
-	}
-	return nil, nil
-}
-
-// noStep warns of an annotation for a step that the TaskRun doesn't have. A PipelineRun
-// passes its annotations to all of its TaskRuns, whose steps differ. The warning suggests
-// a name, in the form that the annotation uses, only if the warning will be shown.
-func noStep(pod *corev1.Pod, key, name string, before int) Warning {
-	lacks, prefix := "neither a container nor a step", stepPrefix
-	if strings.HasPrefix(name, stepPrefix) {
-		lacks, prefix = "no container", ""
-	}
-	var known []string
-	if before < maxWarnings {
-		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), text.MaxListed)] {
-			known = append(known, strings.TrimPrefix(c.Name, prefix))
-		}
-	}
-	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has %s %q%s", key, lacks, name, spelling.DidYouMean(name, known))
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
@@ -92,7 +93,7 @@ func markSafeToEvict(pod *corev1.Pod, volume string) bool {
 		volumes = others + "," + volume
 	}
 	others, set := pod.Annotations[safeToEvictAnnotation]
-	marked := annotate(pod, safeToEvictAnnotation, volumes)
+	marked := annotation.Set(pod, safeToEvictAnnotation, volumes)
 	if !marked && set {
 		pod.Annotations[safeToEvictAnnotation] = others
 	}

@@ -3,6 +3,8 @@
 
 package pod
 
+import "github.com/entrypointer/entrypointer/pkg/pod/internal/text"
+
 // A Warning tells the author of an admitted pod, or of a namespace, about a mistake.
 type Warning struct {
 	Reason Reason
@@ -45,3 +47,25 @@ const (
 	ReasonHookBeforeProxy          Reason = "HookBeforeProxy"          // a postStart hook runs before the container that wait-for may mean
 	ReasonWarningsOmitted          Reason = "WarningsOmitted"          // there are more warnings than a pod gets
 )
+
+// maxWarnings is the number of warnings that a pod gets.
+const maxWarnings = 16
+
+// warning returns a warning in which quoted text is shortened.
+func warning(reason Reason, format string, args ...any) Warning {
+	return Warning{Reason: reason, Message: text.Sprintf(format, args...)}
+}
+
+// bounded returns the first maxWarnings warnings, and a warning with the number of those
+// omitted.
+func bounded(warnings []Warning) []Warning {
+	more := len(warnings) - maxWarnings
+	if more <= 0 {
+		return warnings
+	}
+	omitted := warning(ReasonWarningsOmitted, "%d more warnings are omitted", more)
+	if more == 1 {
+		omitted = warning(ReasonWarningsOmitted, "1 more warning is omitted")
+	}
+	return append(warnings[:maxWarnings:maxWarnings], omitted)
+}

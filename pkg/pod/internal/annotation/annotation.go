@@ -7,6 +7,7 @@ package annotation
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,14 +21,18 @@ const (
 	Domain = "entrypointer.dev"
 	// Containers is the annotation that restricts the wrapping of a pod.
 	Containers = Domain + "/containers"
+	// MaxTotal is the limit that an API server sets for the annotations of an object, in
+	// bytes of keys and values (TotalAnnotationSizeLimitB in
+	// https://github.com/kubernetes/apimachinery/blob/v0.36.3/pkg/api/validation/objectmeta.go).
+	MaxTotal = 256 << 10
 )
 
 // For returns the annotation of a pod that sets an option for one container.
 func For(option, container string) string { return option + "." + Domain + "/" + container }
 
-// Parse splits the key of an annotation in our domain into its name and the container
+// Split splits the key of an annotation in our domain into its name and the container
 // that it is for.
-func Parse(key string) (name, container string, ours bool) {
+func Split(key string) (name, container string, ours bool) {
 	prefix, name, _ := strings.Cut(key, "/")
 	if prefix == Domain {
 		return name, "", true
@@ -45,4 +50,52 @@ func Absent(pod *corev1.Pod, key, container string) error {
 	}
 	return text.Errorf("reading annotation %s: the pod has no container %q in spec.containers; it has %w%s",
 		key, container, errors.New(`"`+text.Listed(names, `", "`)+`"`), spelling.DidYouMean(container, names[:min(len(names), text.MaxListed)]))
+}
+
+// ContainerNames returns the names of the pod's containers, for which annotations can be.
+func ContainerNames(pod *corev1.Pod) map[string]bool {
+	names := make(map[string]bool, len(pod.Spec.Containers))
+	for _, c := range pod.Spec.Containers {
+		names[c.Name] = true
+	}
+	return names
+}
+
+// Ours returns the keys in our domain of annotations or labels, sorted.
+func Ours(annotations map[string]string) (keys []string) {
+	for key := range annotations {
+		if _, _, ours := Split(key); ours {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Mentioned reports whether there are annotations or labels in our domain.
+func Mentioned(annotations map[string]string) bool {
+	for key := range annotations {
+		if _, _, ours := Split(key); ours {
+			return true
+		}
+	}
+	return false
+}
+
+// Set sets an annotation of the pod, if there is room. Otherwise it removes the present
+// annotation of that key, whose value is outdated, and returns false.
+func Set(pod *corev1.Pod, key, value string) bool {
+	delete(pod.Annotations, key)
+	size := len(key) + len(value)
+	for other, its := range pod.Annotations {
+		size += len(other) + len(its)
+	}
+	if size > MaxTotal {
+		return false
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[key] = value
+	return true
 }

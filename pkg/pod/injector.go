@@ -6,17 +6,13 @@ package pod
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // Injector wraps pods. It is safe for concurrent use.
@@ -93,22 +89,19 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Outcome: outcome, Owner: kind.Owner, Pod: pod}
-	switch outcome {
-	case NotOurs:
-		result.Warnings = ignoredUnasked(pod)
-	case NothingToWrap:
-		result.Warnings = nothingToWrapWarnings(pod, kind)
-	case "":
+	warnings, err := checkAnnotations(pod, kind, outcome)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Outcome: outcome, Pod: pod}
+	if outcome == "" {
 		w := i.newWrapping(namespace, pod, kind)
-		result, err = w.wrapSelected(ctx, selected)
-		if err != nil {
+		if result, err = w.wrapSelected(ctx, selected); err != nil {
 			return Result{}, err
 		}
-		result.Owner = kind.Owner
-		result.Warnings = slices.Concat(w.warnings, ignoredByOwner(pod, kind))
+		warnings = append(warnings, w.warnings...)
 	}
-	result.Warnings = append(result.Warnings, labelsWithoutEffect(pod)...)
+	result.Owner, result.Warnings = kind.Owner, append(warnings, labelsWithoutEffect(pod)...)
 	result = result.withStatus(i.Version)
 	result.Warnings = bounded(result.Warnings)
 	return result, nil
@@ -141,11 +134,8 @@ func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, kind *Kind) *w
 }
 
 // wrapSelected wraps the selected containers of a copy of the pod.
-func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (_ Result, err error) {
-	if w.warnings, err = checkAnnotations(w.pod, w.kind); err != nil {
-		return Result{}, err
-	}
-	if err = w.compile(selected, true); err != nil {
+func (w *wrapping) wrapSelected(ctx context.Context, selected []int) (Result, error) {
+	if err := w.compile(selected, true); err != nil {
 		return Result{}, err
 	}
 	result := Result{Pod: w.pod.DeepCopy(), Order: w.plan.String()}
@@ -203,151 +193,4 @@ func (w *wrapping) waived(container string, err error) *lookup.Error {
 		return nil
 	}
 	return failed
-}
-
-// afterAll warns if the pod's status lists this newly wrapped container as unwrapped.
-// That happens if an API server asks again and the registry has answered in the meantime.
-// The status could be forged, so it decides nothing.
-func afterAll(pod *corev1.Pod, container string) []Warning {
-	status := WithoutVersion(pod.Annotations[StatusAnnotation])
-	decided, _, _ := strings.Cut(status, orderInStatus)
-	_, names, _ := strings.Cut(decided, ": ")
-	partly := strings.HasPrefix(status, string(PartlyInjected))
-	unwrapped := status == string(LookupWaived) || partly && slices.Contains(strings.Split(names, ","), container)
-	if !unwrapped {
-		return nil
-	}
-	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", container)}
-}
-
-// wrap rewrites the container and returns true, or updates a container that is wrapped
-// already.
-func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) {
-	if err := checkMounts(*c); err != nil {
-		return false, err
-	}
-	argv, already := wrappedArgvArgs(*c)
-	if !already && needsLookup(*c) {
-		// Refuse an invalid value before the lookup.
-		if _, err := w.optionFlags(*c, nil); err != nil {
-			return false, err
-		}
-	}
-	var image *lookup.Image
-	if !already {
-		var err error
-		if argv, image, err = w.argvArgsOf(ctx, c); err != nil {
-			return false, err
-		}
-	}
-	w.noteStopSignal(ctx, c, image, already)
-	flags, err := w.optionFlags(*c, originalArgv(argv))
-	if err != nil {
-		return false, err
-	}
-	c.Args = slices.Concat(flags, argv)
-	if already {
-		return false, nil
-	}
-	c.Command = []string{EntrypointPath}
-	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
-		c.VolumeMounts = append(c.VolumeMounts, w.mount(w.pod))
-	}
-	return true, nil
-}
-
-// argvArgsOf returns the container's argvArgs. If the image had to be looked up,
-// argvArgsOf also returns the image, pinned: the argv must match the image that runs,
-// even if the tag moves in between. An image that is never pulled isn't pinned: the node
-// has it by this name, and may not know the digest.
-func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, *lookup.Image, error) {
-	if !needsLookup(*c) {
-		argv, err := argvArgs(*c, nil)
-		return argv, nil, err
-	}
-	image, err := w.lookUp(ctx, c.Image)
-	if err != nil {
-		hint := ""
-		if len(c.Args) > 0 {
-			hint = " (the container sets args: only, as kubectl run does without --command)"
-		}
-		return nil, nil, refuse(LookupFailed, "wrapping container %q: %w%s", c.Name, err, hint)
-	}
-	argv, err := argvArgs(*c, image)
-	if w.added += sizeOf(argv); w.added > maxAdded {
-		return nil, nil, refuse(NoCommand, "wrapping container %q: the command lines of the images of all containers are longer than %d bytes, which no API server stores; set command: in the container",
-			c.Name, maxAdded)
-	}
-	if c.ImagePullPolicy != corev1.PullNever {
-		c.Image = image.Pinned
-	} else if image.Digest != "" {
-		w.warnings = append(w.warnings, warning(ReasonImageNotPinned, "container %q runs the command line that the registry has for image %q (%s), and the image on the node may differ, because imagePullPolicy is Never; set command: in the container to be sure",
-			c.Name, c.Image, image.Digest))
-	}
-	return argv, image, err
-}
-
-func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
-	if w.Lookup == nil {
-		return nil, fmt.Errorf("the Injector has no Lookup for image %q; set command: in the container, or the Injector's Lookup", text.Shortened(image))
-	}
-	query, err := queryFor(w.namespace, w.pod, image)
-	if err != nil {
-		return nil, err
-	}
-	return w.Lookup.Lookup(ctx, query)
-}
-
-// withStatus sets the status annotation, which holds the outcome, on the result's pod. A
-// pod that is NotOurs gets the annotation only if it has annotations or labels in our
-// domain: its author may wonder why the pod isn't wrapped.
-func (r Result) withStatus(version string) Result {
-	status := r.status()
-	if version != "" {
-		status += versionInStatus + version
-	}
-	if r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !mentionsUs(r.Pod) {
-		return r
-	}
-	pod := *r.Pod
-	pod.Annotations = maps.Clone(pod.Annotations)
-	if !annotate(&pod, StatusAnnotation, status) {
-		r.Warnings = append(r.Warnings, tooManyAnnotations(StatusAnnotation))
-	}
-	r.Pod = &pod
-	return r
-}
-
-// orderInStatus precedes the order in the status annotation, and versionInStatus the
-// version at its end.
-const (
-	orderInStatus   = "; order: "
-	versionInStatus = "; version: "
-)
-
-// WithoutVersion returns the value of a status annotation without the version of the
-// injector, which says nothing about the pod.
-func WithoutVersion(status string) string {
-	if at := strings.LastIndex(status, versionInStatus); at >= 0 {
-		return status[:at]
-	}
-	return status
-}
-
-// status returns the value of the status annotation.
-func (r Result) status() string {
-	var order string
-	if r.Order != "" {
-		order = orderInStatus + r.Order
-	}
-	switch r.Outcome {
-	case Injected, AlreadyInjected:
-		return fmt.Sprintf("%s by %s", Injected, r.Delivery) + order
-	case PartlyInjected:
-		return fmt.Sprintf("%s by %s: %s", PartlyInjected, r.Delivery, text.Listed(r.Unwrapped, ",")) + order
-	case NotOurs:
-		return fmt.Sprintf("%s: the pod doesn't ask by %s: \"true\"", NotOurs, InjectAnnotation)
-	default:
-		return string(r.Outcome)
-	}
 }

@@ -6,6 +6,7 @@ package pod
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,7 +14,45 @@ import (
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
+
+func (w *wrapping) lookUp(ctx context.Context, image string) (*lookup.Image, error) {
+	if w.Lookup == nil {
+		return nil, fmt.Errorf("the Injector has no Lookup for image %q; set command: in the container, or the Injector's Lookup", text.Shortened(image))
+	}
+	query, err := queryFor(w.namespace, w.pod, image)
+	if err != nil {
+		return nil, err
+	}
+	return w.Lookup.Lookup(ctx, query)
+}
+
+// maxObjectName is the longest name of an object (a DNS subdomain).
+const maxObjectName = 253
+
+// queryFor returns the query for the command line of an image. It fails with a
+// *lookup.Error if no registry could answer the query.
+func queryFor(namespace string, pod *corev1.Pod, image string) (lookup.Query, error) {
+	query := lookup.Query{Image: image, Namespace: namespace, ServiceAccount: pod.Spec.ServiceAccountName}
+	if len(image) > lookup.MaxReferenceBytes {
+		query.Image = text.Shortened(image)
+		return query, &lookup.Error{Query: query, Reason: lookup.InvalidReference, Err: fmt.Errorf("no reference has more than %d characters", lookup.MaxReferenceBytes)}
+	}
+	if len(query.ServiceAccount) > maxObjectName {
+		query.ServiceAccount = text.Shortened(query.ServiceAccount)
+		return query, &lookup.Error{Query: query, Reason: lookup.CredentialsError, Err: errors.New("the name of the service account is longer than Kubernetes allows")}
+	}
+	for _, secret := range pod.Spec.ImagePullSecrets {
+		if len(query.PullSecrets) == lookup.MaxPullSecrets {
+			break
+		}
+		if len(secret.Name) <= maxObjectName {
+			query.PullSecrets = append(query.PullSecrets, secret.Name)
+		}
+	}
+	return query, nil
+}
 
 // signalPatience is the time that a pod waits for lookups of images that are needed only
 // for their stop signals. After that, the pod runs without knowing these signals.

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,73 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
+
+// wrap rewrites the container and returns true, or updates a container that is wrapped
+// already.
+func (w *wrapping) wrap(ctx context.Context, c *corev1.Container) (bool, error) {
+	if err := checkMounts(*c); err != nil {
+		return false, err
+	}
+	argv, already := wrappedArgvArgs(*c)
+	if !already && needsLookup(*c) {
+		// Refuse an invalid value before the lookup.
+		if _, err := w.optionFlags(*c, nil); err != nil {
+			return false, err
+		}
+	}
+	var image *lookup.Image
+	if !already {
+		var err error
+		if argv, image, err = w.argvArgsOf(ctx, c); err != nil {
+			return false, err
+		}
+	}
+	w.noteStopSignal(ctx, c, image, already)
+	flags, err := w.optionFlags(*c, originalArgv(argv))
+	if err != nil {
+		return false, err
+	}
+	c.Args = slices.Concat(flags, argv)
+	if already {
+		return false, nil
+	}
+	c.Command = []string{EntrypointPath}
+	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
+		c.VolumeMounts = append(c.VolumeMounts, w.mount(w.pod))
+	}
+	return true, nil
+}
+
+// argvArgsOf returns the container's argvArgs. If the image had to be looked up,
+// argvArgsOf also returns the image, pinned: the argv must match the image that runs,
+// even if the tag moves in between. An image that is never pulled isn't pinned: the node
+// has it by this name, and may not know the digest.
+func (w *wrapping) argvArgsOf(ctx context.Context, c *corev1.Container) ([]string, *lookup.Image, error) {
+	if !needsLookup(*c) {
+		argv, err := argvArgs(*c, nil)
+		return argv, nil, err
+	}
+	image, err := w.lookUp(ctx, c.Image)
+	if err != nil {
+		hint := ""
+		if len(c.Args) > 0 {
+			hint = " (the container sets args: only, as kubectl run does without --command)"
+		}
+		return nil, nil, refuse(LookupFailed, "wrapping container %q: %w%s", c.Name, err, hint)
+	}
+	argv, err := argvArgs(*c, image)
+	if w.added += sizeOf(argv); w.added > maxAdded {
+		return nil, nil, refuse(NoCommand, "wrapping container %q: the command lines of the images of all containers are longer than %d bytes, which no API server stores; set command: in the container",
+			c.Name, maxAdded)
+	}
+	if c.ImagePullPolicy != corev1.PullNever {
+		c.Image = image.Pinned
+	} else if image.Digest != "" {
+		w.warnings = append(w.warnings, warning(ReasonImageNotPinned, "container %q runs the command line that the registry has for image %q (%s), and the image on the node may differ, because imagePullPolicy is Never; set command: in the container to be sure",
+			c.Name, c.Image, image.Digest))
+	}
+	return argv, image, err
+}
 
 // needsLookup reports whether only the image determines what the container runs. The
 // kubelet treats an empty list like an unset one.
