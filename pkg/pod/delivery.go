@@ -6,6 +6,7 @@ package pod
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,23 @@ const (
 	// VirtualKubeletTaint repels pods that don't tolerate it from virtual kubelets.
 	VirtualKubeletTaint = "virtual-kubelet.io/provider"
 )
+
+// imagePath is the directory of the binary in an image that ko builds, without the leading
+// slash.
+const imagePath = "ko-app"
+
+// The directories of the binaries in a claim. Each has its own directory, which is
+// mounted.
+const (
+	ClaimPath         = "plain/entrypoint"
+	ClaimPathWithLogs = "with-logs/entrypoint"
+)
+
+// ClaimPrefix begins the name of every claim that holds the supervisor.
+const ClaimPrefix = "entrypointer-"
+
+// claimName matches the names of such claims.
+var claimName = regexp.MustCompile(`^` + ClaimPrefix + `[0-9a-f]{12}$`)
 
 // A means is how a delivery brings the supervisor into a pod: in a volume.
 type means struct {
@@ -96,6 +114,22 @@ var deliveries = []means{
 // meansOf returns the means of a delivery other than DeliveryAuto.
 func meansOf(d Delivery) *means {
 	return &deliveries[slices.IndexFunc(deliveries, func(m means) bool { return m.Delivery == d })]
+}
+
+// mount returns the mount of the supervisor in a wrapped container.
+func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
+	_, mount := EntrypointVolume("")
+	mount.SubPath = meansOf(w.delivery).directory(w, pod)
+	return mount
+}
+
+// EntrypointVolume returns the volume of the supervisor's image for [DeliveryImageVolume], and
+// its mount for the containers that run [EntrypointPath].
+func EntrypointVolume(image string) (corev1.Volume, corev1.VolumeMount) {
+	return corev1.Volume{Name: VolumeName, VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: image, PullPolicy: corev1.PullIfNotPresent},
+		}},
+		corev1.VolumeMount{Name: VolumeName, MountPath: MountPath, SubPath: imagePath, ReadOnly: true}
 }
 
 // Deliveries returns all deliveries.

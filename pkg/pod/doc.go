@@ -9,10 +9,10 @@
 //   - Which of its containers are wrapped? (select.go)
 //   - What is the original argv of each of them? (wrap.go; image.go asks the registry)
 //   - Which flags has its supervisor? (settings.go, options.go)
-//   - How does the supervisor get into the pod? (volume.go, init.go) How is a supervisor
+//   - How does the supervisor get into the pod? (delivery.go, install.go) How is a supervisor
 //     restored that another release left, or a tenant forged? (mounts.go, repair.go)
 //
-// injector.go asks them, and status.go writes the answer to the pod.
+// inject.go asks them, and result.go writes the answer to the pod.
 //
 // A pod may also get tools that the operator offers: tool.go decides which tools, and
 // tools.go brings them into the pod.

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
 // indexOfVolume returns the index of a pod's volume, -1 without one of this name.
@@ -41,4 +44,23 @@ func putProgramVolume(pod *corev1.Pod, ours corev1.Volume, isOurs func(found cor
 		ours.EmptyDir.Medium = cmp.Or(pod.Spec.Volumes[at].EmptyDir.Medium, ours.EmptyDir.Medium)
 	}
 	return putVolume(pod, at, ours, isOurs)
+}
+
+// markSafeToEvict tells the cluster autoscaler that it can drain the pod's node despite
+// our emptyDir, whose content needn't be preserved. It returns false if there is no room
+// for the annotation; then the present value, which names other volumes, stays.
+func markSafeToEvict(pod *corev1.Pod, volume string) bool {
+	volumes := volume
+	if others := pod.Annotations[safeToEvictAnnotation]; others != "" {
+		if slices.Contains(text.SplitList(others), volume) {
+			return true
+		}
+		volumes = others + "," + volume
+	}
+	others, set := pod.Annotations[safeToEvictAnnotation]
+	marked := annotation.Set(pod, safeToEvictAnnotation, volumes)
+	if !marked && set {
+		pod.Annotations[safeToEvictAnnotation] = others
+	}
+	return marked
 }

@@ -15,6 +15,33 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
+// Result describes the decision on an admitted pod.
+type Result struct {
+	Outcome Outcome
+	// Owner is empty if the pod is NotOurs.
+	Owner Owner
+	// Pod is the pod to admit: a changed copy, or the original pod if there is nothing to
+	// change.
+	Pod *corev1.Pod
+	// Delivery is the way in which the supervisor gets into the pod, empty for a pod
+	// without it.
+	Delivery Delivery
+	// Wrapped names the containers that this call has wrapped.
+	Wrapped []string
+	// Unwrapped names the containers that run unwrapped, because the lookups of their
+	// images failed and the Policy waives failed lookups.
+	Unwrapped []string
+	// Order is the graph of the containers that wait for each other, in its short form,
+	// empty without such containers.
+	Order string
+	// Additions names the fields in which others have added to our init containers, as the
+	// API calls them, without those that were repaired: they may tell why an API server has
+	// asked again.
+	Additions []string
+	// Warnings are for the creator of the pod. [Messages] formats them for an API server.
+	Warnings []Warning
+}
+
 // withStatus sets the status annotation, which holds the outcome, on the result's pod. A
 // pod that is NotOurs gets the annotation only if it has annotations or labels in our
 // domain: its author may wonder why the pod isn't wrapped.
