@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/why"
 )
 
 // A cluster is what kubectl's flags say about the API server, its user and the namespace.
@@ -65,23 +66,40 @@ func (c *cluster) config() clientcmd.ClientConfig {
 const clientBurst = 50
 
 // connect finds the cluster and the namespace as kubectl does.
-func (c *cluster) connect() (*logreader.Client, error) {
+func (c *cluster) connect() (client *rest.RESTClient, namespace string, _ error) {
 	found := c.config()
 	config, err := found.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, "", fmt.Errorf("finding the cluster: %w", err)
 	}
-	namespace, _, err := found.Namespace()
-	if err != nil {
-		return nil, fmt.Errorf("finding the namespace: %w", err)
+	if namespace, _, err = found.Namespace(); err != nil {
+		return nil, "", fmt.Errorf("finding the namespace: %w", err)
 	}
 	config.QPS, config.Burst = clientBurst, clientBurst
 	config.NegotiatedSerializer = statuses()
-	client, err := rest.UnversionedRESTClientFor(config)
+	config.WarningHandler = rest.NoWarnings{} // commands print those that matter
+	if client, err = rest.UnversionedRESTClientFor(config); err != nil {
+		return nil, "", fmt.Errorf("creating a client of the API server: %w", err)
+	}
+	return client, namespace, nil
+}
+
+// logClient returns the reader of logs.
+func (c *cluster) logClient() (*logreader.Client, error) {
+	client, namespace, err := c.connect()
 	if err != nil {
-		return nil, fmt.Errorf("creating a client of the API server: %w", err)
+		return nil, err
 	}
 	return &logreader.Client{REST: client, Namespace: namespace}, nil
+}
+
+// whyCluster returns what the command why asks.
+func (c *cluster) whyCluster() (*why.Cluster, error) {
+	client, namespace, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	return &why.Cluster{REST: client, Namespace: namespace}, nil
 }
 
 // statuses decodes errors of the API server, which are objects of the kind Status. Package

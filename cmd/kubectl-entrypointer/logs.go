@@ -54,13 +54,13 @@ func logsCommand() *cobra.Command {
 	var from *cluster
 	command := &cobra.Command{
 		Use: "logs [TYPE/]NAME", Short: "Print the logs of containers", Long: description, Example: examples,
-		Args: cobra.ExactArgs(1),
+		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			options, err := s.options(args[0], command)
 			if err != nil {
-				return err
+				return &usageError{err}
 			}
-			client, err := from.connect()
+			client, err := from.logClient()
 			if err != nil {
 				return err
 			}

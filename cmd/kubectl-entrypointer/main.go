@@ -1,8 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer logs prints the logs of
-// containers from the log service, also after their pods are gone.
+// Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer why says whether pods are
+// wrapped, and why; kubectl entrypointer logs prints the logs of containers from the log
+// service, also after their pods are gone.
 package main
 
 import (
@@ -19,33 +20,65 @@ import (
 func main() {
 	root := &cobra.Command{
 		Use:           "kubectl-entrypointer",
-		Short:         "Read what entrypointer has collected from pods",
+		Short:         "Ask what entrypointer does with pods, and read what it has collected",
 		Version:       version.Own(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl entrypointer"},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(logsCommand())
+	root.AddCommand(whyCommand(), logsCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	err := root.Execute()
 	code := exitCode(err)
-	if code == exitFailure {
+	if code == exitFailure || code == exitUsage {
 		fmt.Fprintf(os.Stderr, "error: %v\n", err)
 	}
 	os.Exit(code)
 }
 
-// The exit codes, which docs/logs.md lists.
+// The exit codes, which docs/cli.md lists.
 const (
 	exitFailure = 1
-	exitCutOff  = 3 // warnings have named the streams
+	exitCutOff  = 3  // warnings have named the streams
+	exitUsage   = 64 // EX_USAGE of sysexits.h
+	exitFinding = 79
 )
 
+// errFinding is the error of a question whose answer isn't yes. The answer is printed.
+var errFinding = errors.New("the answer isn't yes")
+
+// errUnknown is the error of a question that has no answer.
+var errUnknown = errors.New("nothing could be found out; what is unknown is above")
+
+// A usageError is the error of wrong arguments.
+type usageError struct{ error }
+
+// Unwrap returns the cause.
+func (e *usageError) Unwrap() error { return e.error }
+
+// usageArgs makes the errors of wrong arguments errors of usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+}
+
 func exitCode(err error) int {
-	if err == nil {
+	_, isUsage := errors.AsType[*usageError](err)
+	_, isCutOff := errors.AsType[*logreader.CutOffError](err)
+	switch {
+	case err == nil:
 		return 0
-	}
-	if _, is := errors.AsType[*logreader.CutOffError](err); is {
+	case errors.Is(err, errFinding):
+		return exitFinding
+	case isUsage:
+		return exitUsage
+	case isCutOff:
 		return exitCutOff
+	default:
+		return exitFailure
 	}
-	return exitFailure
 }

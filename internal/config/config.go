@@ -77,8 +77,7 @@ func alternatives[S ~string](words ...S) string {
 	for _, word := range words {
 		quoted = append(quoted, "`"+string(word)+"`")
 	}
-	last := len(quoted) - 1
-	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	return spelling.Alternatives(quoted)
 }
 
 // restricted returns the key with restrict for an invalid value.

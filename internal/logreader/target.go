@@ -14,6 +14,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // A targetKind is a kind of object that has logs.
@@ -63,8 +64,7 @@ func TargetTypes() string {
 	for _, k := range targetKinds {
 		all = append(all, k.name)
 	}
-	last := len(all) - 1
-	return strings.Join(all[:last], ", ") + " or " + all[last]
+	return spelling.Alternatives(all)
 }
 
 // String returns TYPE/NAME.

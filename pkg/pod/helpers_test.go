@@ -53,6 +53,17 @@ func asking(containers ...corev1.Container) *corev1.Pod {
 	}
 }
 
+// labelled is a pod that asks, with a label, and is controlled by an object of a kind, or
+// by none.
+func labelled(label, controller string, containers ...corev1.Container) *corev1.Pod {
+	p := asking(containers...)
+	p.Labels = map[string]string{label: "x"}
+	if controller != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: controller, Controller: new(true)}}
+	}
+	return p
+}
+
 func running(name string, argv ...string) corev1.Container {
 	return corev1.Container{Name: name, Image: "busybox", Command: argv}
 }

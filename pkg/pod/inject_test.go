@@ -159,14 +159,6 @@ func requiring(label string, operator corev1.NodeSelectorOperator, values ...str
 
 // Anybody can set a label. A pod that asks isn't left alone for one.
 func TestAForgedLabelDoesNotKeepAPodThatAsksFromBeingWrapped(t *testing.T) {
-	labelled := func(label, controller string, containers ...corev1.Container) *corev1.Pod {
-		p := asking(containers...)
-		p.Labels = map[string]string{label: "x"}
-		if controller != "" {
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: controller, Controller: new(true)}}
-		}
-		return p
-	}
 	for name, test := range map[string]struct {
 		pod     *corev1.Pod
 		owner   pod.Owner

@@ -1,7 +1,7 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spelling finds the word that an author may have meant. It is no toolkit, but
+// Package spelling finds the word that an author may have meant, and lists words. It is no toolkit, but
 // pkg/pod and internal/config use it, and packages in pkg/ import none of internal/.
 package spelling
 
@@ -41,3 +41,12 @@ func DidYouMean(mistake string, known []string) string {
 }
 
 func abs(n int) int { return max(n, -n) }
+
+// Alternatives lists words of which one is to be used: "pod, deployment or job".
+func Alternatives(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -8,7 +8,6 @@ package e2e
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -87,7 +86,7 @@ func requireTrue(t *testing.T, blocks []markdown.Block) {
 	t.Helper()
 	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
-	shell := markdown.Shell{Directory: top, Environment: os.Environ(), Names: map[string]string{}}
+	shell := markdown.Shell{Directory: top, Environment: newPlugin(t).Environment(), Names: map[string]string{}}
 	for _, name := range namespacesOfPages {
 		shell.Names[name] = "e2e-page-" + rand.String(5)
 		t.Cleanup(func() { deletePagesNamespace(t, shell.Names[name]) })

@@ -21,11 +21,21 @@ func BuildPlugin(ctx context.Context, directory string) (Plugin, error) {
 	return Plugin{directory}, err
 }
 
+// Environment is the one in which kubectl finds the plugin.
+func (p Plugin) Environment() []string {
+	return append(os.Environ(), "PATH="+p.directory+":"+os.Getenv("PATH"))
+}
+
+// Command is kubectl entrypointer with these arguments.
+func (p Plugin) Command(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "kubectl", append([]string{"entrypointer"}, args...)...)
+	command.Env = p.Environment()
+	return command
+}
+
 // Logs is the command kubectl entrypointer logs.
 func (p Plugin) Logs(ctx context.Context, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, "kubectl", append([]string{"entrypointer", "logs"}, args...)...)
-	command.Env = append(os.Environ(), "PATH="+p.directory+":"+os.Getenv("PATH"))
-	return command
+	return p.Command(ctx, append([]string{"logs"}, args...)...)
 }
 
 // ReadLogs returns what it prints.

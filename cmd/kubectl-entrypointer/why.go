@@ -1,0 +1,181 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/internal/why"
+)
+
+const whyExamples = `  kubectl entrypointer why deployment/web
+  kubectl entrypointer why web-6b7f9c-x2x5k
+  kubectl entrypointer why ksvc/hello -o json
+  kubectl entrypointer why -f deployment.yaml`
+
+var whyDescription = `Say whether the containers of an object run under entrypointer's supervisor, and why.
+TYPE is ` + why.TargetTypes() + `, and pod by default.
+
+The API server is asked what would happen to a pod that is created now, by a dry run: for
+that, you need the right to create pods. The pods that exist are compared with it. With
+-f, the objects of a file are asked about, which need not exist; - stands for stdin.
+
+The exit code is 0 if all of the pods are wrapped, 79 if one isn't, or would be refused,
+64 for wrong arguments, and 1 if that couldn't be found out.`
+
+// whySettings are the values of the flags.
+type whySettings struct {
+	file, output string
+}
+
+func whyCommand() *cobra.Command {
+	var s whySettings
+	var from *cluster
+	command := &cobra.Command{
+		Use: "why ([TYPE/]NAME | -f FILE)", Short: "Say whether pods are wrapped, and why", Long: whyDescription, Example: whyExamples,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := s.check(args); err != nil {
+				return &usageError{err}
+			}
+			answers, err := s.ask(command, from, args)
+			if err != nil {
+				return err
+			}
+			if err := s.print(command.OutOrStdout(), answers); err != nil {
+				return err
+			}
+			return verdict(answers)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&s.file, "filename", "f", "", "ask about the objects of a file, - for stdin")
+	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text")
+	from = kubectlFlags(command)
+	return command
+}
+
+func (s *whySettings) check(args []string) error {
+	switch {
+	case (len(args) == 1) == (s.file != ""):
+		return errors.New("name one object, as TYPE/NAME, or a file by -f")
+	case s.output != "" && s.output != "json" && s.output != "yaml":
+		return fmt.Errorf("--output is %q: use json or yaml, or leave it out for text", s.output)
+	case len(args) == 1:
+		_, err := why.ParseTarget(args[0])
+		return err
+	}
+	return nil
+}
+
+// ask asks about the object that is named, or the objects of the file.
+func (s *whySettings) ask(command *cobra.Command, from *cluster, args []string) ([]*why.Answer, error) {
+	cluster, err := from.whyCluster()
+	if err != nil {
+		return nil, err
+	}
+	if s.file == "" {
+		target, err := why.ParseTarget(args[0])
+		if err != nil {
+			return nil, err
+		}
+		answer, err := cluster.Ask(command.Context(), target)
+		if err != nil {
+			return nil, err
+		}
+		return []*why.Answer{answer}, nil
+	}
+	manifests, err := s.manifests(command.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	return askOf(command.Context(), cluster, manifests, command.Flags().Changed("namespace"))
+}
+
+func (s *whySettings) manifests(stdin io.Reader) ([]why.Manifest, error) {
+	if s.file == "-" {
+		return why.ReadManifests(stdin)
+	}
+	file, err := os.Open(s.file)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	manifests, err := why.ReadManifests(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	return manifests, nil
+}
+
+// askOf asks about each manifest in its namespace, or in kubectl's if it has none.
+func askOf(ctx context.Context, cluster *why.Cluster, manifests []why.Manifest, chosen bool) (answers []*why.Answer, _ error) {
+	namespace := cluster.Namespace
+	for _, m := range manifests {
+		if chosen && m.Namespace != "" && m.Namespace != namespace {
+			return nil, &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, namespace)}
+		}
+		cluster.Namespace = namespace
+		if m.Namespace != "" {
+			cluster.Namespace = m.Namespace
+		}
+		answer, err := cluster.AskOf(ctx, m.Name, m.Pod)
+		if err != nil {
+			return nil, fmt.Errorf("asking about %s: %w", m.Name, err)
+		}
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}
+
+func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
+	if s.output == "" {
+		for at, answer := range answers {
+			if at > 0 {
+				fmt.Fprintln(out)
+			}
+			if err := answer.Print(out, time.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	document, err := json.MarshalIndent(struct {
+		Answers []*why.Answer `json:"answers"`
+	}{answers}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if s.output == "yaml" {
+		if document, err = yaml.JSONToYAML(document); err != nil {
+			return err
+		}
+	} else {
+		document = append(document, '\n')
+	}
+	_, err = out.Write(document)
+	return err
+}
+
+// verdict returns the error for the exit code.
+func verdict(answers []*why.Answer) error {
+	for _, answer := range answers {
+		switch {
+		case answer.IsUnknown():
+			return errUnknown
+		case !answer.IsWrapped():
+			return errFinding
+		}
+	}
+	return nil
+}

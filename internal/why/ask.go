@@ -1,0 +1,369 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// mostPods bounds the pods of an object that are read and shown.
+const mostPods = 20
+
+// A Cluster is the API server, as its user sees a namespace.
+type Cluster struct {
+	REST      rest.Interface
+	Namespace string
+}
+
+// An inquiry is what is known of one object so far.
+type inquiry struct {
+	*Cluster
+	target    Target
+	answer    *Answer
+	namespace *corev1.Namespace // nil if it can't be read
+}
+
+// Ask asks about the pods of an object: with up to five requests, whatever their number.
+func (c *Cluster) Ask(ctx context.Context, t Target) (*Answer, error) {
+	q := &inquiry{Cluster: c, target: t, answer: &Answer{Target: t.String(), Namespace: c.Namespace}}
+	if err := q.readNamespace(ctx); err != nil {
+		return nil, err
+	}
+	if t.name == "pod" {
+		return q.answer, q.askOfPod(ctx)
+	}
+	var o object
+	if err := q.get(ctx, &o, t.path, t.plural, t.of); err != nil {
+		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
+	}
+	pods, err := q.podsOf(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	trial, err := q.trialOf(ctx, &o, pods)
+	if err != nil {
+		return nil, err
+	}
+	return q.answer, q.compare(ctx, trial, pods)
+}
+
+// askOfPod asks about one pod, and about one that would be created like it now.
+func (q *inquiry) askOfPod(ctx context.Context) error {
+	var p corev1.Pod
+	if err := q.get(ctx, &p, q.target.path, "pods", q.target.of); err != nil {
+		return fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
+	}
+	return q.compare(ctx, trialLike(&p), []corev1.Pod{p})
+}
+
+// AskOf asks about a pod that doesn't exist yet.
+func (c *Cluster) AskOf(ctx context.Context, name string, trial *corev1.Pod) (*Answer, error) {
+	q := &inquiry{Cluster: c, answer: &Answer{Target: name, Namespace: c.Namespace}}
+	if err := q.readNamespace(ctx); err != nil {
+		return nil, err
+	}
+	return q.answer, q.compare(ctx, trial, nil)
+}
+
+// readNamespace reads the namespace. A user who may not read it gets the rest of the
+// answer.
+func (q *inquiry) readNamespace(ctx context.Context) error {
+	var namespace corev1.Namespace
+	switch err := read(q.REST.Get().AbsPath("/api/v1/namespaces", q.Namespace).Do(ctx), &namespace); {
+	case apierrors.IsForbidden(err):
+		q.answer.Unknown = append(q.answer.Unknown, "whether the namespace opted in, and which options it sets: you may not get it (kubectl auth can-i get namespaces)")
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading namespace %q: %w", q.Namespace, err)
+	}
+	q.namespace = &namespace
+	return nil
+}
+
+func (q *inquiry) get(ctx context.Context, into any, path, plural string, name ...string) error {
+	return q.query(ctx, into, "", path, plural, name...)
+}
+
+// query gets an object, or a list of those with labels.
+func (q *inquiry) query(ctx context.Context, into any, selector, path, plural string, name ...string) error {
+	request := q.REST.Get().AbsPath(append([]string{path, "namespaces", q.Namespace, plural}, name...)...)
+	if selector != "" {
+		request = request.Param("labelSelector", selector).Param("limit", strconv.Itoa(mostPods))
+	}
+	return read(request.Do(ctx), into)
+}
+
+// read reads the response to a request. An error is what the API server says, if it says
+// something.
+func read(result rest.Result, into any) error {
+	if err := result.Error(); err != nil {
+		return err
+	}
+	body, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("reading the response: %w", err)
+	}
+	return nil
+}
+
+// podsOf returns the pods of an object, the newest first.
+func (q *inquiry) podsOf(ctx context.Context, o *object) ([]corev1.Pod, error) {
+	selector, err := q.target.selector(o)
+	if err != nil || selector == "" {
+		return nil, err
+	}
+	var list corev1.PodList
+	switch err := q.query(ctx, &list, selector, "/api/v1", "pods"); {
+	case apierrors.IsForbidden(err):
+		q.answer.Unknown = append(q.answer.Unknown, "which pods exist: you may not list them (kubectl auth can-i list pods)")
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing the pods of %s: %w", q.target, err)
+	}
+	if list.RemainingItemCount != nil {
+		q.answer.Omitted = int(*list.RemainingItemCount)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return list.Items, nil
+}
+
+// trialOf returns the pod that the object's controller would create now, nil if there is
+// none to be known.
+func (q *inquiry) trialOf(ctx context.Context, o *object, pods []corev1.Pod) (*corev1.Pod, error) {
+	switch q.target.name {
+	case "ksvc", "revision":
+		return q.revisionsPod(ctx, o)
+	case "taskrun", "pipelinerun":
+		if len(pods) == 0 {
+			q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: only Tekton's controller can make them, and none exists")
+			return nil, nil
+		}
+		return trialLike(&pods[0]), nil
+	}
+	template := o.template()
+	if template == nil {
+		return nil, fmt.Errorf("reading %s: it has no template for pods", q.target)
+	}
+	return fromTemplate(template, cmp.Or(q.target.controller, q.target.object), o.Name, string(o.UID)), nil
+}
+
+// revisionsPod returns the pod of a Revision, whose Deployment has the template with all
+// that Knative adds.
+func (q *inquiry) revisionsPod(ctx context.Context, o *object) (*corev1.Pod, error) {
+	revision := q.target.of
+	if q.target.name == "ksvc" {
+		revision = o.Status.LatestCreatedRevisionName
+	}
+	var list struct{ Items []object }
+	err := q.query(ctx, &list, loglabels.Revision+"="+revision, "/apis/apps/v1", "deployments")
+	switch {
+	case apierrors.IsForbidden(err):
+		q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: you may not list Deployments, which have Knative's template (kubectl auth can-i list deployments)")
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing the Deployment of revision %q: %w", revision, err)
+	case len(list.Items) == 0 || list.Items[0].Spec.Template == nil:
+		q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: Knative hasn't created a Deployment for revision "+strconv.Quote(revision)+" yet")
+		return nil, nil
+	}
+	d := list.Items[0]
+	return fromTemplate(d.Spec.Template, "ReplicaSet", d.Name, string(d.UID)), nil
+}
+
+// compare decides on a pod that would be created now, and on those that exist.
+func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.Pod) error {
+	var made *corev1.Pod
+	if trial != nil {
+		var err error
+		if made, q.answer.Now, err = q.try(ctx, trial); err != nil {
+			return err
+		}
+	}
+	for i := range pods {
+		p := &pods[i]
+		d := q.decisionOn(p)
+		d.Pod, d.Created = p.Name, p.CreationTimestamp.Time
+		if now := q.answer.Now; d.Reason == OlderThanOptIn && now != nil && !now.Reason.isWrapped() {
+			d.Reason = now.Reason // to create it anew would change nothing
+		}
+		for at := range d.Containers {
+			d.Containers[at].State = stateOf(p, d.Containers[at].Name)
+		}
+		d.Differs = differences(p, d, made, q.answer.Now)
+		d.Next = q.nextFor(d)
+		q.answer.Pods = append(q.answer.Pods, d)
+	}
+	if q.answer.Now != nil {
+		q.answer.Now.Next = q.nextFor(q.answer.Now)
+	}
+	return nil
+}
+
+// optedInAt returns since when the namespace has had its annotation, as the API server
+// remembers who has set which field; zero if it is unknown.
+func (q *inquiry) optedInAt() (at metav1.Time) {
+	for _, m := range q.namespace.ManagedFields {
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if m.FieldsV1 == nil || m.Time == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, set := fields.Metadata.Annotations["f:"+pod.InjectAnnotation]; set && at.Before(m.Time) {
+			at = *m.Time
+		}
+	}
+	return at
+}
+
+// decisionOn says what was decided on a pod, by the pod itself: the commands of its
+// containers, and its status.
+func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
+	d := &Decision{Reason: q.reasonOf(p)}
+	if !slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped) {
+		return d
+	}
+	_, delivery, _ := strings.Cut(pod.WithoutVersion(p.Annotations[pod.StatusAnnotation]), " by ")
+	delivery, _, _ = strings.Cut(delivery, ";")
+	delivery, _, _ = strings.Cut(delivery, ":")
+	d.Delivery = pod.Delivery(delivery)
+	// The settings of an existing pod are those of its own annotations, and of the
+	// namespace as it is now.
+	_, explained, err := q.explainer().Explain(q.Namespace, p)
+	for index, c := range p.Spec.Containers {
+		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c)}
+		if err == nil && len(explained) > 0 {
+			for _, s := range explained[index].Settings {
+				container.Options = append(container.Options, Option{s.Option, s.Value, s.Source})
+			}
+			container.Why = explained[index].Why
+		}
+		switch {
+		case container.Wrapped:
+			container.Why = ""
+		case container.Why == "":
+			container.Why, container.Options = "its image couldn't be looked up", nil
+		}
+		d.Containers = append(d.Containers, container)
+	}
+	return d
+}
+
+// explainer returns an injector that knows what the user may know.
+func (q *inquiry) explainer() *pod.Injector {
+	i := &pod.Injector{}
+	if q.namespace != nil {
+		i.AllPods = q.namespace.Annotations[pod.InjectAnnotation] == string(pod.AllPods)
+		i.Defaults = []pod.Defaults{pod.NamespaceDefaults(q.Namespace, q.namespace.Annotations)}
+	}
+	return i
+}
+
+// reasonOf says why a pod is as it is.
+func (q *inquiry) reasonOf(p *corev1.Pod) Reason {
+	status, _, _ := strings.Cut(pod.WithoutVersion(p.Annotations[pod.StatusAnnotation]), " ")
+	status, _, _ = strings.Cut(status, ":")
+	status, _, _ = strings.Cut(status, ";")
+	wrapped := slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped)
+	switch {
+	case status == string(pod.PartlyInjected):
+		return Reason(status)
+	case wrapped:
+		return Reason(pod.Injected)
+	case status != "" && status != string(pod.Injected):
+		return Reason(status)
+	default:
+		return q.whyNoStatus(p)
+	}
+}
+
+// whyNoStatus says why the injector has decided nothing on a pod.
+func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
+	if q.namespace == nil {
+		return Unexplained
+	}
+	scope := q.namespace.Annotations[pod.InjectAnnotation]
+	since := q.optedInAt()
+	switch {
+	case scope == "":
+		return NamespaceNotOptedIn
+	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&since):
+		return OlderThanOptIn
+	case q.namespace.Labels[pod.InjectAnnotation] != scope:
+		return LabelMissing
+	case p.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return Reason(pod.MirrorPod)
+	default:
+		return DoesNotAsk
+	}
+}
+
+// stateOf says what the kubelet says of a container.
+func stateOf(p *corev1.Pod, container string) string {
+	at := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	if at < 0 {
+		return ""
+	}
+	switch s := p.Status.ContainerStatuses[at].State; {
+	case s.Running != nil && !p.Status.ContainerStatuses[at].Ready:
+		return "running, not ready"
+	case s.Running != nil:
+		return "running"
+	case s.Terminated != nil:
+		return fmt.Sprintf("ended with %d (%s)", s.Terminated.ExitCode, s.Terminated.Reason)
+	case s.Waiting != nil:
+		return "waiting: " + s.Waiting.Reason
+	default:
+		return ""
+	}
+}
+
+// nextFor returns the command to type next.
+func (q *inquiry) nextFor(d *Decision) string {
+	switch d.Reason {
+	case NamespaceNotOptedIn:
+		return fmt.Sprintf("kubectl annotate namespace %s %s=true", q.Namespace, pod.InjectAnnotation)
+	case LabelMissing:
+		return "kubectl -n default get events --field-selector involvedObject.name=" + q.Namespace
+	case InjectorDown:
+		return "kubectl -n entrypointer-system get pods"
+	case OlderThanOptIn:
+		return q.restart()
+	case DoesNotAsk, Reason(pod.NotOurs):
+		if q.target.restart != "" {
+			return fmt.Sprintf(`kubectl -n %s patch %s -p '{"spec":{"template":{"metadata":{"annotations":{"%s":"true"}}}}}'`, q.Namespace, q.target, pod.InjectAnnotation)
+		}
+	}
+	if len(d.Differs) > 0 {
+		return q.restart()
+	}
+	return ""
+}
+
+func (q *inquiry) restart() string {
+	if q.target.restart == "" {
+		return ""
+	}
+	return fmt.Sprintf(q.target.restart, q.Namespace, q.target.of)
+}

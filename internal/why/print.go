@@ -1,0 +1,84 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Print writes an answer for people.
+func (a *Answer) Print(w io.Writer, now time.Time) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in namespace %s\n", a.Target, a.Namespace)
+	if a.Now != nil {
+		fmt.Fprintf(&b, "\nA pod that is created now %s.\n", meaningOf(a.Now.Reason).is)
+		a.Now.print(&b, "  ")
+	}
+	for _, d := range a.Pods {
+		fmt.Fprintf(&b, "\npod/%s (%s old) %s.\n", d.Pod, duration.HumanDuration(now.Sub(d.Created)), meaningOf(d.Reason).is)
+		d.print(&b, "  ")
+	}
+	if a.Omitted > 0 {
+		fmt.Fprintf(&b, "\n%d more pods aren't shown.\n", a.Omitted)
+	}
+	for _, what := range a.Unknown {
+		fmt.Fprintf(&b, "\nUnknown: %s.\n", what)
+	}
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+func (d *Decision) print(b *strings.Builder, indent string) {
+	if d.Message != "" {
+		fmt.Fprintf(b, "%smessage: %s\n", indent, d.Message)
+	}
+	if d.Delivery != "" {
+		fmt.Fprintf(b, "%sdelivery: %s\n", indent, d.Delivery)
+	}
+	for _, c := range d.Containers {
+		fmt.Fprintf(b, "%scontainer %s: ", indent, c.Name)
+		switch {
+		case c.Wrapped && c.State != "":
+			fmt.Fprintf(b, "wrapped, %s\n", c.State)
+		case c.Wrapped:
+			b.WriteString("wrapped\n")
+		default:
+			fmt.Fprintf(b, "not wrapped: %s\n", c.Why)
+		}
+		for _, o := range c.Options {
+			if o.Source != "" { // what applies everywhere says nothing
+				fmt.Fprintf(b, "%s  %s: %s (%s)\n", indent, o.Name, strings.TrimSpace(o.Value), o.Source)
+			}
+		}
+	}
+	for _, warning := range d.Warnings {
+		fmt.Fprintf(b, "%swarning: %s\n", indent, warning)
+	}
+	for _, what := range d.Differs {
+		fmt.Fprintf(b, "%sdiffers: %s\n", indent, what)
+	}
+	if do := meaningOf(d.Reason).do; do != "" {
+		fmt.Fprintf(b, "%swhat to do: %s\n", indent, do)
+	}
+	if d.Next != "" {
+		fmt.Fprintf(b, "%snext: %s\n", indent, d.Next)
+	}
+}
+
+// printable replaces what could move the cursor of a terminal: a tenant writes annotations,
+// and messages quote them.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}

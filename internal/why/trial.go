@@ -1,0 +1,157 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// fromTemplate returns a pod as a controller makes it of a template.
+func fromTemplate(template *corev1.PodTemplateSpec, controller, name, uid string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	p.Name, p.GenerateName = "", name+"-"
+	p.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: apiVersions[controller], Kind: controller, Name: name, UID: types.UID(uid), Controller: new(true),
+	}}
+	return p
+}
+
+// apiVersions are those of the kinds that control pods.
+var apiVersions = map[string]string{
+	"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1",
+}
+
+// trialLike returns a pod to create like another one: without what the API server and the
+// scheduler have added, and without the status. What the injector has added stays: it
+// decides anew on a pod that is wrapped.
+func trialLike(p *corev1.Pod) *corev1.Pod {
+	trial := p.DeepCopy()
+	trial.ObjectMeta = metav1.ObjectMeta{
+		GenerateName: p.Name + "-", Labels: trial.Labels, Annotations: trial.Annotations,
+	}
+	delete(trial.Annotations, pod.StatusAnnotation)
+	for _, owner := range p.OwnerReferences {
+		owner.BlockOwnerDeletion = nil
+		trial.OwnerReferences = append(trial.OwnerReferences, owner)
+	}
+	trial.Status = corev1.PodStatus{}
+	trial.Spec.NodeName = ""
+	trial.Spec.EphemeralContainers = nil
+	token := func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") }
+	trial.Spec.Volumes = slices.DeleteFunc(trial.Spec.Volumes, func(v corev1.Volume) bool { return token(v.Name) })
+	for _, containers := range [][]corev1.Container{trial.Spec.InitContainers, trial.Spec.Containers} {
+		for at := range containers {
+			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, func(m corev1.VolumeMount) bool { return token(m.Name) })
+		}
+	}
+	return trial
+}
+
+// try has the API server admit a pod without creating it. It returns the pod as it would
+// be, nil if it would be refused or the user may not know.
+func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Decision, error) {
+	trial.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	body, err := json.Marshal(trial)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking the API server about a new pod: %w", err)
+	}
+	result := q.REST.Post().AbsPath("/api/v1/namespaces", q.Namespace, "pods").Param("dryRun", "All").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx)
+	var made corev1.Pod
+	err = read(result, &made)
+	if d := q.refusal(err); d != nil {
+		return nil, d, nil
+	}
+	if isForbiddenToCreate(err) {
+		q.answer.Unknown = append(q.answer.Unknown, "what would happen to a pod that is created now: you may not create pods (kubectl auth can-i create pods)")
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking the API server about a new pod in namespace %q: %w", q.Namespace, err)
+	}
+	made.CreationTimestamp = metav1.Time{} // its time is of no interest
+	d := q.decisionOn(&made)
+	if made.Annotations[pod.StatusAnnotation] == "" && slices.ContainsFunc(trial.Spec.Containers, pod.IsWrapped) {
+		d = &Decision{Reason: q.whyNoStatus(&made)} // nobody has looked at it
+	}
+	for _, warning := range result.Warnings() {
+		d.Warnings = append(d.Warnings, warning.Text)
+	}
+	return &made, d, nil
+}
+
+// isForbiddenToCreate reports whether the user lacks the right to create pods: a refusal by
+// admission is forbidden as well.
+func isForbiddenToCreate(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+}
+
+// The beginnings of what API servers say of our webhooks and policies.
+const (
+	denied      = `entrypointer.dev" denied the request: `
+	unreachable = `failed calling webhook "`
+	ourWebhook  = `entrypointer.dev"`
+	unwrapped   = "the pod would run without its supervisor"
+)
+
+// refusal returns the decision to refuse a pod, nil if the error isn't one.
+func (q *inquiry) refusal(err error) *Decision {
+	if err == nil || isForbiddenToCreate(err) {
+		return nil
+	}
+	said := err.Error()
+	switch _, message, is := strings.Cut(said, denied); {
+	case is:
+		return &Decision{Reason: Refused, Message: message}
+	case strings.Contains(said, unreachable) && strings.Contains(said, ourWebhook):
+		return &Decision{Reason: InjectorDown, Message: said}
+	case strings.Contains(said, unwrapped):
+		return &Decision{Reason: LabelMissing, Message: said[strings.Index(said, unwrapped):]}
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
+		return &Decision{Reason: RefusedByAnother, Message: said}
+	}
+	return nil
+}
+
+// differences says in what a pod that exists differs from one that is created now.
+func differences(p *corev1.Pod, d *Decision, made *corev1.Pod, now *Decision) (list []string) {
+	if now == nil || made == nil || d.Reason == OlderThanOptIn {
+		return nil
+	}
+	if !d.Reason.isWrapped() || !now.Reason.isWrapped() {
+		if d.Reason != now.Reason {
+			list = append(list, "a pod that is created now "+meaningOf(now.Reason).is)
+		}
+		return list
+	}
+	for _, c := range p.Spec.Containers {
+		at := slices.IndexFunc(made.Spec.Containers, func(other corev1.Container) bool { return other.Name == c.Name })
+		if at < 0 {
+			continue
+		}
+		is, would := pod.Flags(c), pod.Flags(made.Spec.Containers[at])
+		for _, flag := range would {
+			if !slices.Contains(is, flag) {
+				list = append(list, fmt.Sprintf("container %s would have the flag %s", c.Name, flag))
+			}
+		}
+		for _, flag := range is {
+			if !slices.Contains(would, flag) {
+				list = append(list, fmt.Sprintf("container %s would no longer have the flag %s", c.Name, flag))
+			}
+		}
+	}
+	return list
+}

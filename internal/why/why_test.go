@@ -1,0 +1,277 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/internal/why"
+	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/markdown"
+)
+
+var update = flag.Bool("update", false, "write golden files and docs/cli.md instead of comparing with them")
+
+var (
+	now      = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	optedIn  = now.Add(-time.Hour)
+	tomorrow = now.Add(24 * time.Hour)
+)
+
+// An apiServer stands in for the real one, because some of its answers need an injector that
+// is down, an operator's configuration or a node of Windows. test/e2e asks the real one.
+type apiServer struct {
+	namespace *corev1.Namespace // nil if the user may not read it
+	scope     string
+	pods      []corev1.Pod
+	// admit decides on a new pod: an error is the text of a refusal.
+	admit    func(*corev1.Pod) error
+	code     int // of a refusal
+	warnings []string
+	objects  map[string]any // by path
+	requests []string
+}
+
+func refuse(w http.ResponseWriter, code int, text string) {
+	reason := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusInternalServerError: metav1.StatusReasonInternalError}[code]
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: text})
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	answer := func(object any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(object)
+	}
+	switch object, known := s.objects[r.URL.Path]; {
+	case known:
+		answer(object)
+	case r.URL.Path == "/api/v1/namespaces/tenant" && s.namespace == nil:
+		refuse(w, http.StatusForbidden, `namespaces "tenant" is forbidden: User "jane" cannot get resource "namespaces"`)
+	case r.URL.Path == "/api/v1/namespaces/tenant":
+		answer(s.namespace)
+	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/tenant/pods":
+		answer(corev1.PodList{Items: s.pods})
+	case r.Method == http.MethodPost && r.URL.Query().Get("dryRun") == "All":
+		var p corev1.Pod
+		if body, err := io.ReadAll(r.Body); err != nil || json.Unmarshal(body, &p) != nil {
+			refuse(w, http.StatusBadRequest, "no pod")
+			return
+		}
+		if err := s.admit(&p); err != nil {
+			refuse(w, s.code, err.Error())
+			return
+		}
+		for _, text := range s.warnings {
+			w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
+		}
+		p.CreationTimestamp = metav1.NewTime(tomorrow)
+		answer(p)
+	default:
+		refuse(w, http.StatusNotFound, r.URL.Path+" not found")
+	}
+}
+
+func (s *apiServer) cluster(t *testing.T) *why.Cluster {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	types := runtime.NewScheme()
+	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, WarningHandler: rest.NoWarnings{},
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()}})
+	require.NoError(t, err)
+	return &why.Cluster{REST: client, Namespace: "tenant"}
+}
+
+// injecting admits pods as an injector of this release does.
+func injecting(injector *pod.Injector) func(*corev1.Pod) error {
+	injector.CopierImage = "registry.example.test/copier@sha256:" + strings.Repeat("1", 64)
+	return func(p *corev1.Pod) error {
+		result, err := injector.Inject(context.Background(), "tenant", p)
+		if err != nil {
+			return fmt.Errorf(`admission webhook "pods.entrypointer.dev" denied the request: %w`, err)
+		}
+		*p = *result.Pod
+		return nil
+	}
+}
+
+// nowhere finds no image.
+type nowhere struct{}
+
+func (nowhere) Lookup(_ context.Context, q lookup.Query) (*lookup.Image, error) {
+	return nil, &lookup.Error{Query: q, Reason: lookup.NotFound, Err: os.ErrNotExist}
+}
+
+// asked is a Deployment's pod template with these annotations.
+func asked(annotations map[string]string, containers ...corev1.Container) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: annotations},
+		Spec:       corev1.PodSpec{Containers: containers},
+	}
+}
+
+func container(name string) corev1.Container {
+	return corev1.Container{Name: name, Image: "busybox", Command: []string{"serve"}}
+}
+
+// existing is a pod of a template that was admitted as it is.
+func existing(template corev1.PodTemplateSpec, age time.Duration, admit func(*corev1.Pod) error) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	if admit != nil && admit(&p) != nil {
+		panic("the pod is refused")
+	}
+	p.Name, p.CreationTimestamp = "web-1", metav1.NewTime(now.Add(-age))
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	return p
+}
+
+func tenant(annotation, label string) *corev1.Namespace {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{}, Labels: map[string]string{}}}
+	if annotation != "" {
+		namespace.Annotations[pod.InjectAnnotation] = annotation
+		namespace.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(metav1.NewTime(optedIn)),
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:entrypointer.dev/inject":{}}}}`)}}}
+	}
+	if label != "" {
+		namespace.Labels[pod.InjectAnnotation] = label
+	}
+	return namespace
+}
+
+// asks is the annotation of a pod that asks.
+var asks = map[string]string{pod.InjectAnnotation: "true"}
+
+// story is one state of a cluster, and what is said of deployment/web.
+type story struct {
+	server   apiServer
+	template corev1.PodTemplateSpec
+}
+
+func stories() map[string]story {
+	web := asked(nil, container("web"))
+	asking := asked(asks, container("web"), container("istio-proxy"))
+	as := func(annotations map[string]string) corev1.PodTemplateSpec {
+		return asked(annotations, container("web"))
+	}
+	admitted := func(*corev1.Pod) error { return nil }
+	says := func(text string) func(*corev1.Pod) error {
+		return func(*corev1.Pod) error { return fmt.Errorf("%s", text) }
+	}
+	in := tenant("true", "true")
+	within := tenant("true", "true")
+	within.Annotations["entrypointer.dev/timeout"] = "1h"
+	plain := injecting(&pod.Injector{})
+	looked := asked(asks, corev1.Container{Name: "web", Image: "busybox"}, container("work"))
+	return map[string]story{
+		"wrapped":             {apiServer{namespace: within, admit: plain, pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
+		"wrapped-differently": {apiServer{namespace: within, admit: injecting(&pod.Injector{Defaults: []pod.Defaults{pod.NamespaceDefaults("tenant", within.Annotations)}}), pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
+		"namespace-not-opted": {apiServer{namespace: tenant("", ""), admit: admitted, pods: []corev1.Pod{existing(web, time.Minute, nil)}}, asking},
+		"label-missing":       {apiServer{namespace: tenant("true", ""), code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: ValidatingAdmissionPolicy 'unwrapped.entrypointer.dev' denied request: the pod would run without its supervisor: namespace "tenant" is annotated`)}, asking},
+		"does-not-ask":        {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(web, 2*time.Hour, nil), existing(web, time.Minute, nil)}}, web},
+		"older":               {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(web, 2*time.Hour, nil)}}, asking},
+		"not-ours":            {apiServer{namespace: in, admit: plain}, as(map[string]string{"entrypointer.dev/timeout": "1h"})},
+		"opted-out":           {apiServer{namespace: in, admit: plain}, as(map[string]string{pod.InjectAnnotation: "false"})},
+		"not-selected":        {apiServer{namespace: in, admit: injecting(&pod.Injector{Policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}})}, asking},
+		"nothing-to-wrap":     {apiServer{namespace: in, admit: plain}, asked(asks, container("istio-proxy"))},
+		"partly":              {apiServer{namespace: in, admit: injecting(&pod.Injector{Policy: pod.Policy{WaiveFailedLookups: true}, Lookup: nowhere{}})}, looked},
+		"lookup-waived":       {apiServer{namespace: in, admit: injecting(&pod.Injector{Policy: pod.Policy{WaiveFailedLookups: true}, Lookup: nowhere{}})}, asked(asks, corev1.Container{Name: "web", Image: "busybox"})},
+		"windows": {apiServer{namespace: in, admit: plain}, func() corev1.PodTemplateSpec {
+			w := as(asks)
+			w.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+			return w
+		}()},
+		"mirror-pod":           {apiServer{namespace: in, admit: plain}, as(map[string]string{pod.InjectAnnotation: "true", corev1.MirrorPodAnnotationKey: "x"})},
+		"refused":              {apiServer{namespace: in, code: http.StatusForbidden, admit: injecting(&pod.Injector{})}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "10 minutes"})},
+		"injector-down":        {apiServer{namespace: in, code: http.StatusInternalServerError, admit: says(`Internal error occurred: failed calling webhook "pods.entrypointer.dev": failed to call webhook: connection refused`)}, asking},
+		"refused-by-another":   {apiServer{namespace: in, code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: exceeded quota: small`)}, asking},
+		"unexplained":          {apiServer{admit: admitted}, web},
+		"may-not-create":       {apiServer{namespace: in, code: http.StatusForbidden, admit: says(`pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "tenant"`), pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
+		"warned":               {apiServer{namespace: in, admit: plain, warnings: []string{"entrypointer: annotation entrypointer.dev/tiemout is unknown and has no effect"}}, asking},
+		"status-of-the-future": {apiServer{namespace: in, admit: func(p *corev1.Pod) error { p.Annotations[pod.StatusAnnotation] = "Teleported: far"; return nil }}, asking},
+		"hostile":              {apiServer{namespace: in, code: http.StatusForbidden, admit: says("admission webhook \"pods.entrypointer.dev\" denied the request: \x1b[2Jgone")}, asking},
+	}
+}
+
+// TestEachAnswer has each reason once, as a person reads it.
+func TestEachAnswer(t *testing.T) {
+	for name, s := range stories() {
+		t.Run(name, func(t *testing.T) {
+			s.server.objects = map[string]any{"/apis/apps/v1/namespaces/tenant/deployments/web": map[string]any{
+				"kind": "Deployment", "metadata": map[string]any{"name": "web", "uid": "u"},
+				"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}, "template": s.template},
+			}}
+			target, err := why.ParseTarget("deploy/web")
+			require.NoError(t, err)
+			answer, err := s.server.cluster(t).Ask(t.Context(), target)
+			require.NoError(t, err)
+			var text strings.Builder
+			require.NoError(t, answer.Print(&text, now))
+			requireGolden(t, name+".txt", text.String())
+			require.LessOrEqual(t, len(s.server.requests), 4, "as few requests as the question needs")
+			require.Equal(t, strings.HasPrefix(name, "wrapped") || name == "warned" || name == "may-not-create", answer.IsWrapped())
+		})
+	}
+}
+
+func requireGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run the test with -update to write it")
+	require.Equal(t, string(want), got, "run the test with -update if the change is meant")
+}
+
+// TestEachReasonIsTold compares the table of docs/cli.md with the reasons, each of which the
+// stories produce.
+func TestEachReasonIsTold(t *testing.T) {
+	const page = "../../docs/cli.md"
+	table := why.Table()
+	if *update {
+		require.NoError(t, markdown.ReplaceSection(page, "answers", table))
+	}
+	written, err := markdown.Section(page, "answers")
+	require.NoError(t, err)
+	require.Equal(t, table, written, "go test ./internal/why -update writes it")
+
+	var all strings.Builder
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	for reason, is := range why.Meanings() {
+		require.Contains(t, all.String(), " "+is+".", "no story has the reason %s", reason)
+	}
+}

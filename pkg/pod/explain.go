@@ -1,0 +1,82 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// An Explanation says what an [Injector] does with one container of a pod, and why.
+type Explanation struct {
+	Container string
+	// Why says why the container runs without the supervisor, "" if it is to be wrapped.
+	Why string
+	// Settings are the options of a container that is to be wrapped.
+	Settings []Setting
+}
+
+// A Setting is the value of an option, and where it is set.
+type Setting struct {
+	Option, Value string
+	// Source names the annotation, and the namespace or the operator if it isn't the pod's:
+	// `annotation entrypointer.dev/timeout of namespace "team-a"`. It is "" for a value that
+	// applies without any setting.
+	Source string
+}
+
+// Explain explains the decision on a pod, as it will be made or as it was. The Injector
+// needs no Lookup for that: the images of the pod aren't looked up. An error that is a
+// *Refusal is that of [Injector.Check].
+func (i *Injector) Explain(namespace string, pod *corev1.Pod) (Outcome, []Explanation, error) {
+	selected, kind, outcome, err := i.classify(pod)
+	if err != nil || outcome != "" {
+		return outcome, nil, err
+	}
+	w := i.newWrapping(namespace, pod, kind)
+	explanations := make([]Explanation, len(pod.Spec.Containers))
+	for index, c := range pod.Spec.Containers {
+		e := &explanations[index]
+		e.Container = c.Name
+		if !slices.Contains(selected, index) {
+			e.Why = kind.whyUnwrapped(c)
+			continue
+		}
+		settings, err := w.settings(c.Name)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, s := range settings {
+			e.Settings = append(e.Settings, Setting{s.Name, s.value, s.source})
+		}
+	}
+	return Injected, explanations, nil
+}
+
+// IsWrapped reports whether a container runs under the supervisor: its structure decides,
+// because that determines what runs.
+func IsWrapped(c corev1.Container) bool {
+	_, wrapped := wrappedArgvArgs(c)
+	return wrapped
+}
+
+// Flags returns the flags of a wrapped container's supervisor, nil without one.
+func Flags(c corev1.Container) []string { return formerFlags(c) }
+
+// whyUnwrapped says why a container of a pod of this kind isn't wrapped.
+func (k *Kind) whyUnwrapped(c corev1.Container) string {
+	switch {
+	case k.wraps(c):
+		return "another webhook adds and manages it (proxy-containers in the operator's configuration); a pod that asks can name it in annotation " + ContainersAnnotation
+	case k.byName:
+		return "annotation " + ContainersAnnotation + " doesn't name it"
+	case slices.Contains(k.Own, c.Name):
+		return "it is " + string(k.Owner) + "'s own"
+	case k.Steps:
+		return "it is a sidecar of the TaskRun, and only steps are wrapped"
+	default:
+		return "it isn't one of the containers that are wrapped in pods of " + string(k.Owner) + "'s"
+	}
+}

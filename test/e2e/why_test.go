@@ -1,0 +1,248 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/entrypointer/entrypointer/internal/why"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// The exit codes of the plugin (docs/cli.md).
+const (
+	isSo    = 0
+	isNotSo = 79
+)
+
+// asksWhy is the answer of kubectl entrypointer why to a user, and its exit code.
+func (p plugin) asksWhy(t *testing.T, kubeconfig, namespace string, args ...string) (*why.Answer, int) {
+	t.Helper()
+	command := p.Command(t.Context(), append([]string{"why", "-n", namespace, "-o", "json"}, args...)...)
+	if kubeconfig != "" {
+		command.Env = append(command.Env, "KUBECONFIG="+kubeconfig)
+	}
+	out, err := command.Output()
+	code := 0
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		code = failed.ExitCode()
+		require.Contains(t, []int{isNotSo}, code, string(failed.Stderr))
+	} else {
+		require.NoError(t, err)
+	}
+	var document struct{ Answers []*why.Answer }
+	require.NoError(t, json.Unmarshal(out, &document), string(out))
+	require.Len(t, document.Answers, 1)
+	return document.Answers[0], code
+}
+
+// webDeployment is a Deployment with a pod that runs.
+func webDeployment(t *testing.T, namespace string, annotations map[string]string) *appsv1.Deployment {
+	t.Helper()
+	labels := map[string]string{"app": "web"}
+	d, err := cluster.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{busybox(t, "web", forever...), busybox(t, "istio-proxy", forever...)}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return d
+}
+
+func TestWhyAnswersForWhatIsThere(t *testing.T) {
+	t.Parallel()
+	kubectl := newPlugin(t)
+	for name, test := range map[string]func(*testing.T, plugin){
+		"a Deployment from the first annotation to the last": followsADeployment,
+		"a run of a Task":            asksAboutATaskRun,
+		"a Service of Knative":       asksAboutAService,
+		"a pod that is refused":      asksAboutARefusal,
+		"a user with few rights":     asksWithFewRights,
+		"a namespace that opts out":  asksAboutAFormerNamespace,
+		"a pod that another refuses": asksBeyondAQuota,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, kubectl)
+		})
+	}
+}
+
+func followsADeployment(t *testing.T, kubectl plugin) {
+	namespace := newNamespace(t, nil).Name
+	webDeployment(t, namespace, nil)
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "web"))
+	answer, code := kubectl.asksWhy(t, "", namespace, "deploy/web")
+	require.Equal(t, isNotSo, code)
+	require.Equal(t, why.NamespaceNotOptedIn, answer.Now.Reason)
+	require.Equal(t, why.NamespaceNotOptedIn, answer.Pods[0].Reason)
+
+	time.Sleep(1100 * time.Millisecond) // times of the API server are whole seconds
+	run(t, answer.Now.Next)
+	eventually(t, 30*time.Second, "the label to follow", func() error {
+		answer, _ = kubectl.asksWhy(t, "", namespace, "deploy/web")
+		if answer.Now.Reason == why.LabelMissing {
+			return errors.New("it is missing")
+		}
+		return nil
+	})
+	require.Equal(t, why.DoesNotAsk, answer.Now.Reason)
+	require.Equal(t, why.DoesNotAsk, answer.Pods[0].Reason, "to create it anew would change nothing")
+
+	run(t, fmt.Sprintf("kubectl -n %s rollout pause deployment/web", namespace))
+	run(t, answer.Now.Next)
+	answer, code = kubectl.asksWhy(t, "", namespace, "deploy/web")
+	require.Equal(t, isNotSo, code, "the pod is still the former one")
+	require.Equal(t, why.Reason(pod.Injected), answer.Now.Reason)
+	require.Equal(t, why.OlderThanOptIn, answer.Pods[0].Reason)
+
+	run(t, fmt.Sprintf("kubectl -n %s rollout resume deployment/web", namespace))
+	run(t, fmt.Sprintf("kubectl -n %s rollout status deployment/web --timeout=2m", namespace))
+	eventually(t, time.Minute, "the former pod to go", func() error {
+		if answer, code = kubectl.asksWhy(t, "", namespace, "deploy/web"); code != isSo {
+			return fmt.Errorf("%v", answer.Pods[0])
+		}
+		return nil
+	})
+	require.Empty(t, answer.Pods[0].Differs)
+	require.Equal(t, pod.Delivery(pod.DeliveryInitContainer), answer.Now.Delivery)
+	require.True(t, answer.Now.Containers[0].Wrapped)
+	require.Contains(t, answer.Now.Containers[1].Why, "proxy-containers")
+
+	// An option of the namespace is for new pods.
+	_, err := annotateKey(t.Context(), namespace, "entrypointer.dev/timeout", `"1h"`)
+	require.NoError(t, err)
+	eventually(t, 30*time.Second, "the option", func() error {
+		if answer, _ = kubectl.asksWhy(t, "", namespace, "deploy/web"); len(answer.Pods[0].Differs) == 0 {
+			return errors.New("the injector doesn't know it yet")
+		}
+		return nil
+	})
+	require.Equal(t, []string{"container web would have the flag -timeout=1h"}, answer.Pods[0].Differs)
+	require.Contains(t, answer.Now.Containers[0].Options, why.Option{Name: "timeout", Value: "1h", Source: fmt.Sprintf("annotation entrypointer.dev/timeout of namespace %q", namespace)})
+	require.Contains(t, answer.Pods[0].Next, "rollout restart deployment/web")
+}
+
+// run runs a command of an answer.
+func run(t *testing.T, command string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+	require.NoError(t, err, "%s: %s", command, out)
+}
+
+func asksAboutATaskRun(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	_, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Create(t.Context(), taskRun("build", pipelinev1.TaskSpec{
+		Steps:    []pipelinev1.Step{{Name: "a", Image: image(t, "busybox:1.37"), Command: []string{"sleep", "30"}}},
+		Sidecars: []pipelinev1.Sidecar{{Name: "db", Image: image(t, "busybox:1.37"), Command: []string{"sleep", "3600"}}},
+	}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	waitUntilRunning(t, namespace, "build-pod")
+	answer, code := kubectl.asksWhy(t, "", namespace, "taskrun/build")
+	require.Equal(t, isSo, code)
+	for _, d := range []*why.Decision{answer.Now, answer.Pods[0]} {
+		require.Equal(t, why.Reason(pod.Injected), d.Reason)
+		require.Equal(t, []bool{true, false}, []bool{d.Containers[0].Wrapped, d.Containers[1].Wrapped})
+		require.Contains(t, d.Containers[1].Why, "it is a sidecar of the TaskRun")
+	}
+	require.Empty(t, answer.Pods[0].Differs, "a new one would be the same")
+}
+
+func asksAboutAService(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	service := helloService(t, namespace, func(*servingv1.RevisionTemplateSpec) {})
+	servingPod(t, service)
+	answer, code := kubectl.asksWhy(t, "", namespace, "ksvc/"+service.Name)
+	require.Equal(t, isSo, code)
+	require.Empty(t, answer.Pods[0].Differs)
+	whys := map[string]string{}
+	for _, c := range answer.Now.Containers {
+		whys[c.Name] = c.Why
+	}
+	require.Equal(t, "it is Knative's own", whys["queue-proxy"])
+}
+
+func asksAboutARefusal(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	webDeployment(t, namespace, map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "10 minutes"})
+	answer, code := kubectl.asksWhy(t, "", namespace, "deploy/web")
+	require.Equal(t, isNotSo, code)
+	require.Equal(t, why.Refused, answer.Now.Reason)
+	require.Contains(t, answer.Now.Message, `"10 minutes" is wrong; it can be a duration above zero`)
+}
+
+func asksWithFewRights(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	createPod(t, namespace, askingPod("app", busybox(t, "main", forever...)))
+	createPod(t, namespace, plainPod("other", busybox(t, "main", forever...)))
+	viewer := withToken(t, reader(t, namespace, "views", true))
+	answer, code := kubectl.asksWhy(t, viewer, namespace, "app")
+	require.Equal(t, isSo, code)
+	require.Nil(t, answer.Now)
+	require.Equal(t, why.Reason(pod.Injected), answer.Pods[0].Reason)
+	require.Contains(t, strings.Join(answer.Unknown, "\n"), "you may not create pods")
+
+	answer, code = kubectl.asksWhy(t, viewer, namespace, "other")
+	require.Equal(t, isNotSo, code)
+	require.Contains(t, []why.Reason{why.DoesNotAsk, why.Unexplained}, answer.Pods[0].Reason)
+
+	out, err := kubectl.Command(t.Context(), "why", "-n", namespace, "none").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), `reading pod/none in namespace "`+namespace+`": pods "none" not found`)
+}
+
+func asksAboutAFormerNamespace(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	createPod(t, namespace, askingPod("app", busybox(t, "main", forever...)))
+	_, err := cluster.Kube.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, []byte(`{"metadata":{"annotations":{"entrypointer.dev/inject":null}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	eventually(t, 30*time.Second, "the label to go", func() error {
+		answer, code := kubectl.asksWhy(t, "", namespace, "app")
+		if answer.Now.Reason != why.NamespaceNotOptedIn {
+			return fmt.Errorf("it is %s", answer.Now.Reason)
+		}
+		require.Equal(t, isNotSo, code)
+		require.Equal(t, why.Reason(pod.Injected), answer.Pods[0].Reason, "the pod is as it was")
+		return nil
+	})
+}
+
+func asksBeyondAQuota(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	_, err := cluster.Kube.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: {}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	webDeployment(t, namespace, map[string]string{pod.InjectAnnotation: "true"})
+	eventually(t, 30*time.Second, "the quota", func() error {
+		answer, _ := kubectl.asksWhy(t, "", namespace, "deploy/web")
+		if answer.Now.Reason != why.RefusedByAnother {
+			return fmt.Errorf("it is %s", answer.Now.Reason)
+		}
+		require.Contains(t, answer.Now.Message, "exceeded quota")
+		return nil
+	})
+}
