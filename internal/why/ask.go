@@ -227,7 +227,7 @@ func (q *inquiry) optedInAt() (at metav1.Time) {
 				Annotations map[string]json.RawMessage `json:"f:annotations"`
 			} `json:"f:metadata"`
 		}
-		if m.FieldsV1 == nil || m.Time == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		if m.FieldsV1 == nil || m.Time == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, set := fields.Metadata.Annotations["f:"+pod.InjectAnnotation]; set && at.Before(m.Time) {

@@ -118,7 +118,8 @@ func (q *inquiry) refusal(err error) *Decision {
 	case strings.Contains(said, unreachable) && strings.Contains(said, ourWebhook):
 		return &Decision{Reason: InjectorDown, Message: said}
 	case strings.Contains(said, unwrapped):
-		return &Decision{Reason: LabelMissing, Message: said[strings.Index(said, unwrapped):]}
+		_, rest, _ := strings.Cut(said, unwrapped)
+		return &Decision{Reason: LabelMissing, Message: unwrapped + rest}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsInternalError(err):
 		return &Decision{Reason: RefusedByAnother, Message: said}
 	}

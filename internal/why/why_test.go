@@ -43,7 +43,6 @@ var (
 // is down, an operator's configuration or a node of Windows. test/e2e asks the real one.
 type apiServer struct {
 	namespace *corev1.Namespace // nil if the user may not read it
-	scope     string
 	pods      []corev1.Pod
 	// admit decides on a new pod: an error is the text of a refusal.
 	admit    func(*corev1.Pod) error
@@ -101,8 +100,10 @@ func (s *apiServer) cluster(t *testing.T) *why.Cluster {
 	t.Cleanup(server.Close)
 	types := runtime.NewScheme()
 	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, WarningHandler: rest.NoWarnings{},
-		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()}})
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{
+		Host: server.URL, WarningHandler: rest.NoWarnings{},
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
+	})
 	require.NoError(t, err)
 	return &why.Cluster{REST: client, Namespace: "tenant"}
 }
@@ -154,8 +155,9 @@ func tenant(annotation, label string) *corev1.Namespace {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{}, Labels: map[string]string{}}}
 	if annotation != "" {
 		namespace.Annotations[pod.InjectAnnotation] = annotation
-		namespace.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(metav1.NewTime(optedIn)),
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:entrypointer.dev/inject":{}}}}`)}}}
+		fields := &metav1.FieldsV1{}
+		fields.SetRawBytes([]byte(`{"f:metadata":{"f:annotations":{"f:entrypointer.dev/inject":{}}}}`))
+		namespace.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(metav1.NewTime(optedIn)), FieldsV1: fields}}
 	}
 	if label != "" {
 		namespace.Labels[pod.InjectAnnotation] = label

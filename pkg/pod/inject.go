@@ -33,7 +33,7 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 		}
 		warnings = append(warnings, w.warnings...)
 	}
-	result.Owner, result.Warnings = kind.Owner, append(warnings, labelsWithoutEffect(pod)...)
+	result.Owner, result.Warnings = kind.Owner, slices.Concat(warnings, labelsWithoutEffect(pod))
 	result = result.withStatus(i.Version)
 	result.Warnings = bounded(result.Warnings)
 	return result, nil
