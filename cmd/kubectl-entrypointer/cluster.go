@@ -15,8 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/entrypointer/entrypointer/internal/logreader"
-	"github.com/entrypointer/entrypointer/internal/why"
+	"github.com/entrypointer/entrypointer/internal/objects"
 )
 
 // A cluster is what kubectl's flags say about the API server, its user and the namespace.
@@ -66,44 +65,28 @@ func (c *cluster) config() clientcmd.ClientConfig {
 const clientBurst = 50
 
 // connect finds the cluster and the namespace as kubectl does.
-func (c *cluster) connect() (client *rest.RESTClient, namespace string, _ error) {
+func (c *cluster) connect() (*objects.Client, error) {
 	found := c.config()
 	config, err := found.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("finding the cluster: %w", err)
+		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
-	if namespace, _, err = found.Namespace(); err != nil {
-		return nil, "", fmt.Errorf("finding the namespace: %w", err)
+	namespace, _, err := found.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("finding the namespace: %w", err)
 	}
 	config.QPS, config.Burst = clientBurst, clientBurst
 	config.NegotiatedSerializer = statuses()
 	config.WarningHandler = rest.NoWarnings{} // commands print those that matter
-	if client, err = rest.UnversionedRESTClientFor(config); err != nil {
-		return nil, "", fmt.Errorf("creating a client of the API server: %w", err)
-	}
-	return client, namespace, nil
-}
-
-// logClient returns the reader of logs.
-func (c *cluster) logClient() (*logreader.Client, error) {
-	client, namespace, err := c.connect()
+	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("creating a client of the API server: %w", err)
 	}
-	return &logreader.Client{REST: client, Namespace: namespace}, nil
+	return &objects.Client{REST: client, Config: config, Namespace: namespace}, nil
 }
 
-// whyCluster returns what the command why asks.
-func (c *cluster) whyCluster() (*why.Cluster, error) {
-	client, namespace, err := c.connect()
-	if err != nil {
-		return nil, err
-	}
-	return &why.Cluster{REST: client, Namespace: namespace}, nil
-}
-
-// statuses decodes errors of the API server, which are objects of the kind Status. Package
-// logreader decodes the other responses by itself.
+// statuses decodes errors of the API server, which are objects of the kind Status. The
+// commands decode the other responses by themselves.
 func statuses() runtime.NegotiatedSerializer {
 	types := runtime.NewScheme()
 	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})

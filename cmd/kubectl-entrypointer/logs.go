@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // settings are the values of the flags.
@@ -35,7 +36,7 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs taskrun/build --events`
 
 var description = `Print the logs of containers from the log service, also after their pods are gone.
-TYPE is ` + logreader.TargetTypes() + `, and pod by default.
+TYPE is ` + target.Types(target.WithLogs()) + `, and pod by default.
 
 The lines of all containers, of stdout and of stderr, are sorted by the time at which
 they were printed. Lines of the same few milliseconds may be out of order: a container's
@@ -60,11 +61,12 @@ func logsCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			client, err := from.logClient()
+			client, err := from.connect()
 			if err != nil {
 				return err
 			}
-			return client.Print(command.Context(), options)
+			logs := &logreader.Client{REST: client.REST, Namespace: client.Namespace}
+			return logs.Print(command.Context(), options)
 		},
 	}
 	flags := command.Flags()
@@ -83,8 +85,8 @@ func logsCommand() *cobra.Command {
 	return command
 }
 
-func (s *settings) options(target string, command *cobra.Command) (o logreader.Options, err error) {
-	if o.Target, err = logreader.ParseTarget(target); err != nil {
+func (s *settings) options(named string, command *cobra.Command) (o logreader.Options, err error) {
+	if o.Target, err = target.Parse(named, target.WithLogs()); err != nil {
 		return o, err
 	}
 	if s.stream != "" && s.stream != "stdout" && s.stream != "stderr" {

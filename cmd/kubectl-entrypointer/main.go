@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer why says whether pods are
-// wrapped, and why; kubectl entrypointer logs prints the logs of containers from the log
+// wrapped, and why; status what their containers do; logs prints the logs of containers from the log
 // service, also after their pods are gone.
 package main
 
@@ -26,7 +26,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(whyCommand(), logsCommand())
+	root.AddCommand(whyCommand(), statusCommand(), logsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	err := root.Execute()
 	code := exitCode(err)

@@ -5,17 +5,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
-
+	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
+	"github.com/spf13/cobra"
 )
 
 const whyExamples = `  kubectl entrypointer why deployment/web
@@ -24,7 +22,7 @@ const whyExamples = `  kubectl entrypointer why deployment/web
   kubectl entrypointer why -f deployment.yaml`
 
 var whyDescription = `Say whether the containers of an object run under entrypointer's supervisor, and why.
-TYPE is ` + why.TargetTypes() + `, and pod by default.
+TYPE is ` + target.Types(target.All()) + `, and pod by default.
 
 The API server is asked what would happen to a pod that is created now, by a dry run: for
 that, you need the right to create pods. The pods that exist are compared with it. With
@@ -69,27 +67,27 @@ func (s *whySettings) check(args []string) error {
 	switch {
 	case (len(args) == 1) == (s.file != ""):
 		return errors.New("name one object, as TYPE/NAME, or a file by -f")
-	case s.output != "" && s.output != "json" && s.output != "yaml":
-		return fmt.Errorf("--output is %q: use json or yaml, or leave it out for text", s.output)
 	case len(args) == 1:
-		_, err := why.ParseTarget(args[0])
-		return err
+		if _, err := target.Parse(args[0], target.All()); err != nil {
+			return err
+		}
 	}
-	return nil
+	return checkOutput(s.output)
 }
 
 // ask asks about the object that is named, or the objects of the file.
 func (s *whySettings) ask(command *cobra.Command, from *cluster, args []string) ([]*why.Answer, error) {
-	cluster, err := from.whyCluster()
+	client, err := from.connect()
 	if err != nil {
 		return nil, err
 	}
+	cluster := &why.Cluster{Client: *client}
 	if s.file == "" {
-		target, err := why.ParseTarget(args[0])
+		named, err := target.Parse(args[0], target.All())
 		if err != nil {
 			return nil, err
 		}
-		answer, err := cluster.Ask(command.Context(), target)
+		answer, err := cluster.Ask(command.Context(), named)
 		if err != nil {
 			return nil, err
 		}
@@ -150,21 +148,9 @@ func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
 		}
 		return nil
 	}
-	document, err := json.MarshalIndent(struct {
+	return printDocument(out, s.output, struct {
 		Answers []*why.Answer `json:"answers"`
-	}{answers}, "", "  ")
-	if err != nil {
-		return err
-	}
-	if s.output == "yaml" {
-		if document, err = yaml.JSONToYAML(document); err != nil {
-			return err
-		}
-	} else {
-		document = append(document, '\n')
-	}
-	_, err = out.Write(document)
-	return err
+	}{answers})
 }
 
 // verdict returns the error for the exit code.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // A Stream is the stdout, the stderr or the events of one start of a container.
@@ -47,8 +48,8 @@ func (c *Client) get(path ...string) *rest.Request {
 }
 
 // list returns the streams of a target, and whether there are more.
-func (c *Client) list(ctx context.Context, t Target) (streams []Stream, more bool, err error) {
-	key, value := t.query()
+func (c *Client) list(ctx context.Context, t target.Target) (streams []Stream, more bool, err error) {
+	key, value := query(t)
 	answer, err := c.get().Param(key, value).DoRaw(ctx)
 	if err != nil {
 		return nil, false, c.explain(err, t)

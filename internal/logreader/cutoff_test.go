@@ -15,6 +15,8 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/synced"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 func requireCutOff(t *testing.T, err error) {
@@ -122,9 +124,9 @@ func TestEventsThatWereCutOffEndWithAMark(t *testing.T) {
 }
 
 // followed is printed with short pauses.
-func (c *cluster) followed(target string, change func(*Options)) (string, error) {
+func (c *cluster) followed(named string, change func(*Options)) (string, error) {
 	c.t.Helper()
-	parsed, err := ParseTarget(target)
+	parsed, err := target.Parse(named, target.WithLogs())
 	require.NoError(c.t, err)
 	out := &synced.Buffer{}
 	o := Options{Target: parsed, Tail: -1, Printer: NewPrinter(out), Follow: true, Warnings: &synced.Buffer{}}
@@ -173,10 +175,10 @@ func TestAFollowerSeesThatAPreviousRunWasCutOff(t *testing.T) {
 	c.containers["p"] = containerStatus("main", isRunning, "2026-11-18T11:06:45Z")
 	c.prints("p", "main", start(0), "stdout", said{1, "killed\n"})
 	now := c.prints("p", "main", start(9000), "stdout", said{9001, "runs\n"})
-	target, err := ParseTarget("p")
+	named, err := target.Parse("p", target.WithLogs())
 	require.NoError(t, err)
 	out, warnings := &synced.Buffer{}, &synced.Buffer{}
-	f := newFollower(c.client, Options{Target: target, Tail: -1, Printer: NewPrinter(out), Warnings: warnings})
+	f := newFollower(c.client, Options{Target: named, Tail: -1, Printer: NewPrinter(out), Warnings: warnings})
 	f.listInterval, f.unendedGrace = 20*time.Millisecond, 200*time.Millisecond
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(t.Context()) }()

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // containerSpec is the specification of a container.
@@ -91,12 +93,12 @@ func (p *podObject) endedRuns() (runs []endedRun) {
 }
 
 // pods returns the pods of a target that exist, and none to users who may not get them.
-func (c *Client) pods(ctx context.Context, t Target) ([]podObject, error) {
+func (c *Client) pods(ctx context.Context, t target.Target) ([]podObject, error) {
 	request := c.REST.Get().AbsPath("/api/v1/namespaces", c.Namespace, "pods")
-	if t.kind.label == "" {
-		request = request.Suffix(t.name)
+	if t.Label == "" {
+		request = request.Suffix(t.Of)
 	} else {
-		request = request.Param("labelSelector", t.kind.label+"="+t.name)
+		request = request.Param("labelSelector", t.Label+"="+t.Of)
 	}
 	answer, err := request.SetHeader("Accept", "application/json").DoRaw(ctx)
 	switch {
@@ -106,7 +108,7 @@ func (c *Client) pods(ctx context.Context, t Target) ([]podObject, error) {
 		return nil, fmt.Errorf("asking for the pods of %s: %w", t, err)
 	}
 	var list struct{ Items []podObject }
-	if t.kind.label == "" {
+	if t.Label == "" {
 		list.Items = make([]podObject, 1)
 		err = json.Unmarshal(answer, &list.Items[0])
 	} else {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // base is the time at which containers start in these tests.
@@ -146,13 +148,13 @@ func TestManyLongStreamsAreReadPieceByPiece(t *testing.T) {
 			require.NoError(t, c.store.Write(t.Context(), id, i*streams.MaxWrite, []byte(text), times.Mark{At: i * streams.MaxWrite, Time: base + 2*i + int64(stream)}))
 		}
 	}
-	target, err := ParseTarget("p")
+	named, err := target.Parse("p", target.WithLogs())
 	require.NoError(t, err)
 	out := &counting{}
 	printer := NewPrinter(out)
-	all, err := c.client.streams(t.Context(), Options{Target: target, Printer: printer})
+	all, err := c.client.streams(t.Context(), Options{Target: named, Printer: printer})
 	require.NoError(t, err)
-	m := newMerger(c.client, Options{Target: target, Tail: -1, Printer: printer}, all)
+	m := newMerger(c.client, Options{Target: named, Tail: -1, Printer: printer}, all)
 	most := 0
 	out.each = func() {
 		held := 0

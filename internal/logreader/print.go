@@ -15,11 +15,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // Options say which logs of a target to print, and how.
 type Options struct {
-	Target Target
+	Target target.Target
 	// Container and Stream select by name; "" selects all.
 	Container, Stream string
 	Follow            bool

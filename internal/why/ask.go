@@ -15,40 +15,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// mostPods bounds the pods of an object that are read and shown.
-const mostPods = 20
-
 // A Cluster is the API server, as its user sees a namespace.
-type Cluster struct {
-	REST      rest.Interface
-	Namespace string
-}
+type Cluster struct{ objects.Client }
 
 // An inquiry is what is known of one object so far.
 type inquiry struct {
 	*Cluster
-	target    Target
+	target    target.Target
 	answer    *Answer
 	namespace *corev1.Namespace // nil if it can't be read
 }
 
 // Ask asks about the pods of an object: with up to five requests, whatever their number.
-func (c *Cluster) Ask(ctx context.Context, t Target) (*Answer, error) {
+func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
 	q := &inquiry{Cluster: c, target: t, answer: &Answer{Target: t.String(), Namespace: c.Namespace}}
 	if err := q.readNamespace(ctx); err != nil {
 		return nil, err
 	}
-	if t.name == "pod" {
+	if t.Name == target.Pod {
 		return q.answer, q.askOfPod(ctx)
 	}
-	var o object
-	if err := q.get(ctx, &o, t.path, t.plural, t.of); err != nil {
+	var o objects.Workload
+	if err := q.Get(ctx, t, &o); err != nil {
 		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
 	}
 	pods, err := q.podsOf(ctx, &o)
@@ -65,7 +60,7 @@ func (c *Cluster) Ask(ctx context.Context, t Target) (*Answer, error) {
 // askOfPod asks about one pod, and about one that would be created like it now.
 func (q *inquiry) askOfPod(ctx context.Context) error {
 	var p corev1.Pod
-	if err := q.get(ctx, &p, q.target.path, "pods", q.target.of); err != nil {
+	if err := q.Get(ctx, q.target, &p); err != nil {
 		return fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
 	}
 	return q.compare(ctx, trialLike(&p), []corev1.Pod{p})
@@ -84,7 +79,7 @@ func (c *Cluster) AskOf(ctx context.Context, name string, trial *corev1.Pod) (*A
 // answer.
 func (q *inquiry) readNamespace(ctx context.Context) error {
 	var namespace corev1.Namespace
-	switch err := read(q.REST.Get().AbsPath("/api/v1/namespaces", q.Namespace).Do(ctx), &namespace); {
+	switch err := objects.Read(q.REST.Get().AbsPath("/api/v1/namespaces", q.Namespace).Do(ctx), &namespace); {
 	case apierrors.IsForbidden(err):
 		q.answer.Unknown = append(q.answer.Unknown, "whether the namespace opted in, and which options it sets: you may not get it (kubectl auth can-i get namespaces)")
 		return nil
@@ -95,86 +90,49 @@ func (q *inquiry) readNamespace(ctx context.Context) error {
 	return nil
 }
 
-func (q *inquiry) get(ctx context.Context, into any, path, plural string, name ...string) error {
-	return q.query(ctx, into, "", path, plural, name...)
-}
-
-// query gets an object, or a list of those with labels.
-func (q *inquiry) query(ctx context.Context, into any, selector, path, plural string, name ...string) error {
-	request := q.REST.Get().AbsPath(append([]string{path, "namespaces", q.Namespace, plural}, name...)...)
-	if selector != "" {
-		request = request.Param("labelSelector", selector).Param("limit", strconv.Itoa(mostPods))
-	}
-	return read(request.Do(ctx), into)
-}
-
-// read reads the response to a request. An error is what the API server says, if it says
-// something.
-func read(result rest.Result, into any) error {
-	if err := result.Error(); err != nil {
-		return err
-	}
-	body, err := result.Raw()
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("reading the response: %w", err)
-	}
-	return nil
-}
-
 // podsOf returns the pods of an object, the newest first.
-func (q *inquiry) podsOf(ctx context.Context, o *object) ([]corev1.Pod, error) {
-	selector, err := q.target.selector(o)
-	if err != nil || selector == "" {
-		return nil, err
-	}
-	var list corev1.PodList
-	switch err := q.query(ctx, &list, selector, "/api/v1", "pods"); {
+func (q *inquiry) podsOf(ctx context.Context, o *objects.Workload) ([]corev1.Pod, error) {
+	pods, omitted, err := q.Pods(ctx, q.target, o)
+	switch {
 	case apierrors.IsForbidden(err):
 		q.answer.Unknown = append(q.answer.Unknown, "which pods exist: you may not list them (kubectl auth can-i list pods)")
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing the pods of %s: %w", q.target, err)
 	}
-	if list.RemainingItemCount != nil {
-		q.answer.Omitted = int(*list.RemainingItemCount)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	return list.Items, nil
+	q.answer.Omitted = omitted
+	return pods, nil
 }
 
 // trialOf returns the pod that the object's controller would create now, nil if there is
 // none to be known.
-func (q *inquiry) trialOf(ctx context.Context, o *object, pods []corev1.Pod) (*corev1.Pod, error) {
-	switch q.target.name {
+func (q *inquiry) trialOf(ctx context.Context, o *objects.Workload, pods []corev1.Pod) (*corev1.Pod, error) {
+	switch q.target.Name {
 	case "ksvc", "revision":
 		return q.revisionsPod(ctx, o)
-	case "taskrun", "pipelinerun":
+	case "taskrun", "pipelinerun", "workflow":
 		if len(pods) == 0 {
-			q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: only Tekton's controller can make them, and none exists")
+			q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: only its controller can make them, and none exists")
 			return nil, nil
 		}
 		return trialLike(&pods[0]), nil
 	}
-	template := o.template()
+	template := o.Template()
 	if template == nil {
 		return nil, fmt.Errorf("reading %s: it has no template for pods", q.target)
 	}
-	return fromTemplate(template, cmp.Or(q.target.controller, q.target.object), o.Name, string(o.UID)), nil
+	return fromTemplate(template, cmp.Or(q.target.Controller, q.target.Object), o.Name, string(o.UID)), nil
 }
 
 // revisionsPod returns the pod of a Revision, whose Deployment has the template with all
 // that Knative adds.
-func (q *inquiry) revisionsPod(ctx context.Context, o *object) (*corev1.Pod, error) {
-	revision := q.target.of
-	if q.target.name == "ksvc" {
+func (q *inquiry) revisionsPod(ctx context.Context, o *objects.Workload) (*corev1.Pod, error) {
+	revision := q.target.Of
+	if q.target.Name == "ksvc" {
 		revision = o.Status.LatestCreatedRevisionName
 	}
-	var list struct{ Items []object }
-	err := q.query(ctx, &list, loglabels.Revision+"="+revision, "/apis/apps/v1", "deployments")
+	var list struct{ Items []objects.Workload }
+	err := q.List(ctx, "/apis/apps/v1", "deployments", loglabels.Revision+"="+revision, &list)
 	switch {
 	case apierrors.IsForbidden(err):
 		q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: you may not list Deployments, which have Knative's template (kubectl auth can-i list deployments)")
@@ -351,7 +309,7 @@ func (q *inquiry) nextFor(d *Decision) string {
 	case OlderThanOptIn:
 		return q.restart()
 	case DoesNotAsk, Reason(pod.NotOurs):
-		if q.target.restart != "" {
+		if q.target.Restarts {
 			return fmt.Sprintf(`kubectl -n %s patch %s -p '{"spec":{"template":{"metadata":{"annotations":{"%s":"true"}}}}}'`, q.Namespace, q.target, pod.InjectAnnotation)
 		}
 	}
@@ -362,8 +320,8 @@ func (q *inquiry) nextFor(d *Decision) string {
 }
 
 func (q *inquiry) restart() string {
-	if q.target.restart == "" {
+	if !q.target.Restarts {
 		return ""
 	}
-	return fmt.Sprintf(q.target.restart, q.Namespace, q.target.of)
+	return fmt.Sprintf("kubectl -n %s rollout restart %s", q.Namespace, q.target)
 }

@@ -15,6 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
 // maxManifest bounds a manifest, in bytes: an API server takes no object of 3 MiB.
@@ -56,11 +60,22 @@ func ReadManifests(from io.Reader) (all []Manifest, _ error) {
 	return all, nil
 }
 
+// templates lists the kinds that have a template for pods: "Pod, Deployment or Job".
+func templates() string {
+	all := []string{"Pod"}
+	for _, k := range target.All() {
+		if k.Object != "" {
+			all = append(all, k.Object)
+		}
+	}
+	return spelling.Alternatives(all)
+}
+
 // ofTekton are the kinds whose pods only Tekton's controller can make.
 var ofTekton = []string{"TaskRun", "PipelineRun", "Task", "Pipeline"}
 
 func readManifest(document []byte) (*Manifest, error) {
-	var o object
+	var o objects.Workload
 	if err := sigsyaml.Unmarshal(document, &o); err != nil {
 		return nil, err
 	}
@@ -77,12 +92,13 @@ func readManifest(document []byte) (*Manifest, error) {
 		}
 		p.Namespace = ""
 		return &Manifest{"pod/" + name, o.Namespace, p}, nil
-	case o.Kind == "Service" && o.template() != nil:
+	case o.Kind == "Service" && o.Template() != nil:
 		return nil, errors.New("only Knative's controller can make the pod of a Service: create it, and ask about ksvc/NAME")
 	}
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.object == o.Kind })
-	if at < 0 || o.template() == nil {
+	kinds := target.All()
+	at := slices.IndexFunc(kinds, func(k target.Kind) bool { return k.Object == o.Kind })
+	if at < 0 || o.Template() == nil {
 		return nil, nil
 	}
-	return &Manifest{kinds[at].name + "/" + name, o.Namespace, fromTemplate(o.template(), cmp.Or(kinds[at].controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")}, nil
+	return &Manifest{kinds[at].Name + "/" + name, o.Namespace, fromTemplate(o.Template(), cmp.Or(kinds[at].Controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")}, nil
 }

@@ -8,9 +8,10 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // Print writes an answer for people.
@@ -31,7 +32,7 @@ func (a *Answer) Print(w io.Writer, now time.Time) error {
 	for _, what := range a.Unknown {
 		fmt.Fprintf(&b, "\nUnknown: %s.\n", what)
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
 }
 
@@ -70,15 +71,4 @@ func (d *Decision) print(b *strings.Builder, indent string) {
 	if d.Next != "" {
 		fmt.Fprintf(b, "%snext: %s\n", indent, d.Next)
 	}
-}
-
-// printable replaces what could move the cursor of a terminal: a tenant writes annotations,
-// and messages quote them.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }

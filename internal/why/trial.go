@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -70,7 +71,7 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 	result := q.REST.Post().AbsPath("/api/v1/namespaces", q.Namespace, "pods").Param("dryRun", "All").
 		SetHeader("Content-Type", "application/json").Body(body).Do(ctx)
 	var made corev1.Pod
-	err = read(result, &made)
+	err = objects.Read(result, &made)
 	if d := q.refusal(err); d != nil {
 		return nil, d, nil
 	}

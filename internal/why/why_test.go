@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -105,7 +107,7 @@ func (s *apiServer) cluster(t *testing.T) *why.Cluster {
 		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
 	})
 	require.NoError(t, err)
-	return &why.Cluster{REST: client, Namespace: "tenant"}
+	return &why.Cluster{Client: objects.Client{REST: client, Namespace: "tenant"}}
 }
 
 // injecting admits pods as an injector of this release does.
@@ -227,9 +229,9 @@ func TestEachAnswer(t *testing.T) {
 				"kind": "Deployment", "metadata": map[string]any{"name": "web", "uid": "u"},
 				"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}, "template": s.template},
 			}}
-			target, err := why.ParseTarget("deploy/web")
+			web, err := target.Parse("deploy/web", target.All())
 			require.NoError(t, err)
-			answer, err := s.server.cluster(t).Ask(t.Context(), target)
+			answer, err := s.server.cluster(t).Ask(t.Context(), web)
 			require.NoError(t, err)
 			var text strings.Builder
 			require.NoError(t, answer.Print(&text, now))

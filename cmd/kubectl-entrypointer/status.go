@@ -1,0 +1,97 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/internal/target"
+)
+
+const statusExamples = `  kubectl entrypointer status web-6b7f9c-x2x5k
+  kubectl entrypointer status deployment/web -w
+  kubectl entrypointer status taskrun/build -o json`
+
+var statusDescription = `Say what each container of an object's pods does at the moment, and what it waits for.
+TYPE is ` + target.Types(target.All()) + `, and pod by default.
+
+The supervisors of containers that run are asked, as by kubectl exec: for that, you need
+the right to create pods/exec. Without it, the answer is the kubelet's.`
+
+// watchInterval is how often -w looks.
+const watchInterval = time.Second
+
+// statusSettings are the values of the flags.
+type statusSettings struct {
+	watch  bool
+	output string
+}
+
+func statusCommand() *cobra.Command {
+	var s statusSettings
+	var from *cluster
+	command := &cobra.Command{
+		Use: "status [TYPE/]NAME", Short: "Say what containers do, and what they wait for", Long: statusDescription, Example: statusExamples,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := checkOutput(s.output); err != nil {
+				return &usageError{err}
+			}
+			if s.watch && s.output != "" {
+				return &usageError{fmt.Errorf("--watch and --output are both set: use one of them, because the document is one")}
+			}
+			named, err := target.Parse(args[0], target.All())
+			if err != nil {
+				return &usageError{err}
+			}
+			client, err := from.connect()
+			if err != nil {
+				return err
+			}
+			reader := &podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}
+			return s.run(command.Context(), command.OutOrStdout(), reader, named)
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVarP(&s.watch, "watch", "w", false, "print the status again whenever it changes, until all pods have ended")
+	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text")
+	from = kubectlFlags(command)
+	return command
+}
+
+func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstatus.Reader, named target.Target) error {
+	report, err := reader.Read(ctx, named)
+	if err != nil {
+		return err
+	}
+	if s.output != "" {
+		return printDocument(out, s.output, report)
+	}
+	for {
+		if err := report.Print(out, time.Now()); err != nil {
+			return err
+		}
+		if !s.watch || report.Ended() {
+			return nil
+		}
+		last := report
+		for !report.Changed(last) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(watchInterval):
+			}
+			if report, err = reader.Read(ctx, named); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(out)
+	}
+}

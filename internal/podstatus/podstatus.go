@@ -1,0 +1,223 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podstatus reads, for the kubectl plugin, what each container of a pod does at the
+// moment: what the kubelet says of it, and what its supervisor says itself.
+package podstatus
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+const (
+	// atOnce bounds the supervisors that are asked at the same time.
+	atOnce = 8
+	// patience is how long a supervisor has to answer: a node may be gone.
+	patience = 5 * time.Second
+)
+
+// A Report is what the command prints; its JSON is described in docs/cli.md.
+type Report struct {
+	// Target is TYPE/NAME.
+	Target    string `json:"target"`
+	Namespace string `json:"namespace"`
+	// Pods are the newest first.
+	Pods []Pod `json:"pods"`
+	// Omitted is the number of pods that aren't among Pods.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// A Pod is the status of a pod.
+type Pod struct {
+	Name       string      `json:"name"`
+	Phase      string      `json:"phase"`
+	Containers []Container `json:"containers"`
+}
+
+// A Container is the status of a container.
+type Container struct {
+	Name    string `json:"name"`
+	Init    bool   `json:"init,omitempty"`
+	Wrapped bool   `json:"wrapped"`
+	// State is Waiting, Running or Terminated, as the kubelet says; "" before it says
+	// something.
+	State string `json:"state,omitempty"`
+	// Reason and Message are the kubelet's.
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	ExitCode *int32    `json:"exitCode,omitempty"`
+	Restarts int32     `json:"restarts,omitempty"`
+	Ready    bool      `json:"ready,omitempty"`
+	// Supervisor is what the supervisor says, nil if it isn't asked or doesn't answer.
+	Supervisor *Supervisor `json:"supervisor,omitempty"`
+	// Unanswered says why a supervisor didn't answer.
+	Unanswered string `json:"unanswered,omitempty"`
+}
+
+// A Supervisor is what the supervisor says of itself (docs/reference.md#status).
+type Supervisor struct {
+	Phase        string          `json:"phase"`
+	Paused       string          `json:"paused,omitempty"`
+	WaitingSince time.Time       `json:"waitingSince,omitzero"`
+	WaitingFor   []Unmet         `json:"waitingFor,omitempty"`
+	Started      time.Time       `json:"started,omitzero"`
+	StartupProbe string          `json:"startupProbe,omitempty"`
+	Finished     time.Time       `json:"finished,omitzero"`
+	Reason       string          `json:"reason,omitempty"`
+	ExitCode     *int            `json:"exitCode,omitempty"`
+	Command      *int            `json:"commandExitCode,omitempty"`
+	Signal       string          `json:"signal,omitempty"`
+	OOMKills     int             `json:"oomKills,omitempty"`
+	Message      string          `json:"message,omitempty"`
+	Logs         json.RawMessage `json:"logs,omitempty"`
+}
+
+// An Unmet is a container or a URL that a container waits for.
+type Unmet struct {
+	Container string `json:"container,omitempty"`
+	Condition string `json:"condition,omitempty"`
+	URL       string `json:"url,omitempty"`
+	// Seen is the state that was last seen.
+	Seen string `json:"seen,omitempty"`
+}
+
+// A Reader reads statuses.
+type Reader struct {
+	objects.Client
+	// Exec runs the supervisor's command status in a container, and returns its output.
+	Exec func(ctx context.Context, pod, container string) (stdout []byte, err error)
+}
+
+// Read reads the status of all pods of an object.
+func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
+	report := &Report{Target: t.String(), Namespace: r.Namespace}
+	pods, err := r.podsOf(ctx, t, report)
+	if err != nil {
+		return nil, err
+	}
+	report.Pods = make([]Pod, len(pods))
+	var asked sync.WaitGroup
+	places := make(chan struct{}, atOnce)
+	for at := range pods {
+		report.Pods[at] = statusOf(&pods[at])
+		for index := range report.Pods[at].Containers {
+			c := &report.Pods[at].Containers[index]
+			if c.State != running || !c.Wrapped {
+				continue
+			}
+			asked.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				c.Supervisor, c.Unanswered = r.ask(ctx, pods[at].Name, c.Name)
+			})
+		}
+	}
+	asked.Wait()
+	return report, nil
+}
+
+func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (pods []corev1.Pod, err error) {
+	if t.Name == target.Pod {
+		var p corev1.Pod
+		if err := r.Get(ctx, t, &p); err != nil {
+			return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
+		}
+		return []corev1.Pod{p}, nil
+	}
+	var w objects.Workload
+	if err := r.Get(ctx, t, &w); err != nil {
+		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
+	}
+	if pods, report.Omitted, err = r.Pods(ctx, t, &w); err != nil {
+		return nil, fmt.Errorf("listing the pods of %s in namespace %q: %w", t, r.Namespace, err)
+	}
+	return pods, nil
+}
+
+// ask asks the supervisor of a container.
+func (r *Reader) ask(ctx context.Context, pod, container string) (_ *Supervisor, unanswered string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := r.Exec(ctx, pod, container)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, "you may not ask it (kubectl auth can-i create pods/exec)"
+	case ctx.Err() != nil:
+		return nil, fmt.Sprintf("it doesn't answer within %v", patience)
+	case err != nil:
+		return nil, err.Error()
+	}
+	var s Supervisor
+	if err := json.Unmarshal(answer, &s); err != nil {
+		return nil, "reading its answer: " + err.Error()
+	}
+	return &s, ""
+}
+
+// The states of a container.
+const (
+	waiting    = "Waiting"
+	running    = "Running"
+	terminated = "Terminated"
+)
+
+// statusOf returns what the kubelet says of a pod. A container that has ended may have left
+// its supervisor's status as its termination message.
+func statusOf(p *corev1.Pod) Pod {
+	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown")}
+	if p.Status.Reason != "" {
+		s.Phase += " (" + p.Status.Reason + ")"
+	}
+	for at, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		init := at < len(p.Spec.InitContainers)
+		statuses := p.Status.ContainerStatuses
+		if init {
+			statuses = p.Status.InitContainerStatuses
+		}
+		one := Container{Name: c.Name, Init: init, Wrapped: pod.IsWrapped(c)}
+		if found := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name }); found >= 0 {
+			one.fill(&statuses[found])
+		}
+		s.Containers = append(s.Containers, one)
+	}
+	return s
+}
+
+func (c *Container) fill(s *corev1.ContainerStatus) {
+	c.Restarts, c.Ready = s.RestartCount, s.Ready
+	switch state := s.State; {
+	case state.Waiting != nil:
+		c.State, c.Reason, c.Message = waiting, state.Waiting.Reason, state.Waiting.Message
+	case state.Running != nil:
+		c.State, c.Since = running, state.Running.StartedAt.Time
+	case state.Terminated != nil:
+		t := state.Terminated
+		c.State, c.Reason, c.Message, c.Since, c.ExitCode = terminated, t.Reason, t.Message, t.FinishedAt.Time, &t.ExitCode
+		var left Supervisor
+		if c.Wrapped && strings.HasPrefix(t.Message, "{") && json.Unmarshal([]byte(t.Message), &left) == nil && left.Phase != "" {
+			c.Supervisor, c.Message = &left, ""
+		}
+	}
+}
+
+// Ended reports whether all of the pods have ended.
+func (r *Report) Ended() bool {
+	return !slices.ContainsFunc(r.Pods, func(p Pod) bool {
+		return !strings.HasPrefix(p.Phase, string(corev1.PodSucceeded)) && !strings.HasPrefix(p.Phase, string(corev1.PodFailed))
+	})
+}

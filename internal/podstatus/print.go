@@ -1,0 +1,129 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
+)
+
+// Print writes a report for people, one line for each container.
+func (r *Report) Print(w io.Writer, now time.Time) error {
+	_, err := io.WriteString(w, r.text(func(t time.Time) string {
+		return duration.HumanDuration(max(0, now.Sub(t)))
+	}))
+	return err
+}
+
+// Changed reports whether a report says something else than another one, durations aside.
+func (r *Report) Changed(other *Report) bool {
+	without := func(time.Time) string { return "" }
+	return r.text(without) != other.text(without)
+}
+
+// text returns the report, with the time since a moment as a function writes it.
+func (r *Report) text(since func(time.Time) string) string {
+	var b strings.Builder
+	if len(r.Pods) == 0 {
+		fmt.Fprintf(&b, "%s in namespace %s has no pods.\n", r.Target, r.Namespace)
+	}
+	for at, p := range r.Pods {
+		if at > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "pod/%s in namespace %s: %s\n", p.Name, r.Namespace, p.Phase)
+		columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, c := range p.Containers {
+			if c.Init && c.State == terminated && *c.ExitCode == 0 {
+				continue // it has done its work
+			}
+			fmt.Fprintf(columns, "  %s\t%s\n", c.Name, strings.Join(c.says(since), "\n  \t  "))
+		}
+		_ = columns.Flush() // into memory
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(&b, "\n%d more pods aren't shown.\n", r.Omitted)
+	}
+	return printable.Text(b.String())
+}
+
+// says returns what a container does in one line, and what explains that in others.
+func (c *Container) says(since func(time.Time) string) []string {
+	lines := []string{c.does(since)}
+	if c.Restarts > 0 {
+		lines[0] += fmt.Sprintf(", restarted %d times", c.Restarts)
+	}
+	if s := c.Supervisor; s != nil {
+		for _, u := range s.WaitingFor {
+			lines = append(lines, u.String())
+		}
+		if s.Message != "" {
+			lines = append(lines, s.Message)
+		}
+	}
+	if c.Message != "" {
+		lines = append(lines, strings.TrimSpace(c.Message))
+	}
+	if c.Unanswered != "" {
+		lines = append(lines, "its supervisor isn't asked: "+c.Unanswered)
+	}
+	return lines
+}
+
+func (c *Container) does(since func(time.Time) string) string {
+	ago := func(t time.Time, of string) string {
+		if text := since(t); text != "" && !t.IsZero() {
+			return of + text
+		}
+		return ""
+	}
+	s := c.Supervisor
+	switch {
+	case c.State == "":
+		return "isn't created yet"
+	case c.State == waiting:
+		return "isn't running: " + cmp.Or(c.Reason, "the kubelet gives no reason")
+	case c.State == terminated && s != nil && s.Reason != "":
+		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, s.Reason, ago(c.Since, ", since "))
+	case c.State == terminated:
+		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, c.Reason, ago(c.Since, ", since "))
+	case !c.Wrapped:
+		return "running" + ago(c.Since, " for ") + ", without the supervisor"
+	case s == nil:
+		return "running" + ago(c.Since, " for ")
+	}
+	switch s.Phase {
+	case "Waiting":
+		return "waiting" + ago(cmp.Or(s.WaitingSince, c.Since), " for ")
+	case "BeforeStart":
+		return "running its before-start commands" + ago(c.Since, " for ")
+	case "Paused":
+		return "paused " + s.Paused + ago(c.Since, ", for ") + "; kubectl exec ... -- /entrypointer/bin/entrypoint continue ends the pause"
+	case "Stopping":
+		return "stopping" + ago(s.WaitingSince, " for ")
+	case "Finished":
+		return "finishing: the command has ended" + ago(s.Finished, ", since ")
+	}
+	return "running" + ago(cmp.Or(s.Started, c.Since), " for ")
+}
+
+// String says what is waited for.
+func (u Unmet) String() string {
+	what := u.URL
+	if what == "" {
+		what = u.Container + ":" + u.Condition
+	}
+	if u.Seen != "" {
+		what += " (" + u.Seen + ")"
+	}
+	return what
+}

@@ -1,0 +1,102 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package target has the objects that the commands of the kubectl plugin are asked about:
+// pods, and what has pods.
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
+)
+
+// A Kind is a kind of objects that have pods.
+type Kind struct {
+	Name    string
+	Aliases []string
+	// Object is the kind in manifests, of those that have a template for pods.
+	Object string
+	// Path and Plural are those of the API:
+	// <path>/namespaces/<namespace>/<plural>/<name>.
+	Path, Plural string
+	// Label is the label by which pods name the object, "" for kinds with a selector, and
+	// for pods themselves. By these labels, and for pods by their names, logs are found.
+	Label string
+	// Controller is the kind of the object in between that controls the pods, "" if it is
+	// the object itself.
+	Controller string
+	// Ends reports whether the status of the object says that it has come to an end.
+	Ends bool
+	// Restarts reports whether kubectl rollout restart has the pods created anew.
+	Restarts bool
+}
+
+const (
+	core    = "/api/v1"
+	apps    = "/apis/apps/v1"
+	batch   = "/apis/batch/v1"
+	tekton  = "/apis/tekton.dev/v1"
+	serving = "/apis/serving.knative.dev/v1"
+)
+
+// Pod is the kind of pods themselves.
+const Pod = "pod"
+
+var kinds = []Kind{
+	{Name: Pod, Aliases: []string{"pods", "po"}, Path: core, Plural: "pods", Ends: true},
+	{Name: "deployment", Aliases: []string{"deployments", "deploy"}, Object: "Deployment", Path: apps, Plural: "deployments", Controller: "ReplicaSet", Restarts: true},
+	{Name: "replicaset", Aliases: []string{"replicasets", "rs"}, Object: "ReplicaSet", Path: apps, Plural: "replicasets"},
+	{Name: "statefulset", Aliases: []string{"statefulsets", "sts"}, Object: "StatefulSet", Path: apps, Plural: "statefulsets", Restarts: true},
+	{Name: "daemonset", Aliases: []string{"daemonsets", "ds"}, Object: "DaemonSet", Path: apps, Plural: "daemonsets", Restarts: true},
+	{Name: "job", Aliases: []string{"jobs"}, Object: "Job", Path: batch, Plural: "jobs"},
+	{Name: "cronjob", Aliases: []string{"cronjobs", "cj"}, Object: "CronJob", Path: batch, Plural: "cronjobs", Controller: "Job"},
+	{Name: "taskrun", Aliases: []string{"taskruns", "tr", "taskrun.tekton.dev", "taskruns.tekton.dev"}, Path: tekton, Plural: "taskruns", Label: loglabels.TaskRun, Ends: true},
+	{Name: "pipelinerun", Aliases: []string{"pipelineruns", "pr", "pipelinerun.tekton.dev", "pipelineruns.tekton.dev"}, Path: tekton, Plural: "pipelineruns", Label: loglabels.PipelineRun, Ends: true},
+	{Name: "ksvc", Aliases: []string{"kservice", "kservices", "service.serving.knative.dev", "services.serving.knative.dev"}, Path: serving, Plural: "services", Label: loglabels.Service},
+	{Name: "revision", Aliases: []string{"revisions", "rev", "revision.serving.knative.dev", "revisions.serving.knative.dev"}, Path: serving, Plural: "revisions", Label: loglabels.Revision},
+	{Name: "workflow", Aliases: []string{"workflows", "wf", "workflow.argoproj.io", "workflows.argoproj.io"}, Path: "/apis/argoproj.io/v1alpha1", Plural: "workflows", Label: loglabels.Workflow, Ends: true},
+}
+
+// All returns all kinds.
+func All() []Kind { return slices.Clone(kinds) }
+
+// WithLogs returns the kinds whose logs are found by a label, and pods.
+func WithLogs() []Kind {
+	return slices.DeleteFunc(All(), func(k Kind) bool { return k.Label == "" && k.Name != Pod })
+}
+
+// A Target is an object that a user names.
+type Target struct {
+	Kind
+	Of string // the object's name
+}
+
+// Parse parses TYPE/NAME, or the NAME of a pod.
+func Parse(s string, kinds []Kind) (Target, error) {
+	typed, name, both := strings.Cut(s, "/")
+	if !both {
+		typed, name = Pod, s
+	}
+	typed = strings.ToLower(typed)
+	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == typed || slices.Contains(k.Aliases, typed) })
+	if at < 0 || name == "" || strings.Contains(name, "/") {
+		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s", s, Types(kinds))
+	}
+	return Target{kinds[at], name}, nil
+}
+
+// Types lists the names of kinds: "pod, deployment or job".
+func Types(kinds []Kind) string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Name)
+	}
+	return spelling.Alternatives(all)
+}
+
+// String returns TYPE/NAME.
+func (t Target) String() string { return t.Name + "/" + t.Of }
