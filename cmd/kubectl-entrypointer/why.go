@@ -4,16 +4,17 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
-	"github.com/spf13/cobra"
 )
 
 const whyExamples = `  kubectl entrypointer why deployment/web
@@ -93,47 +94,50 @@ func (s *whySettings) ask(command *cobra.Command, from *cluster, args []string) 
 		}
 		return []*why.Answer{answer}, nil
 	}
-	manifests, err := s.manifests(command.InOrStdin())
+	manifests, err := readManifests(s.file, command.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	return askOf(command.Context(), cluster, manifests, command.Flags().Changed("namespace"))
+	var answers []*why.Answer
+	err = inNamespaces(cluster, manifests, command.Flags().Changed("namespace"), func(cluster *why.Cluster, m why.Manifest) error {
+		_, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
+		answers = append(answers, answer)
+		return err
+	})
+	return answers, err
 }
 
-func (s *whySettings) manifests(stdin io.Reader) ([]why.Manifest, error) {
-	if s.file == "-" {
+// readManifests reads the objects of a file, - for stdin.
+func readManifests(name string, stdin io.Reader) ([]why.Manifest, error) {
+	if name == "-" {
 		return why.ReadManifests(stdin)
 	}
-	file, err := os.Open(s.file)
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	manifests, err := why.ReadManifests(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.file, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return manifests, nil
 }
 
-// askOf asks about each manifest in its namespace, or in kubectl's if it has none.
-func askOf(ctx context.Context, cluster *why.Cluster, manifests []why.Manifest, chosen bool) (answers []*why.Answer, _ error) {
+// inNamespaces calls ask for each manifest with its namespace, or with kubectl's if it has
+// none. chosen says that --namespace is set.
+func inNamespaces(cluster *why.Cluster, manifests []why.Manifest, chosen bool, ask func(*why.Cluster, why.Manifest) error) error {
 	namespace := cluster.Namespace
 	for _, m := range manifests {
 		if chosen && m.Namespace != "" && m.Namespace != namespace {
-			return nil, &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, namespace)}
+			return &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, namespace)}
 		}
-		cluster.Namespace = namespace
-		if m.Namespace != "" {
-			cluster.Namespace = m.Namespace
+		cluster.Namespace = cmp.Or(m.Namespace, namespace)
+		if err := ask(cluster, m); err != nil {
+			return fmt.Errorf("asking about %s: %w", m.Name, err)
 		}
-		answer, err := cluster.AskOf(ctx, m.Name, m.Pod)
-		if err != nil {
-			return nil, fmt.Errorf("asking about %s: %w", m.Name, err)
-		}
-		answers = append(answers, answer)
 	}
-	return answers, nil
+	return nil
 }
 
 func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {

@@ -7,11 +7,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -21,12 +21,16 @@ import (
 // without an end.
 const maxAnswer = 64 << 10
 
-// Exec returns a function that runs the supervisor's command status as kubectl exec does.
-func Exec(c objects.Client) func(ctx context.Context, pod, container string) ([]byte, error) {
-	return func(ctx context.Context, name, container string) ([]byte, error) {
-		url := c.REST.Post().AbsPath("/api/v1/namespaces", c.Namespace, "pods", name, "exec").
-			Param("container", container).Param("command", pod.EntrypointPath).Param("command", "status").
-			Param("stdout", "true").Param("stderr", "true").URL()
+// Exec returns a function that runs a command of the supervisor in a container, as kubectl
+// exec does.
+func Exec(c objects.Client) func(ctx context.Context, pod, container string, command ...string) ([]byte, error) {
+	return func(ctx context.Context, name, container string, command ...string) ([]byte, error) {
+		request := c.REST.Post().AbsPath("/api/v1/namespaces", c.Namespace, "pods", name, "exec").
+			Param("container", container).Param("stdout", "true").Param("stderr", "true").Param("command", pod.EntrypointPath)
+		for _, word := range command {
+			request = request.Param("command", word)
+		}
+		url := request.URL()
 		sockets, err := remotecommand.NewWebSocketExecutor(c.Config, "GET", url.String())
 		if err != nil {
 			return nil, err
@@ -35,9 +39,10 @@ func Exec(c objects.Client) func(ctx context.Context, pod, container string) ([]
 		if err != nil {
 			return nil, err
 		}
-		// As kubectl: API servers before 1.31, and some proxies, speak SPDY alone.
+		// As kubectl: API servers before 1.31, and some proxies, speak SPDY alone. And a role
+		// may have only the verb of SPDY's requests, create, and not that of WebSockets, get.
 		executor, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
-			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+			return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) || isForbidden(err)
 		})
 		if err != nil {
 			return nil, err
@@ -45,12 +50,18 @@ func Exec(c objects.Client) func(ctx context.Context, pod, container string) ([]
 		var stdout, stderr bounded
 		if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
 			if said := strings.TrimSpace(stderr.String()); said != "" {
-				return nil, fmt.Errorf("%w: %s", err, said)
+				return nil, errors.New(strings.TrimPrefix(said, "entrypointer: "))
 			}
 			return nil, err
 		}
 		return stdout.Bytes(), nil
 	}
+}
+
+// isForbidden reports whether the user may not exec. An upgrade that fails says so in words
+// alone.
+func isForbidden(err error) bool {
+	return err != nil && (apierrors.IsForbidden(err) || strings.Contains(err.Error(), `cannot get resource "pods/exec"`) || strings.Contains(err.Error(), `cannot create resource "pods/exec"`))
 }
 
 // bounded is a buffer of at most maxAnswer bytes.

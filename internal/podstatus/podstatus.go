@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -26,7 +26,7 @@ import (
 const (
 	// atOnce bounds the supervisors that are asked at the same time.
 	atOnce = 8
-	// patience is how long a supervisor has to answer: a node may be gone.
+	// patience is how long all supervisors have to answer: a node may be gone.
 	patience = 5 * time.Second
 )
 
@@ -99,8 +99,8 @@ type Unmet struct {
 // A Reader reads statuses.
 type Reader struct {
 	objects.Client
-	// Exec runs the supervisor's command status in a container, and returns its output.
-	Exec func(ctx context.Context, pod, container string) (stdout []byte, err error)
+	// Exec runs a command of the supervisor in a container, and returns its output.
+	Exec func(ctx context.Context, pod, container string, command ...string) (stdout []byte, err error)
 }
 
 // Read reads the status of all pods of an object.
@@ -111,6 +111,8 @@ func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
 		return nil, err
 	}
 	report.Pods = make([]Pod, len(pods))
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var asked sync.WaitGroup
 	places := make(chan struct{}, atOnce)
 	for at := range pods {
@@ -123,7 +125,7 @@ func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
 			asked.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				c.Supervisor, c.Unanswered = r.ask(ctx, pods[at].Name, c.Name)
+				c.Supervisor, c.Unanswered = r.ask(asking, pods[at].Name, c.Name)
 			})
 		}
 	}
@@ -151,15 +153,8 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 
 // ask asks the supervisor of a container.
 func (r *Reader) ask(ctx context.Context, pod, container string) (_ *Supervisor, unanswered string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	answer, err := r.Exec(ctx, pod, container)
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, "you may not ask it (kubectl auth can-i create pods/exec)"
-	case ctx.Err() != nil:
-		return nil, fmt.Sprintf("it doesn't answer within %v", patience)
-	case err != nil:
+	answer, err := r.exec(ctx, pod, container, "status")
+	if err != nil {
 		return nil, err.Error()
 	}
 	var s Supervisor
@@ -167,6 +162,58 @@ func (r *Reader) ask(ctx context.Context, pod, container string) (_ *Supervisor,
 		return nil, "reading its answer: " + err.Error()
 	}
 	return &s, ""
+}
+
+// exec runs a command of the supervisor.
+func (r *Reader) exec(ctx context.Context, pod, container string, command ...string) ([]byte, error) {
+	answer, err := r.Exec(ctx, pod, container, command...)
+	switch {
+	case isForbidden(err):
+		return nil, errors.New("you may not (kubectl auth can-i create pods/exec)")
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("it doesn't answer within %v", patience)
+	}
+	return answer, err
+}
+
+// A Command is a command of the supervisor that is sent to containers.
+type Command struct {
+	// Words are the command and its arguments.
+	Words []string
+	// Container restricts it to containers of this name, "" for all.
+	Container string
+	// Phases are those of the supervisors that are told.
+	Phases []string
+}
+
+// A Told is a container that was told something.
+type Told struct {
+	Pod, Container string
+	Err            error
+}
+
+// Tell tells the supervisors of an object's pods to do something. It returns which, and the
+// statuses by which they were chosen.
+func (r *Reader) Tell(ctx context.Context, t target.Target, command Command) (told []Told, report *Report, err error) {
+	if report, err = r.Read(ctx, t); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range report.Pods {
+		for _, c := range p.Containers {
+			if c.Supervisor == nil || !slices.Contains(command.Phases, c.Supervisor.Phase) || command.Container != "" && c.Name != command.Container {
+				continue
+			}
+			told = append(told, Told{p.Name, c.Name, r.tell(ctx, p.Name, c.Name, command.Words)})
+		}
+	}
+	return told, report, nil
+}
+
+func (r *Reader) tell(ctx context.Context, pod, container string, words []string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := r.exec(ctx, pod, container, words...)
+	return err
 }
 
 // The states of a container.

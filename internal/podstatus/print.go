@@ -74,46 +74,65 @@ func (c *Container) says(since func(time.Time) string) []string {
 		lines = append(lines, strings.TrimSpace(c.Message))
 	}
 	if c.Unanswered != "" {
-		lines = append(lines, "its supervisor isn't asked: "+c.Unanswered)
+		lines = append(lines, "its supervisor doesn't tell: "+c.Unanswered)
 	}
 	return lines
 }
 
+// does returns what a container does, as far as the kubelet knows.
 func (c *Container) does(since func(time.Time) string) string {
-	ago := func(t time.Time, of string) string {
-		if text := since(t); text != "" && !t.IsZero() {
-			return of + text
-		}
-		return ""
-	}
-	s := c.Supervisor
 	switch {
 	case c.State == "":
 		return "isn't created yet"
 	case c.State == waiting:
 		return "isn't running: " + cmp.Or(c.Reason, "the kubelet gives no reason")
-	case c.State == terminated && s != nil && s.Reason != "":
-		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, s.Reason, ago(c.Since, ", since "))
 	case c.State == terminated:
-		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, c.Reason, ago(c.Since, ", since "))
+		reason := c.Reason
+		if c.Supervisor != nil {
+			reason = cmp.Or(c.Supervisor.Reason, reason)
+		}
+		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, reason, elapsed(since, ", since ", c.Since))
 	case !c.Wrapped:
-		return "running" + ago(c.Since, " for ") + ", without the supervisor"
-	case s == nil:
-		return "running" + ago(c.Since, " for ")
+		return "running" + elapsed(since, " for ", c.Since) + ", without the supervisor"
+	case c.Supervisor == nil:
+		return "running" + elapsed(since, " for ", c.Since)
+	default:
+		return c.Supervisor.does(since, c.Since)
 	}
+}
+
+// does returns what a supervisor does whose container runs since a time.
+func (s *Supervisor) does(since func(time.Time) string, running time.Time) string {
 	switch s.Phase {
 	case "Waiting":
-		return "waiting" + ago(cmp.Or(s.WaitingSince, c.Since), " for ")
+		return "waiting" + elapsed(since, " for ", s.WaitingSince, running)
 	case "BeforeStart":
-		return "running its before-start commands" + ago(c.Since, " for ")
+		return "running its before-start commands" + elapsed(since, " for ", running)
 	case "Paused":
-		return "paused " + s.Paused + ago(c.Since, ", for ") + "; kubectl exec ... -- /entrypointer/bin/entrypoint continue ends the pause"
+		return "paused " + s.Paused + elapsed(since, ", for ", running) + " (kubectl entrypointer continue ends the pause)"
+	case "Running":
+		return "running" + elapsed(since, " for ", s.Started, running)
 	case "Stopping":
-		return "stopping" + ago(s.WaitingSince, " for ")
+		return "stopping" + elapsed(since, " for ", s.WaitingSince)
 	case "Finished":
-		return "finishing: the command has ended" + ago(s.Finished, ", since ")
+		return "finishing: the command has ended" + elapsed(since, ", since ", s.Finished)
+	default:
+		return "in phase " + s.Phase + ", which a newer release has"
 	}
-	return "running" + ago(cmp.Or(s.Started, c.Since), " for ")
+}
+
+// elapsed returns the time since the first of these moments that is known, behind a word.
+func elapsed(since func(time.Time) string, word string, moments ...time.Time) string {
+	for _, moment := range moments {
+		if moment.IsZero() {
+			continue
+		}
+		if text := since(moment); text != "" {
+			return word + text
+		}
+		break
+	}
+	return ""
 }
 
 // String says what is waited for.

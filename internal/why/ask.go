@@ -66,13 +66,21 @@ func (q *inquiry) askOfPod(ctx context.Context) error {
 	return q.compare(ctx, trialLike(&p), []corev1.Pod{p})
 }
 
-// AskOf asks about a pod that doesn't exist yet.
-func (c *Cluster) AskOf(ctx context.Context, name string, trial *corev1.Pod) (*Answer, error) {
+// Preview asks about a pod that doesn't exist yet, and returns it as it would be, nil if it
+// would be refused, or if the user may not know.
+func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (*corev1.Pod, *Answer, error) {
 	q := &inquiry{Cluster: c, answer: &Answer{Target: name, Namespace: c.Namespace}}
 	if err := q.readNamespace(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return q.answer, q.compare(ctx, trial, nil)
+	made, now, err := q.try(ctx, trial)
+	if q.answer.Now = now; now != nil {
+		now.Next = q.nextFor(now)
+	}
+	if made != nil {
+		removeTokens(made)
+	}
+	return made, q.answer, err
 }
 
 // readNamespace reads the namespace. A user who may not read it gets the rest of the

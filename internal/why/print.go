@@ -36,6 +36,25 @@ func (a *Answer) Print(w io.Writer, now time.Time) error {
 	return err
 }
 
+// Explain writes what a decision has to say beside the pod itself: why it isn't wrapped,
+// warnings, and what is unknown.
+func (a *Answer) Explain(w io.Writer) {
+	var b strings.Builder
+	if a.Now != nil && !a.Now.Reason.isWrapped() {
+		fmt.Fprintf(&b, "%s %s\n", a.Target, meaningOf(a.Now.Reason).is)
+		(&Decision{Reason: a.Now.Reason, Message: a.Now.Message, Next: a.Now.Next}).print(&b, "  ")
+	}
+	if a.Now != nil {
+		for _, warning := range a.Now.Warnings {
+			fmt.Fprintf(&b, "Warning: %s\n", warning)
+		}
+	}
+	for _, what := range a.Unknown {
+		fmt.Fprintf(&b, "unknown: %s\n", what)
+	}
+	_, _ = io.WriteString(w, printable.Text(b.String())) // it is beside the output
+}
+
 func (d *Decision) print(b *strings.Builder, indent string) {
 	if d.Message != "" {
 		fmt.Fprintf(b, "%smessage: %s\n", indent, d.Message)

@@ -50,20 +50,28 @@ func trialLike(p *corev1.Pod) *corev1.Pod {
 	trial.Status = corev1.PodStatus{}
 	trial.Spec.NodeName = ""
 	trial.Spec.EphemeralContainers = nil
+	removeTokens(trial)
+	return trial
+}
+
+// removeTokens removes the token of the API, which the API server adds to each pod.
+func removeTokens(p *corev1.Pod) {
 	token := func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") }
-	trial.Spec.Volumes = slices.DeleteFunc(trial.Spec.Volumes, func(v corev1.Volume) bool { return token(v.Name) })
-	for _, containers := range [][]corev1.Container{trial.Spec.InitContainers, trial.Spec.Containers} {
+	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return token(v.Name) })
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for at := range containers {
 			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, func(m corev1.VolumeMount) bool { return token(m.Name) })
 		}
 	}
-	return trial
 }
 
 // try has the API server admit a pod without creating it. It returns the pod as it would
 // be, nil if it would be refused or the user may not know.
 func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Decision, error) {
 	trial.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	if trial.Name != "" { // a pod of this name may exist
+		trial.Name, trial.GenerateName = "", trial.Name+"-"
+	}
 	body, err := json.Marshal(trial)
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking the API server about a new pod: %w", err)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func followsADeployment(t *testing.T, kubectl plugin) {
 		return nil
 	})
 	require.Empty(t, answer.Pods[0].Differs)
-	require.Equal(t, pod.Delivery(pod.DeliveryInitContainer), answer.Now.Delivery)
+	require.Equal(t, pod.DeliveryInitContainer, answer.Now.Delivery)
 	require.True(t, answer.Now.Containers[0].Wrapped)
 	require.Contains(t, answer.Now.Containers[1].Why, "proxy-containers")
 
@@ -245,4 +246,105 @@ func asksBeyondAQuota(t *testing.T, kubectl plugin) {
 		require.Contains(t, answer.Now.Message, "exceeded quota")
 		return nil
 	})
+}
+
+// The preview is what admission does: by the same code, with the operator's configuration.
+func TestInjectShowsWhatAdmissionChanges(t *testing.T) {
+	t.Parallel()
+	kubectl, namespace := newPlugin(t), optedInNamespace(t)
+	p := askingPod("ordered", busybox(t, "web", forever...), busybox(t, "db", forever...))
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	p.Annotations["depends-on.entrypointer.dev/web"] = "db:started"
+	manifest, err := json.Marshal(p)
+	require.NoError(t, err)
+	command := kubectl.Command(t.Context(), "inject", "-n", namespace, "-f", "-", "-o", "json")
+	command.Stdin = strings.NewReader(string(manifest))
+	out, err := command.Output()
+	require.NoError(t, err)
+	var shown corev1.Pod
+	require.NoError(t, json.Unmarshal(out, &shown), string(out))
+
+	want := createPod(t, namespace, p)
+	require.Equal(t, want.Name, shown.Name)
+	require.Equal(t, want.Annotations, shown.Annotations)
+	require.Len(t, shown.Spec.InitContainers, 1)
+	require.Equal(t, want.Spec.InitContainers[0].Image, shown.Spec.InitContainers[0].Image)
+	for at, c := range shown.Spec.Containers {
+		require.Equal(t, want.Spec.Containers[at].Command, c.Command)
+		require.Equal(t, want.Spec.Containers[at].Args, c.Args)
+		require.Equal(t, want.Spec.Containers[at].StartupProbe, c.StartupProbe)
+	}
+
+	// It exists now, and is shown all the same. One that isn't wrapped is a finding.
+	p.Annotations = nil
+	for _, test := range []struct {
+		format, shows string
+	}{{"diff", ""}, {"patch", "[]\n"}} {
+		if manifest, err = json.Marshal(p); err != nil {
+			require.NoError(t, err)
+		}
+		command = kubectl.Command(t.Context(), "inject", "-n", namespace, "-f", "-", "-o", test.format)
+		command.Stdin = strings.NewReader(string(manifest))
+		var stderr strings.Builder
+		command.Stderr = &stderr
+		out, err = command.Output()
+		failed, is := errors.AsType[*exec.ExitError](err)
+		require.True(t, is, "%v", err)
+		require.Equal(t, isNotSo, failed.ExitCode(), stderr.String())
+		require.Equal(t, test.shows, string(out))
+		require.Contains(t, stderr.String(), "pod/ordered isn't wrapped")
+	}
+}
+
+func TestStatusSaysWhatContainersDoAndWaitFor(t *testing.T) {
+	t.Parallel()
+	kubectl, namespace := newPlugin(t), optedInNamespace(t)
+	p := askingPod("ordered",
+		busybox(t, "db", "sh", "-c", "trap 'touch /tmp/ready' USR1; while true; do sleep 1 & wait; done"),
+		busybox(t, "web", forever...), busybox(t, "debugged", forever...), busybox(t, "alone", forever...))
+	p.Annotations["entrypointer.dev/containers"] = "db, web, debugged"
+	p.Annotations["depends-on.entrypointer.dev/web"] = "db:ready"
+	p.Annotations["ready-when.entrypointer.dev/db"] = "file:///tmp/ready"
+	p.Annotations["pause.entrypointer.dev/debugged"] = "before-start"
+	createPod(t, namespace, p)
+	waitUntilRunning(t, namespace, "ordered")
+	says := func(kubeconfig string, args ...string) (string, int) {
+		command := kubectl.Command(t.Context(), append(args, "-n", namespace)...)
+		if kubeconfig != "" {
+			command.Env = append(command.Env, "KUBECONFIG="+kubeconfig)
+		}
+		out, err := command.CombinedOutput()
+		if failed, is := errors.AsType[*exec.ExitError](err); is {
+			return string(out), failed.ExitCode()
+		}
+		require.NoError(t, err)
+		return string(out), 0
+	}
+	until := func(pattern string) {
+		t.Helper()
+		eventually(t, time.Minute, pattern, func() error {
+			if text, _ := says("", "status", "ordered"); !regexp.MustCompile(pattern).MatchString(text) {
+				return errors.New(text)
+			}
+			return nil
+		})
+	}
+	until(`(?s)db +running for .*web +waiting for \w+\n +db:ready \(.*debugged +paused before-start.*alone +running for \w+, without the supervisor`)
+
+	viewer := withToken(t, reader(t, namespace, "views", true))
+	text, _ := says(viewer, "status", "ordered")
+	require.Contains(t, text, "its supervisor doesn't tell: you may not (kubectl auth can-i create pods/exec)")
+	text, code := says(viewer, "continue", "ordered")
+	require.Equal(t, 1, code, text)
+	require.Contains(t, text, "you may not")
+
+	text, code = says("", "signal", "USR1", "ordered", "-c", "db")
+	require.Equal(t, 0, code, text)
+	require.Equal(t, "pod/ordered, container db: got the signal\n", text)
+	text, code = says("", "continue", "ordered")
+	require.Equal(t, 0, code, text)
+	require.Equal(t, "pod/ordered, container debugged: continues\n", text)
+	until(`(?s)web +running.*debugged +running`)
+	text, code = says("", "continue", "ordered")
+	require.Equal(t, isNotSo, code, text)
 }

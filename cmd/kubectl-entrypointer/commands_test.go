@@ -1,0 +1,86 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// runsCommand runs a command with a file's content at stdin.
+func runsCommand(command *cobra.Command, stdin string, args ...string) (stdout, stderr string, err error) {
+	var out, warnings bytes.Buffer
+	command.SetIn(strings.NewReader(stdin))
+	command.SetOut(&out)
+	command.SetErr(&warnings)
+	command.SilenceErrors, command.SilenceUsage = true, true
+	command.SetArgs(args)
+	err = command.Execute()
+	return out.String(), warnings.String(), err
+}
+
+func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
+	t.Parallel()
+	for says, test := range map[string]struct {
+		command *cobra.Command
+		args    []string
+	}{
+		"name a file by -f":             {injectCommand(), nil},
+		"use diff, patch, json or yaml": {injectCommand(), []string{"-f", "-", "-o", "wide"}},
+		`unknown command "x"`:           {injectCommand(), []string{"x"}},
+		"use one of them":               {statusCommand(), []string{"p", "-w", "-o", "json"}},
+		`--output is "name"`:            {statusCommand(), []string{"p", "-o", "name"}},
+		`reading "secret/p"`:            {statusCommand(), []string{"secret/p"}},
+		"accepts 1 arg(s), received 0":  {continueCommand(), nil},
+		`reading "secret/q"`:            {continueCommand(), []string{"secret/q"}},
+		"accepts 2 arg(s), received 1":  {signalCommand(), []string{"HUP"}},
+		`reading "secret/r"`:            {signalCommand(), []string{"HUP", "secret/r"}},
+		"accepts 1 arg(s), received 2":  {logsCommand(), []string{"p", "q"}},
+	} {
+		_, _, err := runsCommand(test.command, "", test.args...)
+		require.ErrorContains(t, err, says)
+		require.Equal(t, exitUsage, exitCode(err), says)
+	}
+}
+
+// A pod as an API server admits it that changes what entrypointer changes.
+func TestInjectPrintsTheChangesInEachFormat(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/tenant", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"metadata":{"annotations":{"entrypointer.dev/inject":"true"},"labels":{"entrypointer.dev/inject":"true"}}}`)
+	})
+	mux.HandleFunc("POST /api/v1/namespaces/tenant/pods", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "entrypointer: be warned"`)
+		_, _ = io.WriteString(w, `{"metadata":{"generateName":"p-","annotations":{"entrypointer.dev/inject":"true","entrypointer.dev/status":"Injected by init-container"}},
+			"spec":{"serviceAccountName":"default","containers":[{"name":"main","image":"x","command":["/entrypointer/bin/entrypoint"],"args":["--","serve"],"terminationMessagePath":"/dev/termination-log",
+				"volumeMounts":[{"name":"entrypointer-bin","mountPath":"/entrypointer/bin","readOnly":true},{"name":"kube-api-access-x","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount","readOnly":true}]}],
+			"volumes":[{"name":"kube-api-access-x","projected":{}},{"name":"entrypointer-bin","emptyDir":{}}]}}`)
+	})
+	config := kubeconfig(t, mux)
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {entrypointer.dev/inject: \"true\"}}\nspec: {containers: [{name: main, image: x, command: [serve]}]}\n"
+	for format, shows := range map[string]string{
+		"diff":  "--- pod/p\n+++ pod/p, wrapped\n",
+		"patch": `"path": "/metadata/annotations/entrypointer.dev~1status"`,
+		"json":  `"entrypointer.dev/status": "Injected by init-container"`,
+		"yaml":  "\n    entrypointer.dev/status: Injected by init-container\n",
+	} {
+		out, stderr, err := runsCommand(injectCommand(), pod, "--kubeconfig", config, "-f", "-", "-o", format)
+		require.NoError(t, err)
+		require.Contains(t, out, shows)
+		require.Contains(t, out, "entrypointer-bin")
+		require.NotContains(t, out, "kube-api-access", "the API server's")
+		require.NotContains(t, out, "termination-log", "a default")
+		require.Equal(t, "Warning: entrypointer: be warned\n", stderr)
+	}
+	out, _, err := runsCommand(injectCommand(), pod+"---\n"+pod, "--kubeconfig", config, "-f", "-", "-o", "yaml")
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(out, "\n---\n"))
+}

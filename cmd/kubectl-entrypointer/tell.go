@@ -1,0 +1,91 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/internal/printable"
+	"github.com/entrypointer/entrypointer/internal/target"
+)
+
+const rightToTell = `
+TYPE is one of kubectl entrypointer status. The supervisors are told as by kubectl exec:
+for that, you need the right to create pods/exec.
+
+The exit code is 0 if all of them were told, 79 if there was none to tell, and 1 if one
+couldn't be told.`
+
+func continueCommand() *cobra.Command {
+	return tellCommand(&cobra.Command{
+		Use: "continue [TYPE/]NAME", Short: "End the pauses of containers", Args: usageArgs(cobra.ExactArgs(1)),
+		Long:    "End the pauses (option pause) of the containers of an object's pods." + rightToTell,
+		Example: "  kubectl entrypointer continue taskrun/build\n  kubectl entrypointer continue web-6b7f9c-x2x5k -c web",
+	}, "continues", []string{"Paused"}, func([]string) []string { return []string{"continue"} })
+}
+
+func signalCommand() *cobra.Command {
+	return tellCommand(&cobra.Command{
+		Use: "signal SIGNAL [TYPE/]NAME", Short: "Send a signal to the commands of containers", Args: usageArgs(cobra.ExactArgs(2)),
+		Long:    "Send a signal, such as SIGHUP, to the commands of the containers of an object's pods." + rightToTell,
+		Example: "  kubectl entrypointer signal SIGHUP deployment/web -c nginx",
+	}, "got the signal", []string{"Running", "Stopping"}, func(args []string) []string { return []string{"signal", args[0]} })
+}
+
+// tellCommand completes a command whose last argument names an object. The supervisors in
+// these phases are told the words.
+func tellCommand(command *cobra.Command, done string, phases []string, words func(args []string) []string) *cobra.Command {
+	var container string
+	var from *cluster
+	command.RunE = func(command *cobra.Command, args []string) error {
+		named, err := target.Parse(args[len(args)-1], target.All())
+		if err != nil {
+			return &usageError{err}
+		}
+		client, err := from.connect()
+		if err != nil {
+			return err
+		}
+		reader := &podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}
+		told, report, err := reader.Tell(command.Context(), named, podstatus.Command{Words: words(args), Container: container, Phases: phases})
+		if err != nil {
+			return err
+		}
+		return printTold(command.OutOrStdout(), done, told, report)
+	}
+	command.Flags().StringVarP(&container, "container", "c", "", "only containers of this name")
+	from = kubectlFlags(command)
+	return command
+}
+
+func printTold(out io.Writer, done string, told []podstatus.Told, report *podstatus.Report) error {
+	var failures []error
+	for _, t := range told {
+		if t.Err != nil {
+			failures = append(failures, fmt.Errorf("pod/%s, container %s: %s", t.Pod, t.Container, printable.Text(t.Err.Error())))
+			continue
+		}
+		fmt.Fprintf(out, "pod/%s, container %s: %s\n", t.Pod, t.Container, done)
+	}
+	if err := errors.Join(failures...); err != nil {
+		return err
+	}
+	if len(told) > 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "%s in namespace %s: no container was told; kubectl entrypointer status says what they do\n", report.Target, report.Namespace)
+	for _, p := range report.Pods {
+		for _, c := range p.Containers {
+			if c.Unanswered != "" {
+				return fmt.Errorf("pod/%s, container %s: its supervisor doesn't tell: %s", p.Name, c.Name, printable.Text(c.Unanswered))
+			}
+		}
+	}
+	return errFinding
+}

@@ -1,0 +1,219 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podstatus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+var update = flag.Bool("update", false, "write golden files instead of comparing with them")
+
+var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// readerOf reads these pods, and asks supervisors by a function. The API server and kubectl
+// exec are those of test/e2e; here, supervisors say what would take long to come about.
+func readerOf(t *testing.T, exec func(ctx context.Context, pod, container string, command ...string) ([]byte, error), pods ...corev1.Pod) *podstatus.Reader {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		var answer any = corev1.PodList{Items: pods}
+		if strings.HasSuffix(r.URL.Path, "/deployments/web") {
+			answer = map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}}}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	types := runtime.NewScheme()
+	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{
+		Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
+	})
+	require.NoError(t, err)
+	return &podstatus.Reader{Client: objects.Client{REST: client, Namespace: "tenant"}, Exec: exec}
+}
+
+func web(t *testing.T) target.Target {
+	t.Helper()
+	named, err := target.Parse("deploy/web", target.All())
+	require.NoError(t, err)
+	return named
+}
+
+// wrapped is a container that runs under the supervisor.
+func wrapped(name string) corev1.Container {
+	return corev1.Container{
+		Name: name, Command: []string{pod.EntrypointPath}, Args: []string{"--", "serve"},
+		VolumeMounts: []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath, ReadOnly: true}},
+	}
+}
+
+// runningPod is a pod whose containers all run, under the supervisor unless their names
+// begin with "plain".
+func runningPod(name string, age time.Duration, containers ...string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+	p.Status.Phase = corev1.PodRunning
+	for _, c := range containers {
+		one := wrapped(c)
+		if strings.HasPrefix(c, "plain") {
+			one = corev1.Container{Name: c}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, one)
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c, State: corev1.ContainerState{
+			Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-age))},
+		}})
+	}
+	return p
+}
+
+// answers are what supervisors say, by the names of their containers.
+var answers = map[string]string{
+	"waits":    `{"phase":"Waiting","waitingSince":"2026-11-26T11:59:38Z","waitingFor":[{"container":"db","condition":"ready","seen":"connection refused at :5432"},{"url":"http://:15021/ready","seen":""}]}`,
+	"turn":     `{"phase":"Waiting"}`,
+	"hooks":    `{"phase":"BeforeStart"}`,
+	"paused":   `{"phase":"Paused","paused":"before-start"}`,
+	"runs":     `{"phase":"Running","started":"2026-11-26T11:59:00.5Z"}`,
+	"stops":    `{"phase":"Stopping","waitingSince":"2026-11-26T11:59:58Z","waitingFor":[{"container":"web","condition":"exited","seen":"it is running"}]}`,
+	"finishes": `{"phase":"Finished","finished":"2026-11-26T11:59:50Z","reason":"Exited","exitCode":0,"message":"10 bytes aren't stored yet"}`,
+	"future":   `{"phase":"Meditating","serenity":1}`,
+	"lies":     "\x1b[2J",
+	"hostile":  `{"phase":"Running","message":"\u001b[2Jgone"}`,
+}
+
+func says(_ context.Context, _, container string, command ...string) ([]byte, error) {
+	if command[0] != "status" {
+		return nil, nil
+	}
+	switch container {
+	case "forbidden":
+		return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-1", errors.New("no"))
+	case "fails":
+		return nil, errors.New("entrypoint status: no supervisor runs")
+	}
+	return []byte(answers[container]), nil
+}
+
+func TestEachPhaseIsOneLine(t *testing.T) {
+	t.Parallel()
+	p := runningPod("web-1", time.Minute, "waits", "turn", "hooks", "paused", "runs", "stops", "finishes", "future", "plain", "lies", "hostile", "forbidden", "fails")
+	ended := func(name string, code int32, reason, message string) {
+		p.Spec.Containers = append(p.Spec.Containers, wrapped(name))
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, RestartCount: 2, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(now.Add(-time.Second))},
+		}})
+	}
+	ended("ended", 3, "Error", "the last words\n")
+	ended("timed-out", 124, "Error", `{"phase":"Finished","reason":"Timeout","exitCode":124,"message":"the timeout of 1h has passed"}`)
+	p.Spec.Containers = append(p.Spec.Containers, wrapped("pulled"), wrapped("new"))
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "pulled", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}})
+	p.Spec.InitContainers = []corev1.Container{{Name: "done"}, {Name: "failed"}}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "done", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}},
+		{Name: "failed", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}},
+	}
+	evicted := runningPod("web-2", time.Hour)
+	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
+
+	report, err := readerOf(t, says, evicted, p).Read(t.Context(), web(t))
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, report.Print(&text, now))
+	const golden = "testdata/phases.txt"
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text.String(), "run the test with -update if the change is meant")
+	require.False(t, report.Ended())
+}
+
+func TestOnlyWhatHasChangedIsPrintedAgain(t *testing.T) {
+	t.Parallel()
+	read := func(age time.Duration, containers ...string) *podstatus.Report {
+		report, err := readerOf(t, says, runningPod("web-1", age, containers...)).Read(t.Context(), web(t))
+		require.NoError(t, err)
+		return report
+	}
+	require.False(t, read(time.Minute, "plain").Changed(read(time.Hour, "plain")), "time passes")
+	require.True(t, read(time.Minute, "waits").Changed(read(time.Minute, "runs")))
+	require.True(t, read(time.Minute).Changed(read(time.Minute, "runs")))
+	none, err := readerOf(t, says).Read(t.Context(), web(t))
+	require.NoError(t, err)
+	require.True(t, none.Ended())
+}
+
+// TestASupervisorThatNeverAnswersHoldsNobodyUp has more of them than are asked at once.
+func TestASupervisorThatNeverAnswersHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	var busy, most atomic.Int32
+	silent := func(ctx context.Context, _, container string, _ ...string) ([]byte, error) {
+		for now := busy.Add(1); now > most.Load(); {
+			most.Store(now)
+		}
+		defer busy.Add(-1)
+		if container != "runs" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return []byte(answers["runs"]), nil
+	}
+	var names []string
+	for at := range 12 {
+		names = append(names, fmt.Sprintf("silent-%d", at))
+	}
+	report, err := readerOf(t, silent, runningPod("web-1", time.Minute, append(names, "runs")...)).Read(t.Context(), web(t))
+	require.NoError(t, err)
+	require.LessOrEqual(t, most.Load(), int32(8))
+	for _, c := range report.Pods[0].Containers[:12] {
+		require.Equal(t, "it doesn't answer within 5s", c.Unanswered)
+	}
+	require.Equal(t, "Running", report.Pods[0].Containers[12].Supervisor.Phase)
+}
+
+func TestOnlyPausedContainersContinue(t *testing.T) {
+	t.Parallel()
+	var told []string
+	exec := func(ctx context.Context, pod, container string, command ...string) ([]byte, error) {
+		if command[0] != "status" {
+			told = append(told, pod+" "+container+" "+strings.Join(command, " "))
+		}
+		return says(ctx, pod, container, command...)
+	}
+	reader := readerOf(t, exec, runningPod("web-1", time.Minute, "runs", "paused", "plain"), runningPod("web-2", time.Hour, "paused", "waits"))
+	got, report, err := reader.Tell(t.Context(), web(t), podstatus.Command{Words: []string{"continue"}, Phases: []string{"Paused"}})
+	require.NoError(t, err)
+	require.Len(t, report.Pods, 2)
+	require.Equal(t, []podstatus.Told{{Pod: "web-1", Container: "paused"}, {Pod: "web-2", Container: "paused"}}, got)
+	require.Equal(t, []string{"web-1 paused continue", "web-2 paused continue"}, told)
+
+	got, _, err = reader.Tell(t.Context(), web(t), podstatus.Command{Words: []string{"signal", "HUP"}, Container: "runs", Phases: []string{"Running"}})
+	require.NoError(t, err)
+	require.Equal(t, []podstatus.Told{{Pod: "web-1", Container: "runs"}}, got)
+}
