@@ -99,7 +99,8 @@ func (s *whySettings) ask(command *cobra.Command, from *cluster, args []string) 
 		return nil, err
 	}
 	var answers []*why.Answer
-	err = inNamespaces(cluster, manifests, command.Flags().Changed("namespace"), func(cluster *why.Cluster, m why.Manifest) error {
+	err = inNamespaces(client.Namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
+		cluster.Namespace = namespace
 		_, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
 		answers = append(answers, answer)
 		return err
@@ -126,14 +127,12 @@ func readManifests(name string, stdin io.Reader) ([]why.Manifest, error) {
 
 // inNamespaces calls ask for each manifest with its namespace, or with kubectl's if it has
 // none. chosen says that --namespace is set.
-func inNamespaces(cluster *why.Cluster, manifests []why.Manifest, chosen bool, ask func(*why.Cluster, why.Manifest) error) error {
-	namespace := cluster.Namespace
+func inNamespaces(kubectls string, manifests []why.Manifest, chosen bool, ask func(namespace string, m why.Manifest) error) error {
 	for _, m := range manifests {
-		if chosen && m.Namespace != "" && m.Namespace != namespace {
-			return &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, namespace)}
+		if chosen && m.Namespace != "" && m.Namespace != kubectls {
+			return &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, kubectls)}
 		}
-		cluster.Namespace = cmp.Or(m.Namespace, namespace)
-		if err := ask(cluster, m); err != nil {
+		if err := ask(cmp.Or(m.Namespace, kubectls), m); err != nil {
 			return fmt.Errorf("asking about %s: %w", m.Name, err)
 		}
 	}

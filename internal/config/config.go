@@ -160,6 +160,13 @@ func FromConfigMap(cm *corev1.ConfigMap) (*Config, error) {
 	return nil, errors.Join(all...)
 }
 
+// ValidOf returns the configuration that an injector has in force when it starts with this
+// ConfigMap: safe values stand for invalid ones.
+func ValidOf(cm *corev1.ConfigMap) *Config {
+	config, _ := read(cm)
+	return config
+}
+
 // faultyKey is a key that isn't in force as it is written.
 type faultyKey struct {
 	err error

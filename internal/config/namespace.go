@@ -20,6 +20,22 @@ func (c *Config) DeliveryIn(ns *corev1.Namespace) pod.Delivery {
 	return c.Policy.Delivery
 }
 
+// Injector returns an injector for the pods of a namespace, under this configuration. Its
+// images, its claim, its Lookup and the log service are for the caller to set.
+func (c *Config) Injector(ns *corev1.Namespace) *pod.Injector {
+	scope, err := pod.NamespaceScope(ns.Annotations)
+	policy := c.Policy
+	policy.Delivery = c.DeliveryIn(ns)
+	return &pod.Injector{
+		Version:        c.StatusVersion(),
+		AllPods:        err == nil && scope == pod.AllPods,
+		Policy:         policy,
+		Tools:          c.Tools,
+		ToolRegistries: c.Lookup.Allowed,
+		Defaults:       []pod.Defaults{pod.NamespaceDefaults(ns.Name, ns.Annotations), c.Defaults},
+	}
+}
+
 // OptsIn reports whether pods of a namespace are wrapped. The cluster's own namespaces
 // and the injector's can't opt in.
 func OptsIn(ns *corev1.Namespace, injectors string) bool {

@@ -232,26 +232,14 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
-	policy := current.Policy
-	policy.Delivery = current.DeliveryIn(namespace)
-	var claim string
-	if policy.Delivery == pod.DeliveryClaim {
-		claim = w.claim(namespace.Name)
+	injector := current.Injector(namespace)
+	if injector.Policy.Delivery == pod.DeliveryClaim {
+		injector.ClaimName = w.claim(namespace.Name)
 	}
-	injector := &pod.Injector{
-		Version:         current.StatusVersion(),
-		AllPods:         asksForAll(namespace),
-		Copiers:         []string{w.images.Copier, w.images.CopierWithLogs},
-		ClaimName:       claim,
-		CopierImage:     w.images.Copier,
-		EntrypointImage: w.images.Entrypoint,
-		Lookup:          lookuper,
-		Logs:            w.logs.forPods(w.images),
-		Policy:          w.proven(policy),
-		Tools:           current.Tools,
-		ToolRegistries:  current.Lookup.Allowed,
-		Defaults:        []pod.Defaults{pod.NamespaceDefaults(namespace.Name, namespace.Annotations), current.Defaults},
-	}
+	injector.Policy = w.proven(injector.Policy)
+	injector.Copiers = []string{w.images.Copier, w.images.CopierWithLogs}
+	injector.CopierImage, injector.EntrypointImage = w.images.Copier, w.images.Entrypoint
+	injector.Lookup, injector.Logs = lookuper, w.logs.forPods(w.images)
 	return injector.Inject(ctx, namespace.Name, before)
 }
 

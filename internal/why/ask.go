@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
@@ -31,12 +33,16 @@ type inquiry struct {
 	target    target.Target
 	answer    *Answer
 	namespace *corev1.Namespace // nil if it can't be read
+	operators *config.Config    // the operator's; nil if it can't be read
 }
 
-// Ask asks about the pods of an object: with up to five requests, whatever their number.
+// injectorsNamespace is where the injector has its configuration.
+const injectorsNamespace = "entrypointer-system"
+
+// Ask asks about the pods of an object: with up to six requests, whatever their number.
 func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
 	q := &inquiry{Cluster: c, target: t, answer: &Answer{Target: t.String(), Namespace: c.Namespace}}
-	if err := q.readNamespace(ctx); err != nil {
+	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
 		return nil, err
 	}
 	if t.Name == target.Pod {
@@ -70,7 +76,7 @@ func (q *inquiry) askOfPod(ctx context.Context) error {
 // would be refused, or if the user may not know.
 func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (*corev1.Pod, *Answer, error) {
 	q := &inquiry{Cluster: c, answer: &Answer{Target: name, Namespace: c.Namespace}}
-	if err := q.readNamespace(ctx); err != nil {
+	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
 		return nil, nil, err
 	}
 	made, now, err := q.try(ctx, trial)
@@ -81,6 +87,21 @@ func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (
 		removeTokens(made)
 	}
 	return made, q.answer, err
+}
+
+// readOperators reads the operator's configuration, as an operator may: it says which
+// options all pods have by default. What it says wrongly isn't in force, and is left out.
+func (q *inquiry) readOperators(ctx context.Context) error {
+	var cm corev1.ConfigMap
+	path := []string{"/api/v1/namespaces", injectorsNamespace, "configmaps", config.Name}
+	switch err := objects.Read(q.REST.Get().AbsPath(path...).Do(ctx), &cm); {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading ConfigMap %q in namespace %q: %w", config.Name, injectorsNamespace, err)
+	}
+	q.operators = config.ValidOf(&cm)
+	return nil
 }
 
 // readNamespace reads the namespace. A user who may not read it gets the rest of the
@@ -238,12 +259,14 @@ func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
 
 // explainer returns an injector that knows what the user may know.
 func (q *inquiry) explainer() *pod.Injector {
-	i := &pod.Injector{}
-	if q.namespace != nil {
-		i.AllPods = q.namespace.Annotations[pod.InjectAnnotation] == string(pod.AllPods)
-		i.Defaults = []pod.Defaults{pod.NamespaceDefaults(q.Namespace, q.namespace.Annotations)}
+	operators, namespace := q.operators, q.namespace
+	if operators == nil {
+		operators = &config.Config{}
 	}
-	return i
+	if namespace == nil {
+		namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: q.Namespace}}
+	}
+	return operators.Injector(namespace)
 }
 
 // reasonOf says why a pod is as it is.

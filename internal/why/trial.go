@@ -6,6 +6,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,13 +22,16 @@ import (
 
 // fromTemplate returns a pod as a controller makes it of a template.
 func fromTemplate(template *corev1.PodTemplateSpec, controller, name, uid string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	p := &corev1.Pod{TypeMeta: podType, ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	p.Name, p.GenerateName = "", name+"-"
 	p.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: apiVersions[controller], Kind: controller, Name: name, UID: types.UID(uid), Controller: new(true),
 	}}
 	return p
 }
+
+// podType is the type of pods, which manifests name.
+var podType = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
 // apiVersions are those of the kinds that control pods.
 var apiVersions = map[string]string{
@@ -68,7 +72,7 @@ func removeTokens(p *corev1.Pod) {
 // try has the API server admit a pod without creating it. It returns the pod as it would
 // be, nil if it would be refused or the user may not know.
 func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Decision, error) {
-	trial.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	trial.TypeMeta = podType
 	if trial.Name != "" { // a pod of this name may exist
 		trial.Name, trial.GenerateName = "", trial.Name+"-"
 	}
@@ -164,4 +168,26 @@ func differences(p *corev1.Pod, d *Decision, made *corev1.Pod, now *Decision) (l
 		}
 	}
 	return list
+}
+
+// Decided returns the answer about a pod that was decided on without a cluster, and the pod
+// as it would be, nil if it would be refused. Other errors than refusals are returned.
+func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod, *Answer, error) {
+	answer := &Answer{Target: name, Namespace: namespace}
+	if refusal, is := errors.AsType[*pod.Refusal](err); is {
+		answer.Now = &Decision{Reason: Refused, Message: refusal.Error()}
+		return nil, answer, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	reason := Reason(result.Outcome)
+	switch result.Outcome {
+	case pod.NotOptedIn:
+		reason = NamespaceNotOptedIn
+	case pod.AlreadyInjected:
+		reason = Reason(pod.Injected)
+	}
+	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings)}
+	return result.Pod, answer, nil
 }

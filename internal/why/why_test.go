@@ -45,6 +45,7 @@ var (
 // is down, an operator's configuration or a node of Windows. test/e2e asks the real one.
 type apiServer struct {
 	namespace *corev1.Namespace // nil if the user may not read it
+	operators map[string]string // the injector's configuration, nil if the user may not read it
 	pods      []corev1.Pod
 	// admit decides on a new pod: an error is the text of a refusal.
 	admit    func(*corev1.Pod) error
@@ -70,6 +71,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch object, known := s.objects[r.URL.Path]; {
 	case known:
 		answer(object)
+	case strings.HasSuffix(r.URL.Path, "/configmaps/config-entrypointer") && s.operators != nil:
+		answer(corev1.ConfigMap{Data: s.operators})
+	case strings.HasSuffix(r.URL.Path, "/configmaps/config-entrypointer"):
+		refuse(w, http.StatusForbidden, "no")
 	case r.URL.Path == "/api/v1/namespaces/tenant" && s.namespace == nil:
 		refuse(w, http.StatusForbidden, `namespaces "tenant" is forbidden: User "jane" cannot get resource "namespaces"`)
 	case r.URL.Path == "/api/v1/namespaces/tenant":
@@ -217,6 +222,7 @@ func stories() map[string]story {
 		"may-not-create":       {apiServer{namespace: in, code: http.StatusForbidden, admit: says(`pods is forbidden: User "jane" cannot create resource "pods" in API group "" in the namespace "tenant"`), pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
 		"warned":               {apiServer{namespace: in, admit: plain, warnings: []string{"entrypointer: annotation entrypointer.dev/tiemout is unknown and has no effect"}}, asking},
 		"status-of-the-future": {apiServer{namespace: in, admit: func(p *corev1.Pod) error { p.Annotations[pod.StatusAnnotation] = "Teleported: far"; return nil }}, asking},
+		"operators-default":    {apiServer{namespace: in, operators: map[string]string{"defaults": "timeout: 2h", "proxy-containers": "", "delivery": "nowhere"}, admit: injecting(&pod.Injector{Policy: pod.Policy{Proxies: []string{}}, Defaults: []pod.Defaults{{Source: "x", Values: map[string]string{"timeout": "2h"}}}})}, asking},
 		"hostile":              {apiServer{namespace: in, code: http.StatusForbidden, admit: says("admission webhook \"pods.entrypointer.dev\" denied the request: \x1b[2Jgone")}, asking},
 	}
 }
@@ -236,8 +242,8 @@ func TestEachAnswer(t *testing.T) {
 			var text strings.Builder
 			require.NoError(t, answer.Print(&text, now))
 			requireGolden(t, name+".txt", text.String())
-			require.LessOrEqual(t, len(s.server.requests), 4, "as few requests as the question needs")
-			require.Equal(t, strings.HasPrefix(name, "wrapped") || name == "warned" || name == "may-not-create", answer.IsWrapped())
+			require.LessOrEqual(t, len(s.server.requests), 5, "as few requests as the question needs")
+			require.Equal(t, strings.HasPrefix(name, "wrapped") || name == "warned" || name == "may-not-create" || name == "operators-default", answer.IsWrapped())
 		})
 	}
 }

@@ -23,7 +23,7 @@ type addresses struct {
 	cluster []netip.Prefix
 	// publicOnly allows only addresses of the internet.
 	publicOnly bool
-	// loopback allows loopback addresses, for the registries of tests.
+	// loopback allows loopback addresses.
 	loopback bool
 }
 

@@ -13,7 +13,7 @@ func (o Options) CheckAddress(ip netip.Addr, named bool) error {
 // WithLoopback lets the registries of tests be reached, which are at loopback
 // addresses.
 func (o Options) WithLoopback() Options {
-	o.loopback = true
+	o.AllowLoopback = true
 	return o
 }
 

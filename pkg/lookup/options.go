@@ -23,8 +23,9 @@ type Options struct {
 	// Services are the addresses of the cluster's services. Connections to them are
 	// forbidden, except to mirrors and to registries that Allowed names.
 	Services []netip.Prefix
-
-	loopback bool // for tests
+	// AllowLoopback allows connections to this machine, at which a user's own registry may
+	// be. A service must not: tenants would reach what listens beside it.
+	AllowLoopback bool
 }
 
 // trusted returns the registries that the operator names.

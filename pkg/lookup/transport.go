@@ -54,7 +54,7 @@ func newTransport(options Options) (http.RoundTripper, error) {
 func (o Options) addresses() addresses {
 	return addresses{
 		trusted: slices.Concat(o.trusted(), proxies()), cluster: o.Services,
-		publicOnly: o.ForbidPrivateAddresses, loopback: o.loopback,
+		publicOnly: o.ForbidPrivateAddresses, loopback: o.AllowLoopback,
 	}
 }
 

@@ -74,10 +74,15 @@ func demo(ctx context.Context, out *terminal, update bool) error {
 	if err != nil {
 		return err
 	}
+	var questions []*question
+	if err := out.during("The plugin of kubectl answers", func() (err error) { questions, err = askQuestions(ctx); return err }); err != nil {
+		return err
+	}
 	claimed, failed := show(out, shown.results)
 	for _, more := range []func() (claimed, failed int){
 		func() (int, int) { return showWays(out, shown.ways) },
 		func() (int, int) { return showLogs(out, shown.readings) },
+		func() (int, int) { return showQuestions(out, questions) },
 	} {
 		c, f := more()
 		claimed, failed = claimed+c, failed+f

@@ -149,6 +149,9 @@ func firstWord(command string) string {
 
 func showHowToLookAround(ctx context.Context, cluster *framework.Cluster, ways []way, out *terminal) {
 	out.heading("Look around", "")
+	out.command("go build -o ~/bin/ ./cmd/kubectl-entrypointer    # or another directory of PATH")
+	out.command("kubectl entrypointer why -n " + optedIn + " taskrun/steps")
+	out.command("kubectl entrypointer status -n " + optedIn + " deployment/clock")
 	out.command("kubectl -n " + optedIn + " get pods")
 	out.command("kubectl -n " + optedIn + " get pod steps-pod -o yaml")
 	for _, w := range ways {

@@ -136,3 +136,25 @@ func TestTheClusterOfTheDemoIsTheOneThatItSaysHowToEnd(t *testing.T) {
 		require.Equal(t, want, endCluster())
 	}
 }
+
+func TestAnAnswerThatIsNotTheExpectedOneIsCountedAndShown(t *testing.T) {
+	for what, spoil := range map[string]func(*question){
+		"":                    func(*question) {},
+		`it says "A pod that`: func(q *question) { q.answer = "nothing" },
+		"its exit code is 0":  func(q *question) { q.code = 1 },
+	} {
+		q := newQuestions()[0]
+		q.answer = q.expected + "\n"
+		spoil(q)
+		var shown strings.Builder
+		claimed, failed := showQuestions(&terminal{to: &shown, width: 80}, []*question{q})
+		require.Equal(t, 2, claimed)
+		require.Contains(t, shown.String(), "$ kubectl entrypointer why -n demo deployment/clock\n")
+		if what == "" {
+			require.Zero(t, failed, shown.String())
+			continue
+		}
+		require.Equal(t, 1, failed, shown.String())
+		require.Contains(t, shown.String(), cross+" "+what)
+	}
+}

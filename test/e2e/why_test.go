@@ -9,8 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +27,10 @@ import (
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
+	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/framework"
 )
 
 // The exit codes of the plugin (docs/cli.md).
@@ -347,4 +352,55 @@ func TestStatusSaysWhatContainersDoAndWaitFor(t *testing.T) {
 	until(`(?s)web +running.*debugged +running`)
 	text, code = says("", "continue", "ordered")
 	require.Equal(t, isNotSo, code, text)
+}
+
+// withoutLogs leaves out the examples that send their output: whether there is a log
+// service, only the cluster knows.
+func withoutLogs(file string) bool { return strings.Contains(file, "logs") }
+
+// Offline, the same code decides, with the operator's configuration from a file.
+func TestInjectWithoutAClusterShowsTheSame(t *testing.T) {
+	t.Parallel()
+	kubectl, namespace := newPlugin(t), optedInNamespace(t)
+	cm, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), config.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	cm.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	written, err := json.Marshal(cm)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(file, written, 0o600))
+
+	top, err := framework.RepositoryRoot()
+	require.NoError(t, err)
+	compared := 0
+	for _, pattern := range []string{"*.yaml", "order/*.yaml", "options/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(top, "examples", pattern))
+		require.NoError(t, err)
+		for _, path := range slices.DeleteFunc(files, withoutLogs) {
+			name, err := filepath.Rel(filepath.Join(top, "examples"), path)
+			require.NoError(t, err)
+			objects, err := framework.Example(t.Context(), name)
+			require.NoError(t, err)
+			for _, object := range objects {
+				if !slices.Contains([]string{"Deployment", "Job", "Pod"}, object.GetKind()) {
+					continue
+				}
+				manifest, err := object.MarshalJSON()
+				require.NoError(t, err)
+				shows := func(args ...string) string {
+					command := kubectl.Command(t.Context(), append([]string{"inject", "-n", namespace, "-f", "-", "-o", "patch"}, args...)...)
+					command.Stdin = strings.NewReader(string(manifest))
+					var stderr strings.Builder
+					command.Stderr = &stderr
+					out, err := command.Output()
+					require.NoError(t, err, "%s: %s", name, stderr.String())
+					return string(out) + stderr.String()
+				}
+				online := shows()
+				require.Equal(t, online, shows("--offline", "--config", file, "--copier-image", copierImage(t)), name)
+				compared++
+			}
+		}
+	}
+	require.Greater(t, compared, 5)
 }
