@@ -38,6 +38,8 @@ func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
 		"use one of them":               {statusCommand(), []string{"p", "-w", "-o", "json"}},
 		`--output is "name"`:            {statusCommand(), []string{"p", "-o", "name"}},
 		`reading "secret/p"`:            {statusCommand(), []string{"secret/p"}},
+		"use text, dot or mermaid":      {graphCommand(), []string{"p", "-o", "svg"}},
+		`reading "secret/s"`:            {graphCommand(), []string{"secret/s"}},
 		"accepts 1 arg(s), received 0":  {continueCommand(), nil},
 		`reading "secret/q"`:            {continueCommand(), []string{"secret/q"}},
 		"accepts 2 arg(s), received 1":  {signalCommand(), []string{"HUP"}},
@@ -83,4 +85,44 @@ func TestInjectPrintsTheChangesInEachFormat(t *testing.T) {
 	out, _, err := runsCommand(injectCommand(), pod+"---\n"+pod, "--kubeconfig", config, "-f", "-", "-o", "yaml")
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(out, "\n---\n"))
+}
+
+func TestAGraphIsDrawnInEachFormat(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/tenant", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) })
+	container := func(name, flags string) string {
+		return `{"name":"` + name + `","command":["/entrypointer/bin/entrypoint"],"args":[` + flags + `"--","x"],"volumeMounts":[{"name":"entrypointer-bin","mountPath":"/entrypointer/bin","readOnly":true}]}`
+	}
+	pods := map[string]string{
+		"ordered": container("web", `"-depends-on=ready:/entrypointer/order/db","-wait-for=http://:1/","-stdin-from=/entrypointer/order/db",`) + "," + container("proxy", `"-stop-when=exited:/entrypointer/order/web",`),
+		"alone":   container("web", ""),
+	}
+	mux.HandleFunc("GET /api/v1/namespaces/tenant/pods/{name}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"metadata":{"name":"p"},"spec":{"containers":[`+pods[r.PathValue("name")]+`]}}`)
+	})
+	mux.HandleFunc("POST /api/v1/namespaces/tenant/pods", echo)
+	config := kubeconfig(t, mux)
+	for format, want := range map[string]string{
+		"text":    "web waits for db: ready\nweb waits for http://:1/\nweb reads what db prints\nproxy ends with web: exited\n",
+		"dot":     "digraph containers {\n  rankdir=LR\n  \"db\" -> \"web\" [label=\"ready\"]\n  \"http://:1/\" -> \"web\" [label=\"answers\"]\n  \"db\" -> \"web\" [label=\"pipe\"]\n  \"web\" -> \"proxy\" [label=\"ends it: exited\", style=dashed]\n}\n",
+		"mermaid": "flowchart LR\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- ready --> c1\n  c2[\"http://:1/\"]\n  c2 -- answers --> c1\n  c0 -- pipe --> c1\n  c3[\"proxy\"]\n  c1 -. ends it: exited .-> c3\n",
+	} {
+		out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "ordered", "-o", format)
+		require.NoError(t, err)
+		require.Equal(t, want, out)
+	}
+	out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "alone")
+	require.Equal(t, exitFinding, exitCode(err))
+	require.Equal(t, "no container waits for another one\n", out)
+}
+
+// echo admits a pod as it is.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	_, _ = w.Write(body)
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -25,5 +26,18 @@ func TestImports(t *testing.T) {
 				t.Errorf("cmd/kubectl-entrypointer imports %s: it reads JSON, and needs few types of APIs", pkg)
 			}
 		}
+	}
+}
+
+// TestEveryDesktopCanHaveIt finds imports of packages that other systems don't have. To
+// compile the plugin for them takes minutes.
+func TestEveryDesktopCanHaveIt(t *testing.T) {
+	t.Parallel()
+	for _, system := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
+		name, architecture, _ := strings.Cut(system, "/")
+		command := exec.Command("go", "list", "-deps", ".")
+		command.Env = append(os.Environ(), "GOOS="+name, "GOARCH="+architecture, "CGO_ENABLED=0")
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s: %s", system, out)
 	}
 }

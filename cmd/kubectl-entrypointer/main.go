@@ -26,7 +26,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(whyCommand(), injectCommand(), statusCommand(), continueCommand(), signalCommand(), logsCommand())
+	root.AddCommand(whyCommand(), injectCommand(), statusCommand(), graphCommand(), continueCommand(), signalCommand(), logsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	err := root.Execute()
 	code := exitCode(err)

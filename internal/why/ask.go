@@ -34,6 +34,7 @@ type inquiry struct {
 	answer    *Answer
 	namespace *corev1.Namespace // nil if it can't be read
 	operators *config.Config    // the operator's; nil if it can't be read
+	made      *corev1.Pod       // one that is created now; nil if it would be refused, or is unknown
 }
 
 // injectorsNamespace is where the injector has its configuration.
@@ -41,35 +42,47 @@ const injectorsNamespace = "entrypointer-system"
 
 // Ask asks about the pods of an object: with up to six requests, whatever their number.
 func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
+	_, answer, err := c.AskForPod(ctx, t)
+	return answer, err
+}
+
+// AskForPod is Ask, and also returns the pod as it would be created now, or else the newest
+// that exists, nil if there is neither.
+func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, *Answer, error) {
 	q := &inquiry{Cluster: c, target: t, answer: &Answer{Target: t.String(), Namespace: c.Namespace}}
 	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if t.Name == target.Pod {
-		return q.answer, q.askOfPod(ctx)
+		p, err := q.askOfPod(ctx)
+		return p, q.answer, err
 	}
 	var o objects.Workload
 	if err := q.Get(ctx, t, &o); err != nil {
-		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
+		return nil, nil, fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
 	}
 	pods, err := q.podsOf(ctx, &o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	trial, err := q.trialOf(ctx, &o, pods)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return q.answer, q.compare(ctx, trial, pods)
+	err = q.compare(ctx, trial, pods)
+	if q.made == nil && len(pods) > 0 {
+		return &pods[0], q.answer, err
+	}
+	return q.made, q.answer, err
 }
 
 // askOfPod asks about one pod, and about one that would be created like it now.
-func (q *inquiry) askOfPod(ctx context.Context) error {
+func (q *inquiry) askOfPod(ctx context.Context) (*corev1.Pod, error) {
 	var p corev1.Pod
 	if err := q.Get(ctx, q.target, &p); err != nil {
-		return fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
+		return nil, fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
 	}
-	return q.compare(ctx, trialLike(&p), []corev1.Pod{p})
+	return &p, q.compare(ctx, trialLike(&p), []corev1.Pod{p})
 }
 
 // Preview asks about a pod that doesn't exist yet, and returns it as it would be, nil if it
@@ -178,10 +191,9 @@ func (q *inquiry) revisionsPod(ctx context.Context, o *objects.Workload) (*corev
 
 // compare decides on a pod that would be created now, and on those that exist.
 func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.Pod) error {
-	var made *corev1.Pod
 	if trial != nil {
 		var err error
-		if made, q.answer.Now, err = q.try(ctx, trial); err != nil {
+		if q.made, q.answer.Now, err = q.try(ctx, trial); err != nil {
 			return err
 		}
 	}
@@ -195,7 +207,7 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 		for at := range d.Containers {
 			d.Containers[at].State = stateOf(p, d.Containers[at].Name)
 		}
-		d.Differs = differences(p, d, made, q.answer.Now)
+		d.Differs = differences(p, d, q.made, q.answer.Now)
 		d.Next = q.nextFor(d)
 		q.answer.Pods = append(q.answer.Pods, d)
 	}

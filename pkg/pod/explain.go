@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // An Explanation says what an [Injector] does with one container of a pod, and why.
@@ -64,6 +66,18 @@ func IsWrapped(c corev1.Container) bool {
 
 // Flags returns the flags of a wrapped container's supervisor, nil without one.
 func Flags(c corev1.Container) []string { return formerFlags(c) }
+
+// A Relation is what a container has to do with another one, or with a URL, by an option.
+type Relation = between.Relation
+
+// Relations returns what the wrapped containers of a pod have to do with each other, as
+// their supervisors have it on their command lines.
+func Relations(pod *corev1.Pod) (all []Relation) {
+	for _, c := range pod.Spec.Containers {
+		all = append(all, between.RelationsOf(c.Name, Flags(c))...)
+	}
+	return all
+}
 
 // whyUnwrapped says why a container of a pod of this kind isn't wrapped.
 func (k *Kind) whyUnwrapped(c corev1.Container) string {

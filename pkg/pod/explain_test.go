@@ -62,6 +62,20 @@ func TestEachOptionIsExplainedByTheAnnotationThatSetsIt(t *testing.T) {
 	require.Equal(t, [2]string{"9s", "annotation entrypointer.dev/grace-period"}, sources["b grace-period"])
 }
 
+func TestRelationsAreReadFromTheSupervisorsCommandLines(t *testing.T) {
+	p := annotated(asking(running("db", "x"), running("web", "x"), running("proxy", "x"), running("a", "x"), running("b", "x")),
+		"depends-on.entrypointer.dev/web", "db:ready", "ready-when.entrypointer.dev/db", "tcp://:1", "wait-for.entrypointer.dev/web", "http://:15021/ready",
+		"stop-when.entrypointer.dev/proxy", "web:exited", "stdin.entrypointer.dev/b", "a")
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	require.ElementsMatch(t, []pod.Relation{
+		{Option: "depends-on", Container: "web", On: "db", Condition: "ready"},
+		{Option: "wait-for", Container: "web", On: "http://:15021/ready"},
+		{Option: "stop-when", Container: "proxy", On: "web", Condition: "exited"},
+		{Option: "stdin", Container: "b", On: "a"},
+	}, pod.Relations(inject(t, newInjector(nil), p).Pod))
+	require.Empty(t, pod.Relations(p), "it isn't wrapped")
+}
+
 func TestAPodThatIsNotWrappedIsExplainedByItsOutcome(t *testing.T) {
 	outcome, explanations, err := newInjector(nil).Explain("tenant", &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{running("app", "x")}}})
 	require.NoError(t, err)

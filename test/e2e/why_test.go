@@ -336,10 +336,14 @@ func TestStatusSaysWhatContainersDoAndWaitFor(t *testing.T) {
 	}
 	until(`(?s)db +running for .*web +waiting for \w+\n +db:ready \(.*debugged +paused before-start.*alone +running for \w+, without the supervisor`)
 
+	text, code := says("", "graph", "ordered")
+	require.Equal(t, isSo, code, text)
+	require.Equal(t, "web waits for db: ready\n", text)
+
 	viewer := withToken(t, reader(t, namespace, "views", true))
-	text, _ := says(viewer, "status", "ordered")
+	text, _ = says(viewer, "status", "ordered")
 	require.Contains(t, text, "its supervisor doesn't tell: you may not (kubectl auth can-i create pods/exec)")
-	text, code := says(viewer, "continue", "ordered")
+	text, code = says(viewer, "continue", "ordered")
 	require.Equal(t, 1, code, text)
 	require.Contains(t, text, "you may not")
 
