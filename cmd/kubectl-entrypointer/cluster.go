@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -74,6 +75,9 @@ func (c *cluster) connect() (*objects.Client, error) {
 	namespace, _, err := found.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("finding the namespace: %w", err)
+	}
+	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+		return nil, &usageError{fmt.Errorf("%q is no name of a namespace: %s", namespace, wrong[0])}
 	}
 	config.QPS, config.Burst = clientBurst, clientBurst
 	config.NegotiatedSerializer = statuses()

@@ -34,8 +34,8 @@ exist. Nothing is created: the API server is asked by a dry run, for which you n
 right to create pods.
 
 The output shows what entrypointer changes: as a diff, as a JSON patch (RFC 6902), or as
-the pods with these changes. Defaults of the API server are left out. Volumes, mounts and
-containers that other webhooks add are shown where they are beside those of entrypointer.
+the pods with these changes. Defaults of the API server are left out, and so are changes of
+other webhooks.
 
 With --offline, no cluster is asked: the plugin decides by the same code, with the
 operator's configuration from a file (--config), annotations of the namespace, and images
@@ -178,7 +178,7 @@ type previewer struct {
 
 // print prints what is changed in a pod by entrypointer.
 func (p *previewer) print(name string, before, after *corev1.Pod) error {
-	operations := pod.Patch(before, after)
+	operations := pod.Patch(before, pod.OursAlone(before, after))
 	patch, err := json.Marshal(operations)
 	if err != nil {
 		return fmt.Errorf("making a patch of %s: %w", name, err)
@@ -206,6 +206,9 @@ func (p *previewer) print(name string, before, after *corev1.Pod) error {
 		text = "---\n" + text
 	}
 	p.printed = true
+	if p.format == asJSON || p.format == asPatch {
+		text = printable.JSON(text)
+	}
 	_, err = io.WriteString(p.out, printable.Text(text))
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
+	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
@@ -31,7 +32,7 @@ func main() {
 	err := root.Execute()
 	code := exitCode(err)
 	if code == exitFailure || code == exitUsage {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
 	}
 	os.Exit(code)
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // checkOutput returns an error if there is no such format of output.
@@ -30,8 +32,8 @@ func printDocument(out io.Writer, format string, object any) error {
 			return err
 		}
 	} else {
-		document = append(document, '\n')
+		document = append([]byte(printable.JSON(string(document))), '\n')
 	}
-	_, err = out.Write(document)
+	_, err = io.WriteString(out, printable.Text(string(document)))
 	return err
 }

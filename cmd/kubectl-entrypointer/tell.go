@@ -57,21 +57,28 @@ func tellCommand(command *cobra.Command, done string, phases []string, words fun
 		if err != nil {
 			return err
 		}
-		return printTold(command.OutOrStdout(), done, told, report)
+		return printTold(command.OutOrStdout(), done, told, report, container)
 	}
 	command.Flags().StringVarP(&container, "container", "c", "", "only containers of this name")
 	from = kubectlFlags(command)
 	return command
 }
 
-func printTold(out io.Writer, done string, told []podstatus.Told, report *podstatus.Report) error {
+func printTold(out io.Writer, done string, told []podstatus.Told, report *podstatus.Report, container string) error {
 	var failures []error
 	for _, t := range told {
 		if t.Err != nil {
-			failures = append(failures, fmt.Errorf("pod/%s, container %s: %s", t.Pod, t.Container, printable.Text(t.Err.Error())))
+			failures = append(failures, fmt.Errorf("pod/%s, container %s: %s", t.Pod, t.Container, printable.Line(t.Err.Error())))
 			continue
 		}
 		fmt.Fprintf(out, "pod/%s, container %s: %s\n", t.Pod, t.Container, done)
+	}
+	for _, p := range report.Pods {
+		for _, c := range p.Containers {
+			if c.Unanswered != "" && (container == "" || container == c.Name) {
+				failures = append(failures, fmt.Errorf("pod/%s, container %s: its supervisor doesn't tell what it does: %s", p.Name, c.Name, printable.Line(c.Unanswered)))
+			}
+		}
 	}
 	if err := errors.Join(failures...); err != nil {
 		return err
@@ -80,12 +87,5 @@ func printTold(out io.Writer, done string, told []podstatus.Told, report *podsta
 		return nil
 	}
 	fmt.Fprintf(out, "%s in namespace %s: no container was told; kubectl entrypointer status says what they do\n", report.Target, report.Namespace)
-	for _, p := range report.Pods {
-		for _, c := range p.Containers {
-			if c.Unanswered != "" {
-				return fmt.Errorf("pod/%s, container %s: its supervisor doesn't tell: %s", p.Name, c.Name, printable.Text(c.Unanswered))
-			}
-		}
-	}
 	return errFinding
 }

@@ -95,19 +95,19 @@ func TestWrongQuestionsAreRefused(t *testing.T) {
 		args  []string
 		code  int
 	}{
-		"name one object":                     {"", nil, exitUsage},
-		"or a file by -f":                     {"", []string{"p", "-f", "x"}, exitUsage},
-		"use json or yaml":                    {"", []string{"p", "-o", "wide"}, exitUsage},
-		"use TYPE/NAME with the type":         {"", []string{"secret/p"}, exitUsage},
-		"accepts at most 1 arg(s)":            {"", []string{"p", "q"}, exitUsage},
-		`is in namespace "other"`:             {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
-		"no such file":                        {"", []string{"-f", "/none"}, exitFailure},
-		"it has no object with pods":          {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
-		"only Tekton's controller":            {"kind: TaskRun\nmetadata: {name: x}\n", []string{"-f", "-"}, exitFailure},
-		"only Knative's controller":           {"kind: Service\nmetadata: {name: x}\nspec: {template: {}}\n", []string{"-f", "-"}, exitFailure},
-		"it has no kind":                      {"a: b\n", []string{"-f", "-"}, exitFailure},
-		"reading document 2":                  {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
-		`reading pod/p in namespace "tenant"`: {"", []string{"p"}, exitFailure},
+		"name one object":                                 {"", nil, exitUsage},
+		"or a file by -f":                                 {"", []string{"p", "-f", "x"}, exitUsage},
+		"use json or yaml":                                {"", []string{"p", "-o", "wide"}, exitUsage},
+		"use TYPE/NAME with the type":                     {"", []string{"secret/p"}, exitUsage},
+		"accepts at most 1 arg(s)":                        {"", []string{"p", "q"}, exitUsage},
+		`is in namespace "other"`:                         {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
+		"no such file":                                    {"", []string{"-f", "/none"}, exitFailure},
+		"it has no object with pods":                      {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
+		"only a controller can make the pod of a TaskRun": {"kind: TaskRun\nmetadata: {name: x}\n", []string{"-f", "-"}, exitFailure},
+		"only Knative's controller":                       {"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: x}\nspec: {template: {}}\n", []string{"-f", "-"}, exitFailure},
+		"it has no kind":                                  {"a: b\n", []string{"-f", "-"}, exitFailure},
+		"reading document 2":                              {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
+		`reading pod/p in namespace "tenant"`:             {"", []string{"p"}, exitFailure},
 	} {
 		_, err := asksWhy(test.stdin, append([]string{"--kubeconfig", config}, test.args...)...)
 		require.ErrorContains(t, err, says)

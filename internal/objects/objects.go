@@ -19,8 +19,11 @@ import (
 	"github.com/entrypointer/entrypointer/internal/target"
 )
 
-// MostPods bounds the pods of an object that are read.
-const MostPods = 20
+// The pods of an object are read in pages, and up to a bound.
+const (
+	page     = 500
+	MostPods = 5000
+)
 
 // A Client asks the API server about a namespace.
 type Client struct {
@@ -34,8 +37,12 @@ type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Selector    *metav1.LabelSelector   `json:"selector"`
-		Template    *corev1.PodTemplateSpec `json:"template"`
+		Selector *metav1.LabelSelector   `json:"selector"`
+		Template *corev1.PodTemplateSpec `json:"template"`
+		// VolumeClaimTemplates are those of a StatefulSet.
+		VolumeClaimTemplates []struct {
+			metav1.ObjectMeta `json:"metadata"`
+		} `json:"volumeClaimTemplates"`
 		JobTemplate *struct {
 			Spec struct {
 				Template *corev1.PodTemplateSpec `json:"template"`
@@ -44,6 +51,13 @@ type Workload struct {
 	} `json:"spec"`
 	Status struct {
 		LatestCreatedRevisionName string `json:"latestCreatedRevisionName"`
+		// CompletionTime is that of Jobs and of runs of Tekton, and Phase that of Workflows.
+		CompletionTime string `json:"completionTime"`
+		Phase          string `json:"phase"`
+		Conditions     []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -56,16 +70,33 @@ func (w *Workload) Template() *corev1.PodTemplateSpec {
 	return w.Spec.Template
 }
 
+// Ended reports whether the object's status says that it has come to an end, so that no
+// pods follow.
+func (w *Workload) Ended() bool {
+	if w.Status.CompletionTime != "" || slices.Contains([]string{"Succeeded", "Failed", "Error"}, w.Status.Phase) {
+		return true
+	}
+	for _, c := range w.Status.Conditions {
+		if c.Type == "Failed" && c.Status == "True" { // of Jobs
+			return true
+		}
+	}
+	return false
+}
+
 // Get reads the object that a target names into a Workload, a Pod and the like. An error
 // is what the API server says.
 func (c *Client) Get(ctx context.Context, t target.Target, into any) error {
 	return Read(c.REST.Get().AbsPath(t.Path, "namespaces", c.Namespace, t.Plural, t.Of).Do(ctx), into)
 }
 
-// List reads the first objects with these labels.
-func (c *Client) List(ctx context.Context, path, plural, selector string, into any) error {
-	return Read(c.REST.Get().AbsPath(path, "namespaces", c.Namespace, plural).
-		Param("labelSelector", selector).Param("limit", strconv.Itoa(MostPods)).Do(ctx), into)
+// List reads objects with these labels: the first ones, or those after a former answer.
+func (c *Client) List(ctx context.Context, path, plural, selector, after string, into any) error {
+	request := c.REST.Get().AbsPath(path, "namespaces", c.Namespace, plural).Param("labelSelector", selector).Param("limit", strconv.Itoa(page))
+	if after != "" {
+		request = request.Param("continue", after)
+	}
+	return Read(request.Do(ctx), into)
 }
 
 // Read reads the response to a request. An error is what the API server says, if it says
@@ -84,23 +115,29 @@ func Read(result rest.Result, into any) error {
 	return nil
 }
 
-// Pods returns pods of an object, the newest first, without those that are being deleted,
-// and how many more there are.
-func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (_ []corev1.Pod, omitted int, _ error) {
+// Pods returns the pods of an object, the newest first, without those that are being
+// deleted. More than MostPods are an error. A CronJob has no pods itself.
+func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods []corev1.Pod, _ error) {
 	selector, err := selectorOf(t, w)
 	if err != nil || selector == "" {
-		return nil, 0, err
+		return nil, err
 	}
-	var list corev1.PodList
-	if err := c.List(ctx, "/api/v1", "pods", selector, &list); err != nil {
-		return nil, 0, err
+	for after := ""; ; {
+		var list corev1.PodList
+		if err := c.List(ctx, "/api/v1", "pods", selector, after, &list); err != nil {
+			return nil, err
+		}
+		if len(pods)+len(list.Items) > MostPods {
+			return nil, fmt.Errorf("there are more than %d", MostPods)
+		}
+		pods = append(pods, list.Items...)
+		if after = list.Continue; after == "" {
+			break
+		}
 	}
-	if list.RemainingItemCount != nil {
-		omitted = int(*list.RemainingItemCount)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
-	return list.Items, omitted, nil
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return pods, nil
 }
 
 // selectorOf returns the labels of an object's pods, "" if it has none of its own.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/remotecommand"
@@ -54,7 +55,7 @@ func Exec(c objects.Client) func(ctx context.Context, pod, container string, com
 			}
 			return nil, err
 		}
-		return stdout.Bytes(), nil
+		return []byte(stdout.String()), nil
 	}
 }
 
@@ -64,15 +65,27 @@ func isForbidden(err error) bool {
 	return err != nil && (apierrors.IsForbidden(err) || strings.Contains(err.Error(), `cannot get resource "pods/exec"`) || strings.Contains(err.Error(), `cannot create resource "pods/exec"`))
 }
 
-// bounded is a buffer of at most maxAnswer bytes.
-type bounded struct{ bytes.Buffer }
+// bounded is a buffer of at most maxAnswer bytes. It has no other method of a buffer, such
+// as ReadFrom, by which more could come in; and a stream that is given up can still write.
+type bounded struct {
+	lock sync.Mutex
+	kept bytes.Buffer
+}
 
 // Write adds bytes, and fails when there are too many.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxAnswer {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.kept.Len()+len(p) > maxAnswer {
 		return 0, errTooLong
 	}
-	return b.Buffer.Write(p)
+	return b.kept.Write(p)
+}
+
+func (b *bounded) String() string {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.kept.String()
 }
 
 var errTooLong = errors.New("the answer is longer than that of a supervisor")

@@ -37,8 +37,8 @@ type Report struct {
 	Namespace string `json:"namespace"`
 	// Pods are the newest first.
 	Pods []Pod `json:"pods"`
-	// Omitted is the number of pods that aren't among Pods.
-	Omitted int `json:"omitted,omitempty"`
+
+	ended bool // no pods follow
 }
 
 // A Pod is the status of a pod.
@@ -139,15 +139,20 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 		if err := r.Get(ctx, t, &p); err != nil {
 			return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
 		}
+		report.ended = true
 		return []corev1.Pod{p}, nil
+	}
+	if t.Object == "CronJob" {
+		return nil, fmt.Errorf("%s has no pods itself: ask about one of its Jobs, job/NAME", t)
 	}
 	var w objects.Workload
 	if err := r.Get(ctx, t, &w); err != nil {
 		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
 	}
-	if pods, report.Omitted, err = r.Pods(ctx, t, &w); err != nil {
+	if pods, err = r.Pods(ctx, t, &w); err != nil {
 		return nil, fmt.Errorf("listing the pods of %s in namespace %q: %w", t, r.Namespace, err)
 	}
+	report.ended = w.Ended()
 	return pods, nil
 }
 
@@ -262,9 +267,9 @@ func (c *Container) fill(s *corev1.ContainerStatus) {
 	}
 }
 
-// Ended reports whether all of the pods have ended.
+// Ended reports whether all of the pods have ended, and no others follow.
 func (r *Report) Ended() bool {
-	return !slices.ContainsFunc(r.Pods, func(p Pod) bool {
+	return r.ended && !slices.ContainsFunc(r.Pods, func(p Pod) bool {
 		return !strings.HasPrefix(p.Phase, string(corev1.PodSucceeded)) && !strings.HasPrefix(p.Phase, string(corev1.PodFailed))
 	})
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
+// mostShown is how many pods are shown to people.
+const mostShown = 20
+
 // Print writes a report for people, one line for each container.
 func (r *Report) Print(w io.Writer, now time.Time) error {
 	_, err := io.WriteString(w, r.text(func(t time.Time) string {
@@ -37,10 +40,14 @@ func (r *Report) text(since func(time.Time) string) string {
 		fmt.Fprintf(&b, "%s in namespace %s has no pods.\n", r.Target, r.Namespace)
 	}
 	for at, p := range r.Pods {
+		if at == mostShown {
+			fmt.Fprintf(&b, "\n%d more pods aren't shown; -o json has them.\n", len(r.Pods)-at)
+			break
+		}
 		if at > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "pod/%s in namespace %s: %s\n", p.Name, r.Namespace, p.Phase)
+		fmt.Fprintf(&b, "pod/%s in namespace %s: %s\n", p.Name, r.Namespace, printable.Line(p.Phase))
 		columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		for _, c := range p.Containers {
 			if c.Init && c.State == terminated && *c.ExitCode == 0 {
@@ -49,9 +56,6 @@ func (r *Report) text(since func(time.Time) string) string {
 			fmt.Fprintf(columns, "  %s\t%s\n", c.Name, strings.Join(c.says(since), "\n  \t  "))
 		}
 		_ = columns.Flush() // into memory
-	}
-	if r.Omitted > 0 {
-		fmt.Fprintf(&b, "\n%d more pods aren't shown.\n", r.Omitted)
 	}
 	return printable.Text(b.String())
 }
@@ -64,17 +68,22 @@ func (c *Container) says(since func(time.Time) string) []string {
 	}
 	if s := c.Supervisor; s != nil {
 		for _, u := range s.WaitingFor {
-			lines = append(lines, u.String())
+			lines = append(lines, printable.Line(u.String()))
 		}
-		if s.Message != "" {
-			lines = append(lines, s.Message)
-		}
+		lines = append(lines, quoted(s.Message)...)
 	}
-	if c.Message != "" {
-		lines = append(lines, strings.TrimSpace(c.Message))
-	}
+	lines = append(lines, quoted(c.Message)...)
 	if c.Unanswered != "" {
-		lines = append(lines, "its supervisor doesn't tell: "+c.Unanswered)
+		lines = append(lines, "its supervisor doesn't tell: "+printable.Line(c.Unanswered))
+	}
+	return lines
+}
+
+// quoted returns the lines of a text that a container may have written, so that none looks
+// like one of ours.
+func quoted(text string) (lines []string) {
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		lines = append(lines, "| "+strings.TrimRight(line, "\n"))
 	}
 	return lines
 }
@@ -85,13 +94,13 @@ func (c *Container) does(since func(time.Time) string) string {
 	case c.State == "":
 		return "isn't created yet"
 	case c.State == waiting:
-		return "isn't running: " + cmp.Or(c.Reason, "the kubelet gives no reason")
+		return "isn't running: " + printable.Line(cmp.Or(c.Reason, "the kubelet gives no reason"))
 	case c.State == terminated:
 		reason := c.Reason
 		if c.Supervisor != nil {
 			reason = cmp.Or(c.Supervisor.Reason, reason)
 		}
-		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, reason, elapsed(since, ", since ", c.Since))
+		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, printable.Line(reason), elapsed(since, ", since ", c.Since))
 	case !c.Wrapped:
 		return "running" + elapsed(since, " for ", c.Since) + ", without the supervisor"
 	case c.Supervisor == nil:
@@ -109,7 +118,7 @@ func (s *Supervisor) does(since func(time.Time) string, running time.Time) strin
 	case "BeforeStart":
 		return "running its before-start commands" + elapsed(since, " for ", running)
 	case "Paused":
-		return "paused " + s.Paused + elapsed(since, ", for ", running) + " (kubectl entrypointer continue ends the pause)"
+		return "paused " + printable.Line(s.Paused) + elapsed(since, ", for ", running) + " (kubectl entrypointer continue ends the pause)"
 	case "Running":
 		return "running" + elapsed(since, " for ", s.Started, running)
 	case "Stopping":
@@ -117,7 +126,7 @@ func (s *Supervisor) does(since func(time.Time) string, running time.Time) strin
 	case "Finished":
 		return "finishing: the command has ended" + elapsed(since, ", since ", s.Finished)
 	default:
-		return "in phase " + s.Phase + ", which a newer release has"
+		return "in phase " + printable.Line(s.Phase) + ", which a newer release has"
 	}
 }
 

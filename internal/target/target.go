@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
@@ -83,7 +85,7 @@ func Parse(s string, kinds []Kind) (Target, error) {
 	}
 	typed = strings.ToLower(typed)
 	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == typed || slices.Contains(k.Aliases, typed) })
-	if at < 0 || name == "" || strings.Contains(name, "/") {
+	if at < 0 || name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s", s, Types(kinds))
 	}
 	return Target{kinds[at], name}, nil

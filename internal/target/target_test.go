@@ -21,7 +21,7 @@ func TestATargetIsNamedByItsTypeAsByKubectl(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got.String())
 	}
-	for _, named := range []string{"", "pod/", "/p", "secret/p", "pod/p/q"} {
+	for _, named := range []string{"", "pod/", "/p", "secret/p", "pod/p/q", "..", "pod/..", "pod/a%2fb"} {
 		_, err := target.Parse(named, target.All())
 		require.ErrorContains(t, err, "use TYPE/NAME with the type pod, deployment, ", named)
 	}

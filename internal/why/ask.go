@@ -6,22 +6,19 @@ package why
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
-	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // A Cluster is the API server, as its user sees a namespace.
@@ -35,6 +32,8 @@ type inquiry struct {
 	namespace *corev1.Namespace // nil if it can't be read
 	operators *config.Config    // the operator's; nil if it can't be read
 	made      *corev1.Pod       // one that is created now; nil if it would be refused, or is unknown
+	// isLike reports whether a pod is of the same kind as made; nil stands for all.
+	isLike func(*corev1.Pod) bool
 }
 
 // injectorsNamespace is where the injector has its configuration.
@@ -82,24 +81,37 @@ func (q *inquiry) askOfPod(ctx context.Context) (*corev1.Pod, error) {
 	if err := q.Get(ctx, q.target, &p); err != nil {
 		return nil, fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
 	}
-	return &p, q.compare(ctx, trialLike(&p), []corev1.Pod{p})
+	trial := trialLike(&p)
+	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		trial = nil // the kubelet makes it, of a file
+	}
+	return &p, q.compare(ctx, trial, []corev1.Pod{p})
 }
 
 // Preview asks about a pod that doesn't exist yet, and returns it as it would be, nil if it
 // would be refused, or if the user may not know.
 func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (*corev1.Pod, *Answer, error) {
+	// The namespace is of a file, and a request would go elsewhere by a wrong one.
+	if wrong := validation.IsDNS1123Label(c.Namespace); len(wrong) > 0 {
+		return nil, nil, fmt.Errorf("%q is no name of a namespace: %s", c.Namespace, wrong[0])
+	}
 	q := &inquiry{Cluster: c, answer: &Answer{Target: name, Namespace: c.Namespace}}
 	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
 		return nil, nil, err
 	}
 	made, now, err := q.try(ctx, trial)
 	if q.answer.Now = now; now != nil {
-		now.Next = q.nextFor(now)
+		q.advise(now)
 	}
 	if made != nil {
 		removeTokens(made)
 	}
 	return made, q.answer, err
+}
+
+// unknown notes what the API server doesn't answer, for lack of a right in the namespace.
+func (q *inquiry) unknown(what, right string) {
+	q.answer.Unknown = append(q.answer.Unknown, fmt.Sprintf("%s (kubectl -n %s auth can-i %s)", what, q.Namespace, right))
 }
 
 // readOperators reads the operator's configuration, as an operator may: it says which
@@ -134,15 +146,20 @@ func (q *inquiry) readNamespace(ctx context.Context) error {
 
 // podsOf returns the pods of an object, the newest first.
 func (q *inquiry) podsOf(ctx context.Context, o *objects.Workload) ([]corev1.Pod, error) {
-	pods, omitted, err := q.Pods(ctx, q.target, o)
+	pods, err := q.Pods(ctx, q.target, o)
 	switch {
 	case apierrors.IsForbidden(err):
-		q.answer.Unknown = append(q.answer.Unknown, "which pods exist: you may not list them (kubectl auth can-i list pods)")
+		q.answer.Unlisted = true
+		q.unknown("which pods exist: you may not list them", "list pods")
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing the pods of %s: %w", q.target, err)
 	}
-	q.answer.Omitted = omitted
+	if q.target.Restarts { // their controllers leave evicted pods behind
+		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+			return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+		})
+	}
 	return pods, nil
 }
 
@@ -157,13 +174,17 @@ func (q *inquiry) trialOf(ctx context.Context, o *objects.Workload, pods []corev
 			q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: only its controller can make them, and none exists")
 			return nil, nil
 		}
+		newest := pods[0].Name // the others may be of other tasks
+		q.isLike = func(p *corev1.Pod) bool { return p.Name == newest }
 		return trialLike(&pods[0]), nil
 	}
 	template := o.Template()
 	if template == nil {
 		return nil, fmt.Errorf("reading %s: it has no template for pods", q.target)
 	}
-	return fromTemplate(template, cmp.Or(q.target.Controller, q.target.Object), o.Name, string(o.UID)), nil
+	trial := fromTemplate(template, cmp.Or(q.target.Controller, q.target.Object), o.Name, string(o.UID))
+	completeTrial(trial, o)
+	return trial, nil
 }
 
 // revisionsPod returns the pod of a Revision, whose Deployment has the template with all
@@ -174,10 +195,10 @@ func (q *inquiry) revisionsPod(ctx context.Context, o *objects.Workload) (*corev
 		revision = o.Status.LatestCreatedRevisionName
 	}
 	var list struct{ Items []objects.Workload }
-	err := q.List(ctx, "/apis/apps/v1", "deployments", loglabels.Revision+"="+revision, &list)
+	err := q.List(ctx, "/apis/apps/v1", "deployments", loglabels.Revision+"="+revision, "", &list)
 	switch {
 	case apierrors.IsForbidden(err):
-		q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: you may not list Deployments, which have Knative's template (kubectl auth can-i list deployments)")
+		q.unknown("what would happen to its pods: you may not list Deployments, which have Knative's template", "list deployments")
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing the Deployment of revision %q: %w", revision, err)
@@ -186,6 +207,7 @@ func (q *inquiry) revisionsPod(ctx context.Context, o *objects.Workload) (*corev
 		return nil, nil
 	}
 	d := list.Items[0]
+	q.isLike = func(p *corev1.Pod) bool { return p.Labels[loglabels.Revision] == revision }
 	return fromTemplate(d.Spec.Template, "ReplicaSet", d.Name, string(d.UID)), nil
 }
 
@@ -201,170 +223,20 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 		p := &pods[i]
 		d := q.decisionOn(p)
 		d.Pod, d.Created = p.Name, p.CreationTimestamp.Time
-		if now := q.answer.Now; d.Reason == OlderThanOptIn && now != nil && !now.Reason.isWrapped() {
+		if now := q.answer.Now; d.Reason == OlderThanOptIn && now != nil && now.Reason.isUnwrapped() {
 			d.Reason = now.Reason // to create it anew would change nothing
 		}
 		for at := range d.Containers {
 			d.Containers[at].State = stateOf(p, d.Containers[at].Name)
 		}
-		d.Differs = differences(p, d, q.made, q.answer.Now)
-		d.Next = q.nextFor(d)
+		if q.isLike == nil || q.isLike(p) {
+			d.Differs = differences(p, d, q.made, q.answer.Now)
+		}
+		q.advise(d)
 		q.answer.Pods = append(q.answer.Pods, d)
 	}
 	if q.answer.Now != nil {
-		q.answer.Now.Next = q.nextFor(q.answer.Now)
+		q.advise(q.answer.Now)
 	}
 	return nil
-}
-
-// optedInAt returns since when the namespace has had its annotation, as the API server
-// remembers who has set which field; zero if it is unknown.
-func (q *inquiry) optedInAt() (at metav1.Time) {
-	for _, m := range q.namespace.ManagedFields {
-		var fields struct {
-			Metadata struct {
-				Annotations map[string]json.RawMessage `json:"f:annotations"`
-			} `json:"f:metadata"`
-		}
-		if m.FieldsV1 == nil || m.Time == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, set := fields.Metadata.Annotations["f:"+pod.InjectAnnotation]; set && at.Before(m.Time) {
-			at = *m.Time
-		}
-	}
-	return at
-}
-
-// decisionOn says what was decided on a pod, by the pod itself: the commands of its
-// containers, and its status.
-func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
-	d := &Decision{Reason: q.reasonOf(p)}
-	if !slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped) {
-		return d
-	}
-	_, delivery, _ := strings.Cut(pod.WithoutVersion(p.Annotations[pod.StatusAnnotation]), " by ")
-	delivery, _, _ = strings.Cut(delivery, ";")
-	delivery, _, _ = strings.Cut(delivery, ":")
-	d.Delivery = pod.Delivery(delivery)
-	// The settings of an existing pod are those of its own annotations, and of the
-	// namespace as it is now.
-	_, explained, err := q.explainer().Explain(q.Namespace, p)
-	for index, c := range p.Spec.Containers {
-		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c)}
-		if err == nil && len(explained) > 0 {
-			for _, s := range explained[index].Settings {
-				container.Options = append(container.Options, Option{s.Option, s.Value, s.Source})
-			}
-			container.Why = explained[index].Why
-		}
-		switch {
-		case container.Wrapped:
-			container.Why = ""
-		case container.Why == "":
-			container.Why, container.Options = "its image couldn't be looked up", nil
-		}
-		d.Containers = append(d.Containers, container)
-	}
-	return d
-}
-
-// explainer returns an injector that knows what the user may know.
-func (q *inquiry) explainer() *pod.Injector {
-	operators, namespace := q.operators, q.namespace
-	if operators == nil {
-		operators = &config.Config{}
-	}
-	if namespace == nil {
-		namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: q.Namespace}}
-	}
-	return operators.Injector(namespace)
-}
-
-// reasonOf says why a pod is as it is.
-func (q *inquiry) reasonOf(p *corev1.Pod) Reason {
-	status, _, _ := strings.Cut(pod.WithoutVersion(p.Annotations[pod.StatusAnnotation]), " ")
-	status, _, _ = strings.Cut(status, ":")
-	status, _, _ = strings.Cut(status, ";")
-	wrapped := slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped)
-	switch {
-	case status == string(pod.PartlyInjected):
-		return Reason(status)
-	case wrapped:
-		return Reason(pod.Injected)
-	case status != "" && status != string(pod.Injected):
-		return Reason(status)
-	default:
-		return q.whyNoStatus(p)
-	}
-}
-
-// whyNoStatus says why the injector has decided nothing on a pod.
-func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
-	if q.namespace == nil {
-		return Unexplained
-	}
-	scope := q.namespace.Annotations[pod.InjectAnnotation]
-	since := q.optedInAt()
-	switch {
-	case scope == "":
-		return NamespaceNotOptedIn
-	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&since):
-		return OlderThanOptIn
-	case q.namespace.Labels[pod.InjectAnnotation] != scope:
-		return LabelMissing
-	case p.Annotations[corev1.MirrorPodAnnotationKey] != "":
-		return Reason(pod.MirrorPod)
-	default:
-		return DoesNotAsk
-	}
-}
-
-// stateOf says what the kubelet says of a container.
-func stateOf(p *corev1.Pod, container string) string {
-	at := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
-	if at < 0 {
-		return ""
-	}
-	switch s := p.Status.ContainerStatuses[at].State; {
-	case s.Running != nil && !p.Status.ContainerStatuses[at].Ready:
-		return "running, not ready"
-	case s.Running != nil:
-		return "running"
-	case s.Terminated != nil:
-		return fmt.Sprintf("ended with %d (%s)", s.Terminated.ExitCode, s.Terminated.Reason)
-	case s.Waiting != nil:
-		return "waiting: " + s.Waiting.Reason
-	default:
-		return ""
-	}
-}
-
-// nextFor returns the command to type next.
-func (q *inquiry) nextFor(d *Decision) string {
-	switch d.Reason {
-	case NamespaceNotOptedIn:
-		return fmt.Sprintf("kubectl annotate namespace %s %s=true", q.Namespace, pod.InjectAnnotation)
-	case LabelMissing:
-		return "kubectl -n default get events --field-selector involvedObject.name=" + q.Namespace
-	case InjectorDown:
-		return "kubectl -n entrypointer-system get pods"
-	case OlderThanOptIn:
-		return q.restart()
-	case DoesNotAsk, Reason(pod.NotOurs):
-		if q.target.Restarts {
-			return fmt.Sprintf(`kubectl -n %s patch %s -p '{"spec":{"template":{"metadata":{"annotations":{"%s":"true"}}}}}'`, q.Namespace, q.target, pod.InjectAnnotation)
-		}
-	}
-	if len(d.Differs) > 0 {
-		return q.restart()
-	}
-	return ""
-}
-
-func (q *inquiry) restart() string {
-	if !q.target.Restarts {
-		return ""
-	}
-	return fmt.Sprintf("kubectl -n %s rollout restart %s", q.Namespace, q.target)
 }

@@ -5,14 +5,15 @@ package why
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -34,17 +35,18 @@ type Manifest struct {
 // ReadManifests reads the objects of YAML or JSON documents. An object that has no pods is
 // left out, and a file without any is an error.
 func ReadManifests(from io.Reader) (all []Manifest, _ error) {
-	documents := yaml.NewYAMLReader(bufio.NewReader(io.LimitReader(from, maxManifest)))
+	limited := &io.LimitedReader{R: from, N: maxManifest + 1}
+	documents := yaml.NewYAMLReader(bufio.NewReader(limited))
 	for number := 1; ; number++ {
 		document, err := documents.Read()
+		if limited.N == 0 {
+			return nil, fmt.Errorf("reading the file: it is longer than %d bytes", maxManifest)
+		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading document %d: %w", number, err)
-		}
-		if len(bytes.TrimSpace(document)) == 0 {
-			continue
 		}
 		m, err := readManifest(document)
 		if err != nil {
@@ -71,34 +73,55 @@ func templates() string {
 	return spelling.Alternatives(all)
 }
 
-// ofTekton are the kinds whose pods only Tekton's controller can make.
-var ofTekton = []string{"TaskRun", "PipelineRun", "Task", "Pipeline"}
+// ofControllers are the kinds whose pods only a controller can make, with the object to ask
+// about once it exists.
+var ofControllers = map[string]string{
+	"TaskRun": "taskrun/NAME", "PipelineRun": "pipelinerun/NAME", "Task": "taskrun/NAME", "Pipeline": "pipelinerun/NAME",
+	"Workflow": "workflow/NAME", "CronWorkflow": "workflow/NAME", "Configuration": "ksvc/NAME",
+}
 
+// readManifest reads an object with pods. It returns nil for a document without an object,
+// and for objects that have none.
 func readManifest(document []byte) (*Manifest, error) {
-	var o objects.Workload
-	if err := sigsyaml.Unmarshal(document, &o); err != nil {
+	var typed *metav1.TypeMeta // nil for a document of comments alone
+	if err := sigsyaml.Unmarshal(document, &typed); err != nil {
 		return nil, err
 	}
-	name := cmp.Or(o.Name, o.GenerateName)
+	kinds := target.All()
 	switch {
-	case o.Kind == "":
+	case typed == nil:
+		return nil, nil
+	case typed.Kind == "":
 		return nil, errors.New("it has no kind")
-	case slices.Contains(ofTekton, o.Kind):
-		return nil, fmt.Errorf("only Tekton's controller can make the pod of a %s: create it, and ask about taskrun/NAME", o.Kind)
-	case o.Kind == "Pod":
+	case typed.Kind == "List" || strings.HasSuffix(typed.Kind, "List") && typed.APIVersion == "v1":
+		return nil, fmt.Errorf("it is a %s: write its objects as documents of their own, with --- between them", typed.Kind)
+	case ofControllers[typed.Kind] != "":
+		return nil, fmt.Errorf("only a controller can make the pod of a %s: create it, and ask about %s", typed.Kind, ofControllers[typed.Kind])
+	case typed.Kind == "Service" && strings.HasPrefix(typed.APIVersion, "serving.knative.dev/"):
+		return nil, errors.New("only Knative's controller can make the pod of a Service: create it, and ask about ksvc/NAME")
+	case typed.Kind == "Pod":
 		p := &corev1.Pod{}
 		if err := sigsyaml.Unmarshal(document, p); err != nil {
 			return nil, err
 		}
+		m := &Manifest{"pod/" + cmp.Or(p.Name, p.GenerateName), p.Namespace, p}
 		p.Namespace = ""
-		return &Manifest{"pod/" + name, o.Namespace, p}, nil
-	case o.Kind == "Service" && o.Template() != nil:
-		return nil, errors.New("only Knative's controller can make the pod of a Service: create it, and ask about ksvc/NAME")
+		return m, nil
 	}
-	kinds := target.All()
-	at := slices.IndexFunc(kinds, func(k target.Kind) bool { return k.Object == o.Kind })
-	if at < 0 || o.Template() == nil {
+	at := slices.IndexFunc(kinds, func(k target.Kind) bool { return k.Object == typed.Kind })
+	if at < 0 {
 		return nil, nil
 	}
-	return &Manifest{kinds[at].Name + "/" + name, o.Namespace, fromTemplate(o.Template(), cmp.Or(kinds[at].Controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")}, nil
+	var o objects.Workload
+	if err := sigsyaml.Unmarshal(document, &o); err != nil {
+		return nil, err
+	}
+	template := o.Template()
+	if template == nil {
+		return nil, fmt.Errorf("the %s %q has no template for pods", o.Kind, o.Name)
+	}
+	name := cmp.Or(o.Name, o.GenerateName)
+	trial := fromTemplate(template, cmp.Or(kinds[at].Controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")
+	completeTrial(trial, &o)
+	return &Manifest{kinds[at].Name + "/" + name, o.Namespace, trial}, nil
 }

@@ -6,6 +6,7 @@ package why
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -19,6 +20,8 @@ type Reason string
 const (
 	// NamespaceNotOptedIn means that the namespace has no annotation.
 	NamespaceNotOptedIn Reason = "NamespaceNotOptedIn"
+	// NamespaceExcluded means that the namespace can't opt in.
+	NamespaceExcluded Reason = "NamespaceExcluded"
 	// LabelMissing means that the namespace has the annotation, but not yet the label.
 	LabelMissing Reason = "LabelMissing"
 	// DoesNotAsk means that the namespace opted in, and that the pod has no owner that is
@@ -49,7 +52,8 @@ type meaning struct {
 var meanings = []meaning{
 	{Reason(pod.Injected), "is wrapped", ""},
 	{Reason(pod.PartlyInjected), "is wrapped but for containers whose images can't be looked up, which the operator lets run unwrapped", "set `command:` in these containers, or make the lookup work"},
-	{NamespaceNotOptedIn, "isn't wrapped: its namespace doesn't have the annotation entrypointer.dev/inject", "annotate the namespace"},
+	{NamespaceNotOptedIn, "isn't wrapped: its namespace doesn't opt in by the annotation entrypointer.dev/inject", "annotate the namespace with `true` or `all`"},
+	{NamespaceExcluded, "isn't wrapped: the namespaces kube-system and entrypointer-system can't opt in", ""},
 	{LabelMissing, "isn't wrapped yet: its namespace has the annotation entrypointer.dev/inject, but the injector hasn't set the label that follows it", "look at the events of the namespace; the injector may be down"},
 	{DoesNotAsk, "isn't wrapped: it belongs neither to a TaskRun nor to a Revision, and doesn't ask by the annotation entrypointer.dev/inject: \"true\"", "annotate the pod template, or the namespace with `all`"},
 	{OlderThanOptIn, "isn't wrapped: it was created before its namespace opted in", "have its controller create it anew"},
@@ -77,6 +81,11 @@ func meaningOf(r Reason) meaning {
 }
 
 func (r Reason) isWrapped() bool { return r == Reason(pod.Injected) }
+
+// isUnwrapped reports whether a pod would be admitted unwrapped, as opposed to refused.
+func (r Reason) isUnwrapped() bool {
+	return !r.isWrapped() && !slices.Contains([]Reason{Refused, InjectorDown, RefusedByAnother, LabelMissing, Unexplained}, r)
+}
 
 // Meanings returns each reason with what it says of a pod.
 func Meanings() iter.Seq2[Reason, string] {

@@ -30,6 +30,18 @@ func fromTemplate(template *corev1.PodTemplateSpec, controller, name, uid string
 	return p
 }
 
+// completeTrial adds what controllers add to a pod, beyond the template.
+func completeTrial(trial *corev1.Pod, o *objects.Workload) {
+	for _, claim := range o.Spec.VolumeClaimTemplates { // of a StatefulSet
+		source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + o.Name + "-0"}}
+		trial.Spec.Volumes = append(trial.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: source})
+	}
+	if o.Kind == "DaemonSet" {
+		// https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations
+		trial.Spec.Tolerations = append(trial.Spec.Tolerations, corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
 // podType is the type of pods, which manifests name.
 var podType = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
@@ -54,6 +66,8 @@ func trialLike(p *corev1.Pod) *corev1.Pod {
 	trial.Status = corev1.PodStatus{}
 	trial.Spec.NodeName = ""
 	trial.Spec.EphemeralContainers = nil
+	// The API server derives them from the priority class, which may have changed.
+	trial.Spec.Priority, trial.Spec.PreemptionPolicy = nil, nil
 	removeTokens(trial)
 	return trial
 }
@@ -88,7 +102,7 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 		return nil, d, nil
 	}
 	if isForbiddenToCreate(err) {
-		q.answer.Unknown = append(q.answer.Unknown, "what would happen to a pod that is created now: you may not create pods (kubectl auth can-i create pods)")
+		q.unknown("what would happen to a pod that is created now: you may not create pods", "create pods")
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -96,8 +110,14 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 	}
 	made.CreationTimestamp = metav1.Time{} // its time is of no interest
 	d := q.decisionOn(&made)
-	if made.Annotations[pod.StatusAnnotation] == "" && slices.ContainsFunc(trial.Spec.Containers, pod.IsWrapped) {
-		d = &Decision{Reason: q.whyNoStatus(&made)} // nobody has looked at it
+	if slices.ContainsFunc(trial.Spec.Containers, pod.IsWrapped) {
+		// It is like one that is wrapped. The status is new, and says what was decided now.
+		switch status := statusOf(&made); {
+		case status == "":
+			d = &Decision{Reason: q.whyNoStatus(&made)}
+		case status != Reason(pod.Injected) && status != Reason(pod.PartlyInjected):
+			d = &Decision{Reason: status}
+		}
 	}
 	for _, warning := range result.Warnings() {
 		d.Warnings = append(d.Warnings, warning.Text)
@@ -108,7 +128,7 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 // isForbiddenToCreate reports whether the user lacks the right to create pods: a refusal by
 // admission is forbidden as well.
 func isForbiddenToCreate(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot create resource")
+	return apierrors.IsForbidden(err) && strings.HasPrefix(err.Error(), `pods is forbidden: User "`)
 }
 
 // The beginnings of what API servers say of our webhooks and policies.
@@ -175,7 +195,7 @@ func differences(p *corev1.Pod, d *Decision, made *corev1.Pod, now *Decision) (l
 func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod, *Answer, error) {
 	answer := &Answer{Target: name, Namespace: namespace}
 	if refusal, is := errors.AsType[*pod.Refusal](err); is {
-		answer.Now = &Decision{Reason: Refused, Message: refusal.Error()}
+		answer.Now = &Decision{Reason: Refused, Message: refusal.Error(), Do: meaningOf(Refused).do}
 		return nil, answer, nil
 	}
 	if err != nil {
@@ -187,7 +207,11 @@ func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod,
 		reason = NamespaceNotOptedIn
 	case pod.AlreadyInjected:
 		reason = Reason(pod.Injected)
+	case pod.NotOurs:
+		if statusOf(result.Pod) == "" { // an API server doesn't ask about such a pod
+			reason = DoesNotAsk
+		}
 	}
-	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings)}
+	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings), Do: meaningOf(reason).do}
 	return result.Pod, answer, nil
 }

@@ -23,8 +23,9 @@ type Answer struct {
 	Now *Decision `json:"now,omitempty"`
 	// Pods are the decisions on pods that exist, the newest first.
 	Pods []*Decision `json:"pods,omitempty"`
-	// Omitted is the number of pods that exist, but aren't among Pods.
-	Omitted int `json:"omitted,omitempty"`
+	// Unlisted reports whether there may be pods that aren't among Pods, because the user may
+	// not list them.
+	Unlisted bool `json:"unlisted,omitempty"`
 	// Unknown says what the API server didn't answer, and which right is missing for it.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -45,6 +46,8 @@ type Decision struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Differs says in what an existing pod differs from one that is created now.
 	Differs []string `json:"differs,omitempty"`
+	// Do says what to do, "" for nothing.
+	Do string `json:"do,omitempty"`
 	// Next is the command to type next, "" if there is nothing to do.
 	Next string `json:"next,omitempty"`
 }
@@ -85,5 +88,8 @@ func (a *Answer) IsWrapped() bool {
 	return true
 }
 
-// IsUnknown reports whether neither a new pod nor an existing one could be asked about.
-func (a *Answer) IsUnknown() bool { return a.Now == nil && len(a.Pods) == 0 }
+// IsUnknown reports whether neither a new pod nor an existing one could be asked about, or
+// whether there may be pods that aren't wrapped.
+func (a *Answer) IsUnknown() bool {
+	return a.Now == nil && len(a.Pods) == 0 || a.Unlisted && a.IsWrapped()
+}

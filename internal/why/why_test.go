@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,11 +49,13 @@ type apiServer struct {
 	operators map[string]string // the injector's configuration, nil if the user may not read it
 	pods      []corev1.Pod
 	// admit decides on a new pod: an error is the text of a refusal.
-	admit    func(*corev1.Pod) error
-	code     int // of a refusal
-	warnings []string
-	objects  map[string]any // by path
-	requests []string
+	admit      func(*corev1.Pod) error
+	code       int // of a refusal
+	paged      bool
+	mayNotList bool
+	warnings   []string
+	objects    map[string]any // by path
+	requests   []string
 }
 
 func refuse(w http.ResponseWriter, code int, text string) {
@@ -80,7 +83,17 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api/v1/namespaces/tenant":
 		answer(s.namespace)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/tenant/pods":
-		answer(corev1.PodList{Items: s.pods})
+		list := corev1.PodList{Items: s.pods}
+		switch {
+		case s.mayNotList:
+			refuse(w, http.StatusForbidden, "no")
+			return
+		case s.paged && r.URL.Query().Get("continue") == "":
+			list.Items, list.Continue = s.pods[:1], "second"
+		case s.paged:
+			list.Items = s.pods[1:]
+		}
+		answer(list)
 	case r.Method == http.MethodPost && r.URL.Query().Get("dryRun") == "All":
 		var p corev1.Pod
 		if body, err := io.ReadAll(r.Body); err != nil || json.Unmarshal(body, &p) != nil {
@@ -158,6 +171,11 @@ func existing(template corev1.PodTemplateSpec, age time.Duration, admit func(*co
 	return p
 }
 
+func evicted(p corev1.Pod) corev1.Pod {
+	p.Name, p.Status.Phase = "evicted", corev1.PodFailed
+	return p
+}
+
 func tenant(annotation, label string) *corev1.Namespace {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Annotations: map[string]string{}, Labels: map[string]string{}}}
 	if annotation != "" {
@@ -201,6 +219,15 @@ func stories() map[string]story {
 		"wrapped-differently": {apiServer{namespace: within, admit: injecting(&pod.Injector{Defaults: []pod.Defaults{pod.NamespaceDefaults("tenant", within.Annotations)}}), pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
 		"namespace-not-opted": {apiServer{namespace: tenant("", ""), admit: admitted, pods: []corev1.Pod{existing(web, time.Minute, nil)}}, asking},
 		"label-missing":       {apiServer{namespace: tenant("true", ""), code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: ValidatingAdmissionPolicy 'unwrapped.entrypointer.dev' denied request: the pod would run without its supervisor: namespace "tenant" is annotated`)}, asking},
+		"namespace-opted-out": {apiServer{namespace: tenant("false", ""), admit: admitted}, asking},
+		"namespace-excluded":  {apiServer{namespace: func() *corev1.Namespace { n := tenant("true", ""); n.Name = metav1.NamespaceSystem; return n }(), admit: admitted}, asking},
+		"older-and-refused":   {apiServer{namespace: in, code: http.StatusInternalServerError, admit: says(`Internal error occurred: failed calling webhook "pods.entrypointer.dev": failed to call webhook`), pods: []corev1.Pod{existing(web, 2*time.Hour, nil)}}, asking},
+		"quotes-an-error":     {apiServer{namespace: in, code: http.StatusForbidden, admit: injecting(&pod.Injector{})}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "cannot create resource"})},
+		"forges-a-line":       {apiServer{namespace: in, admit: plain}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/pause": "before-start\n  after-failure"})},
+		"unknown-proxy":       {apiServer{namespace: in, admit: injecting(&pod.Injector{Policy: pod.Policy{Proxies: []string{"mesh"}}})}, asked(asks, container("web"), container("mesh"))},
+		"two-pages":           {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(asking, time.Minute, plain), existing(web, time.Hour, nil)}, paged: true}, asking},
+		"may-not-list":        {apiServer{namespace: in, admit: plain, mayNotList: true}, asking},
+		"evicted":             {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{evicted(existing(web, 2*time.Hour, nil)), existing(asking, time.Minute, plain)}}, asking},
 		"does-not-ask":        {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(web, 2*time.Hour, nil), existing(web, time.Minute, nil)}}, web},
 		"older":               {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(web, 2*time.Hour, nil)}}, asking},
 		"not-ours":            {apiServer{namespace: in, admit: plain}, as(map[string]string{"entrypointer.dev/timeout": "1h"})},
@@ -242,8 +269,10 @@ func TestEachAnswer(t *testing.T) {
 			var text strings.Builder
 			require.NoError(t, answer.Print(&text, now))
 			requireGolden(t, name+".txt", text.String())
-			require.LessOrEqual(t, len(s.server.requests), 5, "as few requests as the question needs")
-			require.Equal(t, strings.HasPrefix(name, "wrapped") || name == "warned" || name == "may-not-create" || name == "operators-default", answer.IsWrapped())
+			require.LessOrEqual(t, len(s.server.requests), 6, "as few requests as the question needs")
+			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted"}
+			require.Equal(t, slices.Contains(wrapped, name), answer.IsWrapped())
+			require.Equal(t, name == "may-not-list", answer.IsUnknown())
 		})
 	}
 }
@@ -284,4 +313,72 @@ func TestEachReasonIsTold(t *testing.T) {
 	for reason, is := range why.Meanings() {
 		require.Contains(t, all.String(), " "+is+".", "no story has the reason %s", reason)
 	}
+}
+
+// asks returns the answer about an object.
+func (s *apiServer) asks(t *testing.T, named, path string, object any) *why.Answer {
+	t.Helper()
+	s.objects = map[string]any{path: object}
+	parsed, err := target.Parse(named, target.All())
+	require.NoError(t, err)
+	answer, err := s.cluster(t).Ask(t.Context(), parsed)
+	require.NoError(t, err)
+	return answer
+}
+
+// A pod that is wrapped is tried as it is; what the injector says now counts.
+func TestAPodThatIsWrappedMayNotBeAnyMore(t *testing.T) {
+	template := asked(asks, container("web"))
+	p := existing(template, time.Minute, injecting(&pod.Injector{}))
+	s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{Policy: pod.Policy{Owners: []pod.Owner{pod.Tekton}}})}
+	answer := s.asks(t, "pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", p)
+	require.Equal(t, why.Reason(pod.NotSelected), answer.Now.Reason)
+	require.Equal(t, why.Reason(pod.Injected), answer.Pods[0].Reason)
+	require.False(t, answer.IsWrapped())
+}
+
+func TestAStaticPodIsNotTried(t *testing.T) {
+	p := existing(asked(map[string]string{corev1.MirrorPodAnnotationKey: "x"}, container("web")), time.Minute, nil)
+	s := &apiServer{namespace: tenant("true", "true")}
+	answer := s.asks(t, "pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", p)
+	require.Nil(t, answer.Now)
+	require.Equal(t, why.Reason(pod.MirrorPod), answer.Pods[0].Reason)
+}
+
+// A controller adds to the template: an API server would refuse a pod without it.
+func TestATrialHasWhatItsControllerAdds(t *testing.T) {
+	var tried corev1.Pod
+	s := &apiServer{namespace: tenant("true", "true"), admit: func(p *corev1.Pod) error { tried = *p; return nil }}
+	template := asked(asks, container("web"))
+	s.asks(t, "sts/db", "/apis/apps/v1/namespaces/tenant/statefulsets/db", map[string]any{
+		"kind": "StatefulSet", "metadata": map[string]any{"name": "db", "uid": "u"},
+		"spec": map[string]any{"template": template, "volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}}}},
+	})
+	require.Equal(t, "data-db-0", tried.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	require.Equal(t, "StatefulSet", tried.OwnerReferences[0].Kind)
+	s.asks(t, "ds/agent", "/apis/apps/v1/namespaces/tenant/daemonsets/agent", map[string]any{
+		"kind": "DaemonSet", "metadata": map[string]any{"name": "agent", "uid": "u"}, "spec": map[string]any{"template": template},
+	})
+	require.Equal(t, corev1.TaintNodeUnschedulable, tried.Spec.Tolerations[0].Key)
+}
+
+// The tasks of a PipelineRun differ: only the newest pod is like the one that is tried.
+func TestTasksOfAPipelineRunAreNotComparedWithEachOther(t *testing.T) {
+	plain := injecting(&pod.Injector{})
+	first := existing(asked(asks, container("web")), time.Hour, plain)
+	first.Name = "first"
+	second := existing(asked(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "1h"}, container("web")), time.Minute, plain)
+	s := &apiServer{namespace: tenant("true", "true"), admit: plain, pods: []corev1.Pod{first, second}}
+	answer := s.asks(t, "pr/release", "/apis/tekton.dev/v1/namespaces/tenant/pipelineruns/release", map[string]any{"metadata": map[string]any{"name": "release"}})
+	require.Equal(t, "web-1", answer.Pods[0].Pod)
+	require.Empty(t, answer.Pods[1].Differs)
+}
+
+func TestAWrongNamespaceOfAFileReachesNoServer(t *testing.T) {
+	s := &apiServer{}
+	c := s.cluster(t)
+	c.Namespace = "a;rm -rf ~ #/../tenant"
+	_, _, err := c.Preview(t.Context(), "pod/p", &corev1.Pod{})
+	require.ErrorContains(t, err, "is no name of a namespace")
+	require.Empty(t, s.requests)
 }

@@ -5,6 +5,7 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,4 +153,52 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 
 func (p *patch) mounts(at string, before, after []corev1.VolumeMount) {
 	changeList(p, at+"/volumeMounts", before, after, func(m corev1.VolumeMount) bool { return isOurVolume(m.Name) }, nil)
+}
+
+// OursAlone returns a pod as it is before its admission with those changes of a pod after
+// it that [Patch] finds: what other webhooks and the API server have added, removed or
+// moved is left out.
+func OursAlone(before, after *corev1.Pod) *corev1.Pod {
+	pod := before.DeepCopy()
+	for _, key := range []string{StatusAnnotation, safeToEvictAnnotation} {
+		delete(pod.Annotations, key)
+		if value, set := after.Annotations[key]; set {
+			if pod.Annotations == nil {
+				pod.Annotations = map[string]string{}
+			}
+			pod.Annotations[key] = value
+		}
+	}
+	pod.Spec.Volumes = merged(before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) })
+	pod.Spec.InitContainers = merged(before.Spec.InitContainers, after.Spec.InitContainers, func(c corev1.Container) bool { return isCopier(c) || copiesTool(c) })
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for at := range containers {
+			c := &containers[at]
+			found := slices.IndexFunc(slices.Concat(after.Spec.InitContainers, after.Spec.Containers), func(other corev1.Container) bool { return other.Name == c.Name })
+			if found >= 0 && !isCopier(*c) && !copiesTool(*c) {
+				takeOurs(c, slices.Concat(after.Spec.InitContainers, after.Spec.Containers)[found])
+			}
+		}
+	}
+	return pod
+}
+
+// takeOurs makes those changes to a container that Patch finds.
+func takeOurs(c *corev1.Container, after corev1.Container) {
+	if IsWrapped(after) {
+		c.Command, c.Args, c.Image, c.StartupProbe = after.Command, after.Args, after.Image, after.StartupProbe
+	}
+	c.VolumeMounts = merged(c.VolumeMounts, after.VolumeMounts, func(m corev1.VolumeMount) bool { return isOurVolume(m.Name) })
+}
+
+// merged returns the elements of a list that aren't ours, and ours of another list: those
+// that precede all others there come first, and the rest last.
+func merged[T any](before, after []T, ours func(T) bool) []T {
+	first := 0
+	for first < len(after) && ours(after[first]) {
+		first++
+	}
+	theirs := slices.DeleteFunc(slices.Clone(before), ours)
+	rest := slices.DeleteFunc(slices.Clone(after[first:]), func(e T) bool { return !ours(e) })
+	return slices.Concat(after[:first], theirs, rest)
 }

@@ -6,6 +6,7 @@ package pod_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,4 +129,41 @@ func appliedBy(t *testing.T, injector *pod.Injector, document string) map[string
 	var after map[string]any
 	require.NoError(t, json.Unmarshal(patched, &after))
 	return after
+}
+
+// A dry run shows what other webhooks have done, too.
+func TestOnlyOurChangesAreTakenOfAPodThatOthersHaveChanged(t *testing.T) {
+	before := annotated(asking(running("web", "serve"), running("db", "serve")), "depends-on.entrypointer.dev/web", "db:started")
+	before.Spec.Volumes = []corev1.Volume{{Name: "data"}}
+	before.Spec.InitContainers = []corev1.Container{running("prepare", "x")}
+	before.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	ours := inject(t, newInjector(nil), before).Pod
+
+	others := ours.DeepCopy()
+	others.Labels = map[string]string{"mesh": "true"}
+	others.Annotations["mesh.example.test/status"] = "injected"
+	others.Spec.Volumes = slices.Insert(others.Spec.Volumes, 0, corev1.Volume{Name: "mesh"})
+	others.Spec.Volumes = append(others.Spec.Volumes, corev1.Volume{Name: "token"})
+	others.Spec.InitContainers = append([]corev1.Container{running("mesh-init", "x")}, others.Spec.InitContainers...)
+	others.Spec.Containers = append([]corev1.Container{running("mesh-proxy", "x")}, others.Spec.Containers...)
+	web := &others.Spec.Containers[1]
+	web.VolumeMounts = append(web.VolumeMounts, corev1.VolumeMount{Name: "token", MountPath: "/token"})
+	web.TerminationMessagePath = corev1.TerminationMessagePathDefault
+
+	alone := pod.OursAlone(before, others)
+	require.NotPanics(t, func() { pod.Patch(before, alone) })
+	requireSamePod(t, alone, patched(t, before, alone), "the patch leads elsewhere")
+	require.Equal(t, ours.Annotations, alone.Annotations)
+	require.Empty(t, alone.Labels)
+	require.ElementsMatch(t, ours.Spec.Volumes, alone.Spec.Volumes)
+	require.ElementsMatch(t, ours.Spec.InitContainers, alone.Spec.InitContainers)
+	for at, c := range ours.Spec.Containers {
+		require.Equal(t, c.Args, alone.Spec.Containers[at].Args)
+		require.ElementsMatch(t, c.VolumeMounts, alone.Spec.Containers[at].VolumeMounts)
+	}
+
+	// Another webhook may remove a container, or one that is wrapped.
+	removed := ours.DeepCopy()
+	removed.Spec.Containers = removed.Spec.Containers[1:]
+	require.NotPanics(t, func() { pod.Patch(before, pod.OursAlone(before, removed)) })
 }

@@ -27,7 +27,7 @@ func newQuestions() []*question {
 	const deployment = "deployment/clock"
 	return []*question{
 		{args: []string{"why", "-n", optedIn, deployment}, expected: "A pod that is created now is wrapped.", want: 0},
-		{args: []string{"why", "-n", plain, deployment}, expected: "isn't wrapped: its namespace doesn't have the annotation", want: 79},
+		{args: []string{"why", "-n", plain, deployment}, expected: "isn't wrapped: its namespace doesn't opt in", want: 79},
 		{args: []string{"status", "-n", optedIn, deployment}, expected: "  clock  running", want: 0},
 	}
 }

@@ -1,0 +1,190 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// optedInAt returns since when the namespace has had its annotation, as the API server
+// remembers who has set which field; zero if it is unknown.
+func (q *inquiry) optedInAt() (at metav1.Time) {
+	for _, m := range q.namespace.ManagedFields {
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if m.FieldsV1 == nil || m.Time == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		if _, set := fields.Metadata.Annotations["f:"+pod.InjectAnnotation]; set && at.Before(m.Time) {
+			at = *m.Time
+		}
+	}
+	return at
+}
+
+// decisionOn says what was decided on a pod, by the pod itself: the commands of its
+// containers, and its status.
+func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
+	d := &Decision{Reason: q.reasonOf(p)}
+	if !slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped) {
+		return d
+	}
+	status, _, _ := strings.Cut(pod.WithoutVersion(p.Annotations[pod.StatusAnnotation]), ";")
+	_, delivery, _ := strings.Cut(status, " by ")
+	delivery, _, _ = strings.Cut(delivery, ":")
+	d.Delivery = pod.Delivery(delivery)
+	// The settings of an existing pod are those of its own annotations, and of the
+	// namespace as it is now.
+	_, explained, err := q.explainer().Explain(q.Namespace, p)
+	for index, c := range p.Spec.Containers {
+		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c)}
+		if err == nil && len(explained) > 0 {
+			for _, s := range explained[index].Settings {
+				container.Options = append(container.Options, Option{s.Option, s.Value, s.Source})
+			}
+			container.Why = explained[index].Why
+		}
+		switch _, names, _ := strings.Cut(status, ": "); {
+		case container.Wrapped:
+			container.Why = ""
+		case d.Reason == Reason(pod.PartlyInjected) && slices.Contains(strings.Split(names, ","), c.Name):
+			container.Why, container.Options = "its image couldn't be looked up", nil
+		case container.Why == "":
+			container.Why, container.Options = "entrypointer left it alone, for a reason that isn't known here", nil
+		}
+		d.Containers = append(d.Containers, container)
+	}
+	return d
+}
+
+// explainer returns an injector that knows what the user may know.
+func (q *inquiry) explainer() *pod.Injector {
+	operators, namespace := q.operators, q.namespace
+	if operators == nil {
+		operators = &config.Config{}
+	}
+	if namespace == nil {
+		namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: q.Namespace}}
+	}
+	return operators.Injector(namespace)
+}
+
+// reasonOf says why a pod that exists is as it is: its structure counts, and then its
+// status, which could be forged.
+func (q *inquiry) reasonOf(p *corev1.Pod) Reason {
+	status := statusOf(p)
+	wrapped := slices.ContainsFunc(p.Spec.Containers, pod.IsWrapped)
+	switch {
+	case status == Reason(pod.PartlyInjected):
+		return status
+	case wrapped:
+		return Reason(pod.Injected)
+	case status != "" && status != Reason(pod.Injected):
+		return status
+	default:
+		return q.whyNoStatus(p)
+	}
+}
+
+// statusOf returns the first word of a pod's status, "" without one.
+func statusOf(p *corev1.Pod) Reason {
+	words := strings.FieldsFunc(p.Annotations[pod.StatusAnnotation], func(r rune) bool { return r == ' ' || r == ':' || r == ';' })
+	if len(words) == 0 {
+		return ""
+	}
+	return Reason(words[0])
+}
+
+// whyNoStatus says why the injector has decided nothing on a pod.
+func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
+	if q.namespace == nil {
+		return Unexplained
+	}
+	scope, err := pod.NamespaceScope(q.namespace.Annotations)
+	since := q.optedInAt()
+	switch {
+	case err != nil || scope == pod.NoPods:
+		return NamespaceNotOptedIn
+	case !config.OptsIn(q.namespace, injectorsNamespace):
+		return NamespaceExcluded
+	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&since):
+		return OlderThanOptIn
+	case q.namespace.Labels[pod.InjectAnnotation] != string(scope):
+		return LabelMissing
+	case p.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return Reason(pod.MirrorPod)
+	default:
+		return DoesNotAsk
+	}
+}
+
+// stateOf says what the kubelet says of a container.
+func stateOf(p *corev1.Pod, container string) string {
+	at := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	if at < 0 {
+		return ""
+	}
+	switch s := p.Status.ContainerStatuses[at].State; {
+	case s.Running != nil && !p.Status.ContainerStatuses[at].Ready:
+		return "running, not ready"
+	case s.Running != nil:
+		return "running"
+	case s.Terminated != nil:
+		return fmt.Sprintf("ended with %d (%s)", s.Terminated.ExitCode, s.Terminated.Reason)
+	case s.Waiting != nil:
+		return "waiting: " + s.Waiting.Reason
+	default:
+		return ""
+	}
+}
+
+// advise says what to do about a decision. A pod whose successor is wrapped has to be
+// created anew, whatever else might help.
+func (q *inquiry) advise(d *Decision) {
+	d.Do, d.Next = meaningOf(d.Reason).do, q.nextFor(d)
+	if now := q.answer.Now; d.Pod != "" && now != nil && now.Reason.isWrapped() && !d.Reason.isWrapped() {
+		d.Do, d.Next = meaningOf(OlderThanOptIn).do, q.restart()
+	}
+}
+
+// nextFor returns the command to type next.
+func (q *inquiry) nextFor(d *Decision) string {
+	switch d.Reason {
+	case NamespaceNotOptedIn:
+		return fmt.Sprintf("kubectl annotate --overwrite namespace %s %s=true", q.Namespace, pod.InjectAnnotation)
+	case LabelMissing:
+		return "kubectl -n default get events --field-selector involvedObject.name=" + q.Namespace
+	case InjectorDown:
+		return "kubectl -n entrypointer-system get pods"
+	case OlderThanOptIn:
+		return q.restart()
+	case DoesNotAsk, Reason(pod.NotOurs):
+		if q.target.Restarts {
+			return fmt.Sprintf(`kubectl -n %s patch %s -p '{"spec":{"template":{"metadata":{"annotations":{"%s":"true"}}}}}'`, q.Namespace, q.target, pod.InjectAnnotation)
+		}
+	}
+	if len(d.Differs) > 0 {
+		return q.restart()
+	}
+	return ""
+}
+
+func (q *inquiry) restart() string {
+	if !q.target.Restarts {
+		return ""
+	}
+	return fmt.Sprintf("kubectl -n %s rollout restart %s", q.Namespace, q.target)
+}
