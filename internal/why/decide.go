@@ -116,10 +116,10 @@ func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
 	scope, err := pod.NamespaceScope(q.namespace.Annotations)
 	since := q.optedInAt()
 	switch {
+	case q.namespace.Name == metav1.NamespaceSystem || q.namespace.Name == injectorsNamespace:
+		return NamespaceExcluded // whatever its annotations say
 	case err != nil || scope == pod.NoPods:
 		return NamespaceNotOptedIn
-	case !config.OptsIn(q.namespace, injectorsNamespace):
-		return NamespaceExcluded
 	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&since):
 		return OlderThanOptIn
 	case q.namespace.Labels[pod.InjectAnnotation] != string(scope):

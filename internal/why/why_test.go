@@ -220,7 +220,7 @@ func stories() map[string]story {
 		"namespace-not-opted": {apiServer{namespace: tenant("", ""), admit: admitted, pods: []corev1.Pod{existing(web, time.Minute, nil)}}, asking},
 		"label-missing":       {apiServer{namespace: tenant("true", ""), code: http.StatusForbidden, admit: says(`pods "web-" is forbidden: ValidatingAdmissionPolicy 'unwrapped.entrypointer.dev' denied request: the pod would run without its supervisor: namespace "tenant" is annotated`)}, asking},
 		"namespace-opted-out": {apiServer{namespace: tenant("false", ""), admit: admitted}, asking},
-		"namespace-excluded":  {apiServer{namespace: func() *corev1.Namespace { n := tenant("true", ""); n.Name = metav1.NamespaceSystem; return n }(), admit: admitted}, asking},
+		"namespace-excluded":  {apiServer{namespace: func() *corev1.Namespace { n := tenant("", ""); n.Name = metav1.NamespaceSystem; return n }(), admit: admitted}, asking},
 		"older-and-refused":   {apiServer{namespace: in, code: http.StatusInternalServerError, admit: says(`Internal error occurred: failed calling webhook "pods.entrypointer.dev": failed to call webhook`), pods: []corev1.Pod{existing(web, 2*time.Hour, nil)}}, asking},
 		"quotes-an-error":     {apiServer{namespace: in, code: http.StatusForbidden, admit: injecting(&pod.Injector{})}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "cannot create resource"})},
 		"forges-a-line":       {apiServer{namespace: in, admit: plain}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/pause": "before-start\n  after-failure"})},
