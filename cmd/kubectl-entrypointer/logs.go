@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type settings struct {
 	tail                       int
 	since                      time.Duration
 	sinceTime                  string
+	grep                       string
 }
 
 const examples = `  kubectl entrypointer logs pod/x
@@ -78,6 +80,7 @@ func logsCommand() *cobra.Command {
 	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
 	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h")
 	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
+	flags.StringVar(&s.grep, "grep", "", "print only lines that match a regular expression (RE2), and where bytes are missing; --tail counts lines before that")
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
 	flags.StringVarP(&s.output, "output", "o", "", "json prints the events as they are stored; needs --events")
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
@@ -103,6 +106,11 @@ func (s *settings) options(named string, command *cobra.Command) (o logreader.Op
 	o.Printer.Timestamps = s.timestamps
 	if o.Printer.Since, err = s.begin(time.Now()); err != nil {
 		return o, err
+	}
+	if s.grep != "" {
+		if o.Printer.Match, err = regexp.Compile(s.grep); err != nil {
+			return o, fmt.Errorf("--grep is %q: %w", s.grep, err)
+		}
 	}
 	if err := s.showEvents(&o); err != nil {
 		return o, err

@@ -63,7 +63,7 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	config := kubeconfig(t, mux)
 	for flag, want := range map[string]string{
 		"--color=auto": "hi\n", "--color=never": "hi\n", "--prefix": "[pod/build-pod/step-a] hi\n", "--color=always": "\x1b[36mhi\x1b[0m\n",
-		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
+		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--grep=^h.$": "hi\n", "--grep=ho": "", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
 		"--events": "2026-11-18T11:06:40.007Z exited exitCode=1\n", "--events --output=json": `{"time":"2026-11-18T05:46:40.007Z","event":"exited","exitCode":1}` + "\n",
 	} {
 		out, err := runs(append([]string{"--kubeconfig", config, "taskrun/build"}, strings.Fields(flag)...)...)
@@ -98,6 +98,7 @@ func TestALogThatWasCutOffHasAnExitCodeOfItsOwn(t *testing.T) {
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
+		"--grep is \"(\"":                       {"p", "--grep", "("},
 		"isn't negative":                        {"p", "--since=-1s"},
 		"use one of them":                       {"p", "--since=1s", "--since-time=2026-11-18T05:46:40Z"},
 		"use a time such as":                    {"p", "--since-time=yesterday"},

@@ -127,8 +127,11 @@ func (p part) placeholder(last int64) []byte {
 	case p.deleted:
 		what = "were deleted by retention"
 	}
-	return fmt.Appendf(nil, "[entrypointer: %d bytes %s]\n", p.To-p.From, what)
+	return fmt.Appendf(nil, noticeBegins+"%d bytes %s]\n", p.To-p.From, what)
 }
+
+// noticeBegins begins a line in the place of bytes.
+const noticeBegins = "[entrypointer: "
 
 // read calls each for the parts of a stream from an offset on, and reports whether the
 // stream is complete with the last of them. Without follow, it ends at the last byte so

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // A CutOffError says that streams were cut off: their containers have ended, but the
@@ -157,7 +159,7 @@ func (o *offsetSink) part(p part) error {
 
 // String names a stream in messages.
 func (s Stream) String() string {
-	return fmt.Sprintf("%s of container %q of pod %q", printable(s.Name), s.Container, s.Pod)
+	return fmt.Sprintf("%s of container %q of pod %q", printable.Line(s.Name), s.Container, s.Pod)
 }
 
 // cutOffEvent returns the event that stands for the unknown end of a stream of events.

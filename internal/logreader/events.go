@@ -6,36 +6,15 @@ package logreader
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // readableEvent formats an event as one line: its name and its fields, as in "exited
 // exitCode=1". Text that isn't an event stays as it is, such as a placeholder for dropped
 // bytes.
-func readableEvent(text []byte) []byte { return []byte(printable(string(eventSummary(text)))) }
-
-// printable escapes control characters, because names and events come from tenants, and
-// terminals obey escape sequences.
-func printable(text string) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case unicode.IsPrint(r) || r == '\t':
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		text = text[size:]
-	}
-	return b.String()
-}
+func readableEvent(text []byte) []byte { return []byte(printable.Line(string(eventSummary(text)))) }
 
 func eventSummary(text []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -300,6 +301,20 @@ func TestAPlaceholderStandsForDroppedBytes(t *testing.T) {
 	text, err := c.printed("p", nil)
 	require.NoError(t, err)
 	require.Equal(t, "one\n[entrypointer: 6 bytes were dropped]\ntwo\n", text)
+}
+
+// A reader who looks for a word has to know where it may be missing.
+func TestOnlyLinesThatMatchArePrintedAndWhereBytesAreMissing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	long := "error: " + strings.Repeat("x", 3*longestLine) + "\n"
+	id := c.stream("p", "main", "1", "stdout", "fine\n", "error: one\n", strings.Repeat("y", 3*longestLine)+" error:\n", long)
+	at := int64(len("fine\nerror: one\n") + 3*longestLine + len(" error:\n") + len(long))
+	require.NoError(t, c.store.Drop(t.Context(), id, streams.Range{From: at, To: at + 6}))
+	require.NoError(t, c.store.Write(t.Context(), id, at+6, []byte("fine\nerror: last")))
+	text, err := c.printed("p", func(o *Options) { o.Printer.Match = regexp.MustCompile("^error:") })
+	require.NoError(t, err)
+	require.Equal(t, "error: one\n"+long+"[entrypointer: 6 bytes were dropped]\nerror: last", text)
 }
 
 func TestAPlaceholderStandsForBytesThatRetentionHasDeleted(t *testing.T) {

@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"sync"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // colors are readable on a white and on a black terminal.
@@ -35,6 +38,9 @@ type Printer struct {
 	Timestamps bool
 	// Since leaves out lines from before a time, to the millisecond.
 	Since time.Time
+	// Match leaves out lines that it doesn't match, but for those in the place of bytes that
+	// are missing; nil stands for all lines. Of a line that is split, the first piece counts.
+	Match *regexp.Regexp
 	// Readable prints events, which are JSON, in a form that is easier to read.
 	Readable bool
 
@@ -56,13 +62,14 @@ type sink struct {
 	*Printer
 	container string // the prefix: pod and container
 	lines     splitter
+	skips     bool // pieces of the current line
 }
 
 // sink returns the sink of a stream.
 func (p *Printer) sink(s Stream) *sink {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := printable("pod/" + s.Pod + "/" + s.Container)
+	name := printable.Line("pod/" + s.Pod + "/" + s.Container)
 	if _, known := p.containers[name]; !known {
 		p.containers[name] = len(p.containers)
 	}
@@ -123,9 +130,15 @@ func (p *Printer) write() error {
 	return nil
 }
 
-// gather adds a line to the text, unless it is from before Since.
+// gather adds a line to the text, unless it is from before Since, or doesn't match.
 func (s *sink) gather(l line) error {
 	if !s.Since.IsZero() && l.time < s.Since.UnixMilli() {
+		return nil
+	}
+	if s.Match != nil && !l.continued {
+		s.skips = !bytes.HasPrefix(l.text, []byte(noticeBegins)) && !s.Match.Match(bytes.TrimSuffix(l.text, []byte("\n")))
+	}
+	if s.skips {
 		return nil
 	}
 	begun := l.continued && s.last == s

@@ -1,30 +1,41 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package printable makes the text of tenants safe to show on a terminal.
+// Package printable makes the text of tenants safe to show on a terminal, which obeys escape
+// sequences.
 package printable
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// Text replaces all characters but newlines and tabs that could move the cursor of a
-// terminal, change its state, or hide or reorder other characters.
-func Text(text string) string {
-	return strings.Map(func(r rune) rune {
-		if isUnsafe(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
+// Text escapes all characters but newlines and tabs that could move the cursor of a
+// terminal, change its state, or hide or reorder other characters: \x1b.
+func Text(text string) string { return escaped(text, true) }
 
-// Line is Text for a value that stands in a line of ours: it stays in that line.
-func Line(text string) string {
-	return Text(strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", " \u23ce ")), " "))
+// Line is Text for a value that stands in a line of ours: newlines are escaped as well.
+func Line(text string) string { return escaped(text, false) }
+
+func escaped(text string, newlines bool) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case isUnsafe(r) || r == '\n' && !newlines:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	return b.String()
 }
 
 // JSON escapes the same characters in a document of JSON, which keeps its meaning.

@@ -16,14 +16,14 @@ func TestNothingMovesTheCursorOrHides(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"plain \u00a0\u3000 text\n\tindented": "plain \u00a0\u3000 text\n\tindented",
-		"\x1b[2J":                             "\ufffd[2J",
-		"\u009b2J\x7f\r":                      "\ufffd2J\ufffd\ufffd",
-		"a\u202eb\u2028c\u200bd":              "a\ufffdb\ufffdc\ufffdd",
-		"\xff":                                "\ufffd",
+		"\x1b[2J":                             `\x1b[2J`,
+		"\u009b2J\x7f\r":                      `\u009b2J\x7f\r`,
+		"a\u202eb\u2028c\u200bd":              `a\u202eb\u2028c\u200bd`,
+		"\xff":                                `\xff`,
 	} {
 		require.Equal(t, want, printable.Text(text))
 	}
-	require.Equal(t, "a \u23ce next: rm -rf", printable.Line("a\n  next: rm -rf\n"[:16]))
+	require.Equal(t, `a\n  next: rm`, printable.Line("a\n  next: rm"))
 }
 
 func TestADocumentKeepsItsMeaning(t *testing.T) {
