@@ -34,7 +34,7 @@ func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
 	}{
 		"name a file by -f":             {injectCommand(), nil},
 		"use diff, patch, json or yaml": {injectCommand(), []string{"-f", "-", "-o", "wide"}},
-		`unknown command "x"`:           {injectCommand(), []string{"x"}},
+		`"x" is too much`:               {injectCommand(), []string{"x"}},
 		"use one of them":               {statusCommand(), []string{"p", "-w", "-o", "json"}},
 		`--output is "name"`:            {statusCommand(), []string{"p", "-o", "name"}},
 		`reading "secret/p"`:            {statusCommand(), []string{"secret/p"}},

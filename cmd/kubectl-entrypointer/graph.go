@@ -53,8 +53,8 @@ func graphCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			answer.Explain(command.ErrOrStderr()) // the graph may be that of an older pod
 			if p == nil {
-				answer.Explain(command.ErrOrStderr())
 				return errors.New("there is no pod to draw")
 			}
 			relations := pod.Relations(p)

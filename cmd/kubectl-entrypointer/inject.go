@@ -67,7 +67,12 @@ func injectCommand() *cobra.Command {
 	var from *cluster
 	command := &cobra.Command{
 		Use: "inject -f FILE", Short: "Show what would be changed in pods", Long: injectDescription, Example: injectExamples,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usageArgs(func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is too much: inject reads a file, -f FILE; kubectl entrypointer why asks about objects that exist", args[0])
+			}
+			return nil
+		}),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := s.check(command); err != nil {
 				return &usageError{err}

@@ -20,7 +20,8 @@ import (
 const whyExamples = `  kubectl entrypointer why deployment/web
   kubectl entrypointer why web-6b7f9c-x2x5k
   kubectl entrypointer why ksvc/hello -o json
-  kubectl entrypointer why -f deployment.yaml`
+  kubectl entrypointer why -f deployment.yaml
+  kubectl entrypointer why deployment/web -o json | jq -r '.answers[0].now.reason'`
 
 var whyDescription = `Say whether the containers of an object run under entrypointer's supervisor, and why.
 TYPE is ` + target.Types(target.All()) + `, and pod by default.

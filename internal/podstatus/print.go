@@ -37,7 +37,7 @@ func (r *Report) Changed(other *Report) bool {
 func (r *Report) text(since func(time.Time) string) string {
 	var b strings.Builder
 	if len(r.Pods) == 0 {
-		fmt.Fprintf(&b, "%s in namespace %s has no pods.\n", r.Target, r.Namespace)
+		fmt.Fprintf(&b, "%s in namespace %s has no pods; kubectl entrypointer why says what would happen to one.\n", r.Target, r.Namespace)
 	}
 	for at, p := range r.Pods {
 		if at == mostShown {

@@ -19,6 +19,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // A Cluster is the API server, as its user sees a namespace.
@@ -69,6 +70,9 @@ func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, 
 		return nil, nil, err
 	}
 	err = q.compare(ctx, trial, pods)
+	if now := q.answer.Now; now != nil && o.Template() != nil && pod.Mentions(o.Annotations) {
+		now.Warnings = append(now.Warnings, fmt.Sprintf("%s itself has annotations of entrypointer, which have no effect there: they belong into the metadata of its pod template", t))
+	}
 	if q.made == nil && len(pods) > 0 {
 		return &pods[0], q.answer, err
 	}
@@ -102,6 +106,7 @@ func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (
 	made, now, err := q.try(ctx, trial)
 	if q.answer.Now = now; now != nil {
 		q.advise(now)
+		q.answer.Wrapped = q.answer.IsWrapped()
 	}
 	if made != nil {
 		removeTokens(made)
@@ -238,5 +243,6 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 	if q.answer.Now != nil {
 		q.advise(q.answer.Now)
 	}
+	q.answer.Wrapped = q.answer.IsWrapped() && !q.answer.IsUnknown()
 	return nil
 }

@@ -155,8 +155,13 @@ func stateOf(p *corev1.Pod, container string) string {
 // created anew, whatever else might help.
 func (q *inquiry) advise(d *Decision) {
 	d.Do, d.Next = meaningOf(d.Reason).do, q.nextFor(d)
-	if now := q.answer.Now; d.Pod != "" && now != nil && now.Reason.isWrapped() && !d.Reason.isWrapped() {
-		d.Do, d.Next = meaningOf(OlderThanOptIn).do, q.restart()
+	now := q.answer.Now
+	if d.Pod == "" || now == nil || !now.Reason.isWrapped() || d.Reason.isWrapped() {
+		return
+	}
+	d.Do, d.Next = meaningOf(OlderThanOptIn).do, q.restart()
+	if len(q.answer.Pods) > 0 && q.answer.Pods[0].Reason.isWrapped() { // the newest comes first
+		d.Do, d.Next = "wait: a newer pod, which is wrapped, is about to replace it", ""
 	}
 }
 

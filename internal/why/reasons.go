@@ -55,7 +55,7 @@ var meanings = []meaning{
 	{NamespaceNotOptedIn, "isn't wrapped: its namespace doesn't opt in by the annotation entrypointer.dev/inject", "annotate the namespace with `true` or `all`"},
 	{NamespaceExcluded, "isn't wrapped: the namespaces kube-system and entrypointer-system can't opt in", ""},
 	{LabelMissing, "isn't wrapped yet: its namespace has the annotation entrypointer.dev/inject, but the injector hasn't set the label that follows it", "look at the events of the namespace; the injector may be down"},
-	{DoesNotAsk, "isn't wrapped: it belongs neither to a TaskRun nor to a Revision, and doesn't ask by the annotation entrypointer.dev/inject: \"true\"", "annotate the pod template, or the namespace with `all`"},
+	{DoesNotAsk, "isn't wrapped: it doesn't ask by the annotation entrypointer.dev/inject: \"true\", as all pods have to but those of TaskRuns and Revisions", "annotate the pod template, or the namespace with `all`"},
 	{OlderThanOptIn, "isn't wrapped: it was created before its namespace opted in", "have its controller create it anew"},
 	{Reason(pod.NotOurs), "isn't wrapped: it has annotations or labels of entrypointer, and doesn't ask by entrypointer.dev/inject: \"true\"", "annotate the pod template, or the namespace with `all`"},
 	{Reason(pod.OptedOut), "isn't wrapped: its annotation entrypointer.dev/inject is \"false\"", "remove the annotation from the pod template"},

@@ -18,6 +18,8 @@ type Answer struct {
 	// Target is TYPE/NAME.
 	Target    string `json:"target"`
 	Namespace string `json:"namespace"`
+	// Wrapped says yes, no more and no less than the exit code does.
+	Wrapped bool `json:"wrapped"`
 	// Now is the decision on a pod that the object's controller would create now; nil if
 	// there is no such pod.
 	Now *Decision `json:"now,omitempty"`

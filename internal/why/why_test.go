@@ -273,6 +273,7 @@ func TestEachAnswer(t *testing.T) {
 			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted"}
 			require.Equal(t, slices.Contains(wrapped, name), answer.IsWrapped())
 			require.Equal(t, name == "may-not-list", answer.IsUnknown())
+			require.Equal(t, answer.IsWrapped() && !answer.IsUnknown(), answer.Wrapped)
 		})
 	}
 }
@@ -335,6 +336,14 @@ func TestAPodThatIsWrappedMayNotBeAnyMore(t *testing.T) {
 	require.Equal(t, why.Reason(pod.NotSelected), answer.Now.Reason)
 	require.Equal(t, why.Reason(pod.Injected), answer.Pods[0].Reason)
 	require.False(t, answer.IsWrapped())
+}
+
+func TestAnnotationsBesideTheTemplateAreWarnedOf(t *testing.T) {
+	s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{})}
+	answer := s.asks(t, "deploy/web", "/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{
+		"metadata": map[string]any{"name": "web", "annotations": asks}, "spec": map[string]any{"template": asked(nil, container("web"))},
+	})
+	require.Equal(t, []string{"deployment/web itself has annotations of entrypointer, which have no effect there: they belong into the metadata of its pod template"}, answer.Now.Warnings)
 }
 
 func TestAStaticPodIsNotTried(t *testing.T) {
