@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // A cluster is what kubectl's flags say about the API server, its user and the namespace.
@@ -87,6 +88,16 @@ func (c *cluster) connect() (*objects.Client, error) {
 		return nil, fmt.Errorf("creating a client of the API server: %w", err)
 	}
 	return &objects.Client{REST: client, Config: config, Namespace: namespace}, nil
+}
+
+// connectFor parses what a user names, and connects.
+func (c *cluster) connectFor(named string) (target.Target, *objects.Client, error) {
+	t, err := target.Parse(named, target.All())
+	if err != nil {
+		return t, nil, &usageError{err}
+	}
+	client, err := c.connect()
+	return t, client, err
 }
 
 // statuses decodes errors of the API server, which are objects of the kind Status. The

@@ -41,11 +41,7 @@ func graphCommand() *cobra.Command {
 			if !known {
 				return &usageError{fmt.Errorf("--output is %q: use text, dot or mermaid", output)}
 			}
-			named, err := target.Parse(args[0], target.All())
-			if err != nil {
-				return &usageError{err}
-			}
-			client, err := from.connect()
+			named, client, err := from.connectFor(args[0])
 			if err != nil {
 				return err
 			}

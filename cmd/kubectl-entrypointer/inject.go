@@ -14,7 +14,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -183,27 +183,20 @@ type previewer struct {
 
 // print prints what is changed in a pod by entrypointer.
 func (p *previewer) print(name string, before, after *corev1.Pod) error {
-	operations := pod.Patch(before, pod.OursAlone(before, after))
-	patch, err := json.Marshal(operations)
-	if err != nil {
-		return fmt.Errorf("making a patch of %s: %w", name, err)
+	wrapped := pod.OursAlone(before, after)
+	operations := pod.Patch(before, wrapped)
+	if operations == nil {
+		operations = []jsonpatch.Operation{} // "[]"
 	}
-	if len(operations) == 0 {
-		patch = []byte("[]")
+	var documents [3][]byte
+	for at, object := range []any{operations, before, wrapped} {
+		document, err := json.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("showing %s: %w", name, err)
+		}
+		documents[at] = document
 	}
-	from, err := json.Marshal(before)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
-	}
-	decoded, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return fmt.Errorf("making a patch of %s: %w", name, err)
-	}
-	to, err := decoded.Apply(from)
-	if err != nil {
-		return fmt.Errorf("applying the patch of %s: %w", name, err)
-	}
-	text, err := p.text(name, patch, from, to)
+	text, err := p.text(name, documents[0], documents[1], documents[2])
 	if err != nil {
 		return err
 	}

@@ -47,11 +47,7 @@ func statusCommand() *cobra.Command {
 			if s.watch && s.output != "" {
 				return &usageError{fmt.Errorf("--watch and --output are both set: use one of them, because the document is one")}
 			}
-			named, err := target.Parse(args[0], target.All())
-			if err != nil {
-				return &usageError{err}
-			}
-			client, err := from.connect()
+			named, client, err := from.connectFor(args[0])
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/printable"
-	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 const rightToTell = `
@@ -44,11 +43,7 @@ func tellCommand(command *cobra.Command, done string, phases []string, words fun
 	var container string
 	var from *cluster
 	command.RunE = func(command *cobra.Command, args []string) error {
-		named, err := target.Parse(args[len(args)-1], target.All())
-		if err != nil {
-			return &usageError{err}
-		}
-		client, err := from.connect()
+		named, client, err := from.connectFor(args[len(args)-1])
 		if err != nil {
 			return err
 		}

@@ -7,11 +7,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 )
 
@@ -37,13 +37,11 @@ func (c *Client) targetState(ctx context.Context, t target.Target) (containerSta
 	case err != nil:
 		return stateUnknown, fmt.Errorf("asking whether %s has ended: %w", t, err)
 	}
-	var object struct {
-		Status struct{ Phase, CompletionTime string }
-	}
+	var object objects.Workload
 	if err := json.Unmarshal(answer, &object); err != nil {
 		return stateUnknown, fmt.Errorf("asking whether %s has ended: reading the response: %w", t, err)
 	}
-	if object.Status.CompletionTime != "" || slices.Contains([]string{"Succeeded", "Failed", "Error"}, object.Status.Phase) {
+	if object.Ended() {
 		return stateEnded, nil
 	}
 	return stateRuns, nil

@@ -84,10 +84,12 @@ func (w *Workload) Ended() bool {
 	return false
 }
 
-// Get reads the object that a target names into a Workload, a Pod and the like. An error
-// is what the API server says.
+// Get reads the object that a target names into a Workload, a Pod and the like.
 func (c *Client) Get(ctx context.Context, t target.Target, into any) error {
-	return Read(c.REST.Get().AbsPath(t.Path, "namespaces", c.Namespace, t.Plural, t.Of).Do(ctx), into)
+	if err := Read(c.REST.Get().AbsPath(t.Path, "namespaces", c.Namespace, t.Plural, t.Of).Do(ctx), into); err != nil {
+		return fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
+	}
+	return nil
 }
 
 // List reads objects with these labels: the first ones, or those after a former answer.

@@ -7,7 +7,6 @@ package offline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -59,7 +58,7 @@ func ReadConfig(from io.Reader) (*config.Config, error) {
 func (o Options) Inject(ctx context.Context, namespace string, p *corev1.Pod) (pod.Result, error) {
 	current := o.Config
 	if current == nil {
-		current = &config.Config{LookupTimeout: config.MaxLookupTimeout, Policy: pod.Policy{Delivery: pod.DeliveryInitContainer}}
+		current = config.ValidOf(&corev1.ConfigMap{})
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: o.Annotations}}
 	scope, err := pod.NamespaceScope(o.Annotations)
@@ -83,11 +82,7 @@ func (o Options) Inject(ctx context.Context, namespace string, p *corev1.Pod) (p
 	injector.CopierImage, injector.EntrypointImage, injector.Lookup = o.CopierImage, o.EntrypointImage, lookuper
 	ctx, cancel := context.WithTimeout(ctx, current.LookupTimeout)
 	defer cancel()
-	result, err := injector.Inject(ctx, namespace, p)
-	if refusal, is := errors.AsType[*pod.Refusal](err); is {
-		return result, refusal
-	}
-	return result, err
+	return injector.Inject(ctx, namespace, p)
 }
 
 // keychain has the credentials of the user, as docker and podman keep them. Those of pods

@@ -137,7 +137,7 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 	if t.Name == target.Pod {
 		var p corev1.Pod
 		if err := r.Get(ctx, t, &p); err != nil {
-			return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
+			return nil, err
 		}
 		report.ended = true
 		return []corev1.Pod{p}, nil
@@ -147,7 +147,7 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 	}
 	var w objects.Workload
 	if err := r.Get(ctx, t, &w); err != nil {
-		return nil, fmt.Errorf("reading %s in namespace %q: %w", t, r.Namespace, err)
+		return nil, err
 	}
 	if pods, err = r.Pods(ctx, t, &w); err != nil {
 		return nil, fmt.Errorf("listing the pods of %s in namespace %q: %w", t, r.Namespace, err)

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/internal/config"
@@ -31,6 +32,7 @@ type inquiry struct {
 	target    target.Target
 	answer    *Answer
 	namespace *corev1.Namespace // nil if it can't be read
+	optedIn   metav1.Time       // since when it has its annotation; zero if that is unknown
 	operators *config.Config    // the operator's; nil if it can't be read
 	made      *corev1.Pod       // one that is created now; nil if it would be refused, or is unknown
 	// isLike reports whether a pod is of the same kind as made; nil stands for all.
@@ -49,17 +51,18 @@ func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
 // AskForPod is Ask, and also returns the pod as it would be created now, or else the newest
 // that exists, nil if there is neither.
 func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, *Answer, error) {
-	q := &inquiry{Cluster: c, target: t, answer: &Answer{Target: t.String(), Namespace: c.Namespace}}
-	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
+	q, err := c.inquire(ctx, t.String())
+	if err != nil {
 		return nil, nil, err
 	}
+	q.target = t
 	if t.Name == target.Pod {
 		p, err := q.askOfPod(ctx)
 		return p, q.answer, err
 	}
 	var o objects.Workload
 	if err := q.Get(ctx, t, &o); err != nil {
-		return nil, nil, fmt.Errorf("reading %s in namespace %q: %w", t, c.Namespace, err)
+		return nil, nil, err
 	}
 	pods, err := q.podsOf(ctx, &o)
 	if err != nil {
@@ -83,7 +86,7 @@ func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, 
 func (q *inquiry) askOfPod(ctx context.Context) (*corev1.Pod, error) {
 	var p corev1.Pod
 	if err := q.Get(ctx, q.target, &p); err != nil {
-		return nil, fmt.Errorf("reading %s in namespace %q: %w", q.target, q.Namespace, err)
+		return nil, err
 	}
 	trial := trialLike(&p)
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
@@ -99,19 +102,21 @@ func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (
 	if wrong := validation.IsDNS1123Label(c.Namespace); len(wrong) > 0 {
 		return nil, nil, fmt.Errorf("%q is no name of a namespace: %s", c.Namespace, wrong[0])
 	}
-	q := &inquiry{Cluster: c, answer: &Answer{Target: name, Namespace: c.Namespace}}
-	if err := errors.Join(q.readNamespace(ctx), q.readOperators(ctx)); err != nil {
+	q, err := c.inquire(ctx, name)
+	if err != nil {
 		return nil, nil, err
 	}
-	made, now, err := q.try(ctx, trial)
-	if q.answer.Now = now; now != nil {
-		q.advise(now)
-		q.answer.Wrapped = q.answer.IsWrapped()
+	err = q.compare(ctx, trial, nil)
+	if q.made != nil {
+		removeTokens(q.made)
 	}
-	if made != nil {
-		removeTokens(made)
-	}
-	return made, q.answer, err
+	return q.made, q.answer, err
+}
+
+// inquire begins to ask, with what is the same for all pods of the namespace.
+func (c *Cluster) inquire(ctx context.Context, named string) (*inquiry, error) {
+	q := &inquiry{Cluster: c, answer: &Answer{Target: named, Namespace: c.Namespace}}
+	return q, errors.Join(q.readNamespace(ctx), q.readOperators(ctx))
 }
 
 // unknown notes what the API server doesn't answer, for lack of a right in the namespace.
@@ -145,7 +150,7 @@ func (q *inquiry) readNamespace(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading namespace %q: %w", q.Namespace, err)
 	}
-	q.namespace = &namespace
+	q.namespace, q.optedIn = &namespace, optedInAt(&namespace)
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 
 // optedInAt returns since when the namespace has had its annotation, as the API server
 // remembers who has set which field; zero if it is unknown.
-func (q *inquiry) optedInAt() (at metav1.Time) {
-	for _, m := range q.namespace.ManagedFields {
+func optedInAt(namespace *corev1.Namespace) (at metav1.Time) {
+	for _, m := range namespace.ManagedFields {
 		var fields struct {
 			Metadata struct {
 				Annotations map[string]json.RawMessage `json:"f:annotations"`
@@ -114,13 +114,12 @@ func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
 		return Unexplained
 	}
 	scope, err := pod.NamespaceScope(q.namespace.Annotations)
-	since := q.optedInAt()
 	switch {
 	case q.namespace.Name == metav1.NamespaceSystem || q.namespace.Name == injectorsNamespace:
 		return NamespaceExcluded // whatever its annotations say
 	case err != nil || scope == pod.NoPods:
 		return NamespaceNotOptedIn
-	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&since):
+	case !p.CreationTimestamp.IsZero() && p.CreationTimestamp.Before(&q.optedIn):
 		return OlderThanOptIn
 	case q.namespace.Labels[pod.InjectAnnotation] != string(scope):
 		return LabelMissing

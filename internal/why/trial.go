@@ -213,5 +213,6 @@ func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod,
 		}
 	}
 	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings), Do: meaningOf(reason).do}
+	answer.Wrapped = answer.IsWrapped()
 	return result.Pod, answer, nil
 }

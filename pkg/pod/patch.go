@@ -171,12 +171,15 @@ func OursAlone(before, after *corev1.Pod) *corev1.Pod {
 	}
 	pod.Spec.Volumes = merged(before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) })
 	pod.Spec.InitContainers = merged(before.Spec.InitContainers, after.Spec.InitContainers, func(c corev1.Container) bool { return isCopier(c) || copiesTool(c) })
+	named := map[string]corev1.Container{}
+	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
+		named[c.Name] = c
+	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for at := range containers {
 			c := &containers[at]
-			found := slices.IndexFunc(slices.Concat(after.Spec.InitContainers, after.Spec.Containers), func(other corev1.Container) bool { return other.Name == c.Name })
-			if found >= 0 && !isCopier(*c) && !copiesTool(*c) {
-				takeOurs(c, slices.Concat(after.Spec.InitContainers, after.Spec.Containers)[found])
+			if found, present := named[c.Name]; present && !isCopier(*c) && !copiesTool(*c) {
+				takeOurs(c, found)
 			}
 		}
 	}

@@ -199,12 +199,8 @@ func (r *reading) command() string {
 func showLogs(out *terminal, readings []*reading) (claimed, failed int) {
 	out.heading("Logs of pods that are gone", "examples/"+logsExample)
 	for _, r := range readings {
-		out.subheading("$ " + r.command())
-		for line := range strings.Lines(r.text) {
-			out.command("  " + strings.TrimSuffix(line, "\n"))
-		}
 		claims := r.claims()
-		failed += out.claims("    ", claims)
+		failed += out.answer(r.command(), r.text, claims)
 		claimed += len(claims)
 	}
 	return claimed, failed

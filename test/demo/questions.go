@@ -83,12 +83,8 @@ func (q *question) claims() []claim {
 func showQuestions(out *terminal, questions []*question) (claimed, failed int) {
 	out.heading("Questions", "docs/cli.md")
 	for _, q := range questions {
-		out.subheading("$ " + q.command())
-		for line := range strings.Lines(q.answer) {
-			out.command("  " + strings.TrimSuffix(line, "\n"))
-		}
 		claims := q.claims()
-		failed += out.claims("    ", claims)
+		failed += out.answer(q.command(), q.answer, claims)
 		claimed += len(claims)
 	}
 	return claimed, failed

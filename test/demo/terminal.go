@@ -97,6 +97,16 @@ func (t *terminal) fields(name string, values []string) {
 
 func (t *terminal) command(line string) { fmt.Fprintf(t.to, "  %s\n", line) }
 
+// answer prints a command with its output, and claims of it, and returns how many don't
+// hold.
+func (t *terminal) answer(command, text string, claims []claim) (failed int) {
+	t.subheading("$ " + command)
+	for line := range strings.Lines(text) {
+		t.command("  " + strings.TrimSuffix(line, "\n"))
+	}
+	return t.claims("    ", claims)
+}
+
 // claims prints claims, those that hold in one line, and returns how many don't.
 func (t *terminal) claims(indent string, claims []claim) (failed int) {
 	var hold []string

@@ -29,10 +29,10 @@ type ContainerEnds struct {
 
 // Flags adds the flags that set dependencies.
 func (o *Options) Flags(f *cmdline.Flags) {
-	f.Add("depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir meets the condition:
-`+conditions.All.String()+`. docs/order.md describes them.
-May be repeated to wait for all of the containers. This wait precedes
-everything else, and is repeated after hooks and pauses.`, o.addDependency)
+	f.Add("depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir meets the condition,
+such as started; docs/order.md describes all of them. May be repeated to wait
+for all of the containers. This wait precedes everything else, and is
+repeated after hooks and pauses.`, o.addDependency)
 	f.Add("final-exit-codes", "CODE[-CODE][,...]:DIRECTORY", `The exit codes after which the container with this -order-dir isn't
 restarted, such as 0 or 0-255. Only such an end counts as exited, and after
 another one a condition can still be met. If a condition can't be met any
