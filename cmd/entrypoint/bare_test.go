@@ -55,7 +55,9 @@ func TestChildSeesWhatItWouldSeeWithoutUs(t *testing.T) {
 			dir := t.TempDir()
 			for _, look := range looks {
 				see := func(wrapper ...string) string {
-					argv := append([]string{"sh", "-c", prepare + "\n" + `exec "$@"`, "sh"}, wrapper...)
+					// The shell starts a child of its own, as a copy of the descriptor table (FDSize)
+					// has the size that its parent's descriptors need, and this test's differ.
+					argv := append([]string{"sh", "-c", prepare + "\n" + `"$@"; exit $?`, "sh"}, wrapper...)
 					got := output(t, append(argv, look...), func(cmd *exec.Cmd) { cmd.Dir = dir })
 					require.Zero(t, got.Code, got.Stderr)
 					return lasting(got.Stdout)
