@@ -27,7 +27,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(whyCommand(), injectCommand(), statusCommand(), graphCommand(), continueCommand(), signalCommand(), logsCommand())
+	root.AddCommand(checkCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), continueCommand(), signalCommand(), logsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	err := root.Execute()
 	code := exitCode(err)

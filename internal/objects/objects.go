@@ -25,6 +25,9 @@ const (
 	MostPods = 5000
 )
 
+// InjectorNamespace is where the injector runs and has its configuration.
+const InjectorNamespace = "entrypointer-system"
+
 // A Client asks the API server about a namespace.
 type Client struct {
 	REST      rest.Interface

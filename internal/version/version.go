@@ -9,7 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime/debug"
+	"strings"
 )
 
 // linked is set when ko links the program (.ko.yaml):
@@ -34,6 +36,33 @@ func of(linked string, build *debug.BuildInfo) string {
 		return "devel"
 	}
 }
+
+// Same reports whether two versions of [Own] can be of the same commit: ko links the tag
+// and the beginning of the commit, Go records a tag or a pseudo-version with more of the
+// commit, and nothing is known of "devel".
+func Same(a, b string) bool {
+	if a == b || a == "devel" || b == "devel" {
+		return true
+	}
+	tagA, commitA := cut(a)
+	tagB, commitB := cut(b)
+	if commitA != "" && commitB != "" {
+		return strings.HasPrefix(commitA, commitB) || strings.HasPrefix(commitB, commitA)
+	}
+	return tagA == tagB
+}
+
+// cut cuts a version into its tag and its commit, which may be unknown.
+func cut(version string) (tag, commit string) {
+	version, _, _ = strings.Cut(version, "+")
+	if found := commits.FindStringSubmatch(version); found != nil {
+		return found[1], found[2]
+	}
+	return version, ""
+}
+
+// commits finds the commit of a version, with the time before it that Go records.
+var commits = regexp.MustCompile(`^(.*?)(?:-\d{14})?-([0-9a-f]{7,40})$`)
 
 // AddFlag adds the flag -version, which prints the program's name and version and exits.
 func AddFlag(program string) {

@@ -98,3 +98,24 @@ func TestWithoutACheckoutNoVersionIsLinked(t *testing.T) {
 	clean := koBuilds(t, map[string]any{"Tag": "v1.2.3", "ShortCommit": "abcdef0", "IsDirty": false})
 	require.True(t, strings.HasSuffix(clean["./cmd/injector"], "=v1.2.3-abcdef0"), clean["./cmd/injector"])
 }
+
+func TestVersionsOfTheSameCommitAreTheSame(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"v1.2.3-abcdef0", "v1.2.3-abcdef0", true},
+		{"v1.2.3-abcdef0", "v1.2.3", true},
+		{"v1.2.3-abcdef0", "v0.0.0-20261122101112-abcdef012345", true},
+		{"v1.2.3-abcdef0+dirty", "v1.2.3-abcdef0", true},
+		{"v1.2.3-abcdef0", "devel", true},
+		{"v1.2.3-rc.1", "v1.2.3-rc.1", true},
+		{"v1.2.3-abcdef0", "v1.2.4", false},
+		{"v1.2.3-abcdef0", "v1.2.3-1234567", false},
+		{"v1.2.3-rc.1", "v1.2.3", false},
+		{"v1.2.3-rc.1-abcdef0", "v1.2.3-rc.1", true},
+	} {
+		require.Equal(t, test.want, Same(test.a, test.b), "%s %s", test.a, test.b)
+		require.Equal(t, test.want, Same(test.b, test.a), "%s %s", test.b, test.a)
+	}
+}

@@ -39,9 +39,6 @@ type inquiry struct {
 	isLike func(*corev1.Pod) bool
 }
 
-// injectorsNamespace is where the injector has its configuration.
-const injectorsNamespace = "entrypointer-system"
-
 // Ask asks about the pods of an object: with up to six requests, whatever their number.
 func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
 	_, answer, err := c.AskForPod(ctx, t)
@@ -128,12 +125,12 @@ func (q *inquiry) unknown(what, right string) {
 // options all pods have by default. What it says wrongly isn't in force, and is left out.
 func (q *inquiry) readOperators(ctx context.Context) error {
 	var cm corev1.ConfigMap
-	path := []string{"/api/v1/namespaces", injectorsNamespace, "configmaps", config.Name}
+	path := []string{"/api/v1/namespaces", objects.InjectorNamespace, "configmaps", config.Name}
 	switch err := objects.Read(q.REST.Get().AbsPath(path...).Do(ctx), &cm); {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading ConfigMap %q in namespace %q: %w", config.Name, injectorsNamespace, err)
+		return fmt.Errorf("reading ConfigMap %q in namespace %q: %w", config.Name, objects.InjectorNamespace, err)
 	}
 	q.operators = config.ValidOf(&cm)
 	return nil

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -115,7 +116,7 @@ func (q *inquiry) whyNoStatus(p *corev1.Pod) Reason {
 	}
 	scope, err := pod.NamespaceScope(q.namespace.Annotations)
 	switch {
-	case q.namespace.Name == metav1.NamespaceSystem || q.namespace.Name == injectorsNamespace:
+	case q.namespace.Name == metav1.NamespaceSystem || q.namespace.Name == objects.InjectorNamespace:
 		return NamespaceExcluded // whatever its annotations say
 	case err != nil || scope == pod.NoPods:
 		return NamespaceNotOptedIn

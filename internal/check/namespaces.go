@@ -1,0 +1,140 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/pod"
+)
+
+// optedIn has the namespaces that mention entrypointer.
+type optedIn struct {
+	once sync.Once
+	all  []metav1.PartialObjectMetadata
+	// one says that only the client's namespace was looked at.
+	one bool
+	err error
+}
+
+// read reads the namespaces, once. A user who may not list them is told about the one of
+// the client.
+func (o *optedIn) read(ctx context.Context, q *inquiry) error {
+	o.once.Do(func() {
+		keep := func(ns metav1.PartialObjectMetadata) {
+			_, annotated := ns.Annotations[pod.InjectAnnotation]
+			_, labelled := ns.Labels[pod.InjectAnnotation]
+			if annotated || labelled {
+				o.all = append(o.all, ns)
+			}
+		}
+		if o.one = q.options.OnlyNamespace; !o.one {
+			o.err = q.list(ctx, "/api/v1/namespaces", "", keep)
+			o.one = apierrors.IsForbidden(o.err)
+		}
+		if o.one {
+			var ns metav1.PartialObjectMetadata
+			if o.err = q.get(ctx, "/api/v1/namespaces/"+q.Namespace, &ns); o.err == nil {
+				keep(ns)
+			}
+		}
+	})
+	return o.err
+}
+
+// looked says which namespaces were looked at.
+func (o *optedIn) looked(q *inquiry) string {
+	if o.one {
+		return "of namespace " + q.Namespace + " only"
+	}
+	return fmt.Sprintf("of %d namespaces", len(o.all))
+}
+
+// checkLabels compares the labels of namespaces, by which the API server selects, with
+// their annotations.
+func checkLabels(ctx context.Context, q *inquiry) (a answer) {
+	if err := q.opted.read(ctx, q); err != nil {
+		return hinderedAnswer(err, "which namespaces opt in", "get namespaces")
+	}
+	for _, ns := range q.opted.all {
+		want, err := pod.NamespaceScope(ns.Annotations)
+		if err != nil || ns.Name == metav1.NamespaceSystem || ns.Name == objects.InjectorNamespace {
+			want = pod.NoPods
+		}
+		if label := pod.Scope(ns.Labels[pod.InjectAnnotation]); label != want {
+			a.add(Failed, fmt.Sprintf("namespace %s has %s=%q as its annotation, and %q as its label", ns.Name, pod.InjectAnnotation, ns.Annotations[pod.InjectAnnotation], label),
+				"kubectl -n default get events --field-selector involvedObject.name="+ns.Name)
+		}
+	}
+	a.note = q.opted.looked(q)
+	return a
+}
+
+// mostNamed is how many pods of a namespace are named.
+const mostNamed = 3
+
+// checkPods looks for pods that are unwrapped, though a new one would be wrapped.
+func checkPods(ctx context.Context, q *inquiry) (a answer) {
+	if err := q.opted.read(ctx, q); err != nil {
+		return hinderedAnswer(err, "which namespaces opt in", "get namespaces")
+	}
+	pods := 0
+	for _, ns := range q.opted.all {
+		scope := pod.Scope(ns.Labels[pod.InjectAnnotation])
+		if scope == pod.NoPods {
+			continue
+		}
+		var unwrapped, waived []string
+		err := q.list(ctx, "/api/v1/namespaces/"+ns.Name+"/pods", "status.phase!=Succeeded,status.phase!=Failed", func(p metav1.PartialObjectMetadata) {
+			pods++
+			status, decided := p.Annotations[pod.StatusAnnotation]
+			switch {
+			case strings.HasPrefix(status, string(pod.LookupWaived)), strings.HasPrefix(status, string(pod.PartlyInjected)):
+				waived = append(waived, p.Name)
+			case !decided && isMeant(&p, scope):
+				unwrapped = append(unwrapped, p.Name)
+			}
+		})
+		if err != nil {
+			a.findings = append(a.findings, hindered(err, "whether the pods of namespace "+ns.Name+" are wrapped", "list pods -n "+ns.Name))
+			continue
+		}
+		a.name(ns.Name, unwrapped, "aren't wrapped")
+		a.name(ns.Name, waived, "run unwrapped, or in part, because images can't be looked up")
+	}
+	a.note = fmt.Sprintf("%d pods %s", pods, q.opted.looked(q))
+	return a
+}
+
+// isMeant reports whether the injector would decide on a pod.
+func isMeant(p *metav1.PartialObjectMetadata, scope pod.Scope) bool {
+	_, isMirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+	_, isRuns := p.Labels[loglabels.TaskRun]
+	_, isRevisions := p.Labels[loglabels.Revision]
+	return p.DeletionTimestamp == nil && !isMirror &&
+		(scope == pod.AllPods || isRuns || isRevisions || p.Annotations[pod.InjectAnnotation] == "true")
+}
+
+// name names pods of a namespace, and the command that explains the first one.
+func (a *answer) name(namespace string, pods []string, what string) {
+	if len(pods) == 0 {
+		return
+	}
+	slices.Sort(pods)
+	message := fmt.Sprintf("pods of namespace %s %s: %s", namespace, what, strings.Join(pods[:min(len(pods), mostNamed)], ", "))
+	if more := len(pods) - mostNamed; more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	a.add(Warning, message, "kubectl entrypointer why -n "+namespace+" "+pods[0])
+}
