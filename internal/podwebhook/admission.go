@@ -154,6 +154,9 @@ func (w *wrapper) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	}
 	w.secondLooks.log(ctx, &before, result)
 	w.events.warn(request, &before, result)
+	if result.Pod, err = w.explained(request, namespace, &before, result.Pod); err != nil {
+		return admission.Deny(err)
+	}
 	response = admission.Allow(pod.Patch(&before, result.Pod))
 	response.Warnings = pod.Messages(result.Warnings)
 	return response
@@ -165,7 +168,7 @@ func logDecision(ctx context.Context, request *admissionv1.AdmissionRequest, bef
 	if controller := metav1.GetControllerOf(before); controller != nil {
 		fields = append(fields, zap.String("controller", cut(controller.Kind+"/"+controller.Name)))
 	}
-	if request.DryRun != nil && *request.DryRun {
+	if isDryRun(request) {
 		fields = append(fields, zap.Bool("dry-run", true))
 	}
 	fields = append(fields, zap.String("outcome", string(outcome)))
@@ -232,6 +235,13 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget(ctx, current.LookupTimeout))
 	defer cancel()
+	injector := w.injector(current, namespace)
+	injector.Lookup = lookuper
+	return injector.Inject(ctx, namespace.Name, before)
+}
+
+// injector returns the injector for pods of a namespace, without lookups.
+func (w *wrapper) injector(current *config.Config, namespace *corev1.Namespace) *pod.Injector {
 	injector := current.Injector(namespace)
 	if injector.Policy.Delivery == pod.DeliveryClaim {
 		injector.ClaimName = w.claim(namespace.Name)
@@ -239,8 +249,25 @@ func (w *wrapper) decide(ctx context.Context, namespace *corev1.Namespace, befor
 	injector.Policy = w.proven(injector.Policy)
 	injector.Copiers = []string{w.images.Copier, w.images.CopierWithLogs}
 	injector.CopierImage, injector.EntrypointImage = w.images.Copier, w.images.Entrypoint
-	injector.Lookup, injector.Logs = lookuper, w.logs.forPods(w.images)
-	return injector.Inject(ctx, namespace.Name, before)
+	injector.Logs = w.logs.forPods(w.images)
+	return injector
+}
+
+// explained returns a pod with the explanation of its decision, if a dry run asks for it:
+// kubectl entrypointer why does, for users who may not read the operator's configuration.
+func (w *wrapper) explained(request *admissionv1.AdmissionRequest, namespace *corev1.Namespace, before, decided *corev1.Pod) (*corev1.Pod, error) {
+	if _, asks := before.Annotations[pod.ExplainAnnotation]; !asks || !isDryRun(request) {
+		return decided, nil
+	}
+	_, explanations, err := w.injector(w.config.Load(), namespace).Explain(namespace.Name, before)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", describe(before), err)
+	}
+	return pod.WithExplanation(decided, explanations)
+}
+
+func isDryRun(request *admissionv1.AdmissionRequest) bool {
+	return request.DryRun != nil && *request.DryRun
 }
 
 // proven lets pods mount images only if that is known to work.

@@ -292,6 +292,37 @@ func TestADryRunHasNoSideEffects(t *testing.T) {
 	require.Empty(t, recorder.Events)
 }
 
+func TestADryRunExplainsTheDecisionIfItIsAsked(t *testing.T) {
+	for name, test := range map[string]struct {
+		dry  bool
+		asks string
+		want bool
+	}{
+		"a dry run that asks":  {true, pod.ExplainAnnotation, true},
+		"another dry run":      {true, "example.com/x", false},
+		"a pod that is to run": {false, pod.ExplainAnnotation, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newWrapper(t, map[string]string{"defaults": "timeout: 2h"}, found)
+			request := review(t, "testdata/review.json")
+			request.DryRun = &test.dry
+			var p corev1.Pod
+			require.NoError(t, json.Unmarshal(request.Object.Raw, &p))
+			p.Annotations[test.asks] = "true"
+			raw, err := json.Marshal(&p)
+			require.NoError(t, err)
+			request.Object.Raw = raw
+			response := w.admit(logtesting.TestContextWithLogger(t), request)
+			require.True(t, response.Allowed)
+			require.Empty(t, response.Warnings)
+			require.Equal(t, test.want, strings.Contains(string(response.Patch), "explanation"))
+			if test.want {
+				require.Contains(t, string(response.Patch), `timeout\",\"value\":\"2h\",\"source\":\"annotation entrypointer.dev/timeout as the operator has it by default`)
+			}
+		})
+	}
+}
+
 // Any pod can post to the Service of the webhook.
 func TestARequestThatNoAPIServerSendsHasNoEffect(t *testing.T) {
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){

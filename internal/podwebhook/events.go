@@ -34,7 +34,7 @@ type events struct{ recorder record.EventRecorder }
 
 func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod, result pod.Result) {
 	owner := metav1.GetControllerOf(before)
-	if owner == nil || !isPlausible(*owner) || request.DryRun != nil && *request.DryRun || isSecondLook(before, result) {
+	if owner == nil || !isPlausible(*owner) || isDryRun(request) || isSecondLook(before, result) {
 		return
 	}
 	for _, warning := range result.Warnings {

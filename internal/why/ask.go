@@ -39,7 +39,7 @@ type inquiry struct {
 	isLike func(*corev1.Pod) bool
 }
 
-// Ask asks about the pods of an object: with up to six requests, whatever their number.
+// Ask asks about the pods of an object: with up to seven requests, whatever their number.
 func (c *Cluster) Ask(ctx context.Context, t target.Target) (*Answer, error) {
 	_, answer, err := c.AskForPod(ctx, t)
 	return answer, err
@@ -225,6 +225,9 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 		if q.made, q.answer.Now, err = q.try(ctx, trial); err != nil {
 			return err
 		}
+		if err = q.readExplanation(ctx, trial); err != nil {
+			return err
+		}
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -238,6 +241,7 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 		}
 		if q.isLike == nil || q.isLike(p) {
 			d.Differs = differences(p, d, q.made, q.answer.Now)
+			q.explainLikeNow(d)
 		}
 		q.advise(d)
 		q.answer.Pods = append(q.answer.Pods, d)

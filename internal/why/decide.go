@@ -53,10 +53,7 @@ func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
 	for index, c := range p.Spec.Containers {
 		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c)}
 		if err == nil && len(explained) > 0 {
-			for _, s := range explained[index].Settings {
-				container.Options = append(container.Options, Option{s.Option, s.Value, s.Source})
-			}
-			container.Why = explained[index].Why
+			container.explain(&explained[index])
 		}
 		switch _, names, _ := strings.Cut(status, ": "); {
 		case container.Wrapped:
@@ -69,6 +66,14 @@ func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
 		d.Containers = append(d.Containers, container)
 	}
 	return d
+}
+
+// explain sets the options of a container, and why it isn't wrapped.
+func (c *Container) explain(e *pod.Explanation) {
+	c.Why, c.Options = e.Why, nil
+	for _, s := range e.Settings {
+		c.Options = append(c.Options, Option{s.Option, s.Value, s.Source})
+	}
 }
 
 // explainer returns an injector that knows what the user may know.

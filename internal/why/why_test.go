@@ -141,6 +141,24 @@ func injecting(injector *pod.Injector) func(*corev1.Pod) error {
 	}
 }
 
+// explaining admits pods as an injector does, and explains what a tenant can't know.
+func explaining(injector *pod.Injector) func(*corev1.Pod) error {
+	admit := injecting(injector)
+	return func(p *corev1.Pod) error {
+		before := p.DeepCopy()
+		if err := admit(p); err != nil || before.Annotations[pod.ExplainAnnotation] == "" {
+			return err
+		}
+		_, explanations, err := injector.Explain("tenant", before)
+		if err != nil {
+			return err
+		}
+		explained, err := pod.WithExplanation(p, explanations)
+		*p = *explained
+		return err
+	}
+}
+
 // nowhere finds no image.
 type nowhere struct{}
 
@@ -213,6 +231,7 @@ func stories() map[string]story {
 	within := tenant("true", "true")
 	within.Annotations["entrypointer.dev/timeout"] = "1h"
 	plain := injecting(&pod.Injector{})
+	meshed := &pod.Injector{Policy: pod.Policy{Proxies: []string{"mesh"}}, Defaults: []pod.Defaults{{Source: "as the operator has it by default", Values: map[string]string{"timeout": "2h"}}}}
 	looked := asked(asks, corev1.Container{Name: "web", Image: "busybox"}, container("work"))
 	return map[string]story{
 		"wrapped":             {apiServer{namespace: within, admit: plain, pods: []corev1.Pod{existing(asking, time.Minute, plain)}}, asking},
@@ -225,6 +244,7 @@ func stories() map[string]story {
 		"quotes-an-error":     {apiServer{namespace: in, code: http.StatusForbidden, admit: injecting(&pod.Injector{})}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/timeout": "cannot create resource"})},
 		"forges-a-line":       {apiServer{namespace: in, admit: plain}, as(map[string]string{pod.InjectAnnotation: "true", "entrypointer.dev/pause": "before-start\n  after-failure"})},
 		"unknown-proxy":       {apiServer{namespace: in, admit: injecting(&pod.Injector{Policy: pod.Policy{Proxies: []string{"mesh"}}})}, asked(asks, container("web"), container("mesh"))},
+		"explained-to-a-tenant": {apiServer{namespace: in, admit: explaining(meshed), pods: []corev1.Pod{existing(asked(asks, container("web"), container("mesh")), time.Minute, explaining(meshed))}}, asked(map[string]string{pod.InjectAnnotation: "true", pod.ExplanationAnnotation: "forged"}, container("web"), container("mesh"))},
 		"two-pages":           {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{existing(asking, time.Minute, plain), existing(web, time.Hour, nil)}, paged: true}, asking},
 		"may-not-list":        {apiServer{namespace: in, admit: plain, mayNotList: true}, asking},
 		"evicted":             {apiServer{namespace: in, admit: plain, pods: []corev1.Pod{evicted(existing(web, 2*time.Hour, nil)), existing(asking, time.Minute, plain)}}, asking},
@@ -269,8 +289,8 @@ func TestEachAnswer(t *testing.T) {
 			var text strings.Builder
 			require.NoError(t, answer.Print(&text, now))
 			requireGolden(t, name+".txt", text.String())
-			require.LessOrEqual(t, len(s.server.requests), 6, "as few requests as the question needs")
-			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted"}
+			require.LessOrEqual(t, len(s.server.requests), 7, "as few requests as the question needs")
+			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted", "explained-to-a-tenant"}
 			require.Equal(t, slices.Contains(wrapped, name), answer.IsWrapped())
 			require.Equal(t, name == "may-not-list", answer.IsUnknown())
 			require.Equal(t, answer.IsWrapped() && !answer.IsUnknown(), answer.Wrapped)

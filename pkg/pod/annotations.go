@@ -43,7 +43,7 @@ func checkAnnotations(pod *corev1.Pod, kind *Kind, outcome Outcome) ([]Warning, 
 // container that the pod doesn't have is an error. An unknown key causes only a warning,
 // because another release may know it.
 func checkOptions(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
-	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation}
+	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}
 	present := annotation.ContainerNames(pod)
 	for _, key := range annotation.Ours(pod.Annotations) {
 		if slices.Contains(known, key) {
@@ -154,7 +154,7 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 		option, _, _ := annotation.Split(key)
 		_, found := optionNamed(option)
 		switch {
-		case slices.Contains([]string{InjectAnnotation, StatusAnnotation}, key):
+		case slices.Contains([]string{InjectAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}, key):
 		case !found && key != ContainersAnnotation && key != DeliveryAnnotation:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 		default:

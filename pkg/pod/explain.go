@@ -4,29 +4,34 @@
 package pod
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // An Explanation says what an [Injector] does with one container of a pod, and why.
 type Explanation struct {
-	Container string
+	Container string `json:"container"`
 	// Why says why the container runs without the supervisor, "" if it is to be wrapped.
-	Why string
+	Why string `json:"why,omitempty"`
 	// Settings are the options of a container that is to be wrapped.
-	Settings []Setting
+	Settings []Setting `json:"settings,omitempty"`
 }
 
 // A Setting is the value of an option, and where it is set.
 type Setting struct {
-	Option, Value string
+	Option string `json:"option"`
+	Value  string `json:"value"`
 	// Source names the annotation, and the namespace or the operator if it isn't the pod's:
 	// `annotation entrypointer.dev/timeout of namespace "team-a"`. It is "" for a value that
 	// applies without any setting.
-	Source string
+	Source string `json:"source,omitempty"`
 }
 
 // Explain explains the decision on a pod, as it will be made or as it was. The Injector
@@ -55,6 +60,34 @@ func (i *Injector) Explain(namespace string, pod *corev1.Pod) (Outcome, []Explan
 		}
 	}
 	return Injected, explanations, nil
+}
+
+// WithExplanation returns a pod with its explanation in [ExplanationAnnotation], or the pod
+// itself if its annotations have no room for that.
+func WithExplanation(pod *corev1.Pod, explanations []Explanation) (*corev1.Pod, error) {
+	text, err := json.Marshal(explanations)
+	if err != nil {
+		return nil, fmt.Errorf("explaining the decision: %w", err)
+	}
+	explained := *pod
+	explained.Annotations = maps.Clone(pod.Annotations)
+	if !annotation.Set(&explained, ExplanationAnnotation, string(text)) {
+		return pod, nil
+	}
+	return &explained, nil
+}
+
+// ExplanationOf returns the explanation that a pod has in [ExplanationAnnotation], nil
+// without one.
+func ExplanationOf(pod *corev1.Pod) (explanations []Explanation, _ error) {
+	text, is := pod.Annotations[ExplanationAnnotation]
+	if !is {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &explanations); err != nil {
+		return nil, fmt.Errorf("reading annotation %s: %w", ExplanationAnnotation, err)
+	}
+	return explanations, nil
 }
 
 // IsWrapped reports whether a container runs under the supervisor: its structure decides,

@@ -28,6 +28,11 @@ const (
 	// annotation that asks. If containers wait for each other, the order follows
 	// ("Injected by init-container; order: db -> web"), and [Injector.Version] after it.
 	StatusAnnotation = "entrypointer.dev/status"
+	// ExplainAnnotation asks the injector to explain its decision, on a pod that is created
+	// by a dry run: its author may not be allowed to read the operator's configuration.
+	ExplainAnnotation = annotation.Domain + "/explain"
+	// ExplanationAnnotation holds the answer, a list of [Explanation] as JSON.
+	ExplanationAnnotation = annotation.Domain + "/explanation"
 )
 
 // safeToEvictAnnotation lists volumes that don't prevent the cluster autoscaler from

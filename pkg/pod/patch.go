@@ -91,12 +91,15 @@ func head[T any](list []T, at int, ours func(T) bool) int {
 	}
 }
 
+// addedAnnotations are the annotations that may have been added, changed or removed.
+var addedAnnotations = []string{StatusAnnotation, safeToEvictAnnotation, ExplanationAnnotation}
+
 func (p *patch) annotations(before, after *corev1.Pod) {
 	if len(before.Annotations) == 0 && len(after.Annotations) > 0 {
 		p.add("/metadata/annotations", after.Annotations)
 		return
 	}
-	for _, key := range []string{StatusAnnotation, safeToEvictAnnotation} {
+	for _, key := range addedAnnotations {
 		path := "/metadata/annotations/" + strings.ReplaceAll(key, "/", "~1")
 		said, was := before.Annotations[key]
 		switch value, is := after.Annotations[key]; {
@@ -160,7 +163,7 @@ func (p *patch) mounts(at string, before, after []corev1.VolumeMount) {
 // moved is left out.
 func OursAlone(before, after *corev1.Pod) *corev1.Pod {
 	pod := before.DeepCopy()
-	for _, key := range []string{StatusAnnotation, safeToEvictAnnotation} {
+	for _, key := range addedAnnotations {
 		delete(pod.Annotations, key)
 		if value, set := after.Annotations[key]; set {
 			if pod.Annotations == nil {

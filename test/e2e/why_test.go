@@ -87,6 +87,7 @@ func TestWhyAnswersForWhatIsThere(t *testing.T) {
 		"a Service of Knative":       asksAboutAService,
 		"a pod that is refused":      asksAboutARefusal,
 		"a user with few rights":     asksWithFewRights,
+		"a tenant":                   asksAsATenant,
 		"a namespace that opts out":  asksAboutAFormerNamespace,
 		"a pod that another refuses": asksBeyondAQuota,
 	} {
@@ -218,6 +219,21 @@ func asksWithFewRights(t *testing.T, kubectl plugin) {
 	out, err := kubectl.Command(t.Context(), "why", "-n", namespace, "none").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), `reading pod/none in namespace "`+namespace+`": pods "none" not found`)
+}
+
+// A tenant may not read the operator's configuration, and gets the same answer.
+func asksAsATenant(t *testing.T, kubectl plugin) {
+	namespace := optedInNamespace(t)
+	webDeployment(t, namespace, map[string]string{"entrypointer.dev/inject": "true", "timeout.entrypointer.dev/web": "1h"})
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), namespace, "web"))
+	tenant := withToken(t, reader(t, namespace, "tenant", false))
+	run(t, fmt.Sprintf("kubectl -n %s create rolebinding tenant --clusterrole=edit --serviceaccount=%s:tenant", namespace, namespace))
+	want, code := kubectl.asksWhy(t, "", namespace, "deploy/web")
+	require.Equal(t, isSo, code)
+	got, code := kubectl.asksWhy(t, tenant, namespace, "deploy/web")
+	require.Equal(t, isSo, code)
+	require.Equal(t, want, got)
+	require.Contains(t, got.Now.Containers[1].Why, "proxy-containers")
 }
 
 func asksAboutAFormerNamespace(t *testing.T, kubectl plugin) {
