@@ -46,6 +46,11 @@ type Workload struct {
 		VolumeClaimTemplates []struct {
 			metav1.ObjectMeta `json:"metadata"`
 		} `json:"volumeClaimTemplates"`
+		// Paused is that of a Deployment, and UpdateStrategy that of StatefulSets and DaemonSets.
+		Paused         bool `json:"paused"`
+		UpdateStrategy struct {
+			Type string `json:"type"`
+		} `json:"updateStrategy"`
 		JobTemplate *struct {
 			Spec struct {
 				Template *corev1.PodTemplateSpec `json:"template"`

@@ -44,8 +44,23 @@ func (e *events) warn(request *admissionv1.AdmissionRequest, before *corev1.Pod,
 			Namespace:  request.Namespace,
 			Name:       strings.Clone(owner.Name),
 			UID:        types.UID(strings.Clone(string(owner.UID))),
-		}, corev1.EventTypeWarning, string(warning.Reason), beginning(warning.Message, maxEventMessage))
+		}, corev1.EventTypeWarning, string(warning.Reason), message(warning, request.Namespace, owner))
 	}
+}
+
+// explained are the kinds of owners that kubectl entrypointer why takes, by its names for
+// them.
+var explained = map[string]string{
+	"ReplicaSet": "replicaset", "StatefulSet": "statefulset", "DaemonSet": "daemonset", "Job": "job", "TaskRun": "taskrun",
+}
+
+// message is the message of an event. It ends with the command that says more.
+func message(warning pod.Warning, namespace string, owner *metav1.OwnerReference) string {
+	more := ""
+	if kind := explained[owner.Kind]; kind != "" && len(validation.IsDNS1123Subdomain(owner.Name)) == 0 {
+		more = fmt.Sprintf("; see kubectl entrypointer why -n %s %s/%s", namespace, kind, owner.Name)
+	}
+	return beginning(warning.Message, maxEventMessage-len(more)) + more
 }
 
 // isPlausible reports whether an owner can exist by the lengths of its names. API servers

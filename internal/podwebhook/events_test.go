@@ -90,7 +90,20 @@ func TestALongWarningIsCutToTheLengthOfAnEvent(t *testing.T) {
 	result := pod.Result{Pod: &corev1.Pod{}, Warnings: []pod.Warning{{Reason: pod.ReasonLookupFailed, Message: strings.Repeat("ü", 1000)}}}
 	request, p := misspelt(t)
 	w.events.warn(request, p, result)
-	require.Equal(t, "Warning LookupFailed "+strings.Repeat("ü", 512), <-recorder.Events)
+	const more = "; see kubectl entrypointer why -n tenant replicaset/app-7d4b9"
+	require.Equal(t, "Warning LookupFailed "+strings.Repeat("ü", (1024-len(more))/2)+more, <-recorder.Events)
+}
+
+func TestAnEventNamesTheCommandThatSaysMore(t *testing.T) {
+	warning := pod.Warning{Message: "it is so"}
+	for owner, want := range map[[2]string]string{
+		{"ReplicaSet", "web-1"}:  "it is so; see kubectl entrypointer why -n tenant replicaset/web-1",
+		{"TaskRun", "build"}:     "it is so; see kubectl entrypointer why -n tenant taskrun/build",
+		{"ReplicaSet", "a; b\n"}: "it is so",
+		{"Node", "one"}:          "it is so",
+	} {
+		require.Equal(t, want, message(warning, "tenant", &metav1.OwnerReference{Kind: owner[0], Name: owner[1]}))
+	}
 }
 
 // Each replica has a recorder of its own, and each pod of a ReplicaSet may reach another replica.
@@ -125,7 +138,8 @@ func TestReplicasWriteOneEventOfAWarningAndItsOwner(t *testing.T) {
 		require.Equal(t, int32(3), e.Count, "of the replica that wrote last")
 		messages = append(messages, e.Message)
 	}
-	require.ElementsMatch(t, []string{"annotation a is unknown", "annotation b is unknown"}, messages)
+	const more = "; see kubectl entrypointer why -n tenant replicaset/app-7d4b9"
+	require.ElementsMatch(t, []string{"annotation a is unknown" + more, "annotation b is unknown" + more}, messages)
 }
 
 func TestEventsOfDifferentOwnersHaveDifferentNames(t *testing.T) {

@@ -31,6 +31,7 @@ type inquiry struct {
 	*Cluster
 	target    target.Target
 	answer    *Answer
+	workload  objects.Workload  // the target, unless it is a pod
 	namespace *corev1.Namespace // nil if it can't be read
 	optedIn   metav1.Time       // since when it has its annotation; zero if that is unknown
 	operators *config.Config    // the operator's; nil if it can't be read
@@ -57,15 +58,15 @@ func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, 
 		p, err := q.askOfPod(ctx)
 		return p, q.answer, err
 	}
-	var o objects.Workload
-	if err := q.Get(ctx, t, &o); err != nil {
+	o := &q.workload
+	if err := q.Get(ctx, t, o); err != nil {
 		return nil, nil, err
 	}
-	pods, err := q.podsOf(ctx, &o)
+	pods, err := q.podsOf(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	trial, err := q.trialOf(ctx, &o, pods)
+	trial, err := q.trialOf(ctx, o, pods)
 	if err != nil {
 		return nil, nil, err
 	}

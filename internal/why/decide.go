@@ -164,7 +164,7 @@ func (q *inquiry) advise(d *Decision) {
 	if d.Pod == "" || now == nil || !now.Reason.isWrapped() || d.Reason.isWrapped() {
 		return
 	}
-	d.Do, d.Next = meaningOf(OlderThanOptIn).do, q.restart()
+	d.Do, d.Next = meaningOf(OlderThanOptIn).do, q.restart(d)
 	if len(q.answer.Pods) > 0 && q.answer.Pods[0].Reason.isWrapped() { // the newest comes first
 		d.Do, d.Next = "wait: a newer pod, which is wrapped, is about to replace it", ""
 	}
@@ -180,21 +180,29 @@ func (q *inquiry) nextFor(d *Decision) string {
 	case InjectorDown:
 		return "kubectl -n entrypointer-system get pods"
 	case OlderThanOptIn:
-		return q.restart()
+		return q.restart(d)
 	case DoesNotAsk, Reason(pod.NotOurs):
 		if q.target.Restarts {
 			return fmt.Sprintf(`kubectl -n %s patch %s -p '{"spec":{"template":{"metadata":{"annotations":{"%s":"true"}}}}}'`, q.Namespace, q.target, pod.InjectAnnotation)
 		}
 	}
 	if len(d.Differs) > 0 {
-		return q.restart()
+		return q.restart(d)
 	}
 	return ""
 }
 
-func (q *inquiry) restart() string {
-	if !q.target.Restarts {
+// restart returns the command that has the pod of a decision created anew.
+func (q *inquiry) restart(d *Decision) string {
+	switch spec := q.workload.Spec; {
+	case !q.target.Restarts:
 		return ""
+	case spec.Paused:
+		return fmt.Sprintf("kubectl -n %s rollout resume %s", q.Namespace, q.target)
+	case spec.UpdateStrategy.Type == "OnDelete" && d.Pod == "":
+		return ""
+	case spec.UpdateStrategy.Type == "OnDelete":
+		return fmt.Sprintf("kubectl -n %s delete pod %s", q.Namespace, d.Pod)
 	}
 	return fmt.Sprintf("kubectl -n %s rollout restart %s", q.Namespace, q.target)
 }

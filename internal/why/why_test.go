@@ -374,6 +374,28 @@ func TestAStaticPodIsNotTried(t *testing.T) {
 	require.Equal(t, why.Reason(pod.MirrorPod), answer.Pods[0].Reason)
 }
 
+// Not every controller replaces its pods when it is told to restart them.
+func TestTheNextCommandIsOneThatWorks(t *testing.T) {
+	template := asked(asks, container("web"))
+	for named, test := range map[string]struct {
+		path string
+		spec map[string]any
+		want string
+	}{
+		"deploy/web": {"/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{}, "kubectl -n tenant rollout restart deployment/web"},
+		"deploy/w":   {"/apis/apps/v1/namespaces/tenant/deployments/w", map[string]any{"paused": true}, "kubectl -n tenant rollout resume deployment/w"},
+		"sts/web":    {"/apis/apps/v1/namespaces/tenant/statefulsets/web", map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, "kubectl -n tenant delete pod web-1"},
+		"ds/web":     {"/apis/apps/v1/namespaces/tenant/daemonsets/web", map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate"}}, "kubectl -n tenant rollout restart daemonset/web"},
+		"job/web":    {"/apis/batch/v1/namespaces/tenant/jobs/web", map[string]any{}, ""},
+	} {
+		s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{}), pods: []corev1.Pod{existing(template, 2*time.Hour, nil)}}
+		test.spec["template"], test.spec["selector"] = template, map[string]any{"matchLabels": template.Labels}
+		answer := s.asks(t, named, test.path, map[string]any{"metadata": map[string]any{"name": "web"}, "spec": test.spec})
+		require.Equal(t, why.OlderThanOptIn, answer.Pods[0].Reason)
+		require.Equal(t, test.want, answer.Pods[0].Next, named)
+	}
+}
+
 // A controller adds to the template: an API server would refuse a pod without it.
 func TestATrialHasWhatItsControllerAdds(t *testing.T) {
 	var tried corev1.Pod
