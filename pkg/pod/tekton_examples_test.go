@@ -18,6 +18,7 @@ import (
 	logtesting "knative.dev/pkg/logging/testing"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/tektonpods"
 )
 
 // What Tekton v1.15.0 carries is 80 TaskRuns; 74 of them make pods by
@@ -32,22 +33,22 @@ const (
 // Every example of Tekton's own, in pods made by Tekton's own builder, by
 // Tekton's settings that change the shape of a pod.
 func TestEveryExampleOfTektons(t *testing.T) {
-	examples := tektonExamples(t)
+	examples := tektonpods.Examples(t)
 	require.GreaterOrEqual(t, len(examples), leastExamples)
-	for name, flags := range tektonFlags {
+	for name, flags := range tektonpods.Flags {
 		t.Run(name, func(t *testing.T) {
 			summary := map[string]string{}
 			pods, wrapped := 0, 0
 			for _, example := range examples {
-				built, reason := example.build(t, flags)
+				built, reason := example.Build(t, flags)
 				if reason != "" {
-					summary[example.name] = "no pod: " + reason
+					summary[example.Name] = "no pod: " + reason
 					continue
 				}
 				pods++
 				result := inject(t, newInjector(nil), built)
-				summary[example.name] = summarize(built, result)
-				requireStepsWrapped(t, example.name, built, result)
+				summary[example.Name] = summarize(built, result)
+				requireStepsWrapped(t, example.Name, built, result)
 				if result.Outcome == pod.Injected {
 					wrapped++
 				}
@@ -111,15 +112,15 @@ func summarize(before *corev1.Pod, result pod.Result) string {
 // wrapped one, whatever has become of it.
 func TestTektonReadsEveryWrappedExampleAsItReadsThePlainOne(t *testing.T) {
 	read, client := 0, fake.NewClientset()
-	for _, example := range tektonExamples(t) {
-		plain, reason := example.build(t, tektonFlags["defaults"])
+	for _, example := range tektonpods.Examples(t) {
+		plain, reason := example.Build(t, tektonpods.Flags["defaults"])
 		if reason != "" {
 			continue
 		}
 		wrapped := inject(t, newInjector(nil), plain).Pod
 		for fate, state := range fates {
-			t.Run(example.name+"/"+fate, func(t *testing.T) {
-				require.Equal(t, example.readBack(t, client, befall(plain, state)), example.readBack(t, client, befall(wrapped, state)))
+			t.Run(example.Name+"/"+fate, func(t *testing.T) {
+				require.Equal(t, readBack(t, example, client, befall(plain, state)), readBack(t, example, client, befall(wrapped, state)))
 			})
 			read++
 		}
@@ -195,15 +196,15 @@ type reading struct {
 }
 
 // readBack puts the pod into the cluster for a while.
-func (e *example) readBack(t *testing.T, client *fake.Clientset, p *corev1.Pod) reading {
+func readBack(t *testing.T, e *tektonpods.Example, client *fake.Clientset, p *corev1.Pod) reading {
 	t.Helper()
 	ctx := logtesting.TestContextWithLogger(t)
 	pods := client.CoreV1().Pods(p.Namespace)
 	_, err := pods.Create(ctx, p, metav1.CreateOptions{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, pods.Delete(ctx, p.Name, metav1.DeleteOptions{})) }()
-	spec := e.spec.DeepCopy()
-	run := e.run.DeepCopy()
+	spec := e.Spec.DeepCopy()
+	run := e.Run.DeepCopy()
 	run.Status = pipelinev1.TaskRunStatus{TaskRunStatusFields: pipelinev1.TaskRunStatusFields{TaskSpec: spec}}
 
 	status, err := tektonpod.MakeTaskRunStatus(ctx, logtesting.TestLogger(t), *run, p, client, spec)

@@ -31,6 +31,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/tektonpods"
 )
 
 // The exit codes of the plugin (docs/cli.md).
@@ -382,14 +383,7 @@ func withoutLogs(file string) bool { return strings.Contains(file, "logs") }
 func TestInjectWithoutAClusterShowsTheSame(t *testing.T) {
 	t.Parallel()
 	kubectl, namespace := newPlugin(t), optedInNamespace(t)
-	cm, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), config.Name, metav1.GetOptions{})
-	require.NoError(t, err)
-	cm.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-	written, err := json.Marshal(cm)
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "config.json")
-	require.NoError(t, os.WriteFile(file, written, 0o600))
-
+	file := writtenConfig(t)
 	top, err := framework.RepositoryRoot()
 	require.NoError(t, err)
 	compared := 0
@@ -407,20 +401,63 @@ func TestInjectWithoutAClusterShowsTheSame(t *testing.T) {
 				}
 				manifest, err := object.MarshalJSON()
 				require.NoError(t, err)
-				shows := func(args ...string) string {
-					command := kubectl.Command(t.Context(), append([]string{"inject", "-n", namespace, "-f", "-", "-o", "patch"}, args...)...)
-					command.Stdin = strings.NewReader(string(manifest))
-					var stderr strings.Builder
-					command.Stderr = &stderr
-					out, err := command.Output()
-					require.NoError(t, err, "%s: %s", name, stderr.String())
-					return string(out) + stderr.String()
-				}
-				online := shows()
-				require.Equal(t, online, shows("--offline", "--config", file, "--copier-image", copierImage(t)), name)
+				online := kubectl.injects(t, namespace, string(manifest))
+				require.Equal(t, online, kubectl.injects(t, namespace, string(manifest), "--offline", "--config", file, "--copier-image", copierImage(t)), name)
 				compared++
 			}
 		}
 	}
 	require.Greater(t, compared, 5)
+}
+
+// TestInjectWithoutAClusterShowsTheSameOfTektonsPods compares for the pods of all of Tekton's
+// examples, as Tekton's own builder makes them.
+func TestInjectWithoutAClusterShowsTheSameOfTektonsPods(t *testing.T) {
+	t.Parallel()
+	kubectl, namespace := newPlugin(t), optedInNamespace(t)
+	var manifests strings.Builder
+	pods := 0
+	for _, example := range tektonpods.Examples(t) {
+		built, reason := example.Build(t, tektonpods.Flags["defaults"])
+		if reason != "" {
+			continue
+		}
+		pods++
+		built.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		built.Namespace = namespace
+		built.Spec.ServiceAccountName = "" // theirs aren't there
+		manifest, err := json.Marshal(built)
+		require.NoError(t, err)
+		fmt.Fprintf(&manifests, "---\n%s\n", manifest)
+	}
+	require.Greater(t, pods, 70)
+	shows := func(args ...string) string { return kubectl.injects(t, namespace, manifests.String(), args...) }
+	online := shows()
+	require.Greater(t, strings.Count(online, pod.EntrypointPath), pods-5)
+	require.Equal(t, online, shows("--offline", "--config", writtenConfig(t), "--copier-image", copierImage(t)))
+}
+
+// injects is what kubectl entrypointer inject prints of manifests.
+func (p plugin) injects(t *testing.T, namespace, manifests string, args ...string) string {
+	t.Helper()
+	command := p.Command(t.Context(), append([]string{"inject", "-n", namespace, "-f", "-", "-o", "patch"}, args...)...)
+	command.Stdin = strings.NewReader(manifests)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	require.NoError(t, err, stderr.String())
+	return string(out) + stderr.String()
+}
+
+// writtenConfig is a file with the operator's configuration.
+func writtenConfig(t *testing.T) string {
+	t.Helper()
+	cm, err := cluster.Kube.CoreV1().ConfigMaps(framework.SystemNamespace).Get(t.Context(), config.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	cm.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	written, err := json.Marshal(cm)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(file, written, 0o600))
+	return file
 }

@@ -1,7 +1,9 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package pod_test
+// Package tektonpods makes the pods of Tekton's own examples, by Tekton's own builder, for
+// tests.
+package tektonpods
 
 import (
 	"bufio"
@@ -44,9 +46,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tektonFlags are the settings of Tekton's that change the shape of a pod.
+// Flags are the settings of Tekton's that change the shape of a pod.
 // Alpha makes nothing impossible, so every example is made with it.
-var tektonFlags = map[string]map[string]string{
+var Flags = map[string]map[string]string{
 	"defaults":        {"enable-api-fields": "alpha"},
 	"stable":          {"enable-api-fields": "stable"},
 	"sidecar logs":    {"enable-api-fields": "alpha", "results-from": "sidecar-logs"},
@@ -55,26 +57,27 @@ var tektonFlags = map[string]map[string]string{
 	"kept pods":       {"enable-api-fields": "alpha", "keep-pod-on-cancel": "true", "running-in-environment-with-injected-sidecars": "true"},
 }
 
-// example is one TaskRun, with what its file says besides.
-type example struct {
-	name    string // the file, and a number if it has several TaskRuns
-	run     *pipelinev1.TaskRun
-	spec    *pipelinev1.TaskSpec // as it was built last
+// An Example is one TaskRun, with what its file says besides.
+type Example struct {
+	Name string // the file, and a number if it has several TaskRuns
+	Run  *pipelinev1.TaskRun
+	Spec *pipelinev1.TaskSpec // as it was built last
+
 	tasks   map[string]pipelinev1.TaskSpec
 	actions map[string]pipelinev1beta1.StepActionSpec
 	cluster *fake.Clientset // has its secrets and service accounts; for reading only
 }
 
-// tektonExamples reads examples/v1/taskruns of the Tekton module that go.mod
+// Examples reads examples/v1/taskruns of the Tekton module that go.mod
 // names. Images come from a registry of ours, which has one of each name.
-func tektonExamples(t *testing.T) []*example {
+func Examples(t testing.TB) []*Example {
 	t.Helper()
 	location, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tektoncd/pipeline").Output()
 	require.NoError(t, err)
 	root := filepath.Join(strings.TrimSpace(string(location)), "examples", "v1", "taskruns")
 	host := imageRegistry(t)
 
-	var examples []*example
+	var examples []*Example
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
@@ -91,10 +94,10 @@ func tektonExamples(t *testing.T) []*example {
 	return examples
 }
 
-func parseExamples(t *testing.T, file string, text []byte) []*example {
+func parseExamples(t testing.TB, file string, text []byte) []*Example {
 	t.Helper()
-	shared := example{
-		name: file, tasks: map[string]pipelinev1.TaskSpec{}, actions: map[string]pipelinev1beta1.StepActionSpec{},
+	shared := Example{
+		Name: file, tasks: map[string]pipelinev1.TaskSpec{}, actions: map[string]pipelinev1beta1.StepActionSpec{},
 	}
 	objects := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}}}
 	var runs []*pipelinev1.TaskRun
@@ -133,21 +136,21 @@ func parseExamples(t *testing.T, file string, text []byte) []*example {
 	}
 	shared.cluster = fake.NewClientset(objects...)
 	shared.cluster.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &version.Info{Major: "1", Minor: "35"}
-	var examples []*example
+	var examples []*Example
 	for i, run := range runs {
 		one := shared
-		one.run = run
+		one.Run = run
 		if len(runs) > 1 {
-			one.name += " " + strconv.Itoa(i+1)
+			one.Name += " " + strconv.Itoa(i+1)
 		}
 		examples = append(examples, &one)
 	}
 	return examples
 }
 
-// build does what Tekton's reconciler does, but for the substitution of
+// Build does what Tekton's reconciler does, but for the substitution of
 // variables, which a pod doesn't notice. The reason says why there is no pod.
-func (e *example) build(t *testing.T, flags map[string]string) (built *corev1.Pod, reason string) {
+func (e *Example) Build(t testing.TB, flags map[string]string) (built *corev1.Pod, reason string) {
 	t.Helper()
 	features, err := tektonconfig.NewFeatureFlagsFromMap(flags)
 	require.NoError(t, err)
@@ -156,7 +159,7 @@ func (e *example) build(t *testing.T, flags map[string]string) (built *corev1.Po
 	settings.FeatureFlags = features
 	ctx = tektonconfig.ToContext(ctx, settings)
 
-	run := e.run.DeepCopy()
+	run := e.Run.DeepCopy()
 	run.SetDefaults(ctx)
 	spec, reason := e.taskSpec(ctx, run)
 	if reason != "" {
@@ -168,14 +171,14 @@ func (e *example) build(t *testing.T, flags map[string]string) (built *corev1.Po
 		}
 	}
 	spec, err = workspace.Apply(ctx, *spec, run.Spec.Workspaces, workspace.CreateVolumes(run.Spec.Workspaces))
-	require.NoError(t, err, e.name)
-	e.spec = spec
+	require.NoError(t, err, e.Name)
+	e.Spec = spec
 
 	cache, err := tektonpod.NewEntrypointCache(e.cluster)
 	require.NoError(t, err)
 	builder := tektonpod.Builder{Images: tektonImages, KubeClient: e.cluster, EntrypointCache: cache}
 	built, err = builder.Build(ctx, run, *spec.DeepCopy())
-	require.NoError(t, err, e.name)
+	require.NoError(t, err, e.Name)
 	return built, ""
 }
 
@@ -186,7 +189,7 @@ var tektonImages = pipeline.Images{
 
 // taskSpec is the run's own, or that of a Task in the same file, its steps
 // replaced by the StepActions that they refer to.
-func (e *example) taskSpec(ctx context.Context, run *pipelinev1.TaskRun) (*pipelinev1.TaskSpec, string) {
+func (e *Example) taskSpec(ctx context.Context, run *pipelinev1.TaskRun) (*pipelinev1.TaskSpec, string) {
 	spec := run.Spec.TaskSpec
 	if ref := run.Spec.TaskRef; ref != nil {
 		if ref.Resolver != "" {
@@ -226,7 +229,7 @@ type imageHost struct {
 	has  map[string]bool
 }
 
-func imageRegistry(t *testing.T) *imageHost {
+func imageRegistry(t testing.TB) *imageHost {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
@@ -235,7 +238,7 @@ func imageRegistry(t *testing.T) *imageHost {
 
 // push makes an image of the same path, whose ENTRYPOINT names it, and returns
 // its reference.
-func (h *imageHost) push(t *testing.T, image string) string {
+func (h *imageHost) push(t testing.TB, image string) string {
 	t.Helper()
 	_, path, _ := strings.Cut(image, "/")
 	path, _, _ = strings.Cut(path, "@")
@@ -254,7 +257,7 @@ func (h *imageHost) push(t *testing.T, image string) string {
 	return reference.String()
 }
 
-func parse[T any](t *testing.T, document []byte) *T {
+func parse[T any](t testing.TB, document []byte) *T {
 	t.Helper()
 	var object T
 	require.NoError(t, yaml.Unmarshal(document, &object))
