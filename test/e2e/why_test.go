@@ -401,8 +401,10 @@ func TestInjectWithoutAClusterShowsTheSame(t *testing.T) {
 				}
 				manifest, err := object.MarshalJSON()
 				require.NoError(t, err)
-				online := kubectl.injects(t, namespace, string(manifest))
-				require.Equal(t, online, kubectl.injects(t, namespace, string(manifest), "--offline", "--config", file, "--copier-image", copierImage(t)), name)
+				online, onlineWarnings := kubectl.injects(t, namespace, string(manifest))
+				offline, offlineWarnings := kubectl.injects(t, namespace, string(manifest), "--offline", "--config", file, "--copier-image", copierImage(t))
+				require.Equal(t, online, offline, name)
+				require.Equal(t, onlineWarnings, offlineWarnings, name)
 				compared++
 			}
 		}
@@ -419,26 +421,29 @@ func TestInjectWithoutAClusterShowsTheSameOfTektonsPods(t *testing.T) {
 	pods := 0
 	for _, example := range tektonpods.Examples(t) {
 		built, reason := example.Build(t, tektonpods.Flags["defaults"])
-		if reason != "" {
+		manifest, err := json.Marshal(built)
+		require.NoError(t, err)
+		// Windows pods stay as they are, and Tekton's reconciler would replace the variable.
+		if reason != "" || strings.Contains(string(manifest), "$(workspaces.") || strings.Contains(example.Name, "windows") {
 			continue
 		}
 		pods++
 		built.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 		built.Namespace = namespace
 		built.Spec.ServiceAccountName = "" // theirs aren't there
-		manifest, err := json.Marshal(built)
+		manifest, err = json.Marshal(built)
 		require.NoError(t, err)
 		fmt.Fprintf(&manifests, "---\n%s\n", manifest)
 	}
-	require.Greater(t, pods, 70)
-	shows := func(args ...string) string { return kubectl.injects(t, namespace, manifests.String(), args...) }
-	online := shows()
-	require.Greater(t, strings.Count(online, pod.EntrypointPath), pods-5)
-	require.Equal(t, online, shows("--offline", "--config", writtenConfig(t), "--copier-image", copierImage(t)))
+	require.Greater(t, pods, 65)
+	online, _ := kubectl.injects(t, namespace, manifests.String()) // the API server warns of other fields
+	require.GreaterOrEqual(t, strings.Count(online, pod.EntrypointPath), pods)
+	offline, _ := kubectl.injects(t, namespace, manifests.String(), "--offline", "--config", writtenConfig(t), "--copier-image", copierImage(t))
+	require.Equal(t, online, offline)
 }
 
 // injects is what kubectl entrypointer inject prints of manifests.
-func (p plugin) injects(t *testing.T, namespace, manifests string, args ...string) string {
+func (p plugin) injects(t *testing.T, namespace, manifests string, args ...string) (patches, warnings string) {
 	t.Helper()
 	command := p.Command(t.Context(), append([]string{"inject", "-n", namespace, "-f", "-", "-o", "patch"}, args...)...)
 	command.Stdin = strings.NewReader(manifests)
@@ -446,7 +451,7 @@ func (p plugin) injects(t *testing.T, namespace, manifests string, args ...strin
 	command.Stderr = &stderr
 	out, err := command.Output()
 	require.NoError(t, err, stderr.String())
-	return string(out) + stderr.String()
+	return string(out), stderr.String()
 }
 
 // writtenConfig is a file with the operator's configuration.
