@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -22,17 +21,7 @@ import (
 // nodes, the injector and Knative know without a word in the pod.
 const hubImage = "busybox:1.37"
 
-// takeMirror has the injector ask the nodes' mirror of Docker Hub, where there is one.
-// "make deploy" does the same, and tests reinstall the injector without.
-func takeMirror(t *testing.T) {
-	t.Helper()
-	if mirror := os.Getenv("E2E_IMAGE_REGISTRY"); mirror != "" {
-		configureForNow(t, "registry-mirrors", "docker.io: ["+mirror+"]")
-	}
-}
-
 func TestAnImageOfDockerHubIsLookedUpPinnedAndPulledByItsOwnName(t *testing.T) {
-	takeMirror(t)
 	namespace := optedInNamespace(t)
 	p := askingPod("hub", corev1.Container{Name: "main", Image: hubImage})
 	var created *corev1.Pod

@@ -68,7 +68,6 @@ func TestEveryExampleRunsAsItIs(t *testing.T) {
 // asks a Knative Service at the URL that Knative prints.
 func requireExamplesRun(t *testing.T, times int) {
 	t.Helper()
-	takeMirror(t)
 	configureForNow(t, "tools", "") // of which the script offers the one that an example asks for
 	namespace := plainNamespace(t)
 	top, err := framework.RepositoryRoot()

@@ -27,7 +27,8 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// install does what a user does, and returns what kubectl said.
+// install does what a user does, and returns what kubectl said. As "make deploy" does, it
+// has the injector ask the nodes' mirror of Docker Hub, where there is one.
 func install(t *testing.T) string {
 	t.Helper()
 	out, err := framework.Run(t.Context(), "ko", "apply", "-f", "config/webhook")
@@ -35,6 +36,10 @@ func install(t *testing.T) string {
 	// In its namespace, which may have been gone.
 	more, err := framework.Run(t.Context(), "ko", "apply", "-f", "config/auto", "-f", "config/claims")
 	require.NoError(t, err)
+	if mirror := os.Getenv("E2E_IMAGE_REGISTRY"); mirror != "" {
+		_, err := configure(t, "registry-mirrors", "docker.io: ["+mirror+"]", metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
 	return string(out) + string(more)
 }
 
