@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +114,12 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		return wanted
 	}
 	ctx := t.Context()
-	t.Cleanup(func() { install(t) })
+	t.Cleanup(func() {
+		if t.Failed() { // in the middle
+			_, err := framework.Run(context.Background(), "ko", "apply", "-f", "config/webhook")
+			require.NoError(t, err)
+		}
+	})
 
 	policies := cluster.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	require.NoError(t, policies.Delete(ctx, "unwrapped.entrypointer.dev", metav1.DeleteOptions{}))
