@@ -44,7 +44,6 @@ func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
 		`reading "secret/q"`:            {continueCommand(), []string{"secret/q"}},
 		"accepts 2 arg(s), received 1":  {signalCommand(), []string{"HUP"}},
 		`reading "secret/r"`:            {signalCommand(), []string{"HUP", "secret/r"}},
-		"accepts 1 arg(s), received 2":  {logsCommand(), []string{"p", "q"}},
 	} {
 		_, _, err := runsCommand(test.command, "", test.args...)
 		require.ErrorContains(t, err, says)

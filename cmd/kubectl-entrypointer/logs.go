@@ -32,6 +32,7 @@ type settings struct {
 
 const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs taskrun/build -f
+  kubectl entrypointer logs taskrun/build step-test
   kubectl entrypointer logs pipelinerun/release --stream stderr
   kubectl entrypointer logs ksvc/hello --tail 20 -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
@@ -56,10 +57,10 @@ func logsCommand() *cobra.Command {
 	var s settings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "logs [TYPE/]NAME", Short: "Print the logs of containers", Long: description, Example: examples,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "logs [TYPE/]NAME [CONTAINER]", Short: "Print the logs of containers", Long: description, Example: examples,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(command *cobra.Command, args []string) error {
-			options, err := s.options(args[0], command)
+			options, err := s.options(args, command)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -88,8 +89,11 @@ func logsCommand() *cobra.Command {
 	return command
 }
 
-func (s *settings) options(named string, command *cobra.Command) (o logreader.Options, err error) {
-	if o.Target, err = target.Parse(named, target.WithLogs()); err != nil {
+func (s *settings) options(args []string, command *cobra.Command) (o logreader.Options, err error) {
+	if o.Target, err = target.Parse(args[0], target.WithLogs()); err != nil {
+		return o, err
+	}
+	if o.Container, err = s.chosenContainer(args[1:]); err != nil {
 		return o, err
 	}
 	if s.stream != "" && s.stream != "stdout" && s.stream != "stderr" {
@@ -115,8 +119,20 @@ func (s *settings) options(named string, command *cobra.Command) (o logreader.Op
 	if err := s.showEvents(&o); err != nil {
 		return o, err
 	}
-	o.Container, o.Stream, o.Follow, o.Tail, o.Warnings = s.container, s.stream, s.follow, s.tail, command.ErrOrStderr()
+	o.Stream, o.Follow, o.Tail, o.Warnings = s.stream, s.follow, s.tail, command.ErrOrStderr()
 	return o, nil
+}
+
+// chosenContainer returns the name of the only container to print, "" for all.
+func (s *settings) chosenContainer(args []string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return s.container, nil
+	case s.container != "":
+		return "", fmt.Errorf("the container %q and --container are both set: use one of them", args[0])
+	default:
+		return args[0], nil
+	}
 }
 
 // begin returns the time from which on lines are printed, zero for all.

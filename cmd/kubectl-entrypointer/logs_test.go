@@ -70,7 +70,12 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, out, flag)
 	}
-	_, err := runs("--kubeconfig", config, "-n", "other", "taskrun/build")
+	out, err := runs("--kubeconfig", config, "taskrun/build", "step-a")
+	require.NoError(t, err)
+	require.Equal(t, "hi\n", out)
+	_, err = runs("--kubeconfig", config, "taskrun/build", "b")
+	require.ErrorContains(t, err, `has no container "b": use step-a; did you mean "step-a"?`)
+	_, err = runs("--kubeconfig", config, "-n", "other", "taskrun/build")
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
 
@@ -108,7 +113,9 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"use stdout or stderr":                  {"p", "--stream", "stdin"},
 		"use auto, always or never":             {"p", "--color", "red"},
 		"use TYPE/NAME":                         {"secret/p"},
-		"accepts 1 arg(s), received 0":          {},
+		"accepts between 1 and 2 arg(s)":        {},
+		"received 3":                            {"p", "main", "q"},
+		`"main" and --container are both set`:   {"p", "main", "-c", "main"},
 		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
 		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},
 	} {

@@ -73,7 +73,7 @@ func (c *Client) containerState(ctx context.Context, s Stream) (containerState, 
 // them send their output.
 type podObject struct {
 	Metadata struct{ Name, UID string }
-	Spec     struct{ Containers []containerSpec }
+	Spec     struct{ Containers, InitContainers []containerSpec }
 	Status   struct {
 		Phase                                    string
 		ContainerStatuses, InitContainerStatuses []runStatus

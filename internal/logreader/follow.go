@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 const (
@@ -62,10 +64,15 @@ func (f *follower) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.group.Wait()
 	defer cancel()
+	if f.Target.Name == target.Pod { // other pods may come with other containers
+		if err := f.checkContainer(ctx, f.Options); err != nil {
+			return err
+		}
+	}
 	tail := f.Tail
 	for {
 		// In this order, so that a finished target's streams are all listed.
-		target, err := f.targetState(ctx, f.Target)
+		state, err := f.targetState(ctx, f.Target)
 		if err == nil {
 			err = f.start(ctx, tail)
 		}
@@ -74,9 +81,9 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		if err == nil {
 			tail = -1 // later streams are new, so print them from the start
-			f.stopSilent(ctx, target)
+			f.stopSilent(ctx, state)
 		}
-		if target != stateRuns && err == nil && f.active.Load() == 0 {
+		if state != stateRuns && err == nil && f.active.Load() == 0 {
 			return f.end(ctx)
 		}
 		select {
@@ -96,7 +103,7 @@ func (f *follower) end(ctx context.Context) error {
 		return err
 	}
 	if len(f.known)+len(lost) == 0 {
-		return f.noLogsError(f.Options)
+		return f.noLogsError(ctx, f.Options)
 	}
 	return withLost(cutOffError(int(f.cutOff.Load())), lost, f.warn)
 }

@@ -60,7 +60,7 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 	case len(streams) > 0:
 		err = newMerger(c, o, streams).run(ctx)
 	case errLost == nil && len(lost) == 0:
-		return c.noLogsError(o)
+		return c.noLogsError(ctx, o)
 	}
 	err = withLost(err, lost, func(text string) { _, _ = fmt.Fprintln(o.Warnings, text) })
 	return errors.Join(err, errLost)
@@ -68,7 +68,10 @@ func (c *Client) Print(ctx context.Context, o Options) error {
 
 // noLogsError returns the error for a target without logs, with the conditions for having
 // some.
-func (c *Client) noLogsError(o Options) error {
+func (c *Client) noLogsError(ctx context.Context, o Options) error {
+	if err := c.checkContainer(ctx, o); err != nil {
+		return err
+	}
 	what := ""
 	if o.Container != "" {
 		what = fmt.Sprintf(" of container %q", o.Container)
