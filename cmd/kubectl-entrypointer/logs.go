@@ -20,14 +20,14 @@ import (
 
 // settings are the values of the flags.
 type settings struct {
-	container, stream, color   string
-	follow, prefix, timestamps bool
-	events                     bool
-	output                     string
-	tail                       int
-	since                      time.Duration
-	sinceTime                  string
-	grep                       string
+	container, stream, color             string
+	previous, follow, prefix, timestamps bool
+	events                               bool
+	output                               string
+	tail                                 int
+	since                                time.Duration
+	sinceTime                            string
+	grep                                 string
 }
 
 const examples = `  kubectl entrypointer logs pod/x
@@ -35,6 +35,7 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs taskrun/build step-test
   kubectl entrypointer logs pipelinerun/release --stream stderr
   kubectl entrypointer logs ksvc/hello --tail 20 -f
+  kubectl entrypointer logs pod/x --previous
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs taskrun/build --events`
 
@@ -48,6 +49,9 @@ that of their arrival at the log service.
 
 With -f, lines are printed as they arrive. The command ends when the pod or run has ended
 and its logs are complete. For a ksvc or revision, it runs until it is interrupted.
+
+With --previous, only the logs of the run of each container before its last one are
+printed. For a pod that exists, it is the run before the last restart.
 
 Where bytes were dropped or are missing, a line says so. If a container has ended, but
 the end of its log is unknown, or the log service has nothing of it, stderr says so, and
@@ -76,6 +80,7 @@ func logsCommand() *cobra.Command {
 	flags.StringVarP(&s.container, "container", "c", "", "print only the logs of this container")
 	flags.StringVar(&s.stream, "stream", "", "print only stdout, or only stderr")
 	flags.BoolVarP(&s.follow, "follow", "f", false, "print new lines until the pod or run has ended")
+	flags.BoolVarP(&s.previous, "previous", "p", false, "print only the logs of the run of each container before its last one")
 	flags.IntVar(&s.tail, "tail", -1, "the number of last lines of each stream to begin with; -1 stands for all")
 	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default for several containers, and with -f for all types but pod)")
 	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
@@ -107,6 +112,9 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 	if command.Flags().Changed("prefix") {
 		o.Printer.Prefix = &s.prefix
 	}
+	if s.previous && s.follow {
+		return o, errors.New("--previous and --follow are both set: use one of them, because a run that is over prints nothing any more")
+	}
 	o.Printer.Timestamps = s.timestamps
 	if o.Printer.Since, err = s.begin(time.Now()); err != nil {
 		return o, err
@@ -119,7 +127,7 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 	if err := s.showEvents(&o); err != nil {
 		return o, err
 	}
-	o.Stream, o.Follow, o.Tail, o.Warnings = s.stream, s.follow, s.tail, command.ErrOrStderr()
+	o.Stream, o.Previous, o.Follow, o.Tail, o.Warnings = s.stream, s.previous, s.follow, s.tail, command.ErrOrStderr()
 	return o, nil
 }
 

@@ -113,6 +113,7 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"use stdout or stderr":                  {"p", "--stream", "stdin"},
 		"use auto, always or never":             {"p", "--color", "red"},
 		"use TYPE/NAME":                         {"secret/p"},
+		"--previous and --follow are both set":  {"p", "-p", "-f"},
 		"accepts between 1 and 2 arg(s)":        {},
 		"received 3":                            {"p", "main", "q"},
 		`"main" and --container are both set`:   {"p", "main", "-c", "main"},

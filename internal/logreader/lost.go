@@ -130,7 +130,7 @@ func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err 
 	}
 	for _, p := range pods {
 		for _, run := range p.endedRuns() {
-			if (o.Container == "" || run.container == o.Container) && !run.ended.Before(o.Printer.Since) {
+			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && !run.ended.Before(o.Printer.Since) {
 				lost = append(lost, run)
 			}
 		}

@@ -24,7 +24,9 @@ type Options struct {
 	Target target.Target
 	// Container and Stream select by name; "" selects all.
 	Container, Stream string
-	Follow            bool
+	// Previous selects the run of each container before its last one.
+	Previous bool
+	Follow   bool
 	// Events selects the events of containers, instead of their output.
 	Events bool
 	// Tail is the number of last lines to print of each stream. A negative number stands for
@@ -76,6 +78,9 @@ func (c *Client) noLogsError(ctx context.Context, o Options) error {
 	if o.Container != "" {
 		what = fmt.Sprintf(" of container %q", o.Container)
 	}
+	if o.Previous {
+		return fmt.Errorf("the log service has no logs%s of %s in namespace %q of before a restart: leave --previous out to read those of the last run", what, o.Target, c.Namespace)
+	}
 	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee", what, o.Target, c.Namespace)
 }
 
@@ -89,13 +94,17 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 	if more {
 		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.Target)
 	}
-	all = slices.DeleteFunc(all, func(s Stream) bool {
-		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream || (s.Name == events) != o.Events
-	})
 	slices.SortStableFunc(all, func(a, b Stream) int {
 		return cmp.Or(strings.Compare(a.Start, b.Start), strings.Compare(a.Container, b.Container), strings.Compare(a.PodUID, b.PodUID), -strings.Compare(a.Name, b.Name))
 	})
-	return all, nil
+	if o.Previous { // a run is known by any of its streams
+		if all, err = c.previous(ctx, o, all); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(s Stream) bool {
+		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream || (s.Name == events) != o.Events
+	}), nil
 }
 
 // startOffset returns the offset from which to read a stream for Tail and Since.
