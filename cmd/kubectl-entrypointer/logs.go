@@ -9,18 +9,22 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // settings are the values of the flags.
 type settings struct {
-	container, stream, color             string
+	container, stream, color, selector   string
 	previous, follow, prefix, timestamps bool
 	events                               bool
 	output                               string
@@ -36,6 +40,7 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs pipelinerun/release --stream stderr
   kubectl entrypointer logs ksvc/hello --tail 20 -f
   kubectl entrypointer logs pod/x --previous
+  kubectl entrypointer logs -l app=web -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs taskrun/build --events`
 
@@ -48,7 +53,14 @@ stdout then precedes its stderr. For logs that an earlier version has sent, the 
 that of their arrival at the log service.
 
 With -f, lines are printed as they arrive. The command ends when the pod or run has ended
-and its logs are complete. For a ksvc or revision, it runs until it is interrupted.
+and its logs are complete. For a ksvc or revision, and with -l, it runs until
+it is interrupted.
+
+With -l, the logs of the pods with these labels are printed. The log service itself finds
+logs, also of pods that are gone, by the labels
+  ` + strings.Join(loglabels.All(), "\n  ") + `
+For other labels, the pods that exist are listed, and their logs are read: of ` + strconv.Itoa(logreader.MostSelected) + `
+pods at most. For that, you need the right to list pods.
 
 With --previous, only the logs of the run of each container before its last one are
 printed. For a pod that exists, it is the run before the last restart.
@@ -61,8 +73,8 @@ func logsCommand() *cobra.Command {
 	var s settings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "logs [TYPE/]NAME [CONTAINER]", Short: "Print the logs of containers", Long: description, Example: examples,
-		Args: usageArgs(cobra.RangeArgs(1, 2)),
+		Use: "logs ([TYPE/]NAME [CONTAINER] | -l LABELS)", Short: "Print the logs of containers", Long: description, Example: examples,
+		Args: usageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(command *cobra.Command, args []string) error {
 			options, err := s.options(args, command)
 			if err != nil {
@@ -77,6 +89,7 @@ func logsCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
+	flags.StringVarP(&s.selector, "selector", "l", "", "print the logs of the pods with these labels, such as app=web,tier!=db")
 	flags.StringVarP(&s.container, "container", "c", "", "print only the logs of this container")
 	flags.StringVar(&s.stream, "stream", "", "print only stdout, or only stderr")
 	flags.BoolVarP(&s.follow, "follow", "f", false, "print new lines until the pod or run has ended")
@@ -95,10 +108,7 @@ func logsCommand() *cobra.Command {
 }
 
 func (s *settings) options(args []string, command *cobra.Command) (o logreader.Options, err error) {
-	if o.Target, err = target.Parse(args[0], target.WithLogs()); err != nil {
-		return o, err
-	}
-	if o.Container, err = s.chosenContainer(args[1:]); err != nil {
+	if err := s.choose(&o, args); err != nil {
 		return o, err
 	}
 	if s.stream != "" && s.stream != "stdout" && s.stream != "stderr" {
@@ -131,16 +141,24 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 	return o, nil
 }
 
-// chosenContainer returns the name of the only container to print, "" for all.
-func (s *settings) chosenContainer(args []string) (string, error) {
+// choose sets whose logs are printed, and of which container.
+func (s *settings) choose(o *logreader.Options, args []string) (err error) {
+	o.Container = s.container
 	switch {
-	case len(args) == 0:
-		return s.container, nil
-	case s.container != "":
-		return "", fmt.Errorf("the container %q and --container are both set: use one of them", args[0])
-	default:
-		return args[0], nil
+	case (len(args) > 0) == (s.selector != ""):
+		return errors.New("name one object, as TYPE/NAME, or labels of pods by --selector")
+	case s.selector != "":
+		if o.Selector, err = labels.Parse(s.selector); err != nil {
+			return fmt.Errorf("--selector is %q: use labels such as app=web,tier!=db: %w", s.selector, err)
+		}
+		return nil
+	case len(args) == 2 && s.container != "":
+		return fmt.Errorf("the container %q and --container are both set: use one of them", args[1])
+	case len(args) == 2:
+		o.Container = args[1]
 	}
+	o.Target, err = target.Parse(args[0], target.WithLogs())
+	return err
 }
 
 // begin returns the time from which on lines are printed, zero for all.

@@ -74,7 +74,7 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hi\n", out)
 	_, err = runs("--kubeconfig", config, "taskrun/build", "b")
-	require.ErrorContains(t, err, `has no container "b": use step-a; did you mean "step-a"?`)
+	require.ErrorContains(t, err, `there is no container "b": use step-a; did you mean "step-a"?`)
 	_, err = runs("--kubeconfig", config, "-n", "other", "taskrun/build")
 	require.ErrorContains(t, err, "ko apply -f config/logs")
 }
@@ -114,8 +114,10 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"use auto, always or never":             {"p", "--color", "red"},
 		"use TYPE/NAME":                         {"secret/p"},
 		"--previous and --follow are both set":  {"p", "-p", "-f"},
-		"accepts between 1 and 2 arg(s)":        {},
-		"received 3":                            {"p", "main", "q"},
+		"name one object, as TYPE/NAME":         {},
+		"or labels of pods by --selector":       {"p", "-l", "app=web"},
+		"--selector is \"app in web\"":          {"-l", "app in web"},
+		"accepts at most 2 arg(s), received 3":  {"p", "main", "q"},
 		`"main" and --container are both set`:   {"p", "main", "-c", "main"},
 		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
 		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},

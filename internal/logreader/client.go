@@ -20,12 +20,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
-	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // A Stream is the stdout, the stderr or the events of one start of a container.
 type Stream struct {
 	ID, Name, Pod, PodUID, Container, Start string
+	Labels                                  map[string]string // those of package loglabels
 }
 
 // began returns the time of the start in Unix milliseconds, 0 if it is unknown.
@@ -47,19 +47,18 @@ func (c *Client) get(path ...string) *rest.Request {
 	return c.REST.Get().AbsPath(append([]string{"/apis", endpoint.Group, endpoint.Version, "namespaces", c.Namespace, "logs"}, path...)...)
 }
 
-// list returns the streams of a target, and whether there are more.
-func (c *Client) list(ctx context.Context, t target.Target) (streams []Stream, more bool, err error) {
-	key, value := query(t)
+// listBy returns the streams of a pod or a label, and whether there are more.
+func (c *Client) listBy(ctx context.Context, o Options, key, value string) (streams []Stream, more bool, err error) {
 	answer, err := c.get().Param(key, value).DoRaw(ctx)
 	if err != nil {
-		return nil, false, c.explain(err, t)
+		return nil, false, c.explain(err, o)
 	}
 	var body struct {
 		Logs []Stream
 		More bool
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return nil, false, fmt.Errorf("listing the logs of %s: reading the response: %w", t, err)
+		return nil, false, fmt.Errorf("listing the logs of %s: reading the response: %w", o.whose(), err)
 	}
 	return body.Logs, body.More, nil
 }

@@ -23,8 +23,8 @@ func (c *Client) checkContainer(ctx context.Context, o Options) error {
 	if o.Container == "" {
 		return nil
 	}
-	streams, _, err := c.list(ctx, o.Target)
-	pods, errPods := c.pods(ctx, o.Target)
+	streams, _, err := c.list(ctx, o)
+	pods, errPods := c.pods(ctx, o)
 	if err := errors.Join(err, errPods); err != nil {
 		return err
 	}
@@ -51,5 +51,5 @@ func (c *Client) checkContainer(ctx context.Context, o Options) error {
 	if len(names) > mostNamed {
 		names = append(names[:mostNamed], "another one")
 	}
-	return fmt.Errorf("%s in namespace %q has no container %q: use %s%s", o.Target, c.Namespace, o.Container, spelling.Alternatives(names), meant)
+	return fmt.Errorf("%s in namespace %q: there is no container %q: use %s%s", o.whose(), c.Namespace, o.Container, spelling.Alternatives(names), meant)
 }

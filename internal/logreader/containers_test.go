@@ -17,10 +17,10 @@ func TestAContainerThatNoPodHasIsAnErrorThatNamesThoseThatAreThere(t *testing.T)
 		asked   string
 		says    string
 	}{
-		"misspelt, and of a pod that is gone":  {func(c *cluster) { c.gone = true; c.stream("p", "main", "1", "stdout", "x\n") }, "mian", `pod/p in namespace "tenant" has no container "mian": use main; did you mean "main"?`},
-		"misspelt, and of a pod that is new":   {func(c *cluster) { c.specs["p"] = sending("web") + "," + sending("db") }, "weeb", `has no container "weeb": use db or web; did you mean "web"?`},
+		"misspelt, and of a pod that is gone":  {func(c *cluster) { c.gone = true; c.stream("p", "main", "1", "stdout", "x\n") }, "mian", `pod/p in namespace "tenant": there is no container "mian": use main; did you mean "main"?`},
+		"misspelt, and of a pod that is new":   {func(c *cluster) { c.specs["p"] = sending("web") + "," + sending("db") }, "weeb", `there is no container "weeb": use db or web; did you mean "web"?`},
 		"a step by its name in the Task":       {func(c *cluster) { c.specs["p"] = sending("step-build") + "," + sending("step-test") }, "test", `use step-build or step-test; did you mean "step-test"?`},
-		"like no other":                        {func(c *cluster) { c.stream("p", "main", "1", "events", "{}\n") }, "proxy", `has no container "proxy": use main`},
+		"like no other":                        {func(c *cluster) { c.stream("p", "main", "1", "events", "{}\n") }, "proxy", `there is no container "proxy": use main`},
 		"of a tenant who writes names himself": {func(c *cluster) { c.stream("p", "\x1b[2J\n", "1", "stdout", "x\n") }, "main", `use \x1b[2J\n`},
 		"one of very many": {func(c *cluster) {
 			for at := range mostNamed + 5 {

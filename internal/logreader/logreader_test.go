@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -63,7 +64,9 @@ type cluster struct {
 	// specs has the containers of a pod, as JSON.
 	specs map[string]string
 	// inits has the initContainers of a pod, as JSON.
-	inits     map[string]string
+	inits map[string]string
+	// labels are those of the pods; without any, each pod has all labels.
+	labels    map[string]labels.Set
 	gone      bool // no pod exists
 	forbidden bool // the user may not get pods
 	ill       bool // the API server fails to return pods
@@ -84,8 +87,11 @@ func newCluster(t *testing.T) *cluster {
 		pod := path.Base(r.URL.Path)
 		found := c.pod(pod)
 		var all []string
+		selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
 		for name := range c.specs {
-			all = append(all, c.pod(name))
+			if err == nil && (c.labels == nil || selector.Matches(c.labels[name])) {
+				all = append(all, c.pod(name))
+			}
 		}
 		c.mu.Unlock()
 		switch {

@@ -10,12 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // containerSpec is the specification of a container.
@@ -92,30 +91,46 @@ func (p *podObject) endedRuns() (runs []endedRun) {
 	return runs
 }
 
-// pods returns the pods of a target that exist, and none to users who may not get them.
-func (c *Client) pods(ctx context.Context, t target.Target) ([]podObject, error) {
-	request := c.REST.Get().AbsPath("/api/v1/namespaces", c.Namespace, "pods")
-	if t.Label == "" {
-		request = request.Suffix(t.Of)
-	} else {
-		request = request.Param("labelSelector", t.Label+"="+t.Of)
-	}
-	answer, err := request.SetHeader("Accept", "application/json").DoRaw(ctx)
+// pods returns the pods whose logs are asked for that exist, and none to users who may not get
+// them.
+func (c *Client) pods(ctx context.Context, o Options) ([]podObject, error) {
+	pods, err := c.existing(ctx, o)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("asking for the pods of %s: %w", t, err)
+		return nil, fmt.Errorf("asking for the pods of %s: %w", o.whose(), err)
+	}
+	return pods, nil
+}
+
+// existing returns the pods whose logs are asked for that exist.
+func (c *Client) existing(ctx context.Context, o Options) ([]podObject, error) {
+	request := c.REST.Get().AbsPath("/api/v1/namespaces", c.Namespace, "pods")
+	isOne := false
+	switch t := o.Target; {
+	case o.Selector != nil && keptLabel(o.Selector) == "":
+		request = request.Param("labelSelector", o.Selector.String()).Param("limit", strconv.Itoa(MostSelected+1))
+	case o.Selector != nil:
+		request = request.Param("labelSelector", o.Selector.String())
+	case t.Label != "":
+		request = request.Param("labelSelector", t.Label+"="+t.Of)
+	default:
+		request, isOne = request.Suffix(t.Of), true
+	}
+	answer, err := request.SetHeader("Accept", "application/json").DoRaw(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var list struct{ Items []podObject }
-	if t.Label == "" {
+	if isOne {
 		list.Items = make([]podObject, 1)
 		err = json.Unmarshal(answer, &list.Items[0])
 	} else {
 		err = json.Unmarshal(answer, &list)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking for the pods of %s: reading the response: %w", t, err)
+		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	return list.Items, nil
 }
@@ -124,7 +139,7 @@ func (c *Client) pods(ctx context.Context, t target.Target) ([]podObject, error)
 // prints nothing has at least events there.
 func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err error) {
 	// In this order, so that everything is listed that an ended container has sent.
-	pods, err := c.pods(ctx, o.Target)
+	pods, err := c.pods(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +153,7 @@ func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err 
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	streams, more, err := c.list(ctx, o.Target)
+	streams, more, err := c.list(ctx, o)
 	if err != nil || more {
 		return nil, err
 	}

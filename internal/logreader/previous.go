@@ -17,7 +17,7 @@ func (s Stream) run() run { return run{s.PodUID, s.Container, s.Start} }
 // previous returns, of streams in the order of their starts, those of the run of each
 // container before its last one.
 func (c *Client) previous(ctx context.Context, o Options, all []Stream) ([]Stream, error) {
-	pods, err := c.pods(ctx, o.Target)
+	pods, err := c.pods(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,17 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // Options say which logs of a target to print, and how.
 type Options struct {
 	Target target.Target
+	// Selector selects the pods whose logs are printed by their labels, instead of Target.
+	Selector labels.Selector
 	// Container and Stream select by name; "" selects all.
 	Container, Stream string
 	// Previous selects the run of each container before its last one.
@@ -79,20 +83,24 @@ func (c *Client) noLogsError(ctx context.Context, o Options) error {
 		what = fmt.Sprintf(" of container %q", o.Container)
 	}
 	if o.Previous {
-		return fmt.Errorf("the log service has no logs%s of %s in namespace %q of before a restart: leave --previous out to read those of the last run", what, o.Target, c.Namespace)
+		return fmt.Errorf("the log service has no logs%s of %s in namespace %q of before a restart: leave --previous out to read those of the last run", what, o.whose(), c.Namespace)
 	}
-	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee", what, o.Target, c.Namespace)
+	gone := ""
+	if o.Selector != nil {
+		gone = "; of pods that are gone, it finds logs by the labels " + strings.Join(loglabels.All(), ", ") + " alone"
+	}
+	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee%s", what, o.whose(), c.Namespace, gone)
 }
 
 // streams returns the selected streams: containers in the order of their starts, and of
 // each container stdout before stderr.
 func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
-	all, more, err := c.list(ctx, o.Target)
+	all, more, err := c.list(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if more {
-		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.Target)
+		_, _ = fmt.Fprintf(o.Warnings, "There are more logs of %s than the log service lists: only the latest ones follow.\n", o.whose())
 	}
 	slices.SortStableFunc(all, func(a, b Stream) int {
 		return cmp.Or(strings.Compare(a.Start, b.Start), strings.Compare(a.Container, b.Container), strings.Compare(a.PodUID, b.PodUID), -strings.Compare(a.Name, b.Name))
@@ -252,5 +260,5 @@ func (c *Client) copyParts(ctx context.Context, s Stream, from int64, follow boo
 
 // isFinal reports whether a request will fail again.
 func isFinal(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)
+	return errors.Is(err, errManySelected) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)
 }

@@ -15,12 +15,24 @@ import (
 	"github.com/entrypointer/entrypointer/internal/target"
 )
 
-// query returns the parameter to list the streams of a target.
-func query(t target.Target) (key, value string) {
-	if t.Label == "" {
-		return "pod", t.Of
+// whose names whose logs are asked for.
+func (o Options) whose() string {
+	if o.Selector != nil {
+		return fmt.Sprintf("pods with the labels %q", o.Selector)
 	}
-	return "label", t.Label + "=" + t.Of
+	return o.Target.String()
+}
+
+// list returns the streams that are asked for, and whether there are more.
+func (c *Client) list(ctx context.Context, o Options) (streams []Stream, more bool, err error) {
+	switch t := o.Target; {
+	case o.Selector != nil:
+		return c.listSelected(ctx, o)
+	case t.Label != "":
+		return c.listBy(ctx, o, "label", t.Label+"="+t.Of)
+	default:
+		return c.listBy(ctx, o, "pod", t.Of)
+	}
 }
 
 // targetState reports whether more is to be expected of a target.
@@ -48,14 +60,14 @@ func (c *Client) targetState(ctx context.Context, t target.Target) (containerSta
 }
 
 // explain adds to an error of a listing what to do about it.
-func (c *Client) explain(err error, t target.Target) error {
-	what := fmt.Sprintf("listing the logs of %s in namespace %q", t, c.Namespace)
+func (c *Client) explain(err error, o Options) error {
+	what := fmt.Sprintf("listing the logs of %s in namespace %q", o.whose(), c.Namespace)
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s: the cluster has no log service (no API %s/%s): the operator installs it with ko apply -f config/logs", what, endpoint.Group, endpoint.Version)
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("%s: %w: the log service doesn't respond; see kubectl get apiservice %s.%s", what, err, endpoint.Version, endpoint.Group)
-	case apierrors.IsForbidden(err) && t.Label == "":
+	case apierrors.IsForbidden(err) && o.Selector == nil && o.Target.Label == "":
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of this pod, such as by the ClusterRole view", what)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of all pods of the namespace, such as by the ClusterRole view", what)

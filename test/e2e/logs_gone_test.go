@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,8 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// A Deployment's pods are read by name, those of before a rollout too.
+// A Deployment's pods are read by name, those of before a rollout too, and by their labels
+// while they exist.
 func readsADeployment(t *testing.T, kubectl plugin) {
 	namespace, token := logsNamespace(t, "stream")
 	viewer := withToken(t, token)
@@ -45,6 +47,16 @@ func readsADeployment(t *testing.T, kubectl plugin) {
 	for _, p := range former.Items {
 		require.Equal(t, "first starts\n", kubectl.reads(t, viewer, "starts", "-n", namespace, p.Name))
 	}
+	byLabels := func(line string, pods []corev1.Pod) {
+		t.Helper()
+		var want []string
+		for _, p := range pods {
+			want = append(want, "[pod/"+p.Name+"/main] "+line)
+		}
+		text := kubectl.reads(t, viewer, line, "-n", namespace, "-l", app, "--stream", "stdout")
+		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(text), "\n"))
+	}
+	byLabels("first starts", former.Items)
 
 	next := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"VERSION","value":"second"}]}]}}}}`)
 	_, err = cluster.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "prints", types.StrategicMergePatchType, next, metav1.PatchOptions{})
@@ -60,6 +72,26 @@ func readsADeployment(t *testing.T, kubectl plugin) {
 	for _, p := range latter.Items {
 		require.Equal(t, "second starts\n", kubectl.reads(t, viewer, "starts", "-n", namespace, "pod/"+p.Name))
 	}
+	byLabels("second starts", latter.Items)
+}
+
+// The run of a container before a restart is read by itself, also when the pod is gone.
+func readsARestart(t *testing.T, kubectl plugin) {
+	namespace, token := logsNamespace(t, "stream")
+	viewer := withToken(t, token)
+	main := busybox(t, "main", "sh", "-c", `echo >>/data/runs; run=$(($(wc -l </data/runs))); echo "run $run"; test $run = 1 && exit 1; exec sleep 600`)
+	main.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	p := askingPod("restarts", main)
+	p.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	createPod(t, namespace, p)
+	require.Equal(t, "run 1\nrun 2\n", kubectl.reads(t, viewer, "run 2", "-n", namespace, "restarts"))
+	for _, kubeconfig := range []string{"", viewer} {
+		require.Equal(t, "run 1\n", kubectl.reads(t, kubeconfig, "run", "-n", namespace, "restarts", "main", "--previous"))
+	}
+	deletePod(t, namespace, "restarts")
+	waitUntilPodIsGone(t, namespace, "restarts")
+	require.Equal(t, "run 1\n", kubectl.reads(t, viewer, "run", "-n", namespace, "restarts", "--previous"))
 }
 
 // It is what make demo shows.

@@ -92,6 +92,7 @@ func TestLogsAreReadThroughTheAPIServer(t *testing.T) {
 		"of a run of tasks":      readsRuns,
 		"of a Knative Service":   readsAService,
 		"of a former Deployment": readsADeployment,
+		"of before a restart":    readsARestart,
 		"of the example":         readsTheExample,
 		"by nobody who may not":  refusesWhoMayNot,
 		"by no other front door": refusesForgedHeaders,
