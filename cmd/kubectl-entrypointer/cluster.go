@@ -100,6 +100,18 @@ func (c *cluster) connectFor(named string) (target.Target, *objects.Client, erro
 	return t, client, err
 }
 
+// parseAll parses the objects that a user names.
+func parseAll(named []string) (all []target.Target, _ error) {
+	for _, name := range named {
+		t, err := target.Parse(name, target.All())
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
 // statuses decodes errors of the API server, which are objects of the kind Status. The
 // commands decode the other responses by themselves.
 func statuses() runtime.NegotiatedSerializer {

@@ -49,7 +49,7 @@ const (
 var errFinding = errors.New("the answer isn't yes")
 
 // errUnknown is the error of a question that has no answer.
-var errUnknown = errors.New("nothing could be found out; what is unknown is above")
+var errUnknown = errors.New("that couldn't be found out; what is unknown is above")
 
 // A usageError is the error of wrong arguments.
 type usageError struct{ error }

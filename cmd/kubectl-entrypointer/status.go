@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -17,13 +18,17 @@ import (
 
 const statusExamples = `  kubectl entrypointer status web-6b7f9c-x2x5k
   kubectl entrypointer status deployment/web -w
+  kubectl entrypointer status deployment/web job/report
   kubectl entrypointer status taskrun/build -o json`
 
-var statusDescription = `Say what each container of an object's pods does at the moment, and what it waits for.
+var statusDescription = `Say what each container of the pods of objects does at the moment, and what it waits for.
 TYPE is ` + target.Types(target.All()) + `, and pod by default.
 
 The supervisors of containers that run are asked, as by kubectl exec: for that, you need
-the right to create pods/exec. Without it, the answer is the kubelet's.`
+the right to create pods/exec. Without it, the answer is the kubelet's.
+
+The exit code is 1 if there is no answer about one of several objects; those about the
+others are printed.`
 
 // watchInterval is how often -w looks.
 const watchInterval = time.Second
@@ -38,8 +43,8 @@ func statusCommand() *cobra.Command {
 	var s statusSettings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "status [TYPE/]NAME", Short: "Say what containers do, and what they wait for", Long: statusDescription, Example: statusExamples,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "status [TYPE/]NAME...", Short: "Say what containers do, and what they wait for", Long: statusDescription, Example: statusExamples,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := checkOutput(s.output); err != nil {
 				return &usageError{err}
@@ -47,12 +52,16 @@ func statusCommand() *cobra.Command {
 			if s.watch && s.output != "" {
 				return &usageError{fmt.Errorf("--watch and --output are both set: use one of them, because the document is one")}
 			}
-			named, client, err := from.connectFor(args[0])
+			targets, err := parseAll(args)
+			if err != nil {
+				return err
+			}
+			client, err := from.connect()
 			if err != nil {
 				return err
 			}
 			reader := &podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}
-			return s.run(command.Context(), command.OutOrStdout(), reader, named)
+			return s.run(command.Context(), command.OutOrStdout(), reader, targets)
 		},
 	}
 	flags := command.Flags()
@@ -62,29 +71,29 @@ func statusCommand() *cobra.Command {
 	return command
 }
 
-func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstatus.Reader, named target.Target) error {
-	report, err := reader.Read(ctx, named)
-	if err != nil {
+func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstatus.Reader, targets []target.Target) error {
+	answers, err := reader.ReadAll(ctx, targets)
+	if len(answers.Answers) == 0 {
 		return err
 	}
 	if s.output != "" {
-		return printDocument(out, s.output, report)
+		return errors.Join(printDocument(out, s.output, answers), err)
 	}
 	for {
-		if err := report.Print(out, time.Now()); err != nil {
+		if err := errors.Join(answers.Print(out, time.Now()), err); err != nil {
 			return err
 		}
-		if !s.watch || report.Ended() {
+		if !s.watch || answers.Ended() {
 			return nil
 		}
-		last := report
-		for !report.Changed(last) {
+		last := answers
+		for !answers.Changed(last) {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(watchInterval):
 			}
-			if report, err = reader.Read(ctx, named); err != nil {
+			if answers, err = reader.ReadAll(ctx, targets); err != nil {
 				return err
 			}
 		}

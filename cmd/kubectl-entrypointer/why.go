@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +19,13 @@ import (
 )
 
 const whyExamples = `  kubectl entrypointer why deployment/web
+  kubectl entrypointer why deployment/web job/report
   kubectl entrypointer why web-6b7f9c-x2x5k
   kubectl entrypointer why ksvc/hello -o json
   kubectl entrypointer why -f deployment.yaml
   kubectl entrypointer why deployment/web -o json | jq -r '.answers[0].now.reason'`
 
-var whyDescription = `Say whether the containers of an object run under entrypointer's supervisor, and why.
+var whyDescription = `Say whether the containers of objects run under entrypointer's supervisor, and why.
 TYPE is ` + target.Types(target.All()) + `, and pod by default.
 
 The API server is asked what would happen to a pod that is created now, by a dry run: for
@@ -31,7 +33,8 @@ that, you need the right to create pods. The pods that exist are compared with i
 -f, the objects of a file are asked about, which need not exist; - stands for stdin.
 
 The exit code is 0 if all of the pods are wrapped, 79 if one isn't, or would be refused,
-64 for wrong arguments, and 1 if that couldn't be found out.`
+64 for wrong arguments, and 1 if that couldn't be found out. It is 1 as well if there is no
+answer about one of several objects; those about the others are printed.`
 
 // whySettings are the values of the flags.
 type whySettings struct {
@@ -42,20 +45,17 @@ func whyCommand() *cobra.Command {
 	var s whySettings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "why ([TYPE/]NAME | -f FILE)", Short: "Say whether pods are wrapped, and why", Long: whyDescription, Example: whyExamples,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Use: "why ([TYPE/]NAME... | -f FILE)", Short: "Say whether pods are wrapped, and why", Long: whyDescription, Example: whyExamples,
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := s.check(args); err != nil {
-				return &usageError{err}
-			}
-			answers, err := s.ask(command, from, args)
+			targets, err := s.check(args)
 			if err != nil {
 				return err
 			}
-			if err := s.print(command.OutOrStdout(), answers); err != nil {
-				return err
+			answers, err := s.ask(command, from, targets)
+			if len(answers) > 0 {
+				err = errors.Join(s.print(command.OutOrStdout(), answers), err)
 			}
-			return verdict(answers)
+			return cmp.Or(err, verdict(answers))
 		},
 	}
 	flags := command.Flags()
@@ -65,45 +65,47 @@ func whyCommand() *cobra.Command {
 	return command
 }
 
-func (s *whySettings) check(args []string) error {
-	switch {
-	case (len(args) == 1) == (s.file != ""):
-		return errors.New("name one object, as TYPE/NAME, or a file by -f")
-	case len(args) == 1:
-		if _, err := target.Parse(args[0], target.All()); err != nil {
-			return err
-		}
+// check returns the objects that are named.
+func (s *whySettings) check(args []string) ([]target.Target, error) {
+	if (len(args) > 0) == (s.file != "") {
+		return nil, &usageError{errors.New("name objects, as TYPE/NAME, or a file by -f")}
 	}
-	return checkOutput(s.output)
+	if err := checkOutput(s.output); err != nil {
+		return nil, &usageError{err}
+	}
+	return parseAll(args)
 }
 
-// ask asks about the object that is named, or the objects of the file.
-func (s *whySettings) ask(command *cobra.Command, from *cluster, args []string) ([]*why.Answer, error) {
+// ask asks about the objects that are named, or those of the file. It returns an error
+// beside the answers that there are.
+func (s *whySettings) ask(command *cobra.Command, from *cluster, targets []target.Target) (answers []*why.Answer, err error) {
 	client, err := from.connect()
 	if err != nil {
 		return nil, err
 	}
 	cluster := &why.Cluster{Client: *client}
 	if s.file == "" {
-		named, err := target.Parse(args[0], target.All())
-		if err != nil {
-			return nil, err
+		var failures []error
+		for _, t := range targets {
+			answer, err := cluster.Ask(command.Context(), t)
+			if err != nil {
+				failures = append(failures, err)
+				continue
+			}
+			answers = append(answers, answer)
 		}
-		answer, err := cluster.Ask(command.Context(), named)
-		if err != nil {
-			return nil, err
-		}
-		return []*why.Answer{answer}, nil
+		return answers, errors.Join(failures...)
 	}
 	manifests, err := readManifests(s.file, command.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	var answers []*why.Answer
 	err = inNamespaces(client.Namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
 		cluster.Namespace = namespace
 		_, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
-		answers = append(answers, answer)
+		if err == nil {
+			answers = append(answers, answer)
+		}
 		return err
 	})
 	return answers, err
@@ -152,20 +154,16 @@ func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
 		}
 		return nil
 	}
-	return printDocument(out, s.output, struct {
-		Answers []*why.Answer `json:"answers"`
-	}{answers})
+	return printDocument(out, s.output, why.Answers{Answers: answers})
 }
 
-// verdict returns the error for the exit code.
+// verdict returns the error for the exit code. A finding counts, whatever is unknown.
 func verdict(answers []*why.Answer) error {
-	for _, answer := range answers {
-		switch {
-		case answer.IsUnknown():
-			return errUnknown
-		case !answer.IsWrapped():
-			return errFinding
-		}
+	if slices.ContainsFunc(answers, func(a *why.Answer) bool { return !a.IsUnknown() && !a.IsWrapped() }) {
+		return errFinding
+	}
+	if slices.ContainsFunc(answers, (*why.Answer).IsUnknown) {
+		return errUnknown
 	}
 	return nil
 }

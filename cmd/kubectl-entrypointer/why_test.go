@@ -95,11 +95,10 @@ func TestWrongQuestionsAreRefused(t *testing.T) {
 		args  []string
 		code  int
 	}{
-		"name one object":                                 {"", nil, exitUsage},
+		"name objects, as TYPE/NAME":                      {"", nil, exitUsage},
 		"or a file by -f":                                 {"", []string{"p", "-f", "x"}, exitUsage},
-		"use json or yaml":                                {"", []string{"p", "-o", "wide"}, exitUsage},
-		"use TYPE/NAME with the type":                     {"", []string{"secret/p"}, exitUsage},
-		"accepts at most 1 arg(s)":                        {"", []string{"p", "q"}, exitUsage},
+		"use json or yaml":                                {"", []string{"p", "-o", "name"}, exitUsage},
+		"use TYPE/NAME with the type":                     {"", []string{"p", "secret/p"}, exitUsage},
 		`is in namespace "other"`:                         {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
 		"no such file":                                    {"", []string{"-f", "/none"}, exitFailure},
 		"it has no object with pods":                      {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},

@@ -30,7 +30,13 @@ const (
 	patience = 5 * time.Second
 )
 
-// A Report is what the command prints; its JSON is described in docs/cli.md.
+// Answers is what the command prints.
+type Answers struct {
+	// Answers are the reports about each object, in the order in which they are asked for.
+	Answers []*Report `json:"answers"`
+}
+
+// A Report is the status of the pods of one object.
 type Report struct {
 	// Target is TYPE/NAME.
 	Target    string `json:"target"`
@@ -101,6 +107,21 @@ type Reader struct {
 	objects.Client
 	// Exec runs a command of the supervisor in a container, and returns its output.
 	Exec func(ctx context.Context, pod, container string, command ...string) (stdout []byte, err error)
+}
+
+// ReadAll reads the status of all pods of several objects. It returns an error beside the
+// reports that there are.
+func (r *Reader) ReadAll(ctx context.Context, targets []target.Target) (a Answers, err error) {
+	var failures []error
+	for _, t := range targets {
+		report, err := r.Read(ctx, t)
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		a.Answers = append(a.Answers, report)
+	}
+	return a, errors.Join(failures...)
 }
 
 // Read reads the status of all pods of an object.
@@ -268,7 +289,11 @@ func (c *Container) fill(s *corev1.ContainerStatus) {
 }
 
 // Ended reports whether all of the pods have ended, and no others follow.
-func (r *Report) Ended() bool {
+func (a Answers) Ended() bool {
+	return !slices.ContainsFunc(a.Answers, func(r *Report) bool { return !r.hasEnded() })
+}
+
+func (r *Report) hasEnded() bool {
 	return r.ended && !slices.ContainsFunc(r.Pods, func(p Pod) bool {
 		return !strings.HasPrefix(p.Phase, string(corev1.PodSucceeded)) && !strings.HasPrefix(p.Phase, string(corev1.PodFailed))
 	})

@@ -58,11 +58,11 @@ func readerOf(t *testing.T, exec func(ctx context.Context, pod, container string
 	return &podstatus.Reader{Client: objects.Client{REST: client, Namespace: "tenant"}, Exec: exec}
 }
 
-func web(t *testing.T) target.Target {
+func web(t *testing.T) []target.Target {
 	t.Helper()
 	named, err := target.Parse("deploy/web", target.All())
 	require.NoError(t, err)
-	return named
+	return []target.Target{named}
 }
 
 // wrapped is a container that runs under the supervisor.
@@ -139,10 +139,10 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 	evicted := runningPod("web-2", time.Hour)
 	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
 
-	report, err := readerOf(t, says, evicted, p).Read(t.Context(), web(t))
+	answers, err := readerOf(t, says, evicted, p).ReadAll(t.Context(), web(t))
 	require.NoError(t, err)
 	var text strings.Builder
-	require.NoError(t, report.Print(&text, now))
+	require.NoError(t, answers.Print(&text, now))
 	const golden = "testdata/phases.txt"
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
@@ -151,20 +151,20 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.Equal(t, string(want), text.String(), "run the test with -update if the change is meant")
-	require.False(t, report.Ended())
+	require.False(t, answers.Ended())
 }
 
 func TestOnlyWhatHasChangedIsPrintedAgain(t *testing.T) {
 	t.Parallel()
-	read := func(age time.Duration, containers ...string) *podstatus.Report {
-		report, err := readerOf(t, says, runningPod("web-1", age, containers...)).Read(t.Context(), web(t))
+	read := func(age time.Duration, containers ...string) podstatus.Answers {
+		answers, err := readerOf(t, says, runningPod("web-1", age, containers...)).ReadAll(t.Context(), web(t))
 		require.NoError(t, err)
-		return report
+		return answers
 	}
 	require.False(t, read(time.Minute, "plain").Changed(read(time.Hour, "plain")), "time passes")
 	require.True(t, read(time.Minute, "waits").Changed(read(time.Minute, "runs")))
 	require.True(t, read(time.Minute).Changed(read(time.Minute, "runs")))
-	none, err := readerOf(t, says).Read(t.Context(), web(t))
+	none, err := readerOf(t, says).ReadAll(t.Context(), web(t))
 	require.NoError(t, err)
 	require.False(t, none.Ended(), "others may follow")
 }
@@ -188,7 +188,7 @@ func TestASupervisorThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 	for at := range 12 {
 		names = append(names, fmt.Sprintf("silent-%d", at))
 	}
-	report, err := readerOf(t, silent, runningPod("web-1", time.Minute, append(names, "runs")...)).Read(t.Context(), web(t))
+	report, err := readerOf(t, silent, runningPod("web-1", time.Minute, append(names, "runs")...)).Read(t.Context(), web(t)[0])
 	require.NoError(t, err)
 	require.LessOrEqual(t, most.Load(), int32(8))
 	for _, c := range report.Pods[0].Containers[:12] {
@@ -207,13 +207,13 @@ func TestOnlyPausedContainersContinue(t *testing.T) {
 		return says(ctx, pod, container, command...)
 	}
 	reader := readerOf(t, exec, runningPod("web-1", time.Minute, "runs", "paused", "plain"), runningPod("web-2", time.Hour, "paused", "waits"))
-	got, report, err := reader.Tell(t.Context(), web(t), podstatus.Command{Words: []string{"continue"}, Phases: []string{"Paused"}})
+	got, report, err := reader.Tell(t.Context(), web(t)[0], podstatus.Command{Words: []string{"continue"}, Phases: []string{"Paused"}})
 	require.NoError(t, err)
 	require.Len(t, report.Pods, 2)
 	require.Equal(t, []podstatus.Told{{Pod: "web-1", Container: "paused"}, {Pod: "web-2", Container: "paused"}}, got)
 	require.Equal(t, []string{"web-1 paused continue", "web-2 paused continue"}, told)
 
-	got, _, err = reader.Tell(t.Context(), web(t), podstatus.Command{Words: []string{"signal", "HUP"}, Container: "runs", Phases: []string{"Running"}})
+	got, _, err = reader.Tell(t.Context(), web(t)[0], podstatus.Command{Words: []string{"signal", "HUP"}, Container: "runs", Phases: []string{"Running"}})
 	require.NoError(t, err)
 	require.Equal(t, []podstatus.Told{{Pod: "web-1", Container: "runs"}}, got)
 }

@@ -19,21 +19,29 @@ import (
 // mostShown is how many pods are shown to people.
 const mostShown = 20
 
-// Print writes a report for people, one line for each container.
-func (r *Report) Print(w io.Writer, now time.Time) error {
-	_, err := io.WriteString(w, r.text(func(t time.Time) string {
+// Print writes the reports for people, one line for each container.
+func (a Answers) Print(w io.Writer, now time.Time) error {
+	_, err := io.WriteString(w, a.text(func(t time.Time) string {
 		return duration.HumanDuration(max(0, now.Sub(t)))
 	}))
 	return err
 }
 
-// Changed reports whether a report says something else than another one, durations aside.
-func (r *Report) Changed(other *Report) bool {
+// Changed reports whether the reports say something else than others, durations aside.
+func (a Answers) Changed(others Answers) bool {
 	without := func(time.Time) string { return "" }
-	return r.text(without) != other.text(without)
+	return a.text(without) != others.text(without)
 }
 
-// text returns the report, with the time since a moment as a function writes it.
+// text returns the reports, with the time since a moment as a function writes it.
+func (a Answers) text(since func(time.Time) string) string {
+	var all []string
+	for _, r := range a.Answers {
+		all = append(all, r.text(since))
+	}
+	return strings.Join(all, "\n")
+}
+
 func (r *Report) text(since func(time.Time) string) string {
 	var b strings.Builder
 	if len(r.Pods) == 0 {

@@ -13,7 +13,13 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// An Answer is what the command prints; its JSON is described in docs/cli.md.
+// Answers is what the command prints.
+type Answers struct {
+	// Answers are those about each object, in the order in which they are asked about.
+	Answers []*Answer `json:"answers"`
+}
+
+// An Answer is what is said of one object.
 type Answer struct {
 	// Target is TYPE/NAME.
 	Target    string `json:"target"`
