@@ -5,8 +5,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +43,9 @@ func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
 		"requires at least 1 arg(s)":    {statusCommand(), nil},
 		"use text, dot or mermaid":      {graphCommand(), []string{"p", "-o", "svg"}},
 		`reading "secret/s"`:            {graphCommand(), []string{"secret/s"}},
+		"name one object, as TYPE/NAME": {graphCommand(), nil},
+		"or a file by -f":               {graphCommand(), []string{"p", "-f", "-"}},
+		"accepts at most 1 arg(s)":      {graphCommand(), []string{"p", "q"}},
 		"accepts 1 arg(s), received 0":  {continueCommand(), nil},
 		`reading "secret/q"`:            {continueCommand(), []string{"secret/q"}},
 		"accepts 2 arg(s), received 1":  {signalCommand(), []string{"HUP"}},
@@ -115,6 +120,59 @@ func TestAGraphIsDrawnInEachFormat(t *testing.T) {
 	out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "alone")
 	require.Equal(t, exitFinding, exitCode(err))
 	require.Equal(t, "no container waits for another one\n", out)
+}
+
+// Pods of a file, as an API server admits them: with the containers of web-, and without
+// anything for lonely-. It refuses refused-.
+func TestTheGraphsOfAFileAreDrawnTogether(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/namespaces/tenant", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) })
+	mux.HandleFunc("POST /api/v1/namespaces/tenant/pods", func(w http.ResponseWriter, r *http.Request) {
+		var tried struct{ Metadata struct{ GenerateName string } }
+		_ = json.NewDecoder(r.Body).Decode(&tried)
+		flags := map[string]string{"web-": `"-depends-on=ready:/entrypointer/order/db",`, "job-": `"-stdin-from=/entrypointer/order/db",`}[tried.Metadata.GenerateName]
+		switch tried.Metadata.GenerateName {
+		case "refused-":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"admission webhook \"pods.entrypointer.dev\" denied the request: no"}`)
+		default:
+			_, _ = io.WriteString(w, `{"spec":{"containers":[{"name":"web","command":["/entrypointer/bin/entrypoint"],"args":[`+flags+`"--","x"],"volumeMounts":[{"name":"entrypointer-bin","mountPath":"/entrypointer/bin","readOnly":true}]}]}}`)
+		}
+	})
+	config := kubeconfig(t, mux)
+	file := func(names ...string) (all string) {
+		for _, name := range names {
+			all += "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {containers: [{name: web, image: x}]}\n"
+		}
+		return all
+	}
+	for _, test := range []struct {
+		names  []string
+		format string
+		code   int
+		out    string
+	}{
+		{[]string{"web"}, "text", 0, "web waits for db: ready\n"},
+		{[]string{"web", "lonely"}, "text", 0, "pod/web:\n  web waits for db: ready\npod/lonely:\n  no container waits for another one\n"},
+		{[]string{"web", "job"}, "dot", 0, "digraph containers {\n  rankdir=LR\n" +
+			"  subgraph cluster_0 {\n    label=\"pod/web\"\n    \"0/db\" [label=\"db\"]\n    \"0/web\" [label=\"web\"]\n    \"0/db\" -> \"0/web\" [label=\"ready\"]\n  }\n" +
+			"  subgraph cluster_1 {\n    label=\"pod/job\"\n    \"1/db\" [label=\"db\"]\n    \"1/web\" [label=\"web\"]\n    \"1/db\" -> \"1/web\" [label=\"pipe\"]\n  }\n}\n"},
+		{[]string{"web", "job"}, "mermaid", 0, "flowchart LR\n" +
+			"  subgraph g0[\"pod/web\"]\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- ready --> c1\n  end\n" +
+			"  subgraph g1[\"pod/job\"]\n  c2[\"db\"]\n  c3[\"web\"]\n  c2 -- pipe --> c3\n  end\n"},
+		{[]string{"lonely"}, "text", exitFinding, "no container waits for another one\n"},
+		{[]string{"web", "refused"}, "text", exitFinding, "web waits for db: ready\n"},
+		{[]string{"refused"}, "text", exitFinding, ""},
+	} {
+		out, stderr, err := runsCommand(graphCommand(), file(test.names...), "--kubeconfig", config, "-f", "-", "-o", test.format)
+		require.Equal(t, test.code, exitCode(err), "%v: %v", test.names, err)
+		require.Equal(t, test.out, out, test.names)
+		if slices.Contains(test.names, "refused") {
+			require.Contains(t, stderr, "pod/refused is refused by entrypointer\n  message: no\n")
+		}
+	}
 }
 
 // echo admits a pod as it is.

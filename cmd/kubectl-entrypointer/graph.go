@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -20,123 +21,80 @@ import (
 
 const graphExamples = `  kubectl entrypointer graph job/report
   kubectl entrypointer graph deployment/web -o mermaid
-  kubectl entrypointer graph pod/x -o dot | dot -Tsvg > x.svg`
+  kubectl entrypointer graph pod/x -o dot | dot -Tsvg > x.svg
+  kubectl entrypointer graph -f job.yaml`
 
 var graphDescription = `Show what the containers of an object's pods have to do with each other: who waits for
 whom, who ends with whom, and the pipes. TYPE is ` + target.Types(target.All()) + `, and pod
 by default. For a pod, it is the graph of this pod, and otherwise that of a pod that would
-be created now, by a dry run, or else of the newest pod.
+be created now, by a dry run, or else of the newest pod. With -f, the pods of the objects
+of a file are drawn, which need not exist; - stands for stdin.
 
-The exit code is 0 if there is a graph, 79 if the containers have nothing to do with each
-other, 64 for wrong arguments, and 1 if that couldn't be found out.`
+The exit code is 0 if there is a graph, 79 if no containers have something to do with each
+other, or if a pod would be refused, 64 for wrong arguments, and 1 if that couldn't be
+found out.`
+
+// graphSettings are the values of the flags.
+type graphSettings struct{ file, output string }
 
 func graphCommand() *cobra.Command {
-	var output string
+	var s graphSettings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "graph [TYPE/]NAME", Short: "Show who waits for whom", Long: graphDescription, Example: graphExamples,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "graph ([TYPE/]NAME | -f FILE)", Short: "Show who waits for whom", Long: graphDescription, Example: graphExamples,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
-			draw, known := drawings[output]
+			draw, known := drawings[s.output]
 			if !known {
-				return &usageError{fmt.Errorf("--output is %q: use text, dot or mermaid", output)}
+				return &usageError{fmt.Errorf("--output is %q: use text, dot or mermaid", s.output)}
 			}
-			named, client, err := from.connectFor(args[0])
-			if err != nil {
-				return err
+			if (len(args) == 1) == (s.file != "") {
+				return &usageError{errors.New("name one object, as TYPE/NAME, or a file by -f")}
 			}
-			p, answer, err := (&why.Cluster{Client: *client}).AskForPod(command.Context(), named)
-			if err != nil {
-				return err
+			graphs, err := s.ask(command, from, args)
+			if len(graphs) > 0 {
+				_, errOut := io.WriteString(command.OutOrStdout(), printable.Text(draw(graphs)))
+				err = errors.Join(errOut, err)
 			}
-			answer.Explain(command.ErrOrStderr()) // the graph may be that of an older pod
-			if p == nil {
-				return errors.New("there is no pod to draw")
+			if err == nil && !slices.ContainsFunc(graphs, func(g graph) bool { return len(g.relations) > 0 }) {
+				err = errFinding
 			}
-			relations := pod.Relations(p)
-			if _, err := io.WriteString(command.OutOrStdout(), printable.Text(draw(relations))); err != nil {
-				return err
-			}
-			if len(relations) == 0 {
-				return errFinding
-			}
-			return nil
+			return err
 		},
 	}
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, dot or mermaid")
+	command.Flags().StringVarP(&s.file, "filename", "f", "", "draw the pods of the objects of a file, - for stdin")
+	command.Flags().StringVarP(&s.output, "output", "o", "text", "text, dot or mermaid")
 	from = kubectlFlags(command)
 	return command
 }
 
-// drawings are the formats.
-var drawings = map[string]func([]pod.Relation) string{"text": asText, "dot": asDot, "mermaid": asMermaid}
-
-func asText(relations []pod.Relation) string {
-	if len(relations) == 0 {
-		return "no container waits for another one\n"
-	}
-	var b strings.Builder
-	for _, r := range relations {
-		switch r.Option {
-		case "depends-on":
-			fmt.Fprintf(&b, "%s waits for %s: %s\n", r.Container, r.On, r.Condition)
-		case "stop-when":
-			fmt.Fprintf(&b, "%s ends with %s: %s\n", r.Container, r.On, r.Condition)
-		case "stdin":
-			fmt.Fprintf(&b, "%s reads what %s prints\n", r.Container, r.On)
+// ask returns the graph of the object that is named, or those of the file. It returns an
+// error beside the graphs that there are.
+func (s *graphSettings) ask(command *cobra.Command, from *cluster, args []string) (graphs []graph, err error) {
+	var missing error
+	add := func(p *corev1.Pod, answer *why.Answer) {
+		answer.Explain(command.ErrOrStderr()) // the graph may be that of an older pod
+		switch {
+		case p != nil:
+			graphs = append(graphs, graph{answer.Target, pod.Relations(p)})
+		case answer.Now != nil: // it would be refused
+			missing = cmp.Or(missing, errFinding)
 		default:
-			fmt.Fprintf(&b, "%s waits for %s\n", r.Container, r.On)
+			missing = errors.New("there is no pod to draw")
 		}
 	}
-	return b.String()
-}
-
-// asDot draws for Graphviz. Arrows lead from what comes first.
-func asDot(relations []pod.Relation) string {
-	var b strings.Builder
-	b.WriteString("digraph containers {\n  rankdir=LR\n")
-	for _, r := range relations {
-		style := ""
-		if r.Option == "stop-when" {
-			style = ", style=dashed"
-		}
-		fmt.Fprintf(&b, "  %q -> %q [label=%q%s]\n", r.On, r.Container, label(r), style)
+	if s.file != "" {
+		err := preview(command, from, s.file, add)
+		return graphs, cmp.Or(err, missing)
 	}
-	b.WriteString("}\n")
-	return b.String()
-}
-
-// asMermaid draws for Mermaid. Names can be words of its language, so nodes have others.
-func asMermaid(relations []pod.Relation) string {
-	var b strings.Builder
-	b.WriteString("flowchart LR\n")
-	nodes := map[string]string{}
-	node := func(name string) string {
-		if nodes[name] == "" {
-			nodes[name] = fmt.Sprintf("c%d", len(nodes))
-			fmt.Fprintf(&b, "  %s[\"%s\"]\n", nodes[name], strings.ReplaceAll(name, `"`, "#quot;"))
-		}
-		return nodes[name]
+	named, client, err := from.connectFor(args[0])
+	if err != nil {
+		return nil, err
 	}
-	for _, r := range relations {
-		from, to := node(r.On), node(r.Container)
-		if r.Option == "stop-when" {
-			fmt.Fprintf(&b, "  %s -. %s .-> %s\n", from, label(r), to)
-			continue
-		}
-		fmt.Fprintf(&b, "  %s -- %s --> %s\n", from, label(r), to)
+	p, answer, err := (&why.Cluster{Client: *client}).AskForPod(command.Context(), named)
+	if err != nil {
+		return nil, err
 	}
-	return b.String()
-}
-
-// label names an arrow.
-func label(r pod.Relation) string {
-	switch r.Option {
-	case "stdin":
-		return "pipe"
-	case "stop-when":
-		return "ends it: " + r.Condition
-	default:
-		return cmp.Or(r.Condition, "answers")
-	}
+	add(p, answer)
+	return graphs, missing
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
@@ -79,36 +80,47 @@ func (s *whySettings) check(args []string) ([]target.Target, error) {
 // ask asks about the objects that are named, or those of the file. It returns an error
 // beside the answers that there are.
 func (s *whySettings) ask(command *cobra.Command, from *cluster, targets []target.Target) (answers []*why.Answer, err error) {
+	if s.file != "" {
+		err := preview(command, from, s.file, func(_ *corev1.Pod, answer *why.Answer) { answers = append(answers, answer) })
+		return answers, err
+	}
 	client, err := from.connect()
 	if err != nil {
 		return nil, err
 	}
 	cluster := &why.Cluster{Client: *client}
-	if s.file == "" {
-		var failures []error
-		for _, t := range targets {
-			answer, err := cluster.Ask(command.Context(), t)
-			if err != nil {
-				failures = append(failures, err)
-				continue
-			}
-			answers = append(answers, answer)
+	var failures []error
+	for _, t := range targets {
+		answer, err := cluster.Ask(command.Context(), t)
+		if err != nil {
+			failures = append(failures, err)
+			continue
 		}
-		return answers, errors.Join(failures...)
+		answers = append(answers, answer)
 	}
-	manifests, err := readManifests(s.file, command.InOrStdin())
+	return answers, errors.Join(failures...)
+}
+
+// preview asks about the pods of the objects of a file, - for stdin, and calls each with the
+// pod as it would be, nil if there would be none, and the answer.
+func preview(command *cobra.Command, from *cluster, file string, each func(*corev1.Pod, *why.Answer)) error {
+	client, err := from.connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = inNamespaces(client.Namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
+	manifests, err := readManifests(file, command.InOrStdin())
+	if err != nil {
+		return err
+	}
+	cluster := &why.Cluster{Client: *client}
+	return inNamespaces(client.Namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
 		cluster.Namespace = namespace
-		_, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
+		p, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
 		if err == nil {
-			answers = append(answers, answer)
+			each(p, answer)
 		}
 		return err
 	})
-	return answers, err
 }
 
 // readManifests reads the objects of a file, - for stdin.
