@@ -7,16 +7,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/internal/printable"
+	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// checkOutput returns an error if there is no such format of output.
-func checkOutput(format string) error {
-	if format != "" && format != "json" && format != "yaml" {
-		return fmt.Errorf("--output is %q: use json or yaml, or leave it out for text", format)
+// wide is the format of output with more text.
+const wide = "wide"
+
+// checkOutput returns an error if there is no such format of output. more are those beside
+// documents.
+func checkOutput(format string, more ...string) error {
+	known := append([]string{"json", "yaml"}, more...)
+	if format != "" && !slices.Contains(known, format) {
+		return fmt.Errorf("--output is %q: use %s, or leave it out for text", format, spelling.Alternatives(known))
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 const statusExamples = `  kubectl entrypointer status web-6b7f9c-x2x5k
   kubectl entrypointer status deployment/web -w
   kubectl entrypointer status deployment/web job/report
-  kubectl entrypointer status taskrun/build -o json`
+  kubectl entrypointer status taskrun/build -o json
+  kubectl entrypointer status deployment/web -o wide`
 
 var statusDescription = `Say what each container of the pods of objects does at the moment, and what it waits for.
 TYPE is ` + target.Types(target.All()) + `, and pod by default.
@@ -46,10 +47,10 @@ func statusCommand() *cobra.Command {
 		Use: "status [TYPE/]NAME...", Short: "Say what containers do, and what they wait for", Long: statusDescription, Example: statusExamples,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := checkOutput(s.output); err != nil {
+			if err := checkOutput(s.output, wide); err != nil {
 				return &usageError{err}
 			}
-			if s.watch && s.output != "" {
+			if s.watch && s.output != "" && s.output != wide {
 				return &usageError{fmt.Errorf("--watch and --output are both set: use one of them, because the document is one")}
 			}
 			targets, err := parseAll(args)
@@ -66,7 +67,7 @@ func statusCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.BoolVarP(&s.watch, "watch", "w", false, "print the status again whenever it changes, until all pods have ended")
-	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text")
+	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text, or wide: with nodes, IP addresses, restarts and exit codes")
 	from = kubectlFlags(command)
 	return command
 }
@@ -76,18 +77,18 @@ func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstat
 	if len(answers.Answers) == 0 {
 		return err
 	}
-	if s.output != "" {
+	if s.output != "" && s.output != wide {
 		return errors.Join(printDocument(out, s.output, answers), err)
 	}
 	for {
-		if err := errors.Join(answers.Print(out, time.Now()), err); err != nil {
+		if err := errors.Join(answers.Print(out, time.Now(), s.output == wide), err); err != nil {
 			return err
 		}
 		if !s.watch || answers.Ended() {
 			return nil
 		}
 		last := answers
-		for !answers.Changed(last) {
+		for !answers.Changed(last, s.output == wide) {
 			select {
 			case <-ctx.Done():
 				return nil

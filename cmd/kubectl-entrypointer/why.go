@@ -23,6 +23,7 @@ const whyExamples = `  kubectl entrypointer why deployment/web
   kubectl entrypointer why deployment/web job/report
   kubectl entrypointer why web-6b7f9c-x2x5k
   kubectl entrypointer why ksvc/hello -o json
+  kubectl entrypointer why deployment/web -o wide
   kubectl entrypointer why -f deployment.yaml
   kubectl entrypointer why deployment/web -o json | jq -r '.answers[0].now.reason'`
 
@@ -61,7 +62,7 @@ func whyCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVarP(&s.file, "filename", "f", "", "ask about the objects of a file, - for stdin")
-	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text")
+	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text, or wide: with images, from where commands come, and defaults of options")
 	from = kubectlFlags(command)
 	return command
 }
@@ -71,7 +72,7 @@ func (s *whySettings) check(args []string) ([]target.Target, error) {
 	if (len(args) > 0) == (s.file != "") {
 		return nil, &usageError{errors.New("name objects, as TYPE/NAME, or a file by -f")}
 	}
-	if err := checkOutput(s.output); err != nil {
+	if err := checkOutput(s.output, wide); err != nil {
 		return nil, &usageError{err}
 	}
 	return parseAll(args)
@@ -155,12 +156,12 @@ func inNamespaces(kubectls string, manifests []why.Manifest, chosen bool, ask fu
 }
 
 func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
-	if s.output == "" {
+	if s.output == "" || s.output == wide {
 		for at, answer := range answers {
 			if at > 0 {
 				fmt.Fprintln(out)
 			}
-			if err := answer.Print(out, time.Now()); err != nil {
+			if err := answer.Print(out, time.Now(), s.output == wide); err != nil {
 				return err
 			}
 		}

@@ -97,7 +97,7 @@ func TestWrongQuestionsAreRefused(t *testing.T) {
 	}{
 		"name objects, as TYPE/NAME":                      {"", nil, exitUsage},
 		"or a file by -f":                                 {"", []string{"p", "-f", "x"}, exitUsage},
-		"use json or yaml":                                {"", []string{"p", "-o", "name"}, exitUsage},
+		"use json, yaml or wide":                          {"", []string{"p", "-o", "name"}, exitUsage},
 		"use TYPE/NAME with the type":                     {"", []string{"p", "secret/p"}, exitUsage},
 		`is in namespace "other"`:                         {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
 		"no such file":                                    {"", []string{"-f", "/none"}, exitFailure},

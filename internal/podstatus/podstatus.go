@@ -49,8 +49,11 @@ type Report struct {
 
 // A Pod is the status of a pod.
 type Pod struct {
-	Name       string      `json:"name"`
-	Phase      string      `json:"phase"`
+	Name  string `json:"name"`
+	Phase string `json:"phase"`
+	// Node and IP are absent before the pod has them.
+	Node       string      `json:"node,omitempty"`
+	IP         string      `json:"ip,omitempty"`
 	Containers []Container `json:"containers"`
 }
 
@@ -69,10 +72,22 @@ type Container struct {
 	ExitCode *int32    `json:"exitCode,omitempty"`
 	Restarts int32     `json:"restarts,omitempty"`
 	Ready    bool      `json:"ready,omitempty"`
+	// Previous is the run before the last restart.
+	Previous *Run `json:"previous,omitempty"`
 	// Supervisor is what the supervisor says, nil if it isn't asked or doesn't answer.
 	Supervisor *Supervisor `json:"supervisor,omitempty"`
 	// Unanswered says why a supervisor didn't answer.
 	Unanswered string `json:"unanswered,omitempty"`
+}
+
+// A Run is a run of a container that has ended, as the kubelet says.
+type Run struct {
+	ExitCode int32     `json:"exitCode"`
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	// Supervisor is what the supervisor has left as its termination message.
+	Supervisor *Supervisor `json:"supervisor,omitempty"`
 }
 
 // A Supervisor is what the supervisor says of itself (docs/reference.md#status).
@@ -249,10 +264,9 @@ const (
 	terminated = "Terminated"
 )
 
-// statusOf returns what the kubelet says of a pod. A container that has ended may have left
-// its supervisor's status as its termination message.
+// statusOf returns what the kubelet says of a pod.
 func statusOf(p *corev1.Pod) Pod {
-	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown")}
+	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown"), Node: p.Spec.NodeName, IP: p.Status.PodIP}
 	if p.Status.Reason != "" {
 		s.Phase += " (" + p.Status.Reason + ")"
 	}
@@ -279,13 +293,23 @@ func (c *Container) fill(s *corev1.ContainerStatus) {
 	case state.Running != nil:
 		c.State, c.Since = running, state.Running.StartedAt.Time
 	case state.Terminated != nil:
-		t := state.Terminated
-		c.State, c.Reason, c.Message, c.Since, c.ExitCode = terminated, t.Reason, t.Message, t.FinishedAt.Time, &t.ExitCode
-		var left Supervisor
-		if c.Wrapped && strings.HasPrefix(t.Message, "{") && json.Unmarshal([]byte(t.Message), &left) == nil && left.Phase != "" {
-			c.Supervisor, c.Message = &left, ""
-		}
+		run := c.runOf(state.Terminated)
+		c.State, c.Reason, c.Message, c.Since, c.ExitCode, c.Supervisor = terminated, run.Reason, run.Message, run.Since, &run.ExitCode, run.Supervisor
 	}
+	if last := s.LastTerminationState.Terminated; last != nil {
+		c.Previous = c.runOf(last)
+	}
+}
+
+// runOf returns a run that has ended. It may have left its supervisor's status as its
+// termination message.
+func (c *Container) runOf(t *corev1.ContainerStateTerminated) *Run {
+	run := &Run{ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message, Since: t.FinishedAt.Time}
+	var left Supervisor
+	if c.Wrapped && strings.HasPrefix(t.Message, "{") && json.Unmarshal([]byte(t.Message), &left) == nil && left.Phase != "" {
+		run.Supervisor, run.Message = &left, ""
+	}
+	return run
 }
 
 // Ended reports whether all of the pods have ended, and no others follow.

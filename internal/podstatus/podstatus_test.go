@@ -128,7 +128,7 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 		}})
 	}
 	ended("ended", 3, "Error", "the last words\n")
-	ended("timed-out", 124, "Error", `{"phase":"Finished","reason":"Timeout","exitCode":124,"message":"the timeout of 1h has passed"}`)
+	ended("timed-out", 124, "Error", `{"phase":"Finished","reason":"Timeout","exitCode":124,"signal":"SIGTERM","message":"the timeout of 1h has passed"}`)
 	p.Spec.Containers = append(p.Spec.Containers, wrapped("pulled"), wrapped("new"))
 	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "pulled", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}})
 	p.Spec.InitContainers = []corev1.Container{{Name: "done"}, {Name: "failed"}}
@@ -136,21 +136,26 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 		{Name: "done", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}},
 		{Name: "failed", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}},
 	}
+	p.Spec.NodeName, p.Status.PodIP = "node-1", "10.0.0.7"
+	runs := &p.Status.ContainerStatuses[4]
+	runs.Ready, runs.RestartCount = true, 3
+	runs.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", Message: `{"phase":"Finished","reason":"OOMKilled","exitCode":137,"signal":"SIGKILL"}`, FinishedAt: metav1.NewTime(now.Add(-time.Minute))}
 	evicted := runningPod("web-2", time.Hour)
 	evicted.Status.Phase, evicted.Status.Reason = corev1.PodFailed, "Evicted"
 
 	answers, err := readerOf(t, says, evicted, p).ReadAll(t.Context(), web(t))
 	require.NoError(t, err)
-	var text strings.Builder
-	require.NoError(t, answers.Print(&text, now))
-	const golden = "testdata/phases.txt"
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
+	for golden, wide := range map[string]bool{"testdata/phases.txt": false, "testdata/wide.txt": true} {
+		var text strings.Builder
+		require.NoError(t, answers.Print(&text, now, wide))
+		if *update {
+			require.NoError(t, os.MkdirAll("testdata", 0o755))
+			require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), text.String(), "run the test with -update if the change is meant")
 	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), text.String(), "run the test with -update if the change is meant")
 	require.False(t, answers.Ended())
 }
 
@@ -161,9 +166,9 @@ func TestOnlyWhatHasChangedIsPrintedAgain(t *testing.T) {
 		require.NoError(t, err)
 		return answers
 	}
-	require.False(t, read(time.Minute, "plain").Changed(read(time.Hour, "plain")), "time passes")
-	require.True(t, read(time.Minute, "waits").Changed(read(time.Minute, "runs")))
-	require.True(t, read(time.Minute).Changed(read(time.Minute, "runs")))
+	require.False(t, read(time.Minute, "plain").Changed(read(time.Hour, "plain"), false), "time passes")
+	require.True(t, read(time.Minute, "waits").Changed(read(time.Minute, "runs"), false))
+	require.True(t, read(time.Minute).Changed(read(time.Minute, "runs"), false))
 	none, err := readerOf(t, says).ReadAll(t.Context(), web(t))
 	require.NoError(t, err)
 	require.False(t, none.Ended(), "others may follow")

@@ -19,30 +19,32 @@ import (
 // mostShown is how many pods are shown to people.
 const mostShown = 20
 
-// Print writes the reports for people, one line for each container.
-func (a Answers) Print(w io.Writer, now time.Time) error {
-	_, err := io.WriteString(w, a.text(func(t time.Time) string {
+// Print writes the reports for people, one line for each container. Wide ones also have the
+// nodes and IP addresses of pods, and for each container whether it is ready, its restarts, and
+// how its run before the last restart has ended.
+func (a Answers) Print(w io.Writer, now time.Time, wide bool) error {
+	_, err := io.WriteString(w, a.text(wide, func(t time.Time) string {
 		return duration.HumanDuration(max(0, now.Sub(t)))
 	}))
 	return err
 }
 
 // Changed reports whether the reports say something else than others, durations aside.
-func (a Answers) Changed(others Answers) bool {
+func (a Answers) Changed(others Answers, wide bool) bool {
 	without := func(time.Time) string { return "" }
-	return a.text(without) != others.text(without)
+	return a.text(wide, without) != others.text(wide, without)
 }
 
 // text returns the reports, with the time since a moment as a function writes it.
-func (a Answers) text(since func(time.Time) string) string {
+func (a Answers) text(wide bool, since func(time.Time) string) string {
 	var all []string
 	for _, r := range a.Answers {
-		all = append(all, r.text(since))
+		all = append(all, r.text(wide, since))
 	}
 	return strings.Join(all, "\n")
 }
 
-func (r *Report) text(since func(time.Time) string) string {
+func (r *Report) text(wide bool, since func(time.Time) string) string {
 	var b strings.Builder
 	if len(r.Pods) == 0 {
 		fmt.Fprintf(&b, "%s in namespace %s has no pods; kubectl entrypointer why says what would happen to one.\n", r.Target, r.Namespace)
@@ -55,23 +57,62 @@ func (r *Report) text(since func(time.Time) string) string {
 		if at > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "pod/%s in namespace %s: %s\n", p.Name, r.Namespace, printable.Line(p.Phase))
-		columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, c := range p.Containers {
-			if c.Init && c.State == terminated && *c.ExitCode == 0 {
-				continue // it has done its work
-			}
-			fmt.Fprintf(columns, "  %s\t%s\n", c.Name, strings.Join(c.says(since), "\n  \t  "))
+		fmt.Fprintf(&b, "pod/%s in namespace %s: %s", p.Name, r.Namespace, printable.Line(p.Phase))
+		if wide && p.Node != "" {
+			b.WriteString(", on node " + p.Node)
 		}
-		_ = columns.Flush() // into memory
+		if wide && p.IP != "" {
+			b.WriteString(", IP " + p.IP)
+		}
+		b.WriteString("\n")
+		p.table(&b, wide, since)
 	}
 	return printable.Text(b.String())
 }
 
+// table writes what the containers do.
+func (p *Pod) table(b *strings.Builder, wide bool, since func(time.Time) string) {
+	columns := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	before := "\t" // cells of the lines that explain a status
+	if wide {
+		fmt.Fprintf(columns, "  CONTAINER\tREADY\tRESTARTS\tPREVIOUS EXIT\tSTATUS\n")
+		before = "\t\t\t\t"
+	}
+	for _, c := range p.Containers {
+		if c.Init && c.State == terminated && *c.ExitCode == 0 {
+			continue // it has done its work
+		}
+		cells := c.Name
+		if wide {
+			previous := "-"
+			if c.Previous != nil {
+				previous = c.Previous.end(since)
+			}
+			cells += fmt.Sprintf("\t%s\t%d\t%s", yesOrNo[c.Ready], c.Restarts, previous)
+		}
+		fmt.Fprintf(columns, "  %s\t%s\n", cells, strings.Join(c.says(wide, since), "\n  "+before+"  "))
+	}
+	_ = columns.Flush() // into memory
+}
+
+var yesOrNo = map[bool]string{true: "yes", false: "no"}
+
+// end says how a run has ended.
+func (r *Run) end(since func(time.Time) string) string {
+	why := r.Reason
+	if r.Supervisor != nil {
+		why = cmp.Or(r.Supervisor.Reason, why)
+		if r.Supervisor.Signal != "" {
+			why += ", " + r.Supervisor.Signal
+		}
+	}
+	return fmt.Sprintf("%d (%s)%s", r.ExitCode, printable.Line(why), elapsed(since, ", since ", r.Since))
+}
+
 // says returns what a container does in one line, and what explains that in others.
-func (c *Container) says(since func(time.Time) string) []string {
+func (c *Container) says(wide bool, since func(time.Time) string) []string {
 	lines := []string{c.does(since)}
-	if c.Restarts > 0 {
+	if c.Restarts > 0 && !wide { // which has a column
 		lines[0] += fmt.Sprintf(", restarted %d times", c.Restarts)
 	}
 	if s := c.Supervisor; s != nil {
@@ -104,11 +145,8 @@ func (c *Container) does(since func(time.Time) string) string {
 	case c.State == waiting:
 		return "isn't running: " + printable.Line(cmp.Or(c.Reason, "the kubelet gives no reason"))
 	case c.State == terminated:
-		reason := c.Reason
-		if c.Supervisor != nil {
-			reason = cmp.Or(c.Supervisor.Reason, reason)
-		}
-		return fmt.Sprintf("ended with %d (%s)%s", *c.ExitCode, printable.Line(reason), elapsed(since, ", since ", c.Since))
+		run := Run{ExitCode: *c.ExitCode, Reason: c.Reason, Since: c.Since, Supervisor: c.Supervisor}
+		return "ended with " + run.end(since)
 	case !c.Wrapped:
 		return "running" + elapsed(since, " for ", c.Since) + ", without the supervisor"
 	case c.Supervisor == nil:

@@ -51,7 +51,7 @@ func (q *inquiry) decisionOn(p *corev1.Pod) *Decision {
 	// namespace as it is now.
 	_, explained, err := q.explainer().Explain(q.Namespace, p)
 	for index, c := range p.Spec.Containers {
-		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c)}
+		container := Container{Name: c.Name, Wrapped: pod.IsWrapped(c), Image: c.Image}
 		if err == nil && len(explained) > 0 {
 			container.explain(&explained[index])
 		}

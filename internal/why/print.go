@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -17,13 +18,14 @@ import (
 // mostShown is how many pods are shown to people.
 const mostShown = 20
 
-// Print writes an answer for people.
-func (a *Answer) Print(w io.Writer, now time.Time) error {
+// Print writes an answer for people. A wide one also has the images, from where the commands
+// come, and the options that have their defaults.
+func (a *Answer) Print(w io.Writer, now time.Time, wide bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s in namespace %s\n", a.Target, a.Namespace)
 	if a.Now != nil {
 		fmt.Fprintf(&b, "\nA pod that is created now %s.\n", printable.Line(meaningOf(a.Now.Reason).is))
-		a.Now.print(&b, "  ")
+		a.Now.print(&b, wide)
 	}
 	for at, d := range a.Pods {
 		if at == mostShown {
@@ -31,7 +33,7 @@ func (a *Answer) Print(w io.Writer, now time.Time) error {
 			break
 		}
 		fmt.Fprintf(&b, "\npod/%s (%s old) %s.\n", d.Pod, duration.HumanDuration(now.Sub(d.Created)), printable.Line(meaningOf(d.Reason).is))
-		d.print(&b, "  ")
+		d.print(&b, wide)
 	}
 	for _, what := range a.Unknown {
 		fmt.Fprintf(&b, "\nUnknown: %s.\n", what)
@@ -46,7 +48,7 @@ func (a *Answer) Explain(w io.Writer) {
 	var b strings.Builder
 	if a.Now != nil && !a.Now.Reason.isWrapped() {
 		fmt.Fprintf(&b, "%s %s\n", a.Target, printable.Line(meaningOf(a.Now.Reason).is))
-		(&Decision{Reason: a.Now.Reason, Message: a.Now.Message, Do: a.Now.Do, Next: a.Now.Next}).print(&b, "  ")
+		(&Decision{Reason: a.Now.Reason, Message: a.Now.Message, Do: a.Now.Do, Next: a.Now.Next}).print(&b, false)
 	}
 	if a.Now != nil {
 		for _, warning := range a.Now.Warnings {
@@ -59,39 +61,54 @@ func (a *Answer) Explain(w io.Writer) {
 	_, _ = io.WriteString(w, printable.Text(b.String())) // it is beside the output
 }
 
-func (d *Decision) print(b *strings.Builder, indent string) {
+func (d *Decision) print(b *strings.Builder, wide bool) {
 	if d.Message != "" {
-		fmt.Fprintf(b, "%smessage: %s\n", indent, printable.Line(d.Message))
+		fmt.Fprintf(b, "  message: %s\n", printable.Line(d.Message))
 	}
 	if d.Delivery != "" {
-		fmt.Fprintf(b, "%sdelivery: %s\n", indent, printable.Line(string(d.Delivery)))
+		fmt.Fprintf(b, "  delivery: %s\n", printable.Line(string(d.Delivery)))
 	}
 	for _, c := range d.Containers {
-		fmt.Fprintf(b, "%scontainer %s: ", indent, c.Name)
-		switch {
-		case c.Wrapped && c.State != "":
-			fmt.Fprintf(b, "wrapped, %s\n", printable.Line(c.State))
-		case c.Wrapped:
-			b.WriteString("wrapped\n")
-		default:
-			fmt.Fprintf(b, "not wrapped: %s\n", printable.Line(c.Why))
-		}
-		for _, o := range c.Options {
-			if o.Source != "" { // what applies everywhere says nothing
-				fmt.Fprintf(b, "%s  %s: %s (%s)\n", indent, o.Name, printable.Line(o.Value), printable.Line(o.Source))
-			}
-		}
+		c.print(b, wide)
 	}
 	for _, warning := range d.Warnings {
-		fmt.Fprintf(b, "%swarning: %s\n", indent, printable.Line(warning))
+		fmt.Fprintf(b, "  warning: %s\n", printable.Line(warning))
 	}
 	for _, what := range d.Differs {
-		fmt.Fprintf(b, "%sdiffers: %s\n", indent, printable.Line(what))
+		fmt.Fprintf(b, "  differs: %s\n", printable.Line(what))
 	}
 	if d.Do != "" {
-		fmt.Fprintf(b, "%swhat to do: %s\n", indent, d.Do)
+		fmt.Fprintf(b, "  what to do: %s\n", d.Do)
 	}
 	if d.Next != "" {
-		fmt.Fprintf(b, "%snext: %s\n", indent, d.Next)
+		fmt.Fprintf(b, "  next: %s\n", d.Next)
 	}
+}
+
+func (c *Container) print(b *strings.Builder, wide bool) {
+	fmt.Fprintf(b, "  container %s: ", c.Name)
+	switch {
+	case c.Wrapped && c.State != "":
+		fmt.Fprintf(b, "wrapped, %s\n", printable.Line(c.State))
+	case c.Wrapped:
+		b.WriteString("wrapped\n")
+	default:
+		fmt.Fprintf(b, "not wrapped: %s\n", printable.Line(c.Why))
+	}
+	if wide {
+		fmt.Fprintf(b, "    image: %s\n", printable.Line(c.Image))
+	}
+	if from := origins[c.CommandFrom]; wide && from != "" {
+		fmt.Fprintf(b, "    command: %s\n", from)
+	}
+	for _, o := range c.Options {
+		if o.Source != "" || wide { // what applies everywhere says nothing
+			fmt.Fprintf(b, "    %s: %s (%s)\n", o.Name, printable.Line(o.Value), printable.Line(cmp.Or(o.Source, "by default")))
+		}
+	}
+}
+
+// origins says from where a command line comes.
+var origins = map[string]string{
+	fromPod: "that of the pod (command: and args:)", fromImage: "that of the image (ENTRYPOINT and CMD), which was looked up",
 }

@@ -119,53 +119,34 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 			d = &Decision{Reason: status}
 		}
 	}
+	for at := range d.Containers {
+		if c := &d.Containers[at]; c.Wrapped {
+			c.CommandFrom = commandFrom(trial, c.Name)
+		}
+	}
 	for _, warning := range result.Warnings() {
 		d.Warnings = append(d.Warnings, warning.Text)
 	}
 	return &made, d, nil
 }
 
-// readExplanation has the injector explain the decision on a new pod, for a user who may
-// not read the operator's configuration: one more dry run.
-func (q *inquiry) readExplanation(ctx context.Context, trial *corev1.Pod) error {
-	if q.operators != nil || q.answer.Now == nil || len(q.answer.Now.Containers) == 0 {
-		return nil
-	}
-	asking := trial.DeepCopy()
-	delete(asking.Annotations, pod.ExplanationAnnotation)
-	if asking.Annotations == nil {
-		asking.Annotations = map[string]string{}
-	}
-	asking.Annotations[pod.ExplainAnnotation] = "true"
-	explained, _, err := q.try(ctx, asking)
-	if err != nil || explained == nil { // since the first dry run, something has changed
-		return err
-	}
-	explanations, err := pod.ExplanationOf(explained)
-	if err != nil {
-		return err
-	}
-	for _, e := range explanations { // none, by a former release
-		if at := slices.IndexFunc(q.answer.Now.Containers, func(c Container) bool { return c.Name == e.Container }); at >= 0 {
-			q.answer.Now.Containers[at].explain(&e)
-		}
-	}
-	return nil
-}
+// The sources of a command line.
+const (
+	fromPod   = "Pod"
+	fromImage = "Image"
+)
 
-// explainLikeNow explains the containers of a pod that doesn't differ from a new one, as the
-// injector has explained those.
-func (q *inquiry) explainLikeNow(d *Decision) {
-	if q.operators != nil || q.answer.Now == nil || len(d.Differs) > 0 {
-		return
-	}
-	for at := range d.Containers {
-		c := &d.Containers[at]
-		for _, now := range q.answer.Now.Containers {
-			if now.Name == c.Name && now.Wrapped == c.Wrapped {
-				c.Why, c.Options = now.Why, now.Options
-			}
-		}
+// commandFrom says from where the command line of a container comes that is wrapped now, ""
+// if it was wrapped before.
+func commandFrom(trial *corev1.Pod, container string) string {
+	at := slices.IndexFunc(trial.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
+	switch {
+	case at < 0 || pod.IsWrapped(trial.Spec.Containers[at]): // another webhook may add containers
+		return ""
+	case len(trial.Spec.Containers[at].Command) == 0:
+		return fromImage
+	default:
+		return fromPod
 	}
 }
 

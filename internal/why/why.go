@@ -65,8 +65,14 @@ type Container struct {
 	Name    string `json:"name"`
 	Wrapped bool   `json:"wrapped"`
 	// Why says why the container isn't wrapped.
-	Why     string   `json:"why,omitempty"`
-	Options []Option `json:"options,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Image is that of the pod: by its digest, if its command was looked up.
+	Image string `json:"image,omitempty"`
+	// CommandFrom says from where the supervisor has the command line: Pod (command: of the
+	// container) or Image (its ENTRYPOINT and CMD, which were looked up). It is absent for a
+	// pod that exists, which doesn't tell.
+	CommandFrom string   `json:"commandFrom,omitempty"`
+	Options     []Option `json:"options,omitempty"`
 	// State is what the kubelet says of a container that exists.
 	State string `json:"state,omitempty"`
 }

@@ -166,6 +166,14 @@ func (nowhere) Lookup(_ context.Context, q lookup.Query) (*lookup.Image, error) 
 	return nil, &lookup.Error{Query: q, Reason: lookup.NotFound, Err: os.ErrNotExist}
 }
 
+// somewhere finds each image.
+type somewhere struct{}
+
+func (somewhere) Lookup(_ context.Context, q lookup.Query) (*lookup.Image, error) {
+	digest := "sha256:" + strings.Repeat("2", 64)
+	return &lookup.Image{Digest: digest, Pinned: q.Image + "@" + digest, Configs: []lookup.Config{{Entrypoint: []string{"serve"}}}}, nil
+}
+
 // asked is a Deployment's pod template with these annotations.
 func asked(annotations map[string]string, containers ...corev1.Container) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
@@ -287,7 +295,7 @@ func TestEachAnswer(t *testing.T) {
 			answer, err := s.server.cluster(t).Ask(t.Context(), web)
 			require.NoError(t, err)
 			var text strings.Builder
-			require.NoError(t, answer.Print(&text, now))
+			require.NoError(t, answer.Print(&text, now, false))
 			requireGolden(t, name+".txt", text.String())
 			require.LessOrEqual(t, len(s.server.requests), 7, "as few requests as the question needs")
 			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted", "explained-to-a-tenant"}
@@ -296,6 +304,21 @@ func TestEachAnswer(t *testing.T) {
 			require.Equal(t, answer.IsWrapped() && !answer.IsUnknown(), answer.Wrapped)
 		})
 	}
+}
+
+// A pod that is created now tells from where its commands come, and one that exists doesn't.
+func TestAWideAnswerHasImagesTheOriginsOfCommandsAndDefaults(t *testing.T) {
+	admit := injecting(&pod.Injector{Lookup: somewhere{}})
+	template := asked(map[string]string{pod.InjectAnnotation: "true", "timeout.entrypointer.dev/web": "1h"}, container("web"), corev1.Container{Name: "cache", Image: "redis"}, container("istio-proxy"))
+	s := &apiServer{namespace: tenant("true", "true"), admit: admit, pods: []corev1.Pod{existing(template, time.Minute, admit)}}
+	answer := s.asks(t, "deploy/web", "/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{
+		"metadata": map[string]any{"name": "web", "uid": "u"}, "spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}, "template": template},
+	})
+	cache := &answer.Now.Containers[1]
+	cache.Options = append(cache.Options, why.Option{Name: "hand-off", Value: "true"}) // as steps have it
+	var text strings.Builder
+	require.NoError(t, answer.Print(&text, now, true))
+	requireGolden(t, "wide.txt", text.String())
 }
 
 func requireGolden(t *testing.T, name, got string) {

@@ -286,6 +286,12 @@ func TestInjectShowsWhatAdmissionChanges(t *testing.T) {
 	var shown corev1.Pod
 	require.NoError(t, json.Unmarshal(out, &shown), string(out))
 
+	command = kubectl.Command(t.Context(), "graph", "-n", namespace, "-f", "-")
+	command.Stdin = strings.NewReader(string(manifest))
+	out, err = command.Output()
+	require.NoError(t, err)
+	require.Equal(t, "web waits for db: started\n", string(out))
+
 	want := createPod(t, namespace, p)
 	require.Equal(t, want.Name, shown.Name)
 	require.Equal(t, want.Annotations, shown.Annotations)
@@ -353,6 +359,10 @@ func TestStatusSaysWhatContainersDoAndWaitFor(t *testing.T) {
 	}
 	until(`(?s)db +running for .*web +waiting for \w+\n +db:ready \(.*debugged +paused before-start.*alone +running for \w+, without the supervisor`)
 
+	text, _ := says("", "status", "ordered", "-o", "wide")
+	require.Regexp(t, `on node \S+, IP \S+\n  CONTAINER +READY +RESTARTS +PREVIOUS EXIT +STATUS\n  db +(yes|no) +0 +- +running for `, text)
+	text, _ = says("", "status", "ordered", "pod/ordered")
+	require.Equal(t, 2, strings.Count(text, "pod/ordered in namespace "+namespace), text)
 	text, code := says("", "graph", "ordered")
 	require.Equal(t, isSo, code, text)
 	require.Equal(t, "web waits for db: ready\n", text)
