@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 )
 
 // twoPods is an API server with the pods wrapped and plain, in an opted-in namespace.
@@ -54,23 +56,24 @@ func TestSeveralObjectsAreAnsweredInTheirOrder(t *testing.T) {
 	} {
 		out, _, err := runsCommand(whyCommand(), "", append([]string{"--kubeconfig", config, "-o", "json"}, test.args...)...)
 		require.Equal(t, test.code, exitCode(err), "%v: %v", test.args, err)
-		require.Equal(t, test.titles, targetsOf(t, out), test.args)
+		require.Equal(t, test.titles, targetsOf(t, "why", out), test.args)
 
 		out, _, err = runsCommand(statusCommand(), "", append([]string{"--kubeconfig", config, "-o", "json"}, test.args...)...)
 		require.Equal(t, test.code == exitFailure, err != nil, "%v: %v", test.args, err)
-		require.Equal(t, test.titles, targetsOf(t, out), test.args)
+		require.Equal(t, test.titles, targetsOf(t, "status", out), test.args)
 	}
 	out, _, err := runsCommand(statusCommand(), "", "--kubeconfig", config, "none", "wrapped", "plain", "-w")
 	require.ErrorContains(t, err, "reading pod/none in namespace \"tenant\"")
 	require.Equal(t, "pod/wrapped in namespace tenant: Succeeded\n  main  isn't created yet\n\npod/plain in namespace tenant: Succeeded\n  main  isn't created yet\n", out)
 }
 
-// targetsOf returns the objects that a document has answers about.
-func targetsOf(t *testing.T, document string) (all []string) {
+// targetsOf returns the objects that the document of a command has answers about.
+func targetsOf(t *testing.T, command, document string) (all []string) {
 	t.Helper()
 	if document == "" {
 		return nil
 	}
+	require.NoError(t, jsonschema.Check(cliSchema, command, []byte(document)))
 	var read struct{ Answers []struct{ Target string } }
 	require.NoError(t, json.Unmarshal([]byte(document), &read))
 	for _, a := range read.Answers {

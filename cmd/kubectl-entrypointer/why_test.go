@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/internal/why"
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 )
 
 // asksWhy runs the command with a file's content at stdin.
@@ -67,6 +68,7 @@ func TestAFileIsAskedAboutInTheNamespacesOfItsObjects(t *testing.T) {
 	config := kubeconfig(t, tenants())
 	out, err := asksWhy(manifest, "--kubeconfig", config, "-f", "-", "-o", "json")
 	require.Equal(t, exitFinding, exitCode(err))
+	require.NoError(t, jsonschema.Check(cliSchema, "why", []byte(out)))
 	var document struct{ Answers []why.Answer }
 	require.NoError(t, json.Unmarshal([]byte(out), &document))
 	require.Len(t, document.Answers, 2)

@@ -30,18 +30,22 @@ const (
 	patience = 5 * time.Second
 )
 
-// Answers is what the command prints.
+// The comments on the types of the document, and on their fields, are the descriptions in
+// docs/cli.schema.json, which go test ./cmd/kubectl-entrypointer -run Schema -update writes.
+
+// Answers is the document of kubectl entrypointer status.
 type Answers struct {
-	// Answers are the reports about each object, in the order in which they are asked for.
+	// One report for each object, in the order in which they are asked for.
 	Answers []*Report `json:"answers"`
 }
 
 // A Report is the status of the pods of one object.
 type Report struct {
-	// Target is TYPE/NAME.
-	Target    string `json:"target"`
+	// The object, as TYPE/NAME.
+	Target string `json:"target"`
+	// The namespace of the object.
 	Namespace string `json:"namespace"`
-	// Pods are the newest first.
+	// The pods that exist, the newest first.
 	Pods []Pod `json:"pods"`
 
 	ended bool // no pods follow
@@ -49,71 +53,105 @@ type Report struct {
 
 // A Pod is the status of a pod.
 type Pod struct {
-	Name  string `json:"name"`
+	// The name of the pod.
+	Name string `json:"name"`
+	// Its phase, with the reason in parentheses if it has one: Failed (Evicted).
 	Phase string `json:"phase"`
-	// Node and IP are absent before the pod has them.
-	Node       string      `json:"node,omitempty"`
-	IP         string      `json:"ip,omitempty"`
+	// The node on which it runs. It is absent before the pod is scheduled.
+	Node string `json:"node,omitempty"`
+	// Its IP address. It is absent before the pod has one.
+	IP string `json:"ip,omitempty"`
+	// Its init containers, and then its containers.
 	Containers []Container `json:"containers"`
 }
 
 // A Container is the status of a container.
 type Container struct {
-	Name    string `json:"name"`
-	Init    bool   `json:"init,omitempty"`
-	Wrapped bool   `json:"wrapped"`
-	// State is Waiting, Running or Terminated, as the kubelet says; "" before it says
-	// something.
+	// The name of the container.
+	Name string `json:"name"`
+	// Whether it is an init container.
+	Init bool `json:"init,omitempty"`
+	// Whether it runs under the supervisor.
+	Wrapped bool `json:"wrapped"`
+	// Waiting, Running or Terminated, as the kubelet says. It is absent before the kubelet
+	// says something.
 	State string `json:"state,omitempty"`
-	// Reason and Message are the kubelet's.
-	Reason   string    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	ExitCode *int32    `json:"exitCode,omitempty"`
-	Restarts int32     `json:"restarts,omitempty"`
-	Ready    bool      `json:"ready,omitempty"`
-	// Previous is the run before the last restart.
+	// Why the container is in this state, as the kubelet says.
+	Reason string `json:"reason,omitempty"`
+	// What the kubelet says about the reason, or the termination message of a container that has
+	// ended.
+	Message string `json:"message,omitempty"`
+	// Since when the container is in this state.
+	Since time.Time `json:"since,omitzero"`
+	// The exit code of a container that has ended.
+	ExitCode *int32 `json:"exitCode,omitempty"`
+	// How often it was restarted.
+	Restarts int32 `json:"restarts,omitempty"`
+	// Whether it is ready.
+	Ready bool `json:"ready,omitempty"`
+	// The run before the last restart.
 	Previous *Run `json:"previous,omitempty"`
-	// Supervisor is what the supervisor says, nil if it isn't asked or doesn't answer.
+	// What the supervisor says. It is absent if the supervisor isn't asked, or doesn't answer.
 	Supervisor *Supervisor `json:"supervisor,omitempty"`
-	// Unanswered says why a supervisor didn't answer.
+	// Why the supervisor didn't answer.
 	Unanswered string `json:"unanswered,omitempty"`
 }
 
 // A Run is a run of a container that has ended, as the kubelet says.
 type Run struct {
-	ExitCode int32     `json:"exitCode"`
-	Reason   string    `json:"reason,omitempty"`
-	Message  string    `json:"message,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	// Supervisor is what the supervisor has left as its termination message.
+	// The exit code of the container.
+	ExitCode int32 `json:"exitCode"`
+	// Why the container has ended.
+	Reason string `json:"reason,omitempty"`
+	// The termination message.
+	Message string `json:"message,omitempty"`
+	// Since when it has ended.
+	Since time.Time `json:"since,omitzero"`
+	// What the supervisor has left as its termination message, in the place of message.
 	Supervisor *Supervisor `json:"supervisor,omitempty"`
 }
 
-// A Supervisor is what the supervisor says of itself (docs/reference.md#status).
+// A Supervisor is what the supervisor says of itself, as in docs/reference.md#status.
 type Supervisor struct {
-	Phase        string          `json:"phase"`
-	Paused       string          `json:"paused,omitempty"`
-	WaitingSince time.Time       `json:"waitingSince,omitzero"`
-	WaitingFor   []Unmet         `json:"waitingFor,omitempty"`
-	Started      time.Time       `json:"started,omitzero"`
-	StartupProbe string          `json:"startupProbe,omitempty"`
-	Finished     time.Time       `json:"finished,omitzero"`
-	Reason       string          `json:"reason,omitempty"`
-	ExitCode     *int            `json:"exitCode,omitempty"`
-	Command      *int            `json:"commandExitCode,omitempty"`
-	Signal       string          `json:"signal,omitempty"`
-	OOMKills     int             `json:"oomKills,omitempty"`
-	Message      string          `json:"message,omitempty"`
-	Logs         json.RawMessage `json:"logs,omitempty"`
+	// What it does: Waiting, BeforeStart, Paused, Running, Stopping or Finished.
+	Phase string `json:"phase"`
+	// Where the container pauses.
+	Paused string `json:"paused,omitempty"`
+	// Since when it waits.
+	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	// What it waits for.
+	WaitingFor []Unmet `json:"waitingFor,omitempty"`
+	// When the command was started.
+	Started time.Time `json:"started,omitzero"`
+	// Whether the startup probe has succeeded.
+	StartupProbe string `json:"startupProbe,omitempty"`
+	// When the command ended.
+	Finished time.Time `json:"finished,omitzero"`
+	// Why the container ended.
+	Reason string `json:"reason,omitempty"`
+	// The exit code of the container.
+	ExitCode *int `json:"exitCode,omitempty"`
+	// The exit code of the command itself.
+	Command *int `json:"commandExitCode,omitempty"`
+	// The signal that killed the command.
+	Signal string `json:"signal,omitempty"`
+	// How many processes the kernel's out-of-memory killer has killed.
+	OOMKills int `json:"oomKills,omitempty"`
+	// What the supervisor has written to stderr.
+	Message string `json:"message,omitempty"`
+	// What has become of the output of a container that sends it.
+	Logs json.RawMessage `json:"logs,omitempty"`
 }
 
 // An Unmet is a container or a URL that a container waits for.
 type Unmet struct {
+	// The container.
 	Container string `json:"container,omitempty"`
+	// The state of it that is waited for.
 	Condition string `json:"condition,omitempty"`
-	URL       string `json:"url,omitempty"`
-	// Seen is the state that was last seen.
+	// The URL.
+	URL string `json:"url,omitempty"`
+	// The state that was last seen.
 	Seen string `json:"seen,omitempty"`
 }
 
@@ -266,7 +304,7 @@ const (
 
 // statusOf returns what the kubelet says of a pod.
 func statusOf(p *corev1.Pod) Pod {
-	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown"), Node: p.Spec.NodeName, IP: p.Status.PodIP}
+	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown"), Node: p.Spec.NodeName, IP: p.Status.PodIP, Containers: []Container{}}
 	if p.Status.Reason != "" {
 		s.Phase += " (" + p.Status.Reason + ")"
 	}

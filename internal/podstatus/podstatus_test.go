@@ -30,6 +30,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 )
 
 var update = flag.Bool("update", false, "write golden files instead of comparing with them")
@@ -156,6 +157,7 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), text.String(), "run the test with -update if the change is meant")
 	}
+	require.NoError(t, jsonschema.CheckValue("../../docs/cli.schema.json", "status", answers))
 	require.False(t, answers.Ended())
 }
 

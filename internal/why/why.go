@@ -13,75 +13,85 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
-// Answers is what the command prints.
+// The comments on the types of the document, and on their fields, are the descriptions in
+// docs/cli.schema.json, which go test ./cmd/kubectl-entrypointer -run Schema -update writes.
+
+// Answers is the document of kubectl entrypointer why.
 type Answers struct {
-	// Answers are those about each object, in the order in which they are asked about.
+	// One answer for each object, in the order in which they are asked about.
 	Answers []*Answer `json:"answers"`
 }
 
-// An Answer is what is said of one object.
+// An Answer says of one object whether its pods are wrapped, and why.
 type Answer struct {
-	// Target is TYPE/NAME.
-	Target    string `json:"target"`
+	// The object, as TYPE/NAME.
+	Target string `json:"target"`
+	// The namespace of the object.
 	Namespace string `json:"namespace"`
-	// Wrapped says yes, no more and no less than the exit code does.
+	// Whether all of the pods are wrapped, or would be: what the exit code says.
 	Wrapped bool `json:"wrapped"`
-	// Now is the decision on a pod that the object's controller would create now; nil if
-	// there is no such pod.
+	// The decision on a pod that the object's controller would create now. It is absent if
+	// there is no such pod, or if it is unknown.
 	Now *Decision `json:"now,omitempty"`
-	// Pods are the decisions on pods that exist, the newest first.
+	// The decisions on pods that exist, the newest first.
 	Pods []*Decision `json:"pods,omitempty"`
-	// Unlisted reports whether there may be pods that aren't among Pods, because the user may
-	// not list them.
+	// Whether there may be pods that aren't among pods, because the user may not list them.
 	Unlisted bool `json:"unlisted,omitempty"`
-	// Unknown says what the API server didn't answer, and which right is missing for it.
+	// What the API server didn't answer, and which right is missing for it.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
 // A Decision is what was or would be decided on a pod.
 type Decision struct {
-	// Pod is the name of a pod that exists.
-	Pod     string    `json:"pod,omitempty"`
+	// The name of a pod that exists.
+	Pod string `json:"pod,omitempty"`
+	// When the pod was created.
 	Created time.Time `json:"created,omitzero"`
-	// Reason is one word of the [Reasons].
+	// One word of those in docs/cli.md#the-answers, which says why the pod is wrapped or not.
 	Reason Reason `json:"reason"`
-	// Message is what the API server said, for a pod that it refuses.
-	Message  string       `json:"message,omitempty"`
+	// What the API server said of a pod that it refuses.
+	Message string `json:"message,omitempty"`
+	// How the supervisor gets into the pod.
 	Delivery pod.Delivery `json:"delivery,omitempty"`
-	// Containers are those of a pod that is wrapped, or a part of it.
+	// The containers of a pod of which at least one is wrapped.
 	Containers []Container `json:"containers,omitempty"`
-	// Warnings are those that the creator of the pod gets.
+	// The warnings that the creator of the pod gets.
 	Warnings []string `json:"warnings,omitempty"`
-	// Differs says in what an existing pod differs from one that is created now.
+	// In what an existing pod differs from one that is created now.
 	Differs []string `json:"differs,omitempty"`
-	// Do says what to do, "" for nothing.
+	// What to do, if there is something to do.
 	Do string `json:"do,omitempty"`
-	// Next is the command to type next, "" if there is nothing to do.
+	// The command to type next, if there is one.
 	Next string `json:"next,omitempty"`
 }
 
 // A Container is what was or would be decided on a container.
 type Container struct {
-	Name    string `json:"name"`
-	Wrapped bool   `json:"wrapped"`
-	// Why says why the container isn't wrapped.
+	// The name of the container.
+	Name string `json:"name"`
+	// Whether it runs under the supervisor.
+	Wrapped bool `json:"wrapped"`
+	// Why the container isn't wrapped.
 	Why string `json:"why,omitempty"`
-	// Image is that of the pod: by its digest, if its command was looked up.
+	// The image, by its digest if the command was looked up.
 	Image string `json:"image,omitempty"`
-	// CommandFrom says from where the supervisor has the command line: Pod (command: of the
-	// container) or Image (its ENTRYPOINT and CMD, which were looked up). It is absent for a
-	// pod that exists, which doesn't tell.
-	CommandFrom string   `json:"commandFrom,omitempty"`
-	Options     []Option `json:"options,omitempty"`
-	// State is what the kubelet says of a container that exists.
+	// Where the command line is from: Pod (command: and args: of the container) or Image (its
+	// ENTRYPOINT and CMD, which were looked up). It is absent for a pod that exists, which
+	// doesn't tell.
+	CommandFrom string `json:"commandFrom,omitempty"`
+	// The options of a container that is wrapped.
+	Options []Option `json:"options,omitempty"`
+	// What the kubelet says of a container that exists.
 	State string `json:"state,omitempty"`
 }
 
 // An Option is the value of an option for a container.
 type Option struct {
-	Name  string `json:"name"`
+	// The name of the option, as in docs/options.md.
+	Name string `json:"name"`
+	// Its value.
 	Value string `json:"value"`
-	// Source is the annotation, "" for a default of entrypointer.
+	// The annotation that sets it. It is absent for a default of entrypointer.
 	Source string `json:"source,omitempty"`
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
@@ -297,6 +298,7 @@ func TestEachAnswer(t *testing.T) {
 			var text strings.Builder
 			require.NoError(t, answer.Print(&text, now, false))
 			requireGolden(t, name+".txt", text.String())
+			require.NoError(t, jsonschema.CheckValue("../../docs/cli.schema.json", "why", why.Answers{Answers: []*why.Answer{answer}}))
 			require.LessOrEqual(t, len(s.server.requests), 7, "as few requests as the question needs")
 			wrapped := []string{"wrapped", "wrapped-differently", "warned", "may-not-create", "may-not-list", "operators-default", "forges-a-line", "unknown-proxy", "evicted", "explained-to-a-tenant"}
 			require.Equal(t, slices.Contains(wrapped, name), answer.IsWrapped())

@@ -31,6 +31,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 	"github.com/entrypointer/entrypointer/test/tektonpods"
 )
 
@@ -39,6 +40,9 @@ const (
 	isSo    = 0
 	isNotSo = 79
 )
+
+// cliSchema describes what the plugin prints with -o json.
+const cliSchema = "../../docs/cli.schema.json"
 
 // asksWhy is the answer of kubectl entrypointer why to a user, and its exit code.
 func (p plugin) asksWhy(t *testing.T, kubeconfig, namespace string, args ...string) (*why.Answer, int) {
@@ -55,7 +59,8 @@ func (p plugin) asksWhy(t *testing.T, kubeconfig, namespace string, args ...stri
 	} else {
 		require.NoError(t, err)
 	}
-	var document struct{ Answers []*why.Answer }
+	require.NoError(t, jsonschema.Check(cliSchema, "why", out))
+	var document why.Answers
 	require.NoError(t, json.Unmarshal(out, &document), string(out))
 	require.Len(t, document.Answers, 1)
 	return document.Answers[0], code
@@ -361,6 +366,8 @@ func TestStatusSaysWhatContainersDoAndWaitFor(t *testing.T) {
 
 	text, _ := says("", "status", "ordered", "-o", "wide")
 	require.Regexp(t, `on node \S+, IP \S+\n  CONTAINER +READY +RESTARTS +PREVIOUS EXIT +STATUS\n  db +(yes|no) +0 +- +running for `, text)
+	text, _ = says("", "status", "ordered", "-o", "json")
+	require.NoError(t, jsonschema.Check(cliSchema, "status", []byte(text)))
 	text, _ = says("", "status", "ordered", "pod/ordered")
 	require.Equal(t, 2, strings.Count(text, "pod/ordered in namespace "+namespace), text)
 	text, code := says("", "graph", "ordered")
