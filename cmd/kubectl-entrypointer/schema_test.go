@@ -17,6 +17,7 @@ import (
 	"github.com/invopop/jsonschema"
 	"github.com/stretchr/testify/require"
 
+	"github.com/entrypointer/entrypointer/internal/check"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/why"
 )
@@ -32,7 +33,7 @@ const (
 
 // documents are what the commands print, by their names. The types of a document are of one
 // package.
-var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}}
+var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}, "check": check.Report{}}
 
 // TestTheSchemaIsThatOfTheTypes writes docs/cli.schema.json from the types of the documents
 // and the comments on them.

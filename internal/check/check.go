@@ -31,32 +31,42 @@ const (
 
 var severity = map[State]int{Passed: 0, Skipped: 1, Warning: 2, Unknown: 3, Failed: 4}
 
-// A Report is what the command prints; its JSON is described in docs/cli.md.
+// The comments on the types of the document, and on their fields, are the descriptions in
+// docs/cli.schema.json, which go test ./cmd/kubectl-entrypointer -run Schema -update writes.
+
+// A Report is the document of kubectl entrypointer check.
 type Report struct {
-	// Installed says that the cluster has entrypointer. If it has not, the checks are those
-	// before an install.
-	Installed bool     `json:"installed"`
-	Checks    []Result `json:"checks"`
+	// Whether the cluster has entrypointer. If it has not, the checks are those before an
+	// install.
+	Installed bool `json:"installed"`
+	// The checks, in the order of docs/cli.md.
+	Checks []Result `json:"checks"`
 }
 
 // A Result is what a check found out.
 type Result struct {
+	// What the check is about.
 	Category string `json:"category"`
-	// Check is what should be true.
+	// What should be true.
 	Check string `json:"check"`
-	State State  `json:"state"`
-	// Note says what was found where nothing is wrong.
-	Note     string    `json:"note,omitempty"`
+	// Passed, Skipped (the check doesn't apply), Warning, Unknown (it couldn't be found out) or
+	// Failed: that of the worst finding.
+	State State `json:"state"`
+	// What was found where nothing is wrong.
+	Note string `json:"note,omitempty"`
+	// What is wrong, or couldn't be found out.
 	Findings []Finding `json:"findings,omitempty"`
-	// Page explains the check and what to do.
+	// The URL of the page that explains the check, and what to do.
 	Page string `json:"page"`
 }
 
 // A Finding is one thing that is wrong, or that couldn't be found out.
 type Finding struct {
-	State   State  `json:"state"`
+	// Warning, Unknown or Failed.
+	State State `json:"state"`
+	// What was found.
 	Message string `json:"message"`
-	// Next is the command that mends it, or shows more; "" if there is no such command.
+	// The command that mends it, or shows more. It is absent if there is no such command.
 	Next string `json:"next,omitempty"`
 }
 

@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
@@ -254,6 +255,7 @@ func TestWhatIsPrinted(t *testing.T) {
 			require.NoError(t, err)
 			var b bytes.Buffer
 			require.NoError(t, report.Print(&b))
+			require.NoError(t, jsonschema.CheckValue("../../docs/cli.schema.json", "check", report))
 			file := filepath.Join("testdata", test.name+".txt")
 			if *update {
 				require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
