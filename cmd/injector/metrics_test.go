@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -20,6 +19,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/webhook"
+
+	"github.com/entrypointer/entrypointer/internal/metricstest"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // admitsAll is a webhook that has nothing against anything.
@@ -99,7 +101,26 @@ func TestTheInjectorsVersionIsAMetric(t *testing.T) {
 	require.Len(t, points, 1)
 	require.Equal(t, int64(1), points[0].Value)
 	require.Equal(t, attribute.NewSet(attribute.String("version", "devel")), points[0].Attributes)
-	page, err := os.ReadFile("../../docs/metrics.md")
+}
+
+func TestThePageListsTheVersion(t *testing.T) {
+	provider, exported := metricstest.NewProvider(t)
+	require.NoError(t, registerBuild(provider))
+	metricstest.RequireDocumented(t, exported, "entrypointer_build_")
+}
+
+// Each package compares its rows of the page with what it exports.
+func TestEachMetricOfThePageBelongsToAPackage(t *testing.T) {
+	const page = "../../docs/metrics.md"
+	all, err := markdown.Metrics(page, "entrypointer_")
 	require.NoError(t, err)
-	require.Contains(t, string(page), "| `entrypointer_build_info` | gauge | `version` |")
+	compared, err := markdown.Metrics(page,
+		"entrypointer_build_",                       // above
+		"entrypointer_config_",                      // internal/config
+		"entrypointer_delivery_",                    // internal/autodelivery
+		"entrypointer_pod_", "entrypointer_lookup_", // internal/podwebhook
+		"entrypointer_webhook_", // internal/intake
+	)
+	require.NoError(t, err)
+	require.Equal(t, all, compared)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,12 +18,13 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
+	"github.com/entrypointer/entrypointer/test/markdown"
 )
 
 // A describer is a registry of the possible metrics, rather than of the current ones.
 type describer struct {
 	prometheus.Registerer
-	rows []string
+	metrics []markdown.Metric
 }
 
 var description = regexp.MustCompile(`fqName: "([^"]*)", .* constLabels: \{(?:(\w+)="[^}]*)?\}, variableLabels: \{([^}]*)\}`)
@@ -35,22 +35,22 @@ func (d *describer) MustRegister(collectors ...prometheus.Collector) {
 		descriptions := make(chan *prometheus.Desc, 1)
 		c.Describe(descriptions)
 		parts := description.FindStringSubmatch((<-descriptions).String())
-		kind := "gauge"
+		m := markdown.Metric{Name: parts[1], Type: "gauge"}
 		switch c.(type) {
 		case prometheus.Histogram, *prometheus.HistogramVec:
-			kind = "histogram"
+			m.Type = "histogram"
 		case *prometheus.CounterVec, prometheus.Counter, prometheus.CounterFunc: // as a gauge may be
 			if strings.HasSuffix(parts[1], "_total") {
-				kind = "counter"
+				m.Type = "counter"
 			}
 		}
-		var labels []string
 		for label := range strings.SplitSeq(parts[2]+","+parts[3], ",") {
 			if label != "" {
-				labels = append(labels, "`"+label+"`")
+				m.Labels = append(m.Labels, label)
 			}
 		}
-		d.rows = append(d.rows, "| `"+parts[1]+"` | "+kind+" | "+strings.Join(labels, ", ")+" |")
+		slices.Sort(m.Labels)
+		d.metrics = append(d.metrics, m)
 	}
 }
 
@@ -63,17 +63,10 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	_ = keeper.New(nil, logger, d)
 	registerBuild(d)
 	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})
-	page, err := os.ReadFile("../../docs/logs.md")
+	documented, err := markdown.Metrics("../../docs/logs.md", "entrypointer_")
 	require.NoError(t, err)
-	var rows []string
-	for line := range strings.SplitSeq(string(page), "\n") {
-		if strings.HasPrefix(line, "| `entrypointer_logs_") {
-			rows = append(rows, line[:strings.LastIndex(strings.TrimSuffix(line, " |"), " |")+2])
-		}
-	}
-	slices.Sort(d.rows)
-	slices.Sort(rows)
-	require.Equal(t, strings.Join(d.rows, "\n"), strings.Join(rows, "\n"))
+	markdown.SortMetrics(d.metrics)
+	require.Equal(t, documented, d.metrics)
 }
 
 func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/metricstest"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -363,6 +364,14 @@ func TestTheMetricCountsTheKeysThatAreNotInForceAsWritten(t *testing.T) {
 		require.Equal(t, "entrypointer.config.faulty_keys", gauge.Name)
 		require.Equal(t, step.want, gauge.Data.(metricdata.Gauge[int64]).DataPoints[0].Value)
 	}
+}
+
+func TestThePageListsTheMetricOfFaultyKeys(t *testing.T) {
+	provider, exported := metricstest.NewProvider(t)
+	otel.SetMeterProvider(provider)
+	t.Cleanup(func() { otel.SetMeterProvider(noop.NewMeterProvider()) })
+	_, _ = started(t, nil)
+	metricstest.RequireDocumented(t, exported, "entrypointer_config_")
 }
 
 func TestTheLastGoodConfigurationStaysInForce(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	logtesting "knative.dev/pkg/logging/testing"
 
+	"github.com/entrypointer/entrypointer/internal/metricstest"
 	"github.com/entrypointer/entrypointer/pkg/tenants"
 )
 
@@ -66,6 +67,14 @@ func reviewOf(namespace, object string) string {
 func post(t *testing.T, body string) *http.Request {
 	t.Helper()
 	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pods?timeout=10s", strings.NewReader(body))
+}
+
+func TestThePageListsTheMetricOfRefusedRequests(t *testing.T) {
+	provider, exported := metricstest.NewProvider(t)
+	in, err := New(http.NotFoundHandler(), everyCaller, logtesting.TestLogger(t), provider)
+	require.NoError(t, err)
+	in.ServeHTTP(httptest.NewRecorder(), post(t, "no AdmissionReview"))
+	metricstest.RequireDocumented(t, exported, "entrypointer_webhook_")
 }
 
 func TestARequestReachesItsWebhookAsItIs(t *testing.T) {
