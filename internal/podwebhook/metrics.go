@@ -38,12 +38,21 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	lookup, err3 := meter.Float64Histogram("entrypointer.lookup.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long an answer about an image took."),
 		metric.WithExplicitBucketBoundaries(seconds...))
-	return &metrics{decisions: decisions, decision: decision, lookup: lookup}, errors.Join(err1, err2, err3)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	// An alert fires on the first defect: it is an increase, because of the zero before it.
+	decisions.Add(context.Background(), 0, attributesOf(pod.InternalError, "", ""))
+	return &metrics{decisions: decisions, decision: decision, lookup: lookup}, nil
+}
+
+func attributesOf(outcome pod.Outcome, owner pod.Owner, delivery pod.Delivery) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("outcome", string(outcome)),
+		attribute.String("owner", string(owner)), attribute.String("delivery", string(delivery)))
 }
 
 func (m *metrics) decided(ctx context.Context, outcome pod.Outcome, owner pod.Owner, delivery pod.Delivery, took time.Duration) {
-	m.decisions.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", string(outcome)),
-		attribute.String("owner", string(owner)), attribute.String("delivery", string(delivery))))
+	m.decisions.Add(ctx, 1, attributesOf(outcome, owner, delivery))
 	m.decision.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("outcome", string(outcome))))
 }
 

@@ -24,6 +24,28 @@ func TestThePageListsEveryMetricWithItsLabels(t *testing.T) {
 	metricstest.RequireDocumented(t, exported, "entrypointer_pod_", "entrypointer_lookup_")
 }
 
+// Without a value before it, the first one is no increase, and rate() doesn't see it.
+func TestTheFirstDefectIsAnIncrease(t *testing.T) {
+	provider, exported := metricstest.NewProvider(t)
+	m, err := newMetrics(provider)
+	require.NoError(t, err)
+	defects := func() float64 {
+		families, err := exported.Gather()
+		require.NoError(t, err)
+		for _, family := range families {
+			if family.GetName() == "entrypointer_pod_decisions_total" {
+				require.Len(t, family.GetMetric(), 1)
+				require.Contains(t, family.GetMetric()[0].String(), `"InternalError"`)
+				return family.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		return -1
+	}
+	require.Zero(t, defects())
+	m.decided(t.Context(), pod.InternalError, "", "", time.Millisecond)
+	require.InDelta(t, 1, defects(), 0)
+}
+
 func TestThePageListsEveryResultOfALookup(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
