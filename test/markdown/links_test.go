@@ -6,18 +6,10 @@ package markdown
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
-)
-
-var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
 func TestEachLinkOfAPageLeadsSomewhere(t *testing.T) {
@@ -43,31 +35,20 @@ func TestEachLinkOfAPageLeadsSomewhere(t *testing.T) {
 			_, err := os.Stat(target)
 			require.NoError(t, err, "%s links to %s", file, match[1])
 			if anchor != "" {
-				require.Contains(t, anchors(t, target), anchor, "%s links to %s", file, match[1])
+				headings, err := Headings(target)
+				require.NoError(t, err)
+				require.Contains(t, headings, anchor, "%s links to %s", file, match[1])
 			}
 		}
 	}
 }
 
-// anchors are those that GitHub makes of a page's headings.
-func anchors(t *testing.T, file string) (all []string) {
-	t.Helper()
-	content, err := os.ReadFile(file)
+func TestTheAnchorOfAHeadingIsThatOfGitHub(t *testing.T) {
+	headings, err := Headings(written(t, "# The page\n## What `_x` says, and [what](other.md) it can't\n~~~console\n# no heading\n~~~\n"))
 	require.NoError(t, err)
-	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(string(content), ""), -1) {
-		text := link.ReplaceAllString(match[1], "]")
-		all = append(all, strings.Map(func(r rune) rune {
-			switch {
-			case r == ' ':
-				return '-'
-			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-				return unicode.ToLower(r)
-			default:
-				return -1
-			}
-		}, text))
-	}
-	return all
+	require.Equal(t, map[string]string{"": "The page", "the-page": "The page", "what-_x-says-and-what-it-cant": "What `_x` says, and what it can't"}, headings)
+	_, err = Headings(written(t, "text\n"))
+	require.ErrorContains(t, err, "no heading")
 }
 
 func TestTheListOfPagesHasEachPage(t *testing.T) {
