@@ -91,6 +91,7 @@ unit:
 	cd test/cluster && go test -vet=off -timeout 40m . ./internal/...
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
+	cd test/monitoring && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 
 # The tests with random moments, at full extent.

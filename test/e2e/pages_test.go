@@ -25,7 +25,7 @@ import (
 
 // namespacesOfPages are the names that the pages give to namespaces. A test replaces
 // each by a name of its own.
-var namespacesOfPages = []string{"demo", "team-a"}
+var namespacesOfPages = []string{"demo", "team-a", "grafana"}
 
 // perPage is how long the commands of a page may take.
 const perPage = 3 * time.Minute
