@@ -8,12 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
@@ -63,9 +58,6 @@ func (c *cluster) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &overrides)
 }
 
-// clientBurst bounds the requests per second. The API server has its own limits.
-const clientBurst = 50
-
 // connect finds the cluster and the namespace as kubectl does.
 func (c *cluster) connect() (*objects.Client, error) {
 	found := c.config()
@@ -80,14 +72,7 @@ func (c *cluster) connect() (*objects.Client, error) {
 	if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
 		return nil, &usageError{fmt.Errorf("%q is no name of a namespace: %s", namespace, wrong[0])}
 	}
-	config.QPS, config.Burst = clientBurst, clientBurst
-	config.NegotiatedSerializer = statuses()
-	config.WarningHandler = rest.NoWarnings{} // commands print those that matter
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client of the API server: %w", err)
-	}
-	return &objects.Client{REST: client, Config: config, Namespace: namespace}, nil
+	return objects.NewClient(config, namespace)
 }
 
 // connectFor parses what a user names, and connects.
@@ -110,12 +95,4 @@ func parseAll(named []string) (all []target.Target, _ error) {
 		all = append(all, t)
 	}
 	return all, nil
-}
-
-// statuses decodes errors of the API server, which are objects of the kind Status. The
-// commands decode the other responses by themselves.
-func statuses() runtime.NegotiatedSerializer {
-	types := runtime.NewScheme()
-	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
-	return serializer.NewCodecFactory(types).WithoutConversion()
 }

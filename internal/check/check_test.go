@@ -11,7 +11,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"flag"
 	"fmt"
@@ -28,13 +27,9 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/test/jsonschema"
 	"github.com/entrypointer/entrypointer/test/markdown"
 )
@@ -56,21 +51,21 @@ type apiServer struct {
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case s.forbidden != nil && s.forbidden(r):
-		refuse(w, http.StatusForbidden, "no")
+		objectstest.Refuse(w, http.StatusForbidden, "no")
 	case strings.HasSuffix(path, "/proxy/metrics"):
 		fmt.Fprint(w, typed(s.metrics[strings.Split(path, "/")[4]]))
 	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
-		respond(w, object{"status": object{"allowed": true}})
+		objectstest.Respond(w, object{"status": object{"allowed": true}})
 	case r.Method == http.MethodPost && s.refusal != "":
-		refuse(w, http.StatusBadRequest, s.refusal)
+		objectstest.Refuse(w, http.StatusBadRequest, s.refusal)
 	case r.Method == http.MethodPost, r.Method == http.MethodPatch:
-		respond(w, object{})
+		objectstest.Respond(w, object{})
 	case s.objects[path] != nil:
-		respond(w, s.objects[path])
+		objectstest.Respond(w, s.objects[path])
 	case slices.Contains([]string{"nodes", "namespaces", "pods", "supervisorvolumes"}, filepath.Base(path)):
 		s.list(w, path)
 	default:
-		refuse(w, http.StatusNotFound, path+" not found")
+		objectstest.Refuse(w, http.StatusNotFound, path+" not found")
 	}
 }
 
@@ -87,33 +82,12 @@ func (s *apiServer) list(w http.ResponseWriter, collection string) {
 		}
 	}
 	slices.SortFunc(items, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	respond(w, object{"items": items})
-}
-
-func respond(w http.ResponseWriter, o any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(o)
-}
-
-func refuse(w http.ResponseWriter, code int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	reason := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound}[code]
-	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message})
+	objectstest.Respond(w, object{"items": items})
 }
 
 func (s *apiServer) client(t *testing.T) objects.Client {
 	t.Helper()
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	types := runtime.NewScheme()
-	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{
-		Host: server.URL, WarningHandler: rest.NoWarnings{}, QPS: -1,
-		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
-	})
-	require.NoError(t, err)
-	return objects.Client{REST: client, Namespace: "team-a"}
+	return objectstest.Client(t, "team-a", s)
 }
 
 // empty is a cluster without entrypointer.

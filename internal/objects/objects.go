@@ -14,6 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/target"
@@ -33,6 +36,25 @@ type Client struct {
 	REST      rest.Interface
 	Config    *rest.Config
 	Namespace string
+}
+
+// burst bounds the requests per second. API servers have limits of their own.
+const burst = 50
+
+// NewClient returns a client of the cluster and the user of a configuration.
+func NewClient(config *rest.Config, namespace string) (*Client, error) {
+	// Errors are objects of the kind Status. Other responses are decoded by Read.
+	types := runtime.NewScheme()
+	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(types).WithoutConversion()
+	config.QPS, config.Burst = burst, burst
+	config.WarningHandler = rest.NoWarnings{} // commands print those that matter
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client of the API server: %w", err)
+	}
+	return &Client{REST: client, Config: config, Namespace: namespace}, nil
 }
 
 // A Workload is what is read of an object that has pods, whatever its kind.

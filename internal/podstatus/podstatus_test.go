@@ -5,12 +5,10 @@ package podstatus_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -21,12 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
-	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/pod"
@@ -41,22 +36,14 @@ var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 // exec are those of test/e2e; here, supervisors say what would take long to come about.
 func readerOf(t *testing.T, exec func(ctx context.Context, pod, container string, command ...string) ([]byte, error), pods ...corev1.Pod) *podstatus.Reader {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		var answer any = corev1.PodList{Items: pods}
+	server := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/deployments/web") {
-			answer = map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}}}
+			objectstest.Respond(w, map[string]any{"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]string{"app": "web"}}}})
+			return
 		}
-		_ = json.NewEncoder(w).Encode(answer)
-	}))
-	t.Cleanup(server.Close)
-	types := runtime.NewScheme()
-	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{
-		Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
+		objectstest.Respond(w, corev1.PodList{Items: pods})
 	})
-	require.NoError(t, err)
-	return &podstatus.Reader{Client: objects.Client{REST: client, Namespace: "tenant"}, Exec: exec}
+	return &podstatus.Reader{Client: objectstest.Client(t, "tenant", server), Exec: exec}
 }
 
 func web(t *testing.T) []target.Target {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,12 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 
-	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
 	"github.com/entrypointer/entrypointer/pkg/lookup"
@@ -59,35 +54,25 @@ type apiServer struct {
 	requests   []string
 }
 
-func refuse(w http.ResponseWriter, code int, text string) {
-	reason := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusInternalServerError: metav1.StatusReasonInternalError}[code]
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: text})
-}
-
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-	answer := func(object any) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(object)
-	}
+	answer := func(object any) { objectstest.Respond(w, object) }
 	switch object, known := s.objects[r.URL.Path]; {
 	case known:
 		answer(object)
 	case strings.HasSuffix(r.URL.Path, "/configmaps/config-entrypointer") && s.operators != nil:
 		answer(corev1.ConfigMap{Data: s.operators})
 	case strings.HasSuffix(r.URL.Path, "/configmaps/config-entrypointer"):
-		refuse(w, http.StatusForbidden, "no")
+		objectstest.Refuse(w, http.StatusForbidden, "no")
 	case r.URL.Path == "/api/v1/namespaces/tenant" && s.namespace == nil:
-		refuse(w, http.StatusForbidden, `namespaces "tenant" is forbidden: User "jane" cannot get resource "namespaces"`)
+		objectstest.Refuse(w, http.StatusForbidden, `namespaces "tenant" is forbidden: User "jane" cannot get resource "namespaces"`)
 	case r.URL.Path == "/api/v1/namespaces/tenant":
 		answer(s.namespace)
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/tenant/pods":
 		list := corev1.PodList{Items: s.pods}
 		switch {
 		case s.mayNotList:
-			refuse(w, http.StatusForbidden, "no")
+			objectstest.Refuse(w, http.StatusForbidden, "no")
 			return
 		case s.paged && r.URL.Query().Get("continue") == "":
 			list.Items, list.Continue = s.pods[:1], "second"
@@ -98,11 +83,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && r.URL.Query().Get("dryRun") == "All":
 		var p corev1.Pod
 		if body, err := io.ReadAll(r.Body); err != nil || json.Unmarshal(body, &p) != nil {
-			refuse(w, http.StatusBadRequest, "no pod")
+			objectstest.Refuse(w, http.StatusBadRequest, "no pod")
 			return
 		}
 		if err := s.admit(&p); err != nil {
-			refuse(w, s.code, err.Error())
+			objectstest.Refuse(w, s.code, err.Error())
 			return
 		}
 		for _, text := range s.warnings {
@@ -111,22 +96,13 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.CreationTimestamp = metav1.NewTime(tomorrow)
 		answer(p)
 	default:
-		refuse(w, http.StatusNotFound, r.URL.Path+" not found")
+		objectstest.Refuse(w, http.StatusNotFound, r.URL.Path+" not found")
 	}
 }
 
 func (s *apiServer) cluster(t *testing.T) *why.Cluster {
 	t.Helper()
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	types := runtime.NewScheme()
-	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
-	client, err := rest.UnversionedRESTClientFor(&rest.Config{
-		Host: server.URL, WarningHandler: rest.NoWarnings{},
-		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(types).WithoutConversion()},
-	})
-	require.NoError(t, err)
-	return &why.Cluster{Client: objects.Client{REST: client, Namespace: "tenant"}}
+	return &why.Cluster{Client: objectstest.Client(t, "tenant", s)}
 }
 
 // injecting admits pods as an injector of this release does.
