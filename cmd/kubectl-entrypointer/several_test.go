@@ -67,6 +67,17 @@ func TestSeveralObjectsAreAnsweredInTheirOrder(t *testing.T) {
 	require.Equal(t, "pod/wrapped in namespace tenant: Succeeded\n  main  isn't created yet\n\npod/plain in namespace tenant: Succeeded\n  main  isn't created yet\n", out)
 }
 
+func TestAWideAnswerIsText(t *testing.T) {
+	t.Parallel()
+	config := kubeconfig(t, twoPods())
+	out, _, err := runsCommand(statusCommand(), "", "--kubeconfig", config, "wrapped", "-w", "-o", "wide")
+	require.NoError(t, err)
+	require.Equal(t, "pod/wrapped in namespace tenant: Succeeded\n  CONTAINER  READY  RESTARTS  PREVIOUS EXIT  STATUS\n  main       no     0         -              isn't created yet\n", out)
+	out, _, err = runsCommand(whyCommand(), "", "--kubeconfig", config, "wrapped", "-o", "wide")
+	require.NoError(t, err)
+	require.Contains(t, out, "  container main: wrapped\n    image: x\n")
+}
+
 // targetsOf returns the objects that the document of a command has answers about.
 func targetsOf(t *testing.T, command, document string) (all []string) {
 	t.Helper()

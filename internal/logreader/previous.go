@@ -6,7 +6,10 @@ package logreader
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // A run is one run of a container. All of its streams have the same start.
@@ -17,9 +20,12 @@ func (s Stream) run() run { return run{s.PodUID, s.Container, s.Start} }
 // previous returns, of streams in the order of their starts, those of the run of each
 // container before its last one.
 func (c *Client) previous(ctx context.Context, o Options, all []Stream) ([]Stream, error) {
-	pods, err := c.pods(ctx, o)
-	if err != nil {
-		return nil, err
+	pods, err := c.existing(ctx, o)
+	switch {
+	case apierrors.IsForbidden(err):
+		_, _ = fmt.Fprintln(o.Warnings, "Without the right to get pods, it is unknown which run is the last one: of those that have printed something, the last but one follows.")
+	case err != nil && !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("asking for the pods of %s: %w", o.whose(), err)
 	}
 	type container struct{ pod, name string }
 	runs := map[container][]Stream{} // one stream of each run

@@ -4,6 +4,7 @@
 package logreader
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,9 +76,11 @@ func TestOnlyTheRunBeforeTheLastOneIsPrinted(t *testing.T) {
 	} {
 		c := newCluster(t)
 		test.prepare(c)
-		text, err := c.printed("p", func(o *Options) { o.Previous = true })
+		warnings := &synced.Buffer{}
+		text, err := c.printed("p", func(o *Options) { o.Previous, o.Warnings = true, warnings })
 		require.NoError(t, err, name)
 		require.Equal(t, test.want, text, name)
+		require.Equal(t, c.forbidden, strings.Contains(warnings.String(), "it is unknown which run is the last one"), name)
 	}
 }
 
