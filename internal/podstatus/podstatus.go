@@ -63,6 +63,9 @@ type Pod struct {
 	IP string `json:"ip,omitempty"`
 	// Its init containers, and then its containers.
 	Containers []Container `json:"containers"`
+
+	// Object is the pod as it was read.
+	Object *corev1.Pod `json:"-"`
 }
 
 // A Container is the status of a container.
@@ -304,7 +307,7 @@ const (
 
 // statusOf returns what the kubelet says of a pod.
 func statusOf(p *corev1.Pod) Pod {
-	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown"), Node: p.Spec.NodeName, IP: p.Status.PodIP, Containers: []Container{}}
+	s := Pod{Name: p.Name, Phase: cmp.Or(string(p.Status.Phase), "Unknown"), Node: p.Spec.NodeName, IP: p.Status.PodIP, Containers: []Container{}, Object: p}
 	if p.Status.Reason != "" {
 		s.Phase += " (" + p.Status.Reason + ")"
 	}
