@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Kubectl-entrypointer is a plugin of kubectl. kubectl entrypointer why says whether pods are
-// wrapped, and why; status what their containers do; logs prints the logs of containers from the log
-// service, also after their pods are gone.
+// wrapped, and why; status what their containers do, and timeline where their time went; logs
+// prints the logs of containers from the log service, also after their pods are gone.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(checkCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), continueCommand(), signalCommand(), logsCommand())
+	root.AddCommand(checkCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), continueCommand(), signalCommand(), logsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	err := root.Execute()
 	code := exitCode(err)

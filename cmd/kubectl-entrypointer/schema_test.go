@@ -19,6 +19,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/check"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
+	"github.com/entrypointer/entrypointer/internal/timeline"
 	"github.com/entrypointer/entrypointer/internal/why"
 )
 
@@ -33,7 +34,7 @@ const (
 
 // documents are what the commands print, by their names. The types of a document are of one
 // package.
-var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}, "check": check.Report{}}
+var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}, "check": check.Report{}, "timeline": timeline.Timeline{}}
 
 // TestTheSchemaIsThatOfTheTypes writes docs/cli.schema.json from the types of the documents
 // and the comments on them.

@@ -1,0 +1,146 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+)
+
+const (
+	// pageOfEvents and mostEvents bound the Events that are read of a namespace.
+	pageOfEvents = 500
+	mostEvents   = 5000
+)
+
+// eventsOf reads Kubernetes' Events of pods, by the UIDs of the pods.
+func (r *Reader) eventsOf(ctx context.Context, pods []*corev1.Pod) (all map[string][]corev1.Event, more bool, err error) {
+	selector := "involvedObject.kind=Pod"
+	if len(pods) == 1 {
+		selector += ",involvedObject.name=" + pods[0].Name
+	}
+	all = map[string][]corev1.Event{}
+	read, after := 0, ""
+	for read < mostEvents {
+		request := r.REST.Get().AbsPath("/api/v1/namespaces", r.Namespace, "events").Param("fieldSelector", selector).Param("limit", strconv.Itoa(pageOfEvents))
+		if after != "" {
+			request = request.Param("continue", after)
+		}
+		var list corev1.EventList
+		if err := objects.Read(request.Do(ctx), &list); err != nil {
+			return nil, false, fmt.Errorf("listing the Events in namespace %q: %w", r.Namespace, err)
+		}
+		for _, e := range list.Items {
+			uid := string(e.InvolvedObject.UID)
+			all[uid] = append(all[uid], e)
+		}
+		read += len(list.Items)
+		if after = list.Continue; after == "" {
+			return all, false, nil
+		}
+	}
+	return all, true, nil
+}
+
+// scheduling returns how long a pod has waited for a node.
+func scheduling(p *corev1.Pod) []Span {
+	s := Span{Kind: Scheduling, source: Kubelet, From: p.CreationTimestamp.UTC(), coarseFrom: true, coarseTo: true}
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type != corev1.PodScheduled:
+		case c.Status == corev1.ConditionTrue:
+			s.To = c.LastTransitionTime.UTC()
+		default:
+			s.For = strings.TrimPrefix(c.Reason+": "+c.Message, ": ")
+		}
+	}
+	if s.From.Unix() <= 0 || p.Spec.NodeName != "" && s.open() {
+		return nil // nobody says when
+	}
+	return tidied([]Span{s}, s.From)
+}
+
+// pulled is how the kubelet says how long a pull took, with the wait for others.
+var pulled = regexp.MustCompile(`^Successfully pulled image .* \(([0-9.hmsµ]+) including waiting\)`)
+
+// A preparation is what the kubelet does for a container outside of its lives.
+type preparation struct {
+	spec   corev1.Container
+	status *corev1.ContainerStatus // nil before the kubelet says something
+	isInit bool
+	// scheduled is when the pod got its node, and first when the container was first started,
+	// as far as is known.
+	scheduled, first time.Time
+	lacksStarts      bool // the container was started before that
+	// pulling is when the first pull began, and had when the image was first there.
+	pulling, had time.Time
+	pulls        []Span
+}
+
+// readEvents reads the Events of the pod.
+func (p *preparation) readEvents(events []corev1.Event) {
+	field := "spec.containers{" + p.spec.Name + "}"
+	if p.isInit {
+		field = "spec.initContainers{" + p.spec.Name + "}"
+	}
+	for _, e := range events {
+		at := cmp.Or(e.FirstTimestamp.Time, e.EventTime.Time).UTC()
+		switch {
+		case e.InvolvedObject.FieldPath != field:
+		case e.Reason == "Pulling":
+			p.pulling = earliest(p.pulling, at)
+		case e.Reason == "Pulled":
+			p.had = earliest(p.had, at)
+			match := pulled.FindStringSubmatch(e.Message)
+			if match == nil {
+				continue // the image was there
+			}
+			if took, err := time.ParseDuration(match[1]); err == nil {
+				p.pulls = append(p.pulls, Span{Kind: Pulling, source: Events, From: at.Add(-took), To: at, For: p.spec.Image, coarseFrom: true, coarseTo: true})
+			}
+		}
+	}
+}
+
+// spans returns the pulls, the creation, and what is the matter if the container isn't
+// running.
+func (p *preparation) spans() []Span {
+	spans := p.pulls
+	switch {
+	case !p.first.IsZero() && !p.had.IsZero() && !p.lacksStarts:
+		spans = append(spans, Span{Kind: Creating, source: Events, From: p.had, To: p.first, coarseFrom: true, coarseTo: true})
+	case !p.first.IsZero() || p.status == nil || p.status.State.Waiting == nil:
+	case !p.pulling.IsZero() && p.had.IsZero():
+		spans = append(spans, Span{Kind: Pulling, source: Events, From: p.pulling, For: p.spec.Image, Outcome: p.status.State.Waiting.Reason, coarseFrom: true})
+	case !p.scheduled.IsZero() && p.status.State.Waiting.Reason != "PodInitializing":
+		spans = append(spans, Span{Kind: Creating, source: Kubelet, From: p.scheduled, For: p.status.State.Waiting.Reason, coarseFrom: true})
+	}
+	return tidied(append(spans, restarting(p.status)...), time.Time{})
+}
+
+// restarting returns the time between the last two starts of a container.
+func restarting(status *corev1.ContainerStatus) []Span {
+	if status == nil || status.LastTerminationState.Terminated == nil {
+		return nil
+	}
+	s := Span{Kind: Restarting, source: Kubelet, From: status.LastTerminationState.Terminated.FinishedAt.UTC(), coarseFrom: true, coarseTo: true}
+	switch state := status.State; {
+	case state.Running != nil:
+		s.To = state.Running.StartedAt.UTC()
+	case state.Terminated != nil:
+		s.To = state.Terminated.StartedAt.UTC()
+	case state.Waiting != nil:
+		s.For = state.Waiting.Reason
+	}
+	return []Span{s}
+}

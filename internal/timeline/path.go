@@ -1,0 +1,188 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
+)
+
+// A pipelineRun is what is read of a PipelineRun.
+type pipelineRun struct {
+	Status struct {
+		StartTime      *metav1.Time `json:"startTime"`
+		CompletionTime *metav1.Time `json:"completionTime"`
+		PipelineSpec   *struct {
+			Tasks   []json.RawMessage `json:"tasks"`
+			Finally []json.RawMessage `json:"finally"`
+		} `json:"pipelineSpec"`
+	} `json:"status"`
+}
+
+// A taskRun is what is read of a TaskRun.
+type taskRun struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		StartTime      *metav1.Time `json:"startTime"`
+		CompletionTime *metav1.Time `json:"completionTime"`
+		RetriesStatus  []struct {
+			StartTime *metav1.Time `json:"startTime"`
+		} `json:"retriesStatus"`
+	} `json:"status"`
+}
+
+// stage returns a TaskRun that has completed as a stage.
+func (r *taskRun) stage() (s Stage, is bool) {
+	if r.Status.StartTime == nil || r.Status.CompletionTime == nil {
+		return s, false
+	}
+	s = Stage{TaskRun: r.Name, Task: r.Labels[loglabels.PipelineTask], From: r.Status.StartTime.UTC(), To: r.Status.CompletionTime.UTC()}
+	for _, retry := range r.Status.RetriesStatus {
+		if retry.StartTime != nil && retry.StartTime.UTC().Before(s.From) {
+			s.From = retry.StartTime.UTC()
+		}
+	}
+	return s, true
+}
+
+// mostTaskRuns bounds the TaskRuns of a PipelineRun that are read.
+const mostTaskRuns = 2000
+
+// readPath reads the critical path of a PipelineRun.
+func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline) {
+	var run pipelineRun
+	if err := r.Get(ctx, t, &run); err != nil {
+		to.note("the critical path isn't known: %v", err)
+		return
+	}
+	var stages []Stage
+	for after := ""; ; {
+		var list struct {
+			metav1.ListMeta `json:"metadata"`
+			Items           []taskRun `json:"items"`
+		}
+		if err := r.List(ctx, t.Path, "taskruns", t.Label+"="+t.Of, after, &list); err != nil {
+			to.note("the critical path isn't known: listing the TaskRuns of %s: %v", t, err)
+			return
+		}
+		for at := range list.Items {
+			if s, is := list.Items[at].stage(); is {
+				stages = append(stages, s)
+			}
+		}
+		if after = list.Continue; after == "" || len(stages) >= mostTaskRuns {
+			break
+		}
+	}
+	needs := needsOf(&run)
+	if needs == nil && len(stages) > 0 {
+		to.note("the status of %s has no tasks: the critical path is by times alone", t)
+	}
+	if run.Status.CompletionTime == nil && len(stages) > 0 {
+		to.note("%s goes on: the critical path is that of the TaskRuns that have completed", t)
+	}
+	to.CriticalPath = criticalPath(stages, needs, run.Status.StartTime)
+}
+
+// A tasksNeeds has the tasks after which each task of a Pipeline can start.
+type tasksNeeds map[string][]string
+
+// resultOf finds a task whose result or status is used: $(tasks.build.results.digest).
+var resultOf = regexp.MustCompile(`\$\(tasks\.([a-z0-9][-a-z0-9]*)\.`)
+
+// needsOf reads the tasks of a PipelineRun, nil if its status doesn't have them.
+func needsOf(run *pipelineRun) tasksNeeds {
+	spec := run.Status.PipelineSpec
+	if spec == nil || len(spec.Tasks) == 0 {
+		return nil
+	}
+	needs := tasksNeeds{}
+	var all []string
+	for at, text := range slices.Concat(spec.Tasks, spec.Finally) {
+		var task struct {
+			Name     string   `json:"name"`
+			RunAfter []string `json:"runAfter"`
+		}
+		if json.Unmarshal(text, &task) != nil {
+			return nil
+		}
+		if at >= len(spec.Tasks) {
+			needs[task.Name] = all
+			continue
+		}
+		for _, match := range resultOf.FindAllSubmatch(text, -1) {
+			task.RunAfter = append(task.RunAfter, string(match[1]))
+		}
+		needs[task.Name] = task.RunAfter
+		all = append(all, task.Name)
+	}
+	return needs
+}
+
+// before returns the stages that a stage waited for. Without needs, any that ended by its
+// start may be one. A task that was skipped stands for those that it waited for.
+func (n tasksNeeds) before(s Stage, stages []Stage) (earlier []Stage) {
+	asked := map[string]bool{s.Task: true}
+	var ask func(task string)
+	ask = func(task string) {
+		for _, other := range n[task] {
+			if asked[other] {
+				continue
+			}
+			asked[other] = true
+			found := len(earlier)
+			for _, e := range stages {
+				if e.Task == other {
+					earlier = append(earlier, e)
+				}
+			}
+			if len(earlier) == found {
+				ask(other)
+			}
+		}
+	}
+	if ask(s.Task); n != nil {
+		return earlier
+	}
+	for _, e := range stages {
+		if e.TaskRun != s.TaskRun && !e.To.After(s.From) && e.From.Before(s.From) {
+			earlier = append(earlier, e)
+		}
+	}
+	return earlier
+}
+
+// criticalPath goes backwards from the stage that ended last: each time to the one that
+// ended last of those that it waited for.
+func criticalPath(stages []Stage, needs tasksNeeds, began *metav1.Time) (path []Stage) {
+	latest := func(some []Stage) (s Stage) {
+		for _, one := range some {
+			if s.TaskRun == "" || one.To.After(s.To) {
+				s = one
+			}
+		}
+		return s
+	}
+	for s := latest(stages); s.TaskRun != "" && len(path) < len(stages); {
+		earlier := latest(needs.before(s, stages))
+		since := earlier.To
+		if earlier.TaskRun == "" && began != nil {
+			since = began.UTC()
+		}
+		if !since.IsZero() {
+			s.WaitedBefore = max(0, s.From.Sub(since).Milliseconds())
+		}
+		path = append(path, s)
+		s = earlier
+	}
+	slices.Reverse(path)
+	return path
+}

@@ -1,0 +1,155 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/printable"
+)
+
+const (
+	// narrowestBar bounds the width of a bar, in characters.
+	narrowestBar = 20
+	// roomForWords is what a row leaves beside its bar, in characters.
+	roomForWords = 44
+)
+
+// Print writes a timeline for people, one line for each container, on a terminal of a width.
+func (t *Timeline) Print(w io.Writer, width int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in namespace %s", t.Target, t.Namespace)
+	groups, left := t.groups()
+	switch {
+	case len(groups) == 0:
+		b.WriteString(" has no pods; kubectl entrypointer why says what would happen to one.")
+	case t.isRun:
+		b.WriteString(": " + groups[0].axis())
+	}
+	b.WriteString("\n")
+	if left > 0 {
+		fmt.Fprintf(&b, "\n%d older pods aren't shown; -o json has them.\n", left)
+	}
+	for _, g := range groups {
+		for _, p := range g.pods {
+			g.print(&b, p, width, t.isRun)
+		}
+	}
+	if kinds := used(groups); len(kinds) > 0 {
+		b.WriteString("\n" + legend(kinds))
+	}
+	b.WriteString(t.conclusions())
+	_, err := io.WriteString(w, printable.Text(b.String()))
+	return err
+}
+
+// axis says what the axis spans.
+func (g *group) axis() string {
+	text := length(g.to.Sub(g.from), false) + " from " + g.from.Format(time.RFC3339) + " on"
+	if g.goesOn {
+		return "the first " + text
+	}
+	return text
+}
+
+func (g *group) print(b *strings.Builder, p podRows, width int, shared bool) {
+	fmt.Fprintf(b, "\npod/%s", p.Name)
+	if p.Gone {
+		b.WriteString(", which is gone")
+	}
+	if !shared {
+		b.WriteString(": " + g.axis())
+	}
+	b.WriteString("\n")
+	labels := 0
+	for _, r := range p.rows {
+		labels = max(labels, len(r.label))
+	}
+	cells := max(narrowestBar, width-labels-roomForWords-len("   ||  "))
+	for _, r := range p.rows {
+		end := "|"
+		if n := len(r.spans); g.goesOn && n > 0 && r.spans[n-1].open() {
+			end = ">"
+		}
+		fmt.Fprintf(b, "  %-*s |%s%s %s\n", labels, r.label, g.bar(r.spans, cells), end, r.says)
+	}
+	if len(p.Sources) > 0 {
+		fmt.Fprintf(b, "  times by: %s\n", p.sourcesOf())
+	}
+}
+
+// bar draws spans. Each has a cell at least, and short ones are drawn over long ones.
+func (g *group) bar(spans []Span, cells int) string {
+	bar := bytes.Repeat([]byte{' '}, cells)
+	spans = slices.Clone(spans)
+	slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(b.length(g.to), a.length(g.to)) })
+	for _, s := range spans {
+		first := min(cells-1, int(g.at(s.From)*float64(cells)))
+		last := max(first+1, int(g.at(s.To)*float64(cells)))
+		for at := first; at < last; at++ {
+			bar[at] = lookOf(s.Kind).glyph
+		}
+	}
+	return string(bar)
+}
+
+func lookOf(kind Kind) look {
+	return looks[slices.IndexFunc(looks, func(l look) bool { return l.kind == kind })]
+}
+
+// legend explains the characters that are used.
+func legend(kinds map[Kind]bool) string {
+	var parts []string
+	for _, l := range looks {
+		if kinds[l.kind] {
+			parts = append(parts, string(l.glyph)+" "+l.word)
+		}
+	}
+	return strings.Join(parts, "   ") + "   ~ to the second\n"
+}
+
+// conclusions are the hand-offs, the critical path and the notes.
+func (t *Timeline) conclusions() string {
+	var b strings.Builder
+	t.printHandOffs(&b)
+	t.printPath(&b)
+	for _, note := range t.Notes {
+		fmt.Fprintf(&b, "\nnote: %s.\n", printable.Line(note))
+	}
+	return b.String()
+}
+
+func (t *Timeline) printHandOffs(b *strings.Builder) {
+	if len(t.HandOffs) == 0 {
+		return
+	}
+	b.WriteString("\nhand-offs, from the end of what was waited for to the start of the command:\n")
+	for _, h := range t.HandOffs {
+		atMost := ""
+		if h.Precision != "" {
+			atMost = "up to "
+		}
+		where := ""
+		if len(t.Pods) > 1 {
+			where = "pod/" + h.Pod + ": "
+		}
+		fmt.Fprintf(b, "  %s%s -> %s  %s%d ms\n", where, printable.Line(h.From), printable.Line(h.To), atMost, h.Milliseconds)
+	}
+}
+
+func (t *Timeline) printPath(b *strings.Builder) {
+	if len(t.CriticalPath) == 0 {
+		return
+	}
+	b.WriteString("\ncritical path, the TaskRuns that determined how long it took:\n")
+	for _, s := range t.CriticalPath {
+		fmt.Fprintf(b, "  %s (taskrun/%s)  waited ~%d s, took %s\n", printable.Line(s.Task), s.TaskRun, s.WaitedBefore/1000, length(s.To.Sub(s.From), true))
+	}
+}

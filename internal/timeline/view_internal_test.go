@@ -1,0 +1,50 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package timeline
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnAxisHasFewTicksWhateverItsLength(t *testing.T) {
+	t.Parallel()
+	for whole, want := range map[time.Duration]time.Duration{
+		time.Millisecond: time.Millisecond, 13 * time.Millisecond: 2 * time.Millisecond, 13 * time.Second: 2 * time.Second,
+		time.Minute: 10 * time.Second, time.Hour: 500 * time.Second, math.MaxInt64: longestTick,
+	} {
+		got := tickOf(whole)
+		require.Equal(t, want, got)
+		require.LessOrEqual(t, int64(whole/got), int64(100))
+	}
+}
+
+func TestADurationIsNoMorePreciseThanItsSource(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration][2]string{
+		0: {"0 ms", "~0 s"}, 853 * time.Millisecond: {"853 ms", "~1 s"}, 4754 * time.Millisecond: {"4.75 s", "~5 s"}, 150400 * time.Millisecond: {"2m30s", "~2m30s"},
+	} {
+		require.Equal(t, want, [2]string{length(d, false), length(d, true)})
+	}
+}
+
+func TestShortSpansAreSeenOverLongOnes(t *testing.T) {
+	t.Parallel()
+	g := group{from: at(0), to: at(100000)}
+	require.Equal(t, "##+#######", g.bar([]Span{{Kind: Hook, From: at(20000), To: at(20001)}, {Kind: Running, From: at(0)}}, 10))
+	require.Equal(t, "         .", g.bar([]Span{{Kind: Waiting, From: at(100000), To: at(100000)}}, 10))
+	require.Equal(t, "..........", g.bar([]Span{{Kind: Waiting, From: at(-5000), To: at(999999)}}, 10))
+}
+
+func TestLongTextIsCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1000)
+	require.Len(t, cut(long, longestLabel), longestLabel)
+	require.Len(t, short(long), longestReason+len("..."))
+	require.Equal(t, `\x1b[2J\n`, short("\x1b[2J\n"))
+}
