@@ -65,6 +65,7 @@ type Example struct {
 
 	tasks   map[string]pipelinev1.TaskSpec
 	actions map[string]pipelinev1beta1.StepActionSpec
+	objects []runtime.Object
 	cluster *fake.Clientset // has its secrets and service accounts; for reading only
 }
 
@@ -98,8 +99,8 @@ func parseExamples(t testing.TB, file string, text []byte) []*Example {
 	t.Helper()
 	shared := Example{
 		Name: file, tasks: map[string]pipelinev1.TaskSpec{}, actions: map[string]pipelinev1beta1.StepActionSpec{},
+		objects: []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}}},
 	}
-	objects := []runtime.Object{&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}}}
 	var runs []*pipelinev1.TaskRun
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
@@ -108,33 +109,11 @@ func parseExamples(t testing.TB, file string, text []byte) []*Example {
 			break
 		}
 		require.NoError(t, err, file)
-		var kind metav1.TypeMeta
-		require.NoError(t, yaml.Unmarshal(document, &kind), file)
-		switch kind.Kind {
-		case "TaskRun":
-			run := parse[pipelinev1.TaskRun](t, document)
-			if run.Name == "" {
-				run.Name = run.GenerateName + "x"
-			}
-			run.Namespace, run.UID = "tenant", "1"
+		if run := shared.read(t, document); run != nil {
 			runs = append(runs, run)
-		case "Task":
-			task := parse[pipelinev1.Task](t, document)
-			shared.tasks[task.Name] = task.Spec
-		case "StepAction":
-			action := parse[pipelinev1beta1.StepAction](t, document)
-			shared.actions[action.Name] = action.Spec
-		case "ServiceAccount":
-			account := parse[corev1.ServiceAccount](t, document)
-			account.Namespace = "tenant"
-			objects = append(objects, account)
-		case "Secret":
-			secret := parse[corev1.Secret](t, document)
-			secret.Namespace = "tenant"
-			objects = append(objects, secret)
 		}
 	}
-	shared.cluster = fake.NewClientset(objects...)
+	shared.cluster = fake.NewClientset(shared.objects...)
 	shared.cluster.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &version.Info{Major: "1", Minor: "35"}
 	var examples []*Example
 	for i, run := range runs {
@@ -146,6 +125,37 @@ func parseExamples(t testing.TB, file string, text []byte) []*Example {
 		examples = append(examples, &one)
 	}
 	return examples
+}
+
+// read reads an object of the file. It returns a TaskRun, and keeps what others say.
+func (e *Example) read(t testing.TB, document []byte) *pipelinev1.TaskRun {
+	t.Helper()
+	var kind metav1.TypeMeta
+	require.NoError(t, yaml.Unmarshal(document, &kind), e.Name)
+	switch kind.Kind {
+	case "TaskRun":
+		run := parse[pipelinev1.TaskRun](t, document)
+		if run.Name == "" {
+			run.Name = run.GenerateName + "x"
+		}
+		run.Namespace, run.UID = "tenant", "1"
+		return run
+	case "Task":
+		task := parse[pipelinev1.Task](t, document)
+		e.tasks[task.Name] = task.Spec
+	case "StepAction":
+		action := parse[pipelinev1beta1.StepAction](t, document)
+		e.actions[action.Name] = action.Spec
+	case "ServiceAccount":
+		account := parse[corev1.ServiceAccount](t, document)
+		account.Namespace = "tenant"
+		e.objects = append(e.objects, account)
+	case "Secret":
+		secret := parse[corev1.Secret](t, document)
+		secret.Namespace = "tenant"
+		e.objects = append(e.objects, secret)
+	}
+	return nil
 }
 
 // Build does what Tekton's reconciler does, but for the substitution of
