@@ -78,6 +78,7 @@ func checkCommand() *cobra.Command {
 	flags.DurationVar(&wait, "wait", 0, "try again for this long, until entrypointer is installed and no check fails")
 	flags.StringVarP(&output, "output", "o", "", "json or yaml, instead of text")
 	from = kubectlFlags(command)
+	completeOutput(command, "json", "yaml")
 	return command
 }
 

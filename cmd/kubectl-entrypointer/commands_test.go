@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
 )
 
 // runsCommand runs a command with a file's content at stdin.
@@ -26,6 +30,43 @@ func runsCommand(command *cobra.Command, stdin string, args ...string) (stdout, 
 	command.SetArgs(args)
 	err = command.Execute()
 	return out.String(), warnings.String(), err
+}
+
+// The shell asks by kubectl_complete-entrypointer.
+func TestTheShellCompletesObjectsAndFormats(t *testing.T) {
+	t.Parallel()
+	config := kubeconfig(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names := map[string]string{"/api/v1/namespaces/tenant/pods": "web-1", "/apis/apps/v1/namespaces/tenant/deployments": "web"}
+		var list metav1.PartialObjectMetadataList
+		if name := names[r.URL.Path]; name != "" {
+			list.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+		}
+		objectstest.Respond(w, list)
+	}))
+	const noSpace, noFiles = 2, 4
+	for _, test := range []struct {
+		args      []string
+		has       []string
+		directive int
+	}{
+		{[]string{"why", ""}, []string{"pod/", "deployment/", "web-1"}, noSpace | noFiles},
+		{[]string{"why", "deploy/"}, []string{"deploy/web"}, noFiles},
+		{[]string{"status", "deploy/web", "po/w"}, []string{"po/web-1"}, noFiles},
+		{[]string{"timeline", "secret/"}, nil, noFiles},
+		{[]string{"timeline", "web-1", ""}, nil, noFiles},
+		{[]string{"signal", "HUP", "deployment/"}, []string{"deployment/web"}, noFiles},
+		{[]string{"signal", ""}, nil, noFiles},
+		{[]string{"graph", "-o", ""}, []string{"dot", "mermaid"}, noFiles},
+	} {
+		out, _, err := runsCommand(rootCommand(), "", slices.Concat([]string{"__complete", "--kubeconfig", config}, test.args)...)
+		require.NoError(t, err)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		require.Equal(t, fmt.Sprintf(":%d", test.directive), lines[len(lines)-1], test.args)
+		require.Subset(t, lines, test.has, test.args)
+		if test.has == nil {
+			require.Len(t, lines, 1, test.args)
+		}
+	}
 }
 
 func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {

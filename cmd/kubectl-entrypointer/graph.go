@@ -65,6 +65,8 @@ func graphCommand() *cobra.Command {
 	command.Flags().StringVarP(&s.file, "filename", "f", "", "draw the pods of the objects of a file, - for stdin")
 	command.Flags().StringVarP(&s.output, "output", "o", "text", "text, dot or mermaid")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), 0, 1)
+	completeOutput(command, "text", "dot", "mermaid")
 	return command
 }
 

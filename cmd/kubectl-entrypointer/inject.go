@@ -115,6 +115,7 @@ func injectCommand() *cobra.Command {
 	flags.StringVar(&s.copier, "copier-image", unknownImage, "offline: the image of the init container, which differs from install to install")
 	flags.StringVar(&s.entrypoint, "entrypoint-image", unknownImage, "offline: the image that delivery image-volume mounts")
 	from = kubectlFlags(command)
+	completeOutput(command, asDiff, "patch", "json", "yaml")
 	return command
 }
 

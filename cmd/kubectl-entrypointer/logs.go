@@ -104,6 +104,8 @@ func logsCommand() *cobra.Command {
 	flags.StringVarP(&s.output, "output", "o", "", "json prints the events as they are stored; needs --events")
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.WithLogs(), 0, 1)
+	completeOutput(command, "json")
 	return command
 }
 

@@ -19,6 +19,15 @@ import (
 )
 
 func main() {
+	err := rootCommand().Execute()
+	code := exitCode(err)
+	if code == exitFailure || code == exitUsage {
+		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
+	}
+	os.Exit(code)
+}
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-entrypointer",
 		Short:         "Ask what entrypointer does with pods, and read what it has collected",
@@ -29,12 +38,7 @@ func main() {
 	}
 	root.AddCommand(checkCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), continueCommand(), signalCommand(), logsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	err := root.Execute()
-	code := exitCode(err)
-	if code == exitFailure || code == exitUsage {
-		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
-	}
-	os.Exit(code)
+	return root
 }
 
 // The exit codes, which docs/cli.md lists.

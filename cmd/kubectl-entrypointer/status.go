@@ -69,6 +69,8 @@ func statusCommand() *cobra.Command {
 	flags.BoolVarP(&s.watch, "watch", "w", false, "print the status again whenever it changes, until all pods have ended")
 	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text, or wide: with nodes, IP addresses, restarts and exit codes")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), 0, 0)
+	completeOutput(command, "json", "yaml", wide)
 	return command
 }
 

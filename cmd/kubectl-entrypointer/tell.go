@@ -12,6 +12,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/printable"
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 const rightToTell = `
@@ -26,7 +27,7 @@ func continueCommand() *cobra.Command {
 		Use: "continue [TYPE/]NAME", Short: "End the pauses of containers", Args: usageArgs(cobra.ExactArgs(1)),
 		Long:    "End the pauses (option pause) of the containers of an object's pods." + rightToTell,
 		Example: "  kubectl entrypointer continue taskrun/build\n  kubectl entrypointer continue web-6b7f9c-x2x5k -c web",
-	}, "continues", []string{"Paused"}, func([]string) []string { return []string{"continue"} })
+	}, 0, "continues", []string{"Paused"}, func([]string) []string { return []string{"continue"} })
 }
 
 func signalCommand() *cobra.Command {
@@ -34,16 +35,16 @@ func signalCommand() *cobra.Command {
 		Use: "signal SIGNAL [TYPE/]NAME", Short: "Send a signal to the commands of containers", Args: usageArgs(cobra.ExactArgs(2)),
 		Long:    "Send a signal, such as SIGHUP, to the commands of the containers of an object's pods." + rightToTell,
 		Example: "  kubectl entrypointer signal SIGHUP deployment/web -c nginx",
-	}, "got the signal", []string{"Running", "Stopping"}, func(args []string) []string { return []string{"signal", args[0]} })
+	}, 1, "got the signal", []string{"Running", "Stopping"}, func(args []string) []string { return []string{"signal", args[0]} })
 }
 
-// tellCommand completes a command whose last argument names an object. The supervisors in
-// these phases are told the words.
-func tellCommand(command *cobra.Command, done string, phases []string, words func(args []string) []string) *cobra.Command {
+// tellCommand completes a command with an argument that names an object, behind as many
+// others. The supervisors in these phases are told the words.
+func tellCommand(command *cobra.Command, before int, done string, phases []string, words func(args []string) []string) *cobra.Command {
 	var container string
 	var from *cluster
 	command.RunE = func(command *cobra.Command, args []string) error {
-		named, client, err := from.connectFor(args[len(args)-1])
+		named, client, err := from.connectFor(args[before])
 		if err != nil {
 			return err
 		}
@@ -56,6 +57,7 @@ func tellCommand(command *cobra.Command, done string, phases []string, words fun
 	}
 	command.Flags().StringVarP(&container, "container", "c", "", "only containers of this name")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), before, 1)
 	return command
 }
 

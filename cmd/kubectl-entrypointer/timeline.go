@@ -78,6 +78,8 @@ func timelineCommand() *cobra.Command {
 	flags.StringVarP(&s.output, "output", "o", "", "svg, perfetto, json or yaml, instead of text")
 	flags.IntVar(&s.width, "width", 0, "the width of the text; that of the terminal by default")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), 0, 1)
+	completeOutput(command, "svg", "perfetto", "json", "yaml")
 	return command
 }
 

@@ -64,6 +64,8 @@ func whyCommand() *cobra.Command {
 	flags.StringVarP(&s.file, "filename", "f", "", "ask about the objects of a file, - for stdin")
 	flags.StringVarP(&s.output, "output", "o", "", "json or yaml, instead of text, or wide: with images, from where commands come, and defaults of options")
 	from = kubectlFlags(command)
+	completeTargets(command, from, target.All(), 0, 0)
+	completeOutput(command, "json", "yaml", wide)
 	return command
 }
 

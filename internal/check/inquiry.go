@@ -53,9 +53,6 @@ func (q *inquiry) get(ctx context.Context, path string, into any) error {
 	return objects.Read(q.REST.Get().AbsPath(path).Do(ctx), into)
 }
 
-// metadata is the type of responses with the metadata of objects alone.
-const metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
 // Objects are listed in pages, and up to a bound.
 const (
 	page       = 500
@@ -64,7 +61,7 @@ const (
 
 // list reads the metadata of objects, and calls each for one after another.
 func (q *inquiry) list(ctx context.Context, path, fields string, each func(metav1.PartialObjectMetadata)) error {
-	return list(ctx, q, path, fields, metadata, each)
+	return list(ctx, q, path, fields, objects.MetadataOnly, each)
 }
 
 // list reads objects in pages, and calls each for one after another. The fields are those

@@ -131,6 +131,22 @@ func (c *Client) List(ctx context.Context, path, plural, selector, after string,
 	return Read(request.Do(ctx), into)
 }
 
+// MetadataOnly is the media type of lists with the metadata of objects alone.
+const MetadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// Names returns the names of the objects of a kind: one page of them at most.
+func (c *Client) Names(ctx context.Context, kind target.Kind) (names []string, _ error) {
+	var list metav1.PartialObjectMetadataList
+	request := c.REST.Get().AbsPath(kind.Path, "namespaces", c.Namespace, kind.Plural).SetHeader("Accept", MetadataOnly).Param("limit", strconv.Itoa(page))
+	if err := Read(request.Do(ctx), &list); err != nil {
+		return nil, fmt.Errorf("listing %s in namespace %q: %w", kind.Plural, c.Namespace, err)
+	}
+	for _, item := range list.Items {
+		names = append(names, item.Name)
+	}
+	return names, nil
+}
+
 // Read reads the response to a request. An error is what the API server says, if it says
 // something.
 func Read(result rest.Result, into any) error {

@@ -71,6 +71,9 @@ func WithLogs() []Kind {
 	return slices.DeleteFunc(All(), func(k Kind) bool { return k.Label == "" && k.Name != Pod })
 }
 
+// Is reports whether a user names the kind so, in small letters.
+func (k Kind) Is(typed string) bool { return k.Name == typed || slices.Contains(k.Aliases, typed) }
+
 // A Target is an object that a user names.
 type Target struct {
 	Kind
@@ -84,7 +87,7 @@ func Parse(s string, kinds []Kind) (Target, error) {
 		typed, name = Pod, s
 	}
 	typed = strings.ToLower(typed)
-	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == typed || slices.Contains(k.Aliases, typed) })
+	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Is(typed) })
 	if at < 0 || name == "" || len(content.IsPathSegmentName(name)) > 0 {
 		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s", s, Types(kinds))
 	}
