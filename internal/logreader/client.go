@@ -26,6 +26,20 @@ import (
 type Stream struct {
 	ID, Name, Pod, PodUID, Container, Start string
 	Labels                                  map[string]string // those of package loglabels
+
+	former bool // a later run of the container has sent something
+}
+
+// markFormer marks the streams of runs that others have followed.
+func markFormer(streams []Stream) {
+	latest := map[[2]string]int64{}
+	for _, s := range streams {
+		run := [2]string{s.PodUID, s.Container}
+		latest[run] = max(latest[run], s.began())
+	}
+	for at, s := range streams {
+		streams[at].former = s.began() < latest[[2]string{s.PodUID, s.Container}]
+	}
 }
 
 // began returns the time of the start in Unix milliseconds, 0 if it is unknown.
@@ -60,6 +74,7 @@ func (c *Client) listBy(ctx context.Context, o Options, key, value string) (stre
 	if err := json.Unmarshal(answer, &body); err != nil {
 		return nil, false, fmt.Errorf("listing the logs of %s: reading the response: %w", o.whose(), err)
 	}
+	markFormer(body.Logs)
 	return body.Logs, body.More, nil
 }
 

@@ -83,7 +83,22 @@ type podObject struct {
 // runStatus says which runs of a container there are.
 type runStatus struct {
 	Name             string
-	State, LastState struct{ Terminated *terminated }
+	State, LastState struct {
+		Terminated *terminated
+		Running    *struct{ StartedAt string }
+	}
+}
+
+// slowRuntime is how long after a process has begun the runtime may look at the clock.
+const slowRuntime = 500 * time.Millisecond
+
+// canBe reports whether a stream can be that of the run that goes on.
+func (s *runStatus) canBe(began int64) bool {
+	if s.State.Running == nil {
+		return false
+	}
+	since, err := time.Parse(time.RFC3339, s.State.Running.StartedAt)
+	return err == nil && began >= since.Add(-slowRuntime).UnixMilli()
 }
 
 // terminated is a run of a container that has ended. The times are in seconds, rounded
@@ -94,11 +109,11 @@ type terminated struct{ StartedAt, FinishedAt, Reason string }
 // status of a pod may be some seconds old, so only a run that has ended later than the
 // stream has begun counts.
 func (p *podObject) hasEnded(s Stream) bool {
-	if p.Metadata.UID != s.PodUID || p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
+	if s.former || p.Metadata.UID != s.PodUID || p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" {
 		return true
 	}
 	for _, c := range append(p.Status.ContainerStatuses, p.Status.InitContainerStatuses...) {
-		if c.Name != s.Container {
+		if c.Name != s.Container || c.canBe(s.began()) {
 			continue
 		}
 		for _, ended := range []*terminated{c.State.Terminated, c.LastState.Terminated} {

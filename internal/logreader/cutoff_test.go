@@ -39,7 +39,10 @@ func containerStatus(name, state, finished string) string {
 	return `{"name":"` + name + `","state":{` + state + `},"lastState":` + last + `}`
 }
 
-const isRunning = `"running":{"startedAt":"2026-11-18T11:06:40Z"}`
+const (
+	isRunning = `"running":{"startedAt":"2026-11-18T11:06:40Z"}`
+	isAgain   = `"running":{"startedAt":"2026-11-18T11:06:46Z"}`
+)
 
 func TestAStreamThatWasCutOffDoesNotReadAsWhole(t *testing.T) {
 	t.Parallel()
@@ -53,7 +56,10 @@ func TestAStreamThatWasCutOffDoesNotReadAsWhole(t *testing.T) {
 		"its container was killed":             {func(c *cluster) { c.containers["p"] = containerStatus("main", killed, "") }, 0, true},
 		"its container was killed at once":     {func(c *cluster) { c.containers["p"] = containerStatus("main", killed, "") }, 5500, true},
 		"its container has started again":      {func(c *cluster) { c.containers["p"] = containerStatus("main", isRunning, "2026-11-18T11:06:39Z") }, 0, false},
-		"it is of the previous run":            {func(c *cluster) { c.containers["p"] = containerStatus("main", isRunning, "2026-11-18T11:06:45Z") }, 0, true},
+		"it is of the previous run":            {func(c *cluster) { c.containers["p"] = containerStatus("main", isAgain, "2026-11-18T11:06:45Z") }, 0, true},
+		"a run is a second younger than it":    {func(c *cluster) { c.containers["p"] = containerStatus("main", isAgain, "2026-11-18T11:06:46Z") }, 5400, true},
+		"it began in the second of a restart":  {func(c *cluster) { c.containers["p"] = containerStatus("main", isAgain, "2026-11-18T11:06:46Z") }, 6500, false},
+		"the runtime was slow to look":         {func(c *cluster) { c.containers["p"] = containerStatus("main", isAgain, "2026-11-18T11:06:45Z") }, 5990, false},
 		"its container has a stale status":     {func(c *cluster) { c.containers["p"] = containerStatus("main", killed, "") }, 9000, false},
 		"its container has no status yet":      {func(*cluster) {}, 0, false},
 		"its pod is over":                      {func(c *cluster) { c.phase = "Failed" }, 0, true},
@@ -78,6 +84,20 @@ func TestAStreamThatWasCutOffDoesNotReadAsWhole(t *testing.T) {
 			require.Empty(t, warnings.String(), name)
 		}
 	}
+}
+
+// Of two runs within a second, times don't tell which is the present one.
+func TestARunBeforeAnotherOneIsOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.containers["p"] = containerStatus("main", isAgain, "2026-11-18T11:06:46Z")
+	c.prints("p", "main", start(6100), "stdout", said{6100, "one\n"})
+	c.prints("p", "main", start(6500), "stdout", said{6500, "two\n"})
+	var warnings bytes.Buffer
+	text, err := c.printed("p", func(o *Options) { o.Warnings = &warnings })
+	requireCutOff(t, err)
+	require.Equal(t, "one\ntwo\n", text)
+	require.Equal(t, cutOffText("stdout", "main", "p"), warnings.String(), "of the first")
 }
 
 func TestAFollowerThatMayNotGetPodsSaysSo(t *testing.T) {
