@@ -29,6 +29,8 @@ func newQuestions() []*question {
 		{args: []string{"why", "-n", optedIn, deployment}, expected: "A pod that is created now is wrapped.", want: 0},
 		{args: []string{"why", "-n", plain, deployment}, expected: "isn't wrapped: its namespace doesn't opt in", want: 79},
 		{args: []string{"status", "-n", optedIn, deployment}, expected: "  clock  running", want: 0},
+		{args: []string{"timeline", "-n", optedIn, "taskrun/steps"}, expected: "hand-offs, from the end of what was waited for", want: 0},
+		{args: []string{"check", "-n", optedIn}, expected: "ok       the API server reaches the webhook", want: 0},
 	}
 }
 

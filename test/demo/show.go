@@ -152,6 +152,8 @@ func showHowToLookAround(ctx context.Context, cluster *framework.Cluster, ways [
 	out.command("go build -o ~/bin/ ./cmd/kubectl-entrypointer    # or another directory of PATH")
 	out.command("kubectl entrypointer why -n " + optedIn + " taskrun/steps")
 	out.command("kubectl entrypointer status -n " + optedIn + " deployment/clock")
+	out.command("kubectl entrypointer timeline -n " + optedIn + " taskrun/steps")
+	out.command("kubectl entrypointer check")
 	out.command("kubectl -n " + optedIn + " get pods")
 	out.command("kubectl -n " + optedIn + " get pod steps-pod -o yaml")
 	for _, w := range ways {
