@@ -39,7 +39,7 @@ type Client struct {
 }
 
 // burst bounds the requests per second. API servers have limits of their own.
-const burst = 50
+const burst = 100
 
 // NewClient returns a client of the cluster and the user of a configuration.
 func NewClient(config *rest.Config, namespace string) (*Client, error) {
