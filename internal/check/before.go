@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -99,7 +101,11 @@ func checkRegistry(ctx context.Context, q *inquiry) answer {
 		return remote.DefaultTransport.RoundTrip(r.WithContext(ctx))
 	})
 	if err := remote.CheckPushPermission(repository.Tag("latest"), authn.DefaultKeychain, within); err != nil {
-		return found(Failed, fmt.Sprintf("beginning an upload to %s: %v", repository, err), "docker login "+repository.RegistryStr())
+		next := ""
+		if _, answered := errors.AsType[*transport.Error](err); answered {
+			next = "docker login " + repository.RegistryStr()
+		}
+		return found(Failed, fmt.Sprintf("beginning an upload to %s: %v", repository, err), next)
 	}
 	return passed(registry)
 }

@@ -68,6 +68,8 @@ type Finding struct {
 	Message string `json:"message"`
 	// The command that mends it, or shows more. It is absent if there is no such command.
 	Next string `json:"next,omitempty"`
+
+	lacksRight bool // it couldn't be found out because the user lacks a right
 }
 
 // Options are the choices of the user.
@@ -200,9 +202,9 @@ func skipped(why string) answer { return answer{note: why, skipped: true} }
 
 // found is the answer of a check with one finding.
 func found(state State, message, next string) answer {
-	return answer{findings: []Finding{{state, message, next}}}
+	return answer{findings: []Finding{{State: state, Message: message, Next: next}}}
 }
 
 func (a *answer) add(state State, message, next string) {
-	a.findings = append(a.findings, Finding{state, message, next})
+	a.findings = append(a.findings, Finding{State: state, Message: message, Next: next})
 }

@@ -73,6 +73,9 @@ func checkClaims(ctx context.Context, q *inquiry) (a answer) {
 	case err != nil:
 		return hinderedAnswer(err, "the state of the claims", "list supervisorvolumes -A")
 	}
+	if ready+len(a.findings) == 0 {
+		return skipped("no namespace has a claim")
+	}
 	a.note = fmt.Sprintf("%d", ready)
 	return a
 }

@@ -115,9 +115,9 @@ func dryRun(request *rest.Request, body []byte) *rest.Request {
 // of kubectl auth can-i.
 func hindered(err error, what, right string) Finding {
 	if apierrors.IsForbidden(err) {
-		return Finding{Unknown, what + " is unknown: you may not " + right, ""}
+		return Finding{State: Unknown, Message: what + " is unknown: you may not " + right, lacksRight: true}
 	}
-	return Finding{Unknown, fmt.Sprintf("%s is unknown: %v", what, err), ""}
+	return Finding{State: Unknown, Message: fmt.Sprintf("%s is unknown: %v", what, err)}
 }
 
 // hinderedAnswer is the answer of a check that an error hinders.

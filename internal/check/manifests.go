@@ -167,7 +167,8 @@ func checkPart(part string) func(context.Context, *inquiry) answer {
 			return skipped("config/" + part + " isn't installed")
 		}
 		if len(forbidden) > 0 {
-			a.add(Unknown, "a part is unknown: you may not get "+strings.Join(slices.Sorted(maps.Keys(forbidden)), ", "), "")
+			message := "a part is unknown: you may not get " + strings.Join(slices.Sorted(maps.Keys(forbidden)), ", ")
+			a.findings = append(a.findings, Finding{State: Unknown, Message: message, lacksRight: true})
 		}
 		return a
 	}

@@ -58,6 +58,9 @@ func (o *optedIn) looked(q *inquiry) string {
 	if o.one {
 		return "of namespace " + q.Namespace + " only"
 	}
+	if len(o.all) == 1 {
+		return "of 1 namespace"
+	}
 	return fmt.Sprintf("of %d namespaces", len(o.all))
 }
 
@@ -113,7 +116,7 @@ func checkPods(ctx context.Context, q *inquiry) (a answer) {
 		a.name(ns.Name, unwrapped, "aren't wrapped")
 		a.name(ns.Name, waived, "run unwrapped, or in part, because images can't be looked up")
 	}
-	a.note = fmt.Sprintf("%d pods %s", pods, q.opted.looked(q))
+	a.note = fmt.Sprintf("%d pods that haven't ended, %s", pods, q.opted.looked(q))
 	return a
 }
 

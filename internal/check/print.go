@@ -15,21 +15,39 @@ import (
 // marks stand before the checks. They have the same width.
 var marks = map[State]string{Passed: "ok     ", Skipped: "-      ", Warning: "warning", Unknown: "unknown", Failed: "FAILED "}
 
-// Print writes a report for people.
+// Print writes a report for people. Checks for which only a right is missing are named
+// together, because to a tenant that is most of them.
 func (r *Report) Print(w io.Writer) error {
-	var b strings.Builder
-	category := ""
+	var b, lacking strings.Builder
+	var last, lastLacking string
 	for _, result := range r.Checks {
-		if result.Category != category {
-			category = result.Category
-			fmt.Fprintf(&b, "%s\n", category)
+		if result.lacksRights() {
+			if result.Category != lastLacking {
+				lastLacking = result.Category
+				fmt.Fprintf(&lacking, "\n  %s: %s", result.Category, result.Check)
+				continue
+			}
+			lacking.WriteString("; " + result.Check)
+			continue
+		}
+		if result.Category != last {
+			last = result.Category
+			fmt.Fprintf(&b, "%s\n", result.Category)
 		}
 		result.print(&b)
+	}
+	if lacking.Len() > 0 {
+		fmt.Fprintf(&b, "\nUnknown to you, because they need an operator's rights (-o json names the rights):%s\n", lacking.String())
 	}
 	fmt.Fprintf(&b, "\nok: %d, warnings: %d, failed: %d, unknown: %d, not applicable: %d\n",
 		r.Count(Passed), r.Count(Warning), r.Count(Failed), r.Count(Unknown), r.Count(Skipped))
 	_, err := io.WriteString(w, printable.Text(b.String()))
 	return err
+}
+
+// lacksRights reports whether a check has no result for lack of rights alone.
+func (r *Result) lacksRights() bool {
+	return r.State == Unknown && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.lacksRight })
 }
 
 func (r *Result) print(b *strings.Builder) {
