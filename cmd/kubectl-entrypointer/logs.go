@@ -39,13 +39,14 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs taskrun/build step-test
   kubectl entrypointer logs pipelinerun/release --stream stderr
   kubectl entrypointer logs ksvc/hello --tail 20 -f
+  kubectl entrypointer logs job/report
   kubectl entrypointer logs pod/x --previous
   kubectl entrypointer logs -l app=web -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs taskrun/build --events`
 
 var description = `Print the logs of containers from the log service, also after their pods are gone.
-TYPE is ` + target.Types(target.WithLogs()) + `, and pod by default.
+TYPE is ` + target.Types(target.All()) + `, and pod by default.
 
 The lines of all containers, of stdout and of stderr, are sorted by the time at which
 they were printed. Lines of the same few milliseconds may be out of order: a container's
@@ -53,12 +54,17 @@ stdout then precedes its stderr. For logs that an earlier version has sent, the 
 that of their arrival at the log service.
 
 With -f, lines are printed as they arrive. The command ends when the pod or run has ended
-and its logs are complete. For a ksvc or revision, and with -l, it runs until
-it is interrupted.
+and its logs are complete. For what has no end, such as a deployment or a ksvc, and with
+-l, it runs until it is interrupted.
+
+The logs of a deployment, replicaset, statefulset, daemonset, job or cronjob are found by
+the controller that each pod had when it was created: of a deployment by the name of its
+ReplicaSet and the label pod-template-hash, and of a cronjob by the name of the Job, which
+ends with the time for which it was scheduled, in Unix minutes.
 
 With -l, the logs of the pods with these labels are printed. The log service itself finds
 logs, also of pods that are gone, by the labels
-  ` + strings.Join(loglabels.All(), "\n  ") + `
+  ` + strings.Join(loglabels.OfPods(), "\n  ") + `
 For other labels, the pods that exist are listed, and their logs are read: of ` + strconv.Itoa(logreader.MostSelected) + `
 pods at most. For that, you need the right to list pods.
 
@@ -159,7 +165,7 @@ func (s *settings) choose(o *logreader.Options, args []string) (err error) {
 	case len(args) == 2:
 		o.Container = args[1]
 	}
-	o.Target, err = target.Parse(args[0], target.WithLogs())
+	o.Target, err = target.Parse(args[0], target.All())
 	return err
 }
 

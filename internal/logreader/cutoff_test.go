@@ -146,7 +146,7 @@ func TestEventsThatWereCutOffEndWithAMark(t *testing.T) {
 // followed is printed with short pauses.
 func (c *cluster) followed(named string, change func(*Options)) (string, error) {
 	c.t.Helper()
-	parsed, err := target.Parse(named, target.WithLogs())
+	parsed, err := target.Parse(named, target.All())
 	require.NoError(c.t, err)
 	out := &synced.Buffer{}
 	o := Options{Target: parsed, Tail: -1, Printer: NewPrinter(out), Follow: true, Warnings: &synced.Buffer{}}
@@ -195,7 +195,7 @@ func TestAFollowerSeesThatAPreviousRunWasCutOff(t *testing.T) {
 	c.containers["p"] = containerStatus("main", isRunning, "2026-11-18T11:06:45Z")
 	c.prints("p", "main", start(0), "stdout", said{1, "killed\n"})
 	now := c.prints("p", "main", start(9000), "stdout", said{9001, "runs\n"})
-	named, err := target.Parse("p", target.WithLogs())
+	named, err := target.Parse("p", target.All())
 	require.NoError(t, err)
 	out, warnings := &synced.Buffer{}, &synced.Buffer{}
 	f := newFollower(c.client, Options{Target: named, Tail: -1, Printer: NewPrinter(out), Warnings: warnings})

@@ -52,7 +52,7 @@ type followed struct {
 }
 
 func newFollower(c *Client, o Options) *follower {
-	if o.Printer.Prefix == nil && (o.Target.Label != "" || o.Selector != nil) {
+	if o.Printer.Prefix == nil && (o.Target.LogLabel() != "" || o.Selector != nil) {
 		o.Printer.Prefix = new(true) // more containers may start, and the format shouldn't change then
 	}
 	return &follower{Client: c, Options: o, listInterval: listInterval, unendedGrace: unendedGrace, known: map[string]*followed{}, failed: make(chan error, 1)}

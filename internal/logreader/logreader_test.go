@@ -66,7 +66,9 @@ type cluster struct {
 	// inits has the initContainers of a pod, as JSON.
 	inits map[string]string
 	// labels are those of the pods; without any, each pod has all labels.
-	labels    map[string]labels.Set
+	labels map[string]labels.Set
+	// workloads are other objects, as JSON, by their paths.
+	workloads map[string]string
 	gone      bool // no pod exists
 	forbidden bool // the user may not get pods
 	ill       bool // the API server fails to return pods
@@ -85,7 +87,7 @@ func newCluster(t *testing.T) *cluster {
 			c.cuts--
 		}
 		pod := path.Base(r.URL.Path)
-		found := c.pod(pod)
+		found, workload := c.pod(pod), c.workloads[r.URL.Path]
 		var all []string
 		selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
 		for name := range c.specs {
@@ -107,6 +109,9 @@ func newCluster(t *testing.T) *cluster {
 		case strings.HasPrefix(r.URL.Path, "/api/v1/"):
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, found)
+		case workload != "":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, workload)
 		case cut:
 			service.ServeHTTP(&cutting{w}, r)
 		default:
@@ -173,7 +178,7 @@ func (c *cluster) end(id string, total int64) {
 // printed returns the printed logs of a pod, or of another target.
 func (c *cluster) printed(named string, change func(*Options)) (string, error) {
 	c.t.Helper()
-	parsed, err := target.Parse(named, target.WithLogs())
+	parsed, err := target.Parse(named, target.All())
 	require.NoError(c.t, err)
 	var out bytes.Buffer
 	o := Options{Target: parsed, Tail: -1, Printer: NewPrinter(&out), Warnings: io.Discard}
@@ -249,7 +254,7 @@ func TestLogsOfARunAreThoseOfAllItsPods(t *testing.T) {
 // nothing more for a second.
 func requireFollows(t *testing.T, c *cluster, named, want string) {
 	t.Helper()
-	parsed, err := target.Parse(named, target.WithLogs())
+	parsed, err := target.Parse(named, target.All())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -358,7 +363,7 @@ func TestACutConnectionCostsNoByteAndRepeatsNone(t *testing.T) {
 func TestFollowersSeeNewContainersAndTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	named, err := target.Parse("p", target.WithLogs())
+	named, err := target.Parse("p", target.All())
 	require.NoError(t, err)
 	var warnings bytes.Buffer
 	out := &synced.Buffer{}

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
+	"github.com/entrypointer/entrypointer/internal/target"
 )
 
 // containerSpec is the specification of a container.
@@ -113,10 +116,14 @@ func (c *Client) existing(ctx context.Context, o Options) ([]podObject, error) {
 		request = request.Param("labelSelector", o.Selector.String()).Param("limit", strconv.Itoa(MostSelected+1))
 	case o.Selector != nil:
 		request = request.Param("labelSelector", o.Selector.String())
-	case t.Label != "":
-		request = request.Param("labelSelector", t.Label+"="+t.Of)
-	default:
+	case t.Name == target.Pod:
 		request, isOne = request.Suffix(t.Of), true
+	default:
+		selector, err := c.podSelector(ctx, t)
+		if err != nil || selector == "" {
+			return nil, err
+		}
+		request = request.Param("labelSelector", selector)
 	}
 	answer, err := request.SetHeader("Accept", "application/json").DoRaw(ctx)
 	if err != nil {
@@ -133,6 +140,18 @@ func (c *Client) existing(ctx context.Context, o Options) ([]podObject, error) {
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	return list.Items, nil
+}
+
+// podSelector returns the labels of the pods of an object, "" for a CronJob, whose Jobs have
+// the pods. An object with a selector of its own has to exist.
+func (c *Client) podSelector(ctx context.Context, t target.Target) (string, error) {
+	var w objects.Workload
+	if t.Label == "" {
+		if err := (&objects.Client{REST: c.REST, Namespace: c.Namespace}).Get(ctx, t, &w); err != nil {
+			return "", err
+		}
+	}
+	return objects.SelectorOf(t, &w)
 }
 
 // lostRuns returns the selected runs of which the log service has nothing. A container that

@@ -148,7 +148,7 @@ func TestManyLongStreamsAreReadPieceByPiece(t *testing.T) {
 			require.NoError(t, c.store.Write(t.Context(), id, i*streams.MaxWrite, []byte(text), times.Mark{At: i * streams.MaxWrite, Time: base + 2*i + int64(stream)}))
 		}
 	}
-	named, err := target.Parse("p", target.WithLogs())
+	named, err := target.Parse("p", target.All())
 	require.NoError(t, err)
 	out := &counting{}
 	printer := NewPrinter(out)

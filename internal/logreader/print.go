@@ -54,6 +54,9 @@ const (
 
 // Print prints the logs of a target. With Follow, it ends with the target, or with ctx.
 func (c *Client) Print(ctx context.Context, o Options) error {
+	if o.Target.OwnerLabel == loglabels.CronJob { // pkg/pod/logowner.go
+		_, _ = fmt.Fprintf(o.Warnings, "The logs of %s are those of the Jobs named %s-MINUTES, as a CronJob names its Jobs.\n", o.Target, o.Target.Of)
+	}
 	if o.Follow {
 		return newFollower(c, o).run(ctx)
 	}
@@ -87,7 +90,7 @@ func (c *Client) noLogsError(ctx context.Context, o Options) error {
 	}
 	gone := ""
 	if o.Selector != nil {
-		gone = "; of pods that are gone, it finds logs by the labels " + strings.Join(loglabels.All(), ", ") + " alone"
+		gone = "; of pods that are gone, it finds logs by the labels " + strings.Join(loglabels.OfPods(), ", ") + " alone"
 	}
 	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee%s", what, o.whose(), c.Namespace, gone)
 }

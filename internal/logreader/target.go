@@ -28,8 +28,8 @@ func (c *Client) list(ctx context.Context, o Options) (streams []Stream, more bo
 	switch t := o.Target; {
 	case o.Selector != nil:
 		return c.listSelected(ctx, o)
-	case t.Label != "":
-		return c.listBy(ctx, o, "label", t.Label+"="+t.Of)
+	case t.LogLabel() != "":
+		return c.listBy(ctx, o, "label", t.LogLabel()+"="+t.Of)
 	default:
 		return c.listBy(ctx, o, "pod", t.Of)
 	}
@@ -67,7 +67,7 @@ func (c *Client) explain(err error, o Options) error {
 		return fmt.Errorf("%s: the cluster has no log service (no API %s/%s): the operator installs it with ko apply -f config/logs", what, endpoint.Group, endpoint.Version)
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("%s: %w: the log service doesn't respond; see kubectl get apiservice %s.%s", what, err, endpoint.Version, endpoint.Group)
-	case apierrors.IsForbidden(err) && o.Selector == nil && o.Target.Label == "":
+	case apierrors.IsForbidden(err) && o.Selector == nil && o.Target.LogLabel() == "":
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of this pod, such as by the ClusterRole view", what)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of all pods of the namespace, such as by the ClusterRole view", what)

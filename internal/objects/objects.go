@@ -166,7 +166,7 @@ func Read(result rest.Result, into any) error {
 // Pods returns the pods of an object, the newest first, without those that are being
 // deleted. More than MostPods are an error. A CronJob has no pods itself.
 func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods []corev1.Pod, _ error) {
-	selector, err := selectorOf(t, w)
+	selector, err := SelectorOf(t, w)
 	if err != nil || selector == "" {
 		return nil, err
 	}
@@ -188,8 +188,8 @@ func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods [
 	return pods, nil
 }
 
-// selectorOf returns the labels of an object's pods, "" if it has none of its own.
-func selectorOf(t target.Target, w *Workload) (string, error) {
+// SelectorOf returns the labels of an object's pods, "" if it has none of its own.
+func SelectorOf(t target.Target, w *Workload) (string, error) {
 	if t.Label != "" {
 		return t.Label + "=" + t.Of, nil
 	}

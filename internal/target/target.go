@@ -6,6 +6,7 @@
 package target
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +27,11 @@ type Kind struct {
 	// <path>/namespaces/<namespace>/<plural>/<name>.
 	Path, Plural string
 	// Label is the label by which pods name the object, "" for kinds with a selector, and
-	// for pods themselves. By these labels, and for pods by their names, logs are found.
+	// for pods themselves.
 	Label string
+	// OwnerLabel is the label of logs that admission makes of the pod's controller, for kinds
+	// with a selector.
+	OwnerLabel string
 	// Controller is the kind of the object in between that controls the pods, "" if it is
 	// the object itself.
 	Controller string
@@ -50,12 +54,12 @@ const Pod = "pod"
 
 var kinds = []Kind{
 	{Name: Pod, Aliases: []string{"pods", "po"}, Path: core, Plural: "pods", Ends: true},
-	{Name: "deployment", Aliases: []string{"deployments", "deploy"}, Object: "Deployment", Path: apps, Plural: "deployments", Controller: "ReplicaSet", Restarts: true},
-	{Name: "replicaset", Aliases: []string{"replicasets", "rs"}, Object: "ReplicaSet", Path: apps, Plural: "replicasets"},
-	{Name: "statefulset", Aliases: []string{"statefulsets", "sts"}, Object: "StatefulSet", Path: apps, Plural: "statefulsets", Restarts: true},
-	{Name: "daemonset", Aliases: []string{"daemonsets", "ds"}, Object: "DaemonSet", Path: apps, Plural: "daemonsets", Restarts: true},
-	{Name: "job", Aliases: []string{"jobs"}, Object: "Job", Path: batch, Plural: "jobs"},
-	{Name: "cronjob", Aliases: []string{"cronjobs", "cj"}, Object: "CronJob", Path: batch, Plural: "cronjobs", Controller: "Job"},
+	{Name: "deployment", Aliases: []string{"deployments", "deploy"}, Object: "Deployment", Path: apps, Plural: "deployments", OwnerLabel: loglabels.Deployment, Controller: "ReplicaSet", Restarts: true},
+	{Name: "replicaset", Aliases: []string{"replicasets", "rs"}, Object: "ReplicaSet", Path: apps, Plural: "replicasets", OwnerLabel: loglabels.ReplicaSet},
+	{Name: "statefulset", Aliases: []string{"statefulsets", "sts"}, Object: "StatefulSet", Path: apps, Plural: "statefulsets", OwnerLabel: loglabels.StatefulSet, Restarts: true},
+	{Name: "daemonset", Aliases: []string{"daemonsets", "ds"}, Object: "DaemonSet", Path: apps, Plural: "daemonsets", OwnerLabel: loglabels.DaemonSet, Restarts: true},
+	{Name: "job", Aliases: []string{"jobs"}, Object: "Job", Path: batch, Plural: "jobs", OwnerLabel: loglabels.Job, Ends: true},
+	{Name: "cronjob", Aliases: []string{"cronjobs", "cj"}, Object: "CronJob", Path: batch, Plural: "cronjobs", OwnerLabel: loglabels.CronJob, Controller: "Job"},
 	{Name: "taskrun", Aliases: []string{"taskruns", "tr", "taskrun.tekton.dev", "taskruns.tekton.dev"}, Path: tekton, Plural: "taskruns", Label: loglabels.TaskRun, Ends: true},
 	{Name: "pipelinerun", Aliases: []string{"pipelineruns", "pr", "pipelinerun.tekton.dev", "pipelineruns.tekton.dev"}, Path: tekton, Plural: "pipelineruns", Label: loglabels.PipelineRun, Ends: true},
 	{Name: "ksvc", Aliases: []string{"kservice", "kservices", "service.serving.knative.dev", "services.serving.knative.dev"}, Path: serving, Plural: "services", Label: loglabels.Service},
@@ -66,10 +70,8 @@ var kinds = []Kind{
 // All returns all kinds.
 func All() []Kind { return slices.Clone(kinds) }
 
-// WithLogs returns the kinds whose logs are found by a label, and pods.
-func WithLogs() []Kind {
-	return slices.DeleteFunc(All(), func(k Kind) bool { return k.Label == "" && k.Name != Pod })
-}
+// LogLabel returns the label by which logs are found, "" for pods, whose name finds them.
+func (k Kind) LogLabel() string { return cmp.Or(k.Label, k.OwnerLabel) }
 
 // Is reports whether a user names the kind so, in small letters.
 func (k Kind) Is(typed string) bool { return k.Name == typed || slices.Contains(k.Aliases, typed) }

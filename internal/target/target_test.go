@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 func TestATargetIsNamedByItsTypeAsByKubectl(t *testing.T) {
@@ -29,7 +30,13 @@ func TestATargetIsNamedByItsTypeAsByKubectl(t *testing.T) {
 
 func TestLogsAreFoundByALabelOrThePodsName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "pod, taskrun, pipelinerun, ksvc, revision or workflow", target.Types(target.WithLogs()))
-	_, err := target.Parse("deploy/web", target.WithLogs())
-	require.ErrorContains(t, err, "use TYPE/NAME with the type pod, taskrun, ")
+	of := map[string]string{}
+	for _, k := range target.All() {
+		require.Equal(t, k.Name == target.Pod, k.LogLabel() == "", k.Name)
+		if label := k.LogLabel(); label != "" {
+			require.Contains(t, loglabels.All(), label)
+			require.Empty(t, of[label], "%s and %s have the same label", k.Name, of[label])
+			of[label] = k.Name
+		}
+	}
 }

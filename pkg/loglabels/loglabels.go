@@ -1,12 +1,12 @@
 // Copyright The entrypointer Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loglabels names the labels of pods by which logs are found after the pods are
-// gone. Admission passes these labels on, the log service keeps them with the output, and
-// readers ask for them.
+// Package loglabels names the labels by which logs are found after their pods are gone.
+// Admission passes them on, the log service keeps them with the output, and readers ask for
+// them.
 package loglabels
 
-// The labels.
+// The labels that pods have, each from its owner.
 const (
 	TaskRun      = "tekton.dev/taskRun"
 	PipelineRun  = "tekton.dev/pipelineRun"
@@ -16,7 +16,24 @@ const (
 	Workflow     = "workflows.argoproj.io/workflow"
 )
 
-// All returns all labels. A pod has those of its owner.
-func All() []string {
+// The labels that admission makes of a pod's controller (pkg/pod/logowner.go). The pods of
+// Kubernetes' own controllers have no label with the name of the object, or like those of a
+// Job, not always.
+const (
+	Deployment  = "entrypointer.dev/deployment"
+	ReplicaSet  = "entrypointer.dev/replicaset"
+	StatefulSet = "entrypointer.dev/statefulset"
+	DaemonSet   = "entrypointer.dev/daemonset"
+	Job         = "entrypointer.dev/job"
+	CronJob     = "entrypointer.dev/cronjob"
+)
+
+// OfPods returns the labels that pods have. A pod has those of its owner.
+func OfPods() []string {
 	return []string{TaskRun, PipelineRun, PipelineTask, Service, Revision, Workflow}
+}
+
+// All returns all labels.
+func All() []string {
+	return append(OfPods(), Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
 }

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
@@ -69,10 +68,8 @@ func (w *wrapping) logs(c corev1.Container) func() []string {
 		if w.Logs.IP != "" {
 			flags = append(flags, logsIPFlag+w.Logs.IP)
 		}
-		for _, key := range loglabels.All() {
-			if value := w.pod.Labels[key]; value != "" {
-				flags = append(flags, logsLabelFlag+text.Escape(key+"="+value))
-			}
+		for _, label := range logLabels(w.pod) {
+			flags = append(flags, logsLabelFlag+text.Escape(label))
 		}
 		for _, name := range secretVariables(c) {
 			flags = append(flags, maskEnvFlag+text.Escape(name))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -283,6 +284,53 @@ func TestLabelsOfTektonAndKnativeGoAlongWithTheLogs(t *testing.T) {
 		p.Spec.ServiceAccountName = "default"
 		args := inject(t, withLogs(), p).Pod.Spec.Containers[0].Args
 		require.Equal(t, known, slices.Contains(args, "-logs-label="+label+"=x"), label)
+	}
+}
+
+// The pod is the last that tells who had it created.
+func TestTheControllerGoesAlongWithTheLogs(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	for name, test := range map[string]struct {
+		controller, hash string // APIVERSION KIND NAME
+		want             []string
+	}{
+		"a Deployment":                     {"apps/v1 ReplicaSet web-7d4b9c6d8", "7d4b9c6d8", []string{"deployment=web", "replicaset=web-7d4b9c6d8"}},
+		"a Deployment with hyphens":        {"apps/v1 ReplicaSet web-db-7d4b9c6d8", "7d4b9c6d8", []string{"deployment=web-db", "replicaset=web-db-7d4b9c6d8"}},
+		"a Deployment with a long name":    {"apps/v1 ReplicaSet " + long + "-7d4b9c6d8", "7d4b9c6d8", []string{"deployment=" + long}},
+		"a ReplicaSet of its own":          {"apps/v1 ReplicaSet web-db", "", []string{"replicaset=web-db"}},
+		"a ReplicaSet with a foreign hash": {"apps/v1 ReplicaSet web-db", "7d4b9c6d8", []string{"replicaset=web-db"}},
+		"a ReplicaSet that is all hash":    {"apps/v1 ReplicaSet -db", "db", nil},
+		"a StatefulSet":                    {"apps/v1 StatefulSet db", "", []string{"statefulset=db"}},
+		"a DaemonSet":                      {"apps/v1 DaemonSet agent", "", []string{"daemonset=agent"}},
+		"a Job":                            {"batch/v1 Job report", "", []string{"job=report"}},
+		"a CronJob":                        {"batch/v1 Job nightly-report-29929875", "", []string{"job=nightly-report-29929875", "cronjob=nightly-report"}},
+		"a Job with a date":                {"batch/v1 Job report-20261126", "", []string{"job=report-20261126"}},
+		"a Job with a number":              {"batch/v1 Job report-1", "", []string{"job=report-1"}},
+		"a Job with the time in seconds":   {"batch/v1 Job report-1795000000", "", []string{"job=report-1795000000"}},
+		"a Job of another API":             {"batch.volcano.sh/v1alpha1 Job report", "", nil},
+		"a ReplicaSet of another API":      {"example.com/v1 ReplicaSet web", "", nil},
+		"a custom resource":                {"example.com/v1 Database db", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
+			if test.hash != "" {
+				p.Labels = map[string]string{"pod-template-hash": test.hash}
+			}
+			said := strings.Fields(test.controller)
+			p.OwnerReferences = []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "owns-and-controls-nothing"},
+				{APIVersion: said[0], Kind: said[1], Name: said[2], Controller: new(true)},
+			}
+			var got []string
+			for _, arg := range inject(t, withLogs(), p).Pod.Spec.Containers[0].Args {
+				if label, is := strings.CutPrefix(arg, "-logs-label=entrypointer.dev/"); is {
+					got = append(got, label)
+				}
+			}
+			require.Equal(t, test.want, got)
+			annotated(p, "entrypointer.dev/logs", "off")
+			require.NotContains(t, strings.Join(inject(t, withLogs(), p).Pod.Spec.Containers[0].Args, " "), "-logs")
+		})
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
@@ -531,10 +532,17 @@ func TestTheLogServiceKnowsTheLabelsOfTheWebhook(t *testing.T) {
 		},
 		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "busybox", Command: []string{"true"}}}},
 	}
+	asks.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "report-29929875", Controller: new(true)}}
 	var want []string
-	for _, key := range loglabels.All() {
+	for _, key := range loglabels.OfPods() {
 		asks.Labels[key] = "x"
 		want = append(want, "-logs-label="+key+"=x")
+	}
+	want = append(want, "-logs-label="+loglabels.Job+"=report-29929875", "-logs-label="+loglabels.CronJob+"=report")
+	require.LessOrEqual(t, len(want), streams.MaxLabels, "the service refuses a stream with more")
+	for _, flag := range want {
+		key, value, _ := strings.Cut(strings.TrimPrefix(flag, "-logs-label="), "=")
+		require.NoError(t, streams.CheckLabel(key, value))
 	}
 	injector := &pod.Injector{CopierImage: "copier", Logs: &pod.LogService{Address: "https://logs", CA: "sha256:0", Audience: "logs", CopierImage: "copier-with-logs"}}
 	injected, err := injector.Inject(t.Context(), "tenant", asks)

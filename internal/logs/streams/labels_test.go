@@ -122,7 +122,7 @@ func TestAPodCanTakeOnlyAShareOfTheInodesOfAVolume(t *testing.T) {
 	all := func(i, j int) Source {
 		source := labeled("a")
 		source.Start = fmt.Sprint(i)
-		for _, key := range loglabels.All() {
+		for _, key := range loglabels.All()[:MaxLabels] {
 			source.Labels[key] = fmt.Sprintf("v%d-%d", i, j)
 		}
 		return source

@@ -47,9 +47,9 @@ var (
 )
 
 // MaxPodStreams bounds the streams of all pods with a name, of which lists have the newest
-// MaxListed. A stream with all labels takes some 16 inodes of a volume, so this many take
+// MaxListed. A stream with MaxLabels takes some 23 inodes of a volume, so this many take
 // about a quarter of those of the default volume.
-const MaxPodStreams = 10_000
+const MaxPodStreams = 8_000
 
 // A Source is where a stream comes from. It is unique for each stream.
 type Source struct {
