@@ -18,6 +18,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // containerSpec is the specification of a container.
@@ -112,10 +113,11 @@ func (c *Client) existing(ctx context.Context, o Options) ([]podObject, error) {
 	request := c.REST.Get().AbsPath("/api/v1/namespaces", c.Namespace, "pods")
 	isOne := false
 	switch t := o.Target; {
-	case o.Selector != nil && keptLabel(o.Selector) == "":
-		request = request.Param("labelSelector", o.Selector.String()).Param("limit", strconv.Itoa(MostSelected+1))
 	case o.Selector != nil:
 		request = request.Param("labelSelector", o.Selector.String())
+		if key, _ := loglabels.Required(o.Selector); key == "" {
+			request = request.Param("limit", strconv.Itoa(MostSelected+1))
+		}
 	case t.Name == target.Pod:
 		request, isOne = request.Suffix(t.Of), true
 	default:

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
@@ -23,26 +22,10 @@ const MostSelected = 50
 // errManySelected says that a selector is of more pods.
 var errManySelected = errors.New("too many pods")
 
-// keptLabel returns a label, as KEY=VALUE, by which the log service finds the streams of the
-// pods of a selector, "" if it keeps not all of the labels, or if no value is given.
-func keptLabel(selector labels.Selector) (label string) {
-	requirements, _ := selector.Requirements()
-	for _, r := range requirements {
-		if !slices.Contains(loglabels.All(), r.Key()) {
-			return ""
-		}
-		isOne := slices.Contains([]selection.Operator{selection.Equals, selection.DoubleEquals, selection.In}, r.Operator())
-		if values := r.ValuesUnsorted(); isOne && len(values) == 1 && values[0] != "" {
-			label = r.Key() + "=" + values[0]
-		}
-	}
-	return label
-}
-
 // listSelected returns the streams of the pods of a selector, and whether there are more.
 func (c *Client) listSelected(ctx context.Context, o Options) (streams []Stream, more bool, err error) {
-	if label := keptLabel(o.Selector); label != "" {
-		streams, more, err = c.listBy(ctx, o, "label", label)
+	if key, value := loglabels.Required(o.Selector); key != "" {
+		streams, more, err = c.listBy(ctx, o, "label", key+"="+value)
 		return slices.DeleteFunc(streams, func(s Stream) bool { return !o.Selector.Matches(labels.Set(s.Labels)) }), more, err
 	}
 	pods, err := c.selected(ctx, o)

@@ -6,6 +6,13 @@
 // them.
 package loglabels
 
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
 // The labels that pods have, each from its owner.
 const (
 	TaskRun      = "tekton.dev/taskRun"
@@ -36,4 +43,20 @@ func OfPods() []string {
 // All returns all labels.
 func All() []string {
 	return append(OfPods(), Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
+}
+
+// Required returns a label that a selector requires and by which logs are found, "" if
+// another one matters as well, or if no value is given.
+func Required(selector labels.Selector) (key, value string) {
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if !slices.Contains(All(), r.Key()) {
+			return "", ""
+		}
+		isOne := slices.Contains([]selection.Operator{selection.Equals, selection.DoubleEquals, selection.In}, r.Operator())
+		if values := r.ValuesUnsorted(); isOne && len(values) == 1 && values[0] != "" {
+			key, value = r.Key(), values[0]
+		}
+	}
+	return key, value
 }

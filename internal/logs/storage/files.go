@@ -228,6 +228,36 @@ func (f *Files) Each(ctx context.Context, directory string, each func(Object) bo
 	})
 }
 
+// Walk implements Bucket.
+func (f *Files) Walk(ctx context.Context, directory string, each func(Object) bool) error {
+	_, err := f.walk(ctx, directory, "", each)
+	return err
+}
+
+// walk calls each for the objects below a subdirectory, and reports whether there may be
+// more calls.
+func (f *Files) walk(ctx context.Context, directory, below string, each func(Object) bool) (more bool, err error) {
+	more = true
+	var deeper []string
+	err = f.entries(ctx, path.Join(directory, below), func(info fs.FileInfo) bool {
+		name := path.Join(below, info.Name())
+		switch {
+		case info.IsDir():
+			deeper = append(deeper, name)
+		case info.Mode().IsRegular():
+			more = each(Object{Name: name, Size: info.Size(), Written: info.ModTime()})
+		}
+		return more
+	})
+	for _, name := range deeper {
+		if err != nil || !more {
+			break
+		}
+		more, err = f.walk(ctx, directory, name, each)
+	}
+	return more, err
+}
+
 // Directories implements Bucket. Empty directories may be among the results.
 func (f *Files) Directories(ctx context.Context, directory string, each func(name string) bool) error {
 	return f.entries(ctx, directory, func(info fs.FileInfo) bool {

@@ -133,9 +133,18 @@ func (o *ObjectStore) List(ctx context.Context, directory string) (objects []Obj
 
 // Each implements Bucket.
 func (o *ObjectStore) Each(ctx context.Context, directory string, each func(Object) bool) error {
-	return o.entries(ctx, directory, func(entry *blob.ListObject) bool {
+	return o.entries(ctx, directory, "/", func(entry *blob.ListObject) bool {
 		name := path.Base(entry.Key)
 		return entry.IsDir || strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
+	})
+}
+
+// Walk implements Bucket.
+func (o *ObjectStore) Walk(ctx context.Context, directory string, each func(Object) bool) error {
+	prefix := prefixOf(directory)
+	return o.entries(ctx, directory, "", func(entry *blob.ListObject) bool {
+		name := strings.TrimPrefix(entry.Key, prefix)
+		return strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
 	})
 }
 
@@ -153,17 +162,23 @@ func creationTime(entry *blob.ListObject) time.Time {
 
 // Directories implements Bucket.
 func (o *ObjectStore) Directories(ctx context.Context, directory string, each func(name string) bool) error {
-	return o.entries(ctx, directory, func(entry *blob.ListObject) bool {
+	return o.entries(ctx, directory, "/", func(entry *blob.ListObject) bool {
 		return !entry.IsDir || each(path.Base(entry.Key))
 	})
 }
 
-// entries calls each for the entries of a directory, page by page.
-func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*blob.ListObject) bool) error {
-	options := &blob.ListOptions{Delimiter: "/"}
+// prefixOf returns the prefix of the keys below a directory.
+func prefixOf(directory string) string {
 	if clean := path.Clean(directory); clean != "." {
-		options.Prefix = clean + "/"
+		return clean + "/"
 	}
+	return ""
+}
+
+// entries calls each for the entries of a directory, page by page: with the delimiter "/"
+// for those directly in it, and without for all objects below it.
+func (o *ObjectStore) entries(ctx context.Context, directory, delimiter string, each func(*blob.ListObject) bool) error {
+	options := &blob.ListOptions{Delimiter: delimiter, Prefix: prefixOf(directory)}
 	for page := blob.FirstPageToken; len(page) > 0; {
 		var entries []*blob.ListObject
 		var next []byte

@@ -23,7 +23,7 @@ var (
 
 // An Object is an entry of a listing.
 type Object struct {
-	Name    string // the last element of its key
+	Name    string // the last element of its key, or its path below the directory of a Walk
 	Size    int64  // in bytes
 	Written time.Time
 }
@@ -42,6 +42,10 @@ type Bucket interface {
 	// Each calls each for the objects of List, in any order, until each returns false. It
 	// holds only some of them in memory at a time.
 	Each(ctx context.Context, directory string, each func(Object) bool) error
+	// Walk is Each for all objects below a directory, in its subdirectories too. The name of an
+	// object is its path below the directory. An object store needs a request for each 1,000
+	// objects, whatever the number of directories.
+	Walk(ctx context.Context, directory string, each func(Object) bool) error
 	// Directories calls each for the names of the subdirectories that aren't empty, in any
 	// order, until each returns false.
 	Directories(ctx context.Context, directory string, each func(name string) bool) error

@@ -160,6 +160,14 @@ func (f failing) Each(ctx context.Context, directory string, each func(storage.O
 	return f.Bucket.Each(ctx, directory, each)
 }
 
+// Walk implements storage.Bucket.
+func (f failing) Walk(ctx context.Context, directory string, each func(storage.Object) bool) error {
+	if f.list != "" && strings.HasPrefix(directory, f.list) {
+		return errBroken
+	}
+	return f.Bucket.Walk(ctx, directory, each)
+}
+
 func TestAFailureToListIsReported(t *testing.T) {
 	good := replica(t, t.TempDir())
 	with := func(f failing) *Store {

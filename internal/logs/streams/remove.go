@@ -56,7 +56,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 // EachStream calls each for the IDs of all streams, including those whose meta is
 // deleted.
 func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error {
-	return s.bucket.Directories(ctx, "streams", func(name string) bool { return !isID(name) || each(name) })
+	return s.bucket.Directories(ctx, "streams", func(name string) bool { return !IsID(name) || each(name) })
 }
 
 // MarkDeleted is the first step of deleting a stream: it writes the tombstone.
@@ -78,7 +78,7 @@ func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error
 // clock was wrong then, after another.
 func (s *Store) oldTombstones(ctx context.Context, before, after time.Time) (old []storage.Object, err error) {
 	if err := s.bucket.Each(ctx, tombstones, func(o storage.Object) bool {
-		if isID(o.Name) && (!o.Written.After(before) || o.Written.After(after)) {
+		if IsID(o.Name) && (!o.Written.After(before) || o.Written.After(after)) {
 			old = append(old, o)
 		}
 		return len(old) < maxListedObjects

@@ -139,9 +139,9 @@ func (s *Store) id(source Source) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// isID reports whether a text has the form of an ID. IDs from clients become parts of
+// IsID reports whether a text has the form of an ID. IDs from clients become parts of
 // keys.
-func isID(id string) bool {
+func IsID(id string) bool {
 	raw, err := hex.DecodeString(id)
 	return err == nil && len(raw) == 16
 }
@@ -262,7 +262,7 @@ func (s *Store) create(ctx context.Context, key string, content []byte) error {
 
 // Source returns the source of a stream, or ErrNoStream.
 func (s *Store) Source(ctx context.Context, id string) (source Source, err error) {
-	if !isID(id) {
+	if !IsID(id) {
 		return source, fmt.Errorf("stream %q: %w", id, ErrNoStream)
 	}
 	meta, err := s.bucket.Read(ctx, directory(id)+"meta")

@@ -76,6 +76,17 @@ func (m *memory) Each(ctx context.Context, directory string, each func(storage.O
 	return passOn(list, err, each)
 }
 
+// Walk implements storage.Bucket.
+func (m *memory) Walk(_ context.Context, directory string, each func(storage.Object) bool) error {
+	m.calls++
+	for key, o := range m.objects {
+		if name, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below && !each(storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written}) {
+			break
+		}
+	}
+	return nil
+}
+
 // Directories implements storage.Bucket.
 func (m *memory) Directories(_ context.Context, directory string, each func(string) bool) error {
 	m.calls++

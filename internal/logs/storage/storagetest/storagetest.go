@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		"a listing has the objects of one directory": listing,
 		"a long listing has all objects":             longListing,
 		"the directories below one are found":        directories,
+		"a walk finds objects at any depth":          walk,
 		"deleting a missing object is no error":      deletion,
 		"one of many writers wins":                   manyWriters,
 		"another replica sees an object at once":     otherReplica,
@@ -128,6 +130,12 @@ func longListing(t *testing.T, place Place) {
 		return true
 	}))
 	require.Len(t, found, many)
+	walked := 0
+	require.NoError(t, bucket.Walk(t.Context(), "b", func(o storage.Object) bool {
+		walked++
+		return found[strings.TrimSuffix(o.Name, "/x")]
+	}))
+	require.Equal(t, many, walked)
 }
 
 func directories(t *testing.T, place Place) {
@@ -147,6 +155,28 @@ func directories(t *testing.T, place Place) {
 		return false
 	}))
 	require.Equal(t, 1, seen, "each is called until it returns false")
+}
+
+func walk(t *testing.T, place Place) {
+	bucket := place(t)
+	create(t, bucket, "a/1", "a/b/1", "a/b-c/1", "a/b/2", "a/c/d/1", "ab/1", "e/1")
+	for directory, want := range map[string][]string{"a": {"1", "b/1", "b-c/1", "b/2", "c/d/1"}, "a/b/": {"1", "2"}, "a/c": {"d/1"}, "no": nil} {
+		var found []string
+		require.NoError(t, bucket.Walk(t.Context(), directory, func(o storage.Object) bool {
+			found = append(found, o.Name)
+			require.WithinDuration(t, time.Now(), o.Written, time.Minute)
+			return true
+		}))
+		require.ElementsMatch(t, want, found, directory)
+	}
+	for most := 1; most < 5; most++ {
+		seen := 0
+		require.NoError(t, bucket.Walk(t.Context(), "a", func(storage.Object) bool {
+			seen++
+			return seen < most
+		}))
+		require.Equal(t, most, seen, "each is called until it returns false")
+	}
 }
 
 func deletion(t *testing.T, place Place) {
