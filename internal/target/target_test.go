@@ -40,3 +40,19 @@ func TestLogsAreFoundByALabelOrThePodsName(t *testing.T) {
 		}
 	}
 }
+
+// The log service names owners without this package, and the libraries of the plugin with it.
+func TestTheOwnerOfLogsIsATarget(t *testing.T) {
+	t.Parallel()
+	for _, label := range loglabels.All() {
+		owner := loglabels.OwnerOf(map[string]string{label: "x"})
+		if owner == "" {
+			require.Contains(t, []string{loglabels.PipelineRun, loglabels.PipelineTask, loglabels.CronJob}, label)
+			continue
+		}
+		got, err := target.Parse(owner, target.All())
+		require.NoError(t, err)
+		require.Equal(t, label, got.LogLabel())
+		require.Equal(t, owner, got.String(), "it isn't an alias")
+	}
+}

@@ -45,6 +45,32 @@ func All() []string {
 	return append(OfPods(), Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
 }
 
+// owners are the types of the objects to which pods belong, by their labels. The first that a
+// pod has counts: a Service has a Revision and a Deployment, and a Deployment a ReplicaSet. Of
+// runs that belong to another object, it is the run.
+var owners = []struct{ label, typed string }{
+	{TaskRun, "taskrun"},
+	{Workflow, "workflow"},
+	{Service, "ksvc"},
+	{Revision, "revision"},
+	{Deployment, "deployment"},
+	{ReplicaSet, "replicaset"},
+	{StatefulSet, "statefulset"},
+	{DaemonSet, "daemonset"},
+	{Job, "job"},
+}
+
+// OwnerOf returns the object to which logs with these labels belong, as TYPE/NAME of
+// package target, "" without such a label.
+func OwnerOf(labels map[string]string) string {
+	for _, owner := range owners {
+		if name := labels[owner.label]; name != "" {
+			return owner.typed + "/" + name
+		}
+	}
+	return ""
+}
+
 // Required returns a label that a selector requires and by which logs are found, "" if
 // another one matters as well, or if no value is given.
 func Required(selector labels.Selector) (key, value string) {

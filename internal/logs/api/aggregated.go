@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/loglist"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -34,8 +35,8 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	mux.HandleFunc("GET "+root, discover)
 	mux.HandleFunc("GET "+root+"/{$}", discover)
 	for path, handle := range map[string]handler{
-		"/logs":           reads.list,
-		"/logs/{id}":      reads.state,
+		"/logs":           reads.listEither,
+		"/logs/{id}":      reads.getEither,
 		"/logs/{id}/data": reads.read,
 		// The API server limits requests to a minute, except for watches and for the
 		// subresource log.
@@ -43,21 +44,46 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	} {
 		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.handleWith(kubernetesStatus, handle))
 	}
+	mux.Handle("GET "+root+"/logs", s.handleWith(kubernetesStatus, refuseAllNamespaces))
 	return s.limitTime(mux)
 }
 
-// discover answers API discovery, which is the same for everybody. The resources have no
-// verb list: generic programs that list all resources would fail on responses that aren't
-// Kubernetes objects.
+// listEither lists the streams of a pod or a label, or as Kubernetes' clients expect it, the
+// Logs of a namespace.
+func (s readAPI) listEither(w http.ResponseWriter, r *http.Request) error {
+	if values := r.URL.Query(); values.Has("pod") || values.Has("label") {
+		return s.list(w, r)
+	}
+	return s.listPods(w, r)
+}
+
+// getEither returns the state of a stream, or the Log of a pod. A name that is an ID stands
+// for the stream.
+func (s readAPI) getEither(w http.ResponseWriter, r *http.Request) error {
+	if streams.IsID(r.PathValue("id")) {
+		return s.state(w, r)
+	}
+	return s.getPod(w, r)
+}
+
+// refuseAllNamespaces answers kubectl get logs -A: the index is searched by namespace.
+func refuseAllNamespaces(http.ResponseWriter, *http.Request) error {
+	return newProblem(http.StatusMethodNotAllowed, "logs are listed by namespace: name one, such as by kubectl get logs -n NAMESPACE")
+}
+
+// discover answers API discovery, which is the same for everybody. Of the verbs, logs have
+// those that can be answered with Kubernetes' objects. Kubernetes' own controllers leave
+// them alone: to delete a namespace needs the verb delete of a resource, to collect garbage
+// delete, list and watch, and a quota create as well.
 func discover(w http.ResponseWriter, _ *http.Request) {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: endpoint.Group + "/" + endpoint.Version,
 	}
 	for _, name := range []string{"logs", "logs/data", "logs/log"} {
-		resource := metav1.APIResource{Name: name, Namespaced: true, Kind: "Log", Verbs: metav1.Verbs{"get"}}
+		resource := metav1.APIResource{Name: name, Namespaced: true, Kind: loglist.Kind, Verbs: metav1.Verbs{"get"}}
 		if name == "logs" {
-			resource.SingularName = "log"
+			resource.SingularName, resource.Verbs = "log", metav1.Verbs{"get", "list"}
 		}
 		list.APIResources = append(list.APIResources, resource)
 	}
@@ -68,7 +94,7 @@ func discover(w http.ResponseWriter, _ *http.Request) {
 func kubernetesStatus(p *problem) any {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
-		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
+		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusNotFound: metav1.StatusReasonNotFound,
 		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 	}
 	return metav1.Status{

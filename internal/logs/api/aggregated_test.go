@@ -72,7 +72,15 @@ func TestReadsThroughTheAPIServerNeedPermission(t *testing.T) {
 		{"/namespaces/stranger" + path, "stranger", nil, http.StatusNotFound, `"reason":"NotFound"`},
 		{"/namespaces/stranger" + path + "/data", "tenant", nil, http.StatusNotFound, "no such stream"},
 		{"/namespaces/tenant/logs?pod=a&namespace=stranger", "stranger", nil, http.StatusForbidden, "the path's namespace counts"},
-		{"/namespaces/tenant/logs", "tenant", nil, http.StatusBadRequest, "invalid name"},
+		{"/namespaces/tenant/logs?pod=", "tenant", nil, http.StatusBadRequest, "invalid name"},
+		{"/namespaces/tenant/logs", "stranger", nil, http.StatusForbidden, `"reason":"Forbidden"`},
+		{"/namespaces/tenant/logs/a", "stranger", nil, http.StatusForbidden, `"reason":"Forbidden"`},
+		{"/namespaces/tenant/logs/A", "tenant", nil, http.StatusBadRequest, "invalid name"},
+		{"/namespaces/tenant/logs/b", "tenant", nil, http.StatusNotFound, `there are no logs of a pod \"b\" in namespace \"tenant\"`},
+		{"/namespaces/tenant/logs", "tenant", ErrNotProxy, http.StatusUnauthorized, `"code":401`},
+		{"/namespaces/tenant/logs/a", "tenant", ErrNotProxy, http.StatusUnauthorized, `"code":401`},
+		{"/namespaces/tenant/logs?watch=true", "tenant", nil, http.StatusMethodNotAllowed, `"reason":"MethodNotAllowed"`},
+		{"/logs", "everywhere", nil, http.StatusMethodNotAllowed, "kubectl get logs -n NAMESPACE"},
 		{"/namespaces/tenant/logs?pod=a", "tenant", ErrNotProxy, http.StatusUnauthorized, "only the API server may use"},
 		{"/namespaces/tenant" + path + "/log", "tenant", ErrNotProxy, http.StatusUnauthorized, `"code":401`},
 		{"/namespaces/tenant/logs?pod=a", "tenant", errors.New("unknown yet"), http.StatusServiceUnavailable, `"reason":"ServiceUnavailable"`},
@@ -93,7 +101,7 @@ func TestKubernetesClientsDiscoverTheAPI(t *testing.T) {
 		got := s.aggregated(&proxy{ErrNotProxy}, path, "")
 		require.Equal(t, http.StatusOK, got.status)
 		require.JSONEq(t, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"logs.entrypointer.dev/v1alpha1","resources":[
-			{"name":"logs","singularName":"log","namespaced":true,"kind":"Log","verbs":["get"]},
+			{"name":"logs","singularName":"log","namespaced":true,"kind":"Log","verbs":["get","list"]},
 			{"name":"logs/data","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]},
 			{"name":"logs/log","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]}]}`, got.body)
 	}

@@ -154,6 +154,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("POST /logs", s.handle(s.create))
 	reads := readAPI{s, s.tokenUser}
 	mux.Handle("GET /logs", s.handle(reads.list))
+	mux.Handle("GET /pods", s.handle(reads.listPods))
 	mux.Handle("GET /logs/{id}", s.handle(reads.state))
 	mux.Handle("GET /logs/{id}/data", s.handle(reads.read))
 	mux.Handle("POST /logs/{id}/data", s.handle(s.writing(s.appendData)))
