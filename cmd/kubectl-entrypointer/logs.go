@@ -32,6 +32,8 @@ type settings struct {
 	since                                time.Duration
 	sinceTime                            string
 	grep                                 string
+	list                                 bool
+	limit                                int
 }
 
 const examples = `  kubectl entrypointer logs pod/x
@@ -43,7 +45,9 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs pod/x --previous
   kubectl entrypointer logs -l app=web -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
-  kubectl entrypointer logs taskrun/build --events`
+  kubectl entrypointer logs taskrun/build --events
+  kubectl entrypointer logs --list --since 24h
+  kubectl entrypointer logs --list cronjob/report`
 
 var description = `Print the logs of containers from the log service, also after their pods are gone.
 TYPE is ` + target.Types(target.All()) + `, and pod by default.
@@ -71,6 +75,11 @@ pods at most. For that, you need the right to list pods.
 With --previous, only the logs of the run of each container before its last one are
 printed. For a pod that exists, it is the run before the last restart.
 
+With --list, the pods of the namespace that have logs are listed, the newest first, also
+those that are gone: all, or those of an object or of labels that the log service keeps.
+FIRST and LAST are the times at which the first and the last container have begun to
+print. You need the right to get pods/log of all pods of the namespace.
+
 Where bytes were dropped or are missing, a line says so. If a container has ended, but
 the end of its log is unknown, or the log service has nothing of it, stderr says so, and
 the exit code is 3.`
@@ -79,9 +88,12 @@ func logsCommand() *cobra.Command {
 	var s settings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "logs ([TYPE/]NAME [CONTAINER] | -l LABELS)", Short: "Print the logs of containers", Long: description, Example: examples,
+		Use: "logs ([TYPE/]NAME [CONTAINER] | -l LABELS | --list [TYPE/NAME | -l LABELS])", Short: "Print the logs of containers", Long: description, Example: examples,
 		Args: usageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(command *cobra.Command, args []string) error {
+			if s.list {
+				return s.listPods(args, command, from)
+			}
 			options, err := s.options(args, command)
 			if err != nil {
 				return &usageError{err}
@@ -103,11 +115,13 @@ func logsCommand() *cobra.Command {
 	flags.IntVar(&s.tail, "tail", -1, "the number of last lines of each stream to begin with; -1 stands for all")
 	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default for several containers, and with -f for all types but pod)")
 	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
-	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h")
+	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h; with --list, pods of which a container has begun to print since then")
 	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
 	flags.StringVar(&s.grep, "grep", "", "print only lines that match a regular expression (RE2), and where bytes are missing; --tail counts lines before that")
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
-	flags.StringVarP(&s.output, "output", "o", "", "json prints the events as they are stored; needs --events")
+	flags.StringVarP(&s.output, "output", "o", "", "with --events, json prints the events as they are stored; with --list, json or yaml prints a document, and wide more columns")
+	flags.BoolVar(&s.list, "list", false, "list the pods that have logs, also those that are gone, instead of printing logs")
+	flags.IntVar(&s.limit, "limit", listedPods, "with --list, the number of pods")
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
 	from = kubectlFlags(command)
 	completeTargets(command, from, target.WithLogs(), 0, 1)
@@ -116,6 +130,9 @@ func logsCommand() *cobra.Command {
 }
 
 func (s *settings) options(args []string, command *cobra.Command) (o logreader.Options, err error) {
+	if command.Flags().Changed("limit") {
+		return o, errors.New("--limit is of use with --list alone: use --tail to print fewer lines")
+	}
 	if err := s.choose(&o, args); err != nil {
 		return o, err
 	}

@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/test/jsonschema"
 )
 
 // kubeconfig returns the path of a kubeconfig with a stand-in for the API server, and
@@ -31,14 +34,20 @@ func kubeconfig(t *testing.T, handler http.Handler) string {
 }
 
 func runs(args ...string) (stdout string, err error) {
+	stdout, _, err = said(args...)
+	return stdout, err
+}
+
+// said is what a command prints, and its warnings.
+func said(args ...string) (stdout, stderr string, err error) {
 	command := logsCommand()
-	var out bytes.Buffer
+	var out, warnings bytes.Buffer
 	command.SetOut(&out)
-	command.SetErr(&bytes.Buffer{})
+	command.SetErr(&warnings)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(args)
 	err = command.Execute()
-	return out.String(), err
+	return out.String(), warnings.String(), err
 }
 
 func TestLogsComeFromKubectlsNamespace(t *testing.T) {
@@ -121,8 +130,60 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		`"main" and --container are both set`:   {"p", "main", "-c", "main"},
 		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
 		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},
+		"use --tail to print fewer lines":       {"p", "--limit", "5"},
+		"--list and --follow are both set":      {"--list", "-f"},
+		"--list and --tail are both set":        {"--list", "p", "--tail", "5"},
+		"--limit is 0: use a number above 0":    {"--list", "--limit", "0"},
+		"--list takes one object":               {"--list", "p", "main"},
+		"or none of them for all pods":          {"--list", "p", "-l", "tekton.dev/taskRun=build"},
+		"with --list, use a value of one of":    {"--list", "-l", "app=web"},
+		"labels such as tekton.dev/taskRun":     {"--list", "-l", "app in web"},
+		"use json, yaml or wide":                {"--list", "-o", "name"},
+		"reading \"secret/p\"":                  {"--list", "secret/p"},
+		"--since-time is \"yesterday\"":         {"--list", "--since-time", "yesterday"},
 	} {
 		_, err := runs(args...)
 		require.ErrorContains(t, err, says)
 	}
+}
+
+func TestPodsWithLogsAreListed(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	const logs = "GET /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs"
+	mux.HandleFunc(logs, func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("since"), q.Get("labelSelector") == "entrypointer.dev/job=none":
+			_, _ = fmt.Fprint(w, `{"kind":"LogList","items":[]}`)
+		case q.Get("labelSelector") == "", q.Get("labelSelector") == "tekton.dev/taskRun=build":
+			_, _ = fmt.Fprintf(w, `{"kind":"LogList","metadata":{"remainingItemCount":12,"continue":"x"},"incomplete":true,"items":[{"metadata":{"name":"report-a"},
+				"status":{"owner":"job/report","firstStreamTime":"2026-11-26T03:00:00Z","lastStreamTime":"2026-11-26T03:00:01Z","containers":["main"],"runs":1,"pods":1,"streams":3}}]}`)
+		}
+	})
+	config := kubeconfig(t, mux)
+	for _, args := range [][]string{{"--limit=1"}, {"--limit=1", "-l", "tekton.dev/taskRun=build"}} {
+		out, warnings, err := said(append(args, "--list", "--kubeconfig", config)...)
+		require.NoError(t, err)
+		require.Equal(t, "POD        OWNER        CONTAINERS   RUNS   FIRST                  LAST\nreport-a   job/report   main         1      2026-11-26T03:00:00Z   2026-11-26T03:00:01Z\n", out)
+		require.Contains(t, warnings, "There are 12 more pods: --limit 13 lists them as well")
+		require.Contains(t, warnings, "more logs than the log service searches")
+	}
+	for _, format := range []string{"json", "yaml"} {
+		out, warnings, err := said("--list", "--limit=1", "--kubeconfig", config, "-o", format)
+		require.NoError(t, err)
+		require.Empty(t, warnings)
+		document, err := yaml.YAMLToJSON([]byte(out))
+		require.NoError(t, err)
+		require.NoError(t, jsonschema.Check(cliSchema, "logs", document))
+		require.Contains(t, string(document), `"remaining":12`)
+	}
+	out, warnings, err := said("--list", "job/none", "--kubeconfig", config)
+	require.NoError(t, err)
+	require.Empty(t, out)
+	require.Equal(t, "In namespace \"tenant\", no pod of job/none has logs.\n", warnings)
+	_, warnings, err = said("--list", "--since-time", "2026-11-26T04:00:00+01:00", "--kubeconfig", config)
+	require.NoError(t, err)
+	require.Equal(t, "In namespace \"tenant\", no pod has begun to print since 2026-11-26T03:00:00Z, and has logs.\n", warnings)
+	_, err = runs("--list", "--kubeconfig", config, "-n", "other")
+	require.Equal(t, 1, exitCode(err))
 }

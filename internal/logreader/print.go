@@ -88,11 +88,11 @@ func (c *Client) noLogsError(ctx context.Context, o Options) error {
 	if o.Previous {
 		return fmt.Errorf("the log service has no logs%s of %s in namespace %q of before a restart: leave --previous out to read those of the last run", what, o.whose(), c.Namespace)
 	}
-	gone := ""
-	if o.Selector != nil {
-		gone = "; of pods that are gone, it finds logs by the labels " + strings.Join(loglabels.OfPods(), ", ") + " alone"
+	more := "; of pods that are gone, it finds logs by the labels " + strings.Join(loglabels.OfPods(), ", ") + " alone"
+	if o.Selector == nil {
+		more = c.similarNames(ctx, o.Target)
 	}
-	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee%s", what, o.whose(), c.Namespace, gone)
+	return fmt.Errorf("the log service has no logs%s of %s in namespace %q: it has those of containers that have printed something and have reached the service before their end, in pods with the annotation entrypointer.dev/logs: stream or tee%s", what, o.whose(), c.Namespace, more)
 }
 
 // streams returns the selected streams: containers in the order of their starts, and of

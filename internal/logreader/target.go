@@ -61,13 +61,17 @@ func (c *Client) targetState(ctx context.Context, t target.Target) (containerSta
 
 // explain adds to an error of a listing what to do about it.
 func (c *Client) explain(err error, o Options) error {
-	what := fmt.Sprintf("listing the logs of %s in namespace %q", o.whose(), c.Namespace)
+	return c.explainList(err, fmt.Sprintf("listing the logs of %s in namespace %q", o.whose(), c.Namespace), o.Selector == nil && o.Target.LogLabel() == "")
+}
+
+// explainList is explain for what was attempted, about one pod or all.
+func (c *Client) explainList(err error, what string, onePod bool) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s: the cluster has no log service (no API %s/%s): the operator installs it with ko apply -f config/logs", what, endpoint.Group, endpoint.Version)
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("%s: %w: the log service doesn't respond; see kubectl get apiservice %s.%s", what, err, endpoint.Version, endpoint.Group)
-	case apierrors.IsForbidden(err) && o.Selector == nil && o.Target.LogLabel() == "":
+	case apierrors.IsForbidden(err) && onePod:
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of this pod, such as by the ClusterRole view", what)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: forbidden: you need the right to get pods/log of all pods of the namespace, such as by the ClusterRole view", what)

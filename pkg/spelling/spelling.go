@@ -7,6 +7,7 @@ package spelling
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -29,6 +30,34 @@ func Nearest(mistake string, known []string) (nearest string) {
 		}
 	}
 	return nearest
+}
+
+// Similar returns known words that a mistake may stand for, at most some: the nearest one, and
+// those that begin with it, or have the same beginning up to a hyphen, of half of its letters
+// at least, as the names that Kubernetes generates have.
+func Similar(mistake string, known []string, most int) (similar []string) {
+	nearest := Nearest(mistake, known)
+	if nearest != "" {
+		similar = append(similar, nearest)
+	}
+	for _, word := range known {
+		if len(similar) < most && !slices.Contains(similar, word) && isRelated(mistake, word) {
+			similar = append(similar, word)
+		}
+	}
+	return similar
+}
+
+func isRelated(mistake, word string) bool {
+	if mistake != "" && strings.HasPrefix(word, mistake) {
+		return true
+	}
+	common := 0
+	for common < min(len(mistake), len(word)) && mistake[common] == word[common] {
+		common++
+	}
+	hyphen := strings.LastIndex(mistake[:common], "-")
+	return hyphen > 0 && 2*(hyphen+1) >= len(mistake)
 }
 
 // DidYouMean ends an error about an unknown word: `; did you mean "timeout"?`. It is ""
