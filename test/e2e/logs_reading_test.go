@@ -94,6 +94,7 @@ func TestLogsAreReadThroughTheAPIServer(t *testing.T) {
 		"of a former Deployment": readsADeployment,
 		"of before a restart":    readsARestart,
 		"of the example":         readsTheExample,
+		"of what is gone":        findsWhatIsGone,
 		"by nobody who may not":  refusesWhoMayNot,
 		"by no other front door": refusesForgedHeaders,
 	} {
