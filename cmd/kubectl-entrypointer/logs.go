@@ -124,8 +124,8 @@ func logsCommand() *cobra.Command {
 	flags.IntVar(&s.limit, "limit", listedPods, "with --list, the number of pods")
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
 	from = kubectlFlags(command)
-	completeTargets(command, from, target.WithLogs(), 0, 1)
-	completeOutput(command, "json")
+	completeTargets(command, from, target.All(), 0, 1)
+	completeOutput(command, "json", "yaml", wide)
 	return command
 }
 

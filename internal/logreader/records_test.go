@@ -16,7 +16,7 @@ import (
 func TestTheEventsOfEachStartOfAContainerAreRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	named, err := target.Parse("p", target.WithLogs())
+	named, err := target.Parse("p", target.All())
 	require.NoError(t, err)
 	records := func() (told []string) {
 		t.Helper()
@@ -48,7 +48,7 @@ func TestWithoutALogServiceThereAreNoRecords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.client.Namespace = "other"
-	named, err := target.Parse("p", target.WithLogs())
+	named, err := target.Parse("p", target.All())
 	require.NoError(t, err)
 	_, err = c.client.Records(t.Context(), named, &strings.Builder{})
 	require.ErrorContains(t, err, "you need the right to get pods/log of this pod")
