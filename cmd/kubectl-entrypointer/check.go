@@ -55,7 +55,8 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			options.OnlyNamespace = command.Flags().Changed("namespace")
-			report, err := checkUntil(command.Context(), time.Now().Add(wait), func(ctx context.Context) (*check.Report, error) {
+			needsInstall := wait > 0 && !options.Before
+			report, err := checkUntil(command.Context(), time.Now().Add(wait), needsInstall, func(ctx context.Context) (*check.Report, error) {
 				return check.Run(ctx, *client, options)
 			})
 			if err != nil {
@@ -69,7 +70,7 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return checkVerdict(report)
+			return checkVerdict(report, needsInstall)
 		},
 	}
 	flags := command.Flags()
@@ -82,11 +83,12 @@ func checkCommand() *cobra.Command {
 	return command
 }
 
-// checkUntil runs the checks until none fails, or until a time.
-func checkUntil(ctx context.Context, end time.Time, run func(context.Context) (*check.Report, error)) (*check.Report, error) {
+// checkUntil runs the checks until none fails, and entrypointer is installed if it has to be,
+// or until a time.
+func checkUntil(ctx context.Context, end time.Time, needsInstall bool, run func(context.Context) (*check.Report, error)) (*check.Report, error) {
 	for {
 		report, err := run(ctx)
-		isGood := err == nil && report.Installed && report.Count(check.Failed) == 0
+		isGood := err == nil && report.Count(check.Failed) == 0 && (!needsInstall || report.Installed != nil && *report.Installed)
 		if isGood || time.Until(end) < betweenChecks {
 			return report, err
 		}
@@ -98,9 +100,11 @@ func checkUntil(ctx context.Context, end time.Time, run func(context.Context) (*
 	}
 }
 
-func checkVerdict(report *check.Report) error {
+// checkVerdict returns the error for the exit code.
+func checkVerdict(report *check.Report, needsInstall bool) error {
+	isAbsent := report.Installed != nil && !*report.Installed
 	switch {
-	case report.Count(check.Failed) > 0:
+	case report.Count(check.Failed) > 0, needsInstall && isAbsent:
 		return errFinding
 	case report.Count(check.Unknown) > 0:
 		return errUnchecked

@@ -36,7 +36,7 @@ func runsCommand(command *cobra.Command, stdin string, args ...string) (stdout, 
 func TestTheShellCompletesObjectsAndFormats(t *testing.T) {
 	t.Parallel()
 	config := kubeconfig(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		names := map[string]string{"/api/v1/namespaces/tenant/pods": "web-1", "/apis/apps/v1/namespaces/tenant/deployments": "web"}
+		names := map[string]string{"/api/v1/namespaces/tenant/pods": "web-1", "/apis/apps/v1/namespaces/tenant/deployments": "web", "/apis/batch/v1/namespaces/tenant/jobs": "$(touch pwned)"}
 		var list metav1.PartialObjectMetadataList
 		if name := names[r.URL.Path]; name != "" {
 			list.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: name}}}
@@ -53,6 +53,7 @@ func TestTheShellCompletesObjectsAndFormats(t *testing.T) {
 		{[]string{"why", "deploy/"}, []string{"deploy/web"}, noFiles},
 		{[]string{"status", "deploy/web", "po/w"}, []string{"po/web-1"}, noFiles},
 		{[]string{"timeline", "secret/"}, nil, noFiles},
+		{[]string{"timeline", "job/"}, nil, noFiles}, // shells would run it
 		{[]string{"timeline", "web-1", ""}, nil, noFiles},
 		{[]string{"signal", "HUP", "deployment/"}, []string{"deployment/web"}, noFiles},
 		{[]string{"signal", ""}, nil, noFiles},

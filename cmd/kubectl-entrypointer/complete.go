@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/entrypointer/entrypointer/internal/target"
 )
@@ -51,7 +52,10 @@ func namesOf(ctx context.Context, from *cluster, kinds []target.Kind, typed, pre
 		return nil
 	}
 	for _, name := range names {
-		found = append(found, prefix+name)
+		// Shells expand what they complete with.
+		if len(validation.IsDNS1123Subdomain(name)) == 0 {
+			found = append(found, prefix+name)
+		}
 	}
 	return found
 }

@@ -36,9 +36,9 @@ var severity = map[State]int{Passed: 0, Skipped: 1, Warning: 2, Unknown: 3, Fail
 
 // A Report is the document of kubectl entrypointer check.
 type Report struct {
-	// Whether the cluster has entrypointer. If it has not, the checks are those before an
-	// install.
-	Installed bool `json:"installed"`
+	// Whether the cluster has entrypointer. It is absent if the user may not know. If the
+	// cluster has not, the checks are those before an install.
+	Installed *bool `json:"installed,omitempty"`
 	// The checks, in the order of docs/cli.md.
 	Checks []Result `json:"checks"`
 }
@@ -149,7 +149,7 @@ func Run(ctx context.Context, client objects.Client, options Options) (*Report, 
 		return nil, err
 	}
 	checks := append([]check{}, always...)
-	if installed && !options.Before {
+	if (installed == nil || *installed) && !options.Before {
 		checks = append(checks, after...)
 	} else {
 		checks = append(checks, before...)

@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"flag"
 	"fmt"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -46,12 +47,13 @@ type apiServer struct {
 	forbidden func(r *http.Request) bool
 	// refusal is the injector's answer to a namespace and a pod with a wrong annotation.
 	refusal string
+	pods    []any // of all namespaces
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case s.forbidden != nil && s.forbidden(r):
-		objectstest.Refuse(w, http.StatusForbidden, "no")
+		objectstest.Refuse(w, http.StatusForbidden, filepath.Base(path)+` is forbidden: User "jane" cannot do this`)
 	case strings.HasSuffix(path, "/proxy/metrics"):
 		fmt.Fprint(w, typed(s.metrics[strings.Split(path, "/")[4]]))
 	case strings.HasSuffix(path, "/selfsubjectaccessreviews"):
@@ -60,6 +62,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		objectstest.Refuse(w, http.StatusBadRequest, s.refusal)
 	case r.Method == http.MethodPost, r.Method == http.MethodPatch:
 		objectstest.Respond(w, object{})
+	case path == "/api/v1/pods":
+		objectstest.Respond(w, object{"items": s.pods})
 	case s.objects[path] != nil:
 		objectstest.Respond(w, s.objects[path])
 	case slices.Contains([]string{"nodes", "namespaces", "pods", "supervisorvolumes"}, filepath.Base(path)):
@@ -312,6 +316,67 @@ func TestARightThatIsMissingIsNoFailure(t *testing.T) {
 		require.Zero(t, report.Count(Failed), hidden)
 		require.Positive(t, report.Count(Unknown), hidden)
 	}
+}
+
+// TestReplicasThatDoNotTell are of another release, or aren't ours.
+func TestReplicasThatDoNotTell(t *testing.T) {
+	s := healthy(t)
+	s.metrics = map[string]string{"entrypointer-system": "up 1\n", "entrypointer-logs": "up 1\n"}
+	report, err := Run(t.Context(), s.client(t), Options{})
+	require.NoError(t, err)
+	var unknown []string
+	for _, result := range report.Checks {
+		if result.State == Unknown {
+			unknown = append(unknown, result.Check)
+		}
+	}
+	require.Equal(t, []string{"all replicas have the version of this plugin", "the configuration is in force as it is written", "auto: the nodes can mount images", "its storage has space"}, unknown)
+}
+
+// TestManyMetricsTakeLittleMemory has only those parsed that are asked for.
+func TestManyMetricsTakeLittleMemory(t *testing.T) {
+	kept, err := askedFor(strings.NewReader(strings.Repeat("a 1\n", 1<<20) + "# TYPE entrypointer_build_info gauge\n" + strings.Repeat("entrypointer_build_info{version=\"x\"} 1\n", 1000)))
+	require.NoError(t, err)
+	text, err := io.ReadAll(kept)
+	require.NoError(t, err)
+	require.Equal(t, mostLines, strings.Count(string(text), "\n"))
+	require.NotContains(t, string(text), "a 1")
+}
+
+// TestTheRefusalOfAnotherWebhookIsNotOurs blames neither the injector nor the user's rights.
+func TestTheRefusalOfAnotherWebhookIsNotOurs(t *testing.T) {
+	for refusal, says := range map[string]string{
+		`Internal error occurred: failed calling webhook "mutate.kyverno.svc": timeout`:       "failed calling webhook \"mutate.kyverno.svc\"",
+		`admission webhook "policy.example.com" denied the request: namespaces need an owner`: "namespaces need an owner",
+	} {
+		s := healthy(t)
+		s.refusal = refusal
+		got := checkReach(t.Context(), &inquiry{Client: s.client(t)})
+		require.Equal(t, Unknown, got.state())
+		require.Contains(t, got.findings[0].Message, says)
+	}
+}
+
+// TestPodsOfManyNamespacesAreListedAtOnce has one request instead of one for each.
+func TestPodsOfManyNamespacesAreListedAtOnce(t *testing.T) {
+	s := healthy(t)
+	s.pods = []any{named("many-7", "old", object{"annotations": object{"entrypointer.dev/inject": "true"}}), named("foreign", "x", object{"annotations": object{"entrypointer.dev/inject": "true"}})}
+	for i := range allFrom {
+		name := fmt.Sprintf("many-%d", i)
+		s.objects["/api/v1/namespaces/"+name] = optedInAs(name, "true", "true")
+	}
+	got := checkPods(t.Context(), &inquiry{Client: s.client(t)})
+	require.Equal(t, []Finding{{State: Warning, Message: "pods of namespace many-7 aren't wrapped: old", Next: "kubectl entrypointer why -n many-7 old"}}, got.findings)
+}
+
+// TestNobodySaysWhetherItIsInstalled of those who may look at nothing.
+func TestNobodySaysWhetherItIsInstalled(t *testing.T) {
+	s := empty()
+	s.forbidden = func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path != "/version" }
+	report, err := Run(t.Context(), s.client(t), Options{})
+	require.NoError(t, err)
+	require.Nil(t, report.Installed)
+	require.Zero(t, report.Count(Failed)-1, "the webhook isn't reached")
 }
 
 // TestAnInstallThatIsRefused says why, before anything is installed.

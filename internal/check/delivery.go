@@ -26,7 +26,7 @@ func checkAuto(ctx context.Context, q *inquiry) (a answer) {
 		return noReplica()
 	}
 	for _, m := range replicas {
-		for _, verdict := range m.gauge("entrypointer_delivery_image_volumes") {
+		for _, verdict := range a.gauge(m, "entrypointer_delivery_image_volumes") {
 			switch reason := verdict.labels["reason"]; {
 			case reason == notConfigured:
 				a.skipped, a.note = true, "neither the operator nor a namespace asks for delivery auto"
@@ -34,7 +34,7 @@ func checkAuto(ctx context.Context, q *inquiry) (a answer) {
 				a.note = "pods get image volumes"
 			default:
 				a.add(Warning, "pods get the init container, says pod "+m.pod+": "+reason,
-					"kubectl -n "+objects.InjectorNamespace+" logs "+m.pod+" | grep 'delivery auto'")
+					objects.Command("kubectl -n "+objects.InjectorNamespace+" logs %s | grep 'delivery auto'", m.pod))
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func checkClaims(ctx context.Context, q *inquiry) (a answer) {
 				ready++
 			default:
 				a.add(Warning, fmt.Sprintf("pods of namespace %s get the init container: %s: %s", v.Namespace, c.Reason, c.Message),
-					"kubectl -n "+v.Namespace+" describe supervisorvolumes")
+					objects.Command("kubectl -n %s describe supervisorvolumes", v.Namespace))
 			}
 		}
 	})

@@ -88,7 +88,7 @@ func checkVersions(ctx context.Context, q *inquiry) (a answer) {
 	}
 	for name, replicas := range map[string][]metrics{"entrypointer_build_info": injectors, "entrypointer_logs_build_info": logs} {
 		for _, m := range replicas {
-			for _, info := range m.gauge(name) {
+			for _, info := range a.gauge(m, name) {
 				versions[info.labels["version"]] = true
 			}
 		}
@@ -132,8 +132,11 @@ func checkConfiguration(ctx context.Context, q *inquiry) (a answer) {
 	if err != nil {
 		return answer{findings: []Finding{hindered(err, "whether the configuration is in force", rightToScrape+objects.InjectorNamespace)}}
 	}
+	if len(replicas) == 0 {
+		return noReplica()
+	}
 	for _, m := range replicas {
-		for _, faulty := range m.gauge("entrypointer_config_faulty_keys") {
+		for _, faulty := range a.gauge(m, "entrypointer_config_faulty_keys") {
 			if faulty.value > 0 {
 				a.add(Failed, fmt.Sprintf("%.0f keys aren't in force in pod %s", faulty.value, m.pod), edit)
 			}

@@ -29,23 +29,26 @@ type inquiry struct {
 	opted           optedIn
 }
 
-// isInstalled reports whether the cluster has the injector. Its webhook and its namespace
-// are looked for, because a user may be allowed to see only one of them.
-func (q *inquiry) isInstalled(ctx context.Context) (bool, error) {
-	var first error
+// isInstalled reports whether the cluster has the injector, nil if the user may not know.
+// Its webhook and its namespace are looked for, because a user may be allowed to see only
+// one of them.
+func (q *inquiry) isInstalled(ctx context.Context) (*bool, error) {
+	forbidden := false
 	for _, path := range []string{podsWebhook, "/api/v1/namespaces/" + objects.InjectorNamespace} {
 		err := q.get(ctx, path, &metav1.PartialObjectMetadata{})
 		switch {
-		case err == nil || apierrors.IsForbidden(err):
-			return true, nil // of those who may look at nothing, the checks say so
-		case !apierrors.IsNotFound(err) && first == nil:
-			first = err
+		case err == nil:
+			return new(true), nil
+		case apierrors.IsForbidden(err):
+			forbidden = true
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("asking the API server whether entrypointer is installed: %w", err)
 		}
 	}
-	if first != nil {
-		return false, fmt.Errorf("asking the API server whether entrypointer is installed: %w", first)
+	if forbidden {
+		return nil, nil //nolint:nilnil // that it isn't known is an answer
 	}
-	return false, nil
+	return new(false), nil
 }
 
 // get reads an object by its path.
@@ -56,7 +59,7 @@ func (q *inquiry) get(ctx context.Context, path string, into any) error {
 // Objects are listed in pages, and up to a bound.
 const (
 	page       = 500
-	mostListed = 20_000
+	mostListed = 100_000
 )
 
 // list reads the metadata of objects, and calls each for one after another.

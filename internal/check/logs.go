@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/entrypointer/entrypointer/internal/objects"
 )
 
 const (
@@ -73,25 +75,26 @@ func checkLogStorage(ctx context.Context, q *inquiry) (a answer) {
 		return noReplica()
 	}
 	for _, m := range replicas {
+		// A bucket has no limits to measure.
 		for _, free := range m.gauge("entrypointer_logs_storage_free_bytes") {
 			a.note = fmt.Sprintf("%.1f GB are free", free.value/1e9)
-			if free.value < fewBytes {
+			if !(free.value >= fewBytes) { // or it isn't a number
 				a.add(Warning, a.note, "kubectl -n "+logsNamespace+" edit persistentvolumeclaim logs")
 			}
 		}
 		for _, free := range m.gauge("entrypointer_logs_storage_free_inodes") {
-			if free.value < fewInodes {
+			if !(free.value >= fewInodes) {
 				a.add(Warning, fmt.Sprintf("%.0f inodes are free", free.value), "kubectl -n "+logsNamespace+" edit persistentvolumeclaim logs")
 			}
 		}
-		for _, postponed := range m.gauge("entrypointer_logs_keeper_postponed_streams") {
+		for _, postponed := range a.gauge(m, "entrypointer_logs_keeper_postponed_streams") {
 			if postponed.value > 0 {
-				a.add(Warning, fmt.Sprintf("the deletion of %.0f streams is postponed: the clock of the storage may be wrong", postponed.value), "kubectl -n "+logsNamespace+" logs "+m.pod)
+				a.add(Warning, fmt.Sprintf("the deletion of %.0f streams is postponed: the clock of the storage may be wrong", postponed.value), objects.Command("kubectl -n "+logsNamespace+" logs %s", m.pod))
 			}
 		}
-		for _, faulty := range m.gauge("entrypointer_logs_config_faulty") {
+		for _, faulty := range a.gauge(m, "entrypointer_logs_config_faulty") {
 			if faulty.value > 0 {
-				a.add(Failed, "ConfigMap config-logs can't be read, and the former configuration is in force", "kubectl -n "+logsNamespace+" logs "+m.pod)
+				a.add(Failed, "ConfigMap config-logs can't be read, and the former configuration is in force", objects.Command("kubectl -n "+logsNamespace+" logs %s", m.pod))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +78,7 @@ func checkLabels(ctx context.Context, q *inquiry) (a answer) {
 		}
 		if label := pod.Scope(ns.Labels[pod.InjectAnnotation]); label != want {
 			a.add(Failed, fmt.Sprintf("namespace %s has %s=%q as its annotation, and %q as its label", ns.Name, pod.InjectAnnotation, ns.Annotations[pod.InjectAnnotation], label),
-				"kubectl -n default get events --field-selector involvedObject.name="+ns.Name)
+				objects.Command("kubectl -n default get events --field-selector involvedObject.name=%s", ns.Name))
 		}
 	}
 	a.note = q.opted.looked(q)
@@ -87,37 +88,78 @@ func checkLabels(ctx context.Context, q *inquiry) (a answer) {
 // mostNamed is how many pods of a namespace are named.
 const mostNamed = 3
 
+const (
+	// allFrom is the number of namespaces from which on the pods of all namespaces are listed,
+	// instead of those of each that opted in.
+	allFrom = 50
+	// notEnded selects pods.
+	notEnded = "status.phase!=Succeeded,status.phase!=Failed"
+	// mostTold bounds the findings about pods.
+	mostTold = 20
+)
+
+// unwrappedPods are the pods of a namespace that aren't as they should be.
+type unwrappedPods struct{ unwrapped, waived []string }
+
 // checkPods looks for pods that are unwrapped, though a new one would be wrapped.
 func checkPods(ctx context.Context, q *inquiry) (a answer) {
 	if err := q.opted.read(ctx, q); err != nil {
 		return hinderedAnswer(err, "which namespaces opt in", "get namespaces")
 	}
-	pods := 0
+	scopes := map[string]pod.Scope{}
 	for _, ns := range q.opted.all {
-		scope := pod.Scope(ns.Labels[pod.InjectAnnotation])
-		if scope == pod.NoPods {
-			continue
+		if scope := pod.Scope(ns.Labels[pod.InjectAnnotation]); scope != pod.NoPods {
+			scopes[ns.Name] = scope
 		}
-		var unwrapped, waived []string
-		err := q.list(ctx, "/api/v1/namespaces/"+ns.Name+"/pods", "status.phase!=Succeeded,status.phase!=Failed", func(p metav1.PartialObjectMetadata) {
-			pods++
-			status, decided := p.Annotations[pod.StatusAnnotation]
-			switch {
-			case strings.HasPrefix(status, string(pod.LookupWaived)), strings.HasPrefix(status, string(pod.PartlyInjected)):
-				waived = append(waived, p.Name)
-			case !decided && isMeant(&p, scope):
-				unwrapped = append(unwrapped, p.Name)
-			}
-		})
-		if err != nil {
-			a.findings = append(a.findings, hindered(err, "whether the pods of namespace "+ns.Name+" are wrapped", "list pods -n "+ns.Name))
-			continue
+	}
+	pods, all := 0, map[string]unwrappedPods{}
+	look := func(p metav1.PartialObjectMetadata) {
+		scope, optedIn := scopes[p.Namespace]
+		if !optedIn {
+			return
 		}
-		a.name(ns.Name, unwrapped, "aren't wrapped")
-		a.name(ns.Name, waived, "run unwrapped, or in part, because images can't be looked up")
+		pods++
+		of := all[p.Namespace]
+		status, decided := p.Annotations[pod.StatusAnnotation]
+		switch {
+		case strings.HasPrefix(status, string(pod.LookupWaived)), strings.HasPrefix(status, string(pod.PartlyInjected)):
+			of.waived = append(of.waived, p.Name)
+		case !decided && isMeant(&p, scope):
+			of.unwrapped = append(of.unwrapped, p.Name)
+		}
+		all[p.Namespace] = of
+	}
+	if f, failed := q.eachPod(ctx, slices.Sorted(maps.Keys(scopes)), look); failed {
+		a.findings = append(a.findings, f)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+		a.name(namespace, all[namespace].unwrapped, "aren't wrapped")
+		a.name(namespace, all[namespace].waived, "run unwrapped, or in part, because images can't be looked up")
+	}
+	if more := len(a.findings) - mostTold; more > 0 {
+		a.findings = append(a.findings[:mostTold:mostTold], Finding{State: Warning, Message: fmt.Sprintf("and so on, in %d more cases", more)})
 	}
 	a.note = fmt.Sprintf("%d pods that haven't ended, %s", pods, q.opted.looked(q))
 	return a
+}
+
+// eachPod lists the pods of namespaces: at once if these are many and the user may.
+func (q *inquiry) eachPod(ctx context.Context, namespaces []string, look func(metav1.PartialObjectMetadata)) (f Finding, failed bool) {
+	if len(namespaces) >= allFrom {
+		err := q.list(ctx, "/api/v1/pods", notEnded, look)
+		if err == nil {
+			return f, false
+		}
+		if !apierrors.IsForbidden(err) {
+			return hindered(err, "whether some pods are wrapped", "list pods -A"), true
+		}
+	}
+	for _, namespace := range namespaces {
+		if err := q.list(ctx, "/api/v1/namespaces/"+namespace+"/pods", notEnded, look); err != nil {
+			return hindered(err, "whether the pods of namespace "+namespace+" and of those after it are wrapped", "list pods -n "+namespace), true
+		}
+	}
+	return f, false
 }
 
 // isMeant reports whether the injector would decide on a pod.
@@ -139,5 +181,5 @@ func (a *answer) name(namespace string, pods []string, what string) {
 	if more := len(pods) - mostNamed; more > 0 {
 		message += fmt.Sprintf(" and %d more", more)
 	}
-	a.add(Warning, message, "kubectl entrypointer why -n "+namespace+" "+pods[0])
+	a.add(Warning, message, objects.Command("kubectl entrypointer why -n %s %s", namespace, pods[0]))
 }

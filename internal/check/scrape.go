@@ -4,11 +4,14 @@
 package check
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 
 	dto "github.com/prometheus/client_model/go"
@@ -68,25 +71,57 @@ func (q *inquiry) metricsOf(ctx context.Context, namespace, pod, port string) (m
 		return m, fmt.Errorf("reading the metrics of pod %q: %w", pod, err)
 	}
 	defer body.Close()
-	text, err := io.ReadAll(io.LimitReader(body, maxMetrics+1))
-	switch {
-	case err != nil:
+	text, err := askedFor(io.LimitReader(body, maxMetrics))
+	if err != nil {
 		return m, fmt.Errorf("reading the metrics of pod %q: %w", pod, err)
-	case len(text) > maxMetrics:
-		return m, fmt.Errorf("reading the metrics of pod %q: they are longer than %d bytes", pod, maxMetrics)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
 		return m, fmt.Errorf("reading the metrics of pod %q: %w", pod, err)
 	}
 	return metrics{pod, families}, nil
 }
 
+// asked are the metrics that the checks look at.
+var asked = []string{
+	"entrypointer_build_info", "entrypointer_config_faulty_keys", "entrypointer_delivery_image_volumes",
+	"entrypointer_logs_build_info", "entrypointer_logs_config_faulty", "entrypointer_logs_keeper_postponed_streams",
+	"entrypointer_logs_storage_free_bytes", "entrypointer_logs_storage_free_inodes",
+}
+
+// mostLines bounds the lines of metrics that are kept: parsed ones take many times as much
+// memory.
+const mostLines = 200
+
+// askedFor returns the lines of metrics that the checks look at.
+func askedFor(text io.Reader) (io.Reader, error) {
+	var kept bytes.Buffer
+	lines := bufio.NewScanner(text)
+	for count := 0; lines.Scan() && count < mostLines; {
+		name := strings.TrimPrefix(lines.Text(), "# TYPE ")
+		if end := strings.IndexAny(name, "{ "); end > 0 && slices.Contains(asked, name[:end]) {
+			kept.WriteString(lines.Text() + "\n")
+			count++
+		}
+	}
+	return &kept, lines.Err()
+}
+
 // A sample is a value of a metric.
 type sample struct {
 	labels map[string]string
 	value  float64
+}
+
+// gauge returns the values of a gauge that each replica has. Without it, the replica is of
+// another release, or isn't ours.
+func (a *answer) gauge(m metrics, name string) []sample {
+	all := m.gauge(name)
+	if len(all) == 0 {
+		a.add(Unknown, "pod "+m.pod+" doesn't tell "+name, "")
+	}
+	return all
 }
 
 // gauge returns the values of a gauge.

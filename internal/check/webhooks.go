@@ -44,6 +44,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 	default:
 		a.note = "the certificate ends at " + served.NotAfter.UTC().Format(time.RFC3339) + ", and is renewed a day before"
 	}
+	looked := 0
 	for _, m := range manifests {
 		if !strings.HasSuffix(m.Kind, "WebhookConfiguration") {
 			continue
@@ -60,11 +61,15 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 			}
 			continue
 		}
+		looked++
 		for _, w := range live.Webhooks {
 			if problem := trusts(w.ClientConfig.CABundle, served); problem != "" {
 				a.add(Failed, "webhook "+w.Name+" of "+m.String()+" "+problem, showInjector)
 			}
 		}
+	}
+	if looked == 0 {
+		a.findings = append(a.findings, Finding{State: Unknown, Message: "the CA bundles are unknown: no webhook configuration could be read", lacksRight: true})
 	}
 	return a
 }
@@ -117,7 +122,7 @@ func checkReach(ctx context.Context, q *inquiry) answer {
 	case err == nil:
 		// Its failurePolicy is Ignore.
 		return found(Failed, "a namespace with a wrong annotation is admitted, in a dry run: the API server doesn't reach the injector", showInjector)
-	case !apierrors.IsForbidden(err):
+	case !objects.MayNotCreate(err, "namespaces"):
 		return found(Unknown, "whether the webhook is reached is unknown: "+err.Error(), "")
 	}
 	trial := corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "check", Image: "check", Command: []string{"check"}}}}}
@@ -127,13 +132,16 @@ func checkReach(ctx context.Context, q *inquiry) answer {
 		return passed("it refuses a pod with a wrong annotation, in a dry run")
 	case err == nil:
 		return found(Unknown, "whether the webhook is reached is unknown: you may not create namespaces, and namespace "+q.Namespace+" doesn't opt in", "kubectl auth can-i create namespaces")
-	case strings.Contains(err.Error(), "failed calling webhook"):
+	case objects.CannotReachUs(err):
 		return found(Failed, err.Error(), showInjector)
+	case !objects.MayNotCreate(err, "pods"):
+		return found(Unknown, "whether the webhook is reached is unknown: "+err.Error(), "")
 	}
 	return hinderedAnswer(err, "whether the webhook is reached", "create pods -n "+q.Namespace)
 }
 
 // isOurs reports whether an error is the refusal of one of our webhooks.
 func isOurs(err error) bool {
-	return err != nil && strings.Contains(err.Error(), `entrypointer.dev" denied the request`)
+	_, is := objects.IsRefusedByUs(err)
+	return is
 }

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -50,11 +52,51 @@ func NewClient(config *rest.Config, namespace string) (*Client, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(types).WithoutConversion()
 	config.QPS, config.Burst = burst, burst
 	config.WarningHandler = rest.NoWarnings{} // commands print those that matter
-	client, err := rest.UnversionedRESTClientFor(config)
+	client, err := boundedHTTP(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client of the API server: %w", err)
 	}
-	return &Client{REST: client, Config: config, Namespace: namespace}, nil
+	asking, err := rest.UnversionedRESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client of the API server: %w", err)
+	}
+	return &Client{REST: asking, Config: config, Namespace: namespace}, nil
+}
+
+// boundedHTTP returns a client that follows no redirects: the API server passes on those of
+// pods and nodes that it asks, and the token of the user would go with them.
+func boundedHTTP(config *rest.Config) (*http.Client, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	bounded := *client // it may be http.DefaultClient
+	bounded.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	next := bounded.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	bounded.Transport = errorBound{next}
+	return &bounded, nil
+}
+
+// maxError bounds the body of a response with an error, in bytes, which client-go reads as
+// a whole. It may come from a pod as well.
+const maxError = 1 << 20
+
+// An errorBound cuts the bodies of errors off.
+type errorBound struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (b errorBound) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && response.StatusCode >= http.StatusBadRequest {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(response.Body, maxError), response.Body}
+	}
+	return response, err
 }
 
 // A Workload is what is read of an object that has pods, whatever its kind.

@@ -101,7 +101,7 @@ func (q *inquiry) try(ctx context.Context, trial *corev1.Pod) (*corev1.Pod, *Dec
 	if d := q.refusal(err); d != nil {
 		return nil, d, nil
 	}
-	if isForbiddenToCreate(err) {
+	if objects.MayNotCreate(err, "pods") {
 		q.unknown("what would happen to a pod that is created now: you may not create pods", "create pods")
 		return nil, nil, nil
 	}
@@ -150,30 +150,19 @@ func commandFrom(trial *corev1.Pod, container string) string {
 	}
 }
 
-// isForbiddenToCreate reports whether the user lacks the right to create pods: a refusal by
-// admission is forbidden as well.
-func isForbiddenToCreate(err error) bool {
-	return apierrors.IsForbidden(err) && strings.HasPrefix(err.Error(), `pods is forbidden: User "`)
-}
-
-// The beginnings of what API servers say of our webhooks and policies.
-const (
-	denied      = `entrypointer.dev" denied the request: `
-	unreachable = `failed calling webhook "`
-	ourWebhook  = `entrypointer.dev"`
-	unwrapped   = "the pod would run without its supervisor"
-)
+// unwrapped is the beginning of what our policy says.
+const unwrapped = "the pod would run without its supervisor"
 
 // refusal returns the decision to refuse a pod, nil if the error isn't one.
 func (q *inquiry) refusal(err error) *Decision {
-	if err == nil || isForbiddenToCreate(err) {
+	if err == nil || objects.MayNotCreate(err, "pods") {
 		return nil
 	}
 	said := err.Error()
-	switch _, message, is := strings.Cut(said, denied); {
+	switch message, is := objects.IsRefusedByUs(err); {
 	case is:
 		return &Decision{Reason: Refused, Message: message}
-	case strings.Contains(said, unreachable) && strings.Contains(said, ourWebhook):
+	case objects.CannotReachUs(err):
 		return &Decision{Reason: InjectorDown, Message: said}
 	case strings.Contains(said, unwrapped):
 		_, rest, _ := strings.Cut(said, unwrapped)

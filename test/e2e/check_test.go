@@ -68,7 +68,7 @@ func TestCheckFindsNothingWrongInAClusterThatWorks(t *testing.T) {
 	report, code := kubectl.checks(t, "", "-n", namespace, "--wait", "30s")
 	require.Empty(t, with(report, check.Failed, check.Unknown))
 	require.Equal(t, isSo, code)
-	require.True(t, report.Installed)
+	require.True(t, *report.Installed)
 
 	report, code = kubectl.checks(t, "", "--before") // the registry is KO_DOCKER_REPO
 	require.Empty(t, with(report, check.Failed, check.Unknown, check.Warning))
