@@ -146,17 +146,46 @@ func (s *Store) indexed(ctx context.Context, q PodsQuery) (index map[string][]st
 }
 
 // indexedByLabel is indexed for a selector. Its entries are those of the pods' streams that
-// match, of which MaxListed are found.
+// match, of the MaxListed that were created last.
 func (s *Store) indexedByLabel(ctx context.Context, q PodsQuery) (index map[string][]storage.Object, more bool, err error) {
 	key, value := loglabels.Required(q.Selector)
-	list, more, err := s.ListLabel(ctx, q.Namespace, key, value)
+	directory, err := labelDirectory(q.Namespace, key, value)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := s.hold.take(2 * MaxListed * perIndexed); err != nil {
+		return nil, false, err
+	}
+	entries, more, err := s.newestObjects(ctx, directory)
+	if err != nil {
+		return nil, false, err
+	}
+	sources := make([]Source, len(entries))
+	err = inParallel(ctx, len(entries), func(ctx context.Context, at int) (err error) {
+		if sources[at], err = s.Source(ctx, entries[at].Name); errors.Is(err, ErrNoStream) {
+			err = nil // the stream was just deleted, so it has no labels
+		}
+		return err
+	})
 	index = map[string][]storage.Object{}
-	for _, l := range list {
-		if (q.Pod == "" || l.Pod == q.Pod) && !l.Created.Before(q.NotBefore) && q.Selector.Matches(labels.Set(l.Labels)) {
-			index[l.Pod] = append(index[l.Pod], storage.Object{Name: l.ID, Written: l.Created})
+	for at, o := range entries {
+		source := sources[at]
+		if q.Selector.Matches(labels.Set(source.Labels)) && (q.Pod == "" || source.Pod == q.Pod) && !o.Written.Before(q.NotBefore) {
+			index[source.Pod] = append(index[source.Pod], o)
 		}
 	}
 	return index, more, err
+}
+
+// inParallel calls do for the numbers from 0 on, up to listReaders of them at the same time,
+// and returns the first error.
+func inParallel(ctx context.Context, n int, do func(ctx context.Context, at int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(listReaders)
+	for at := range n {
+		group.Go(func() error { return do(ctx, at) })
+	}
+	return group.Wait()
 }
 
 // podsPage returns the page of the pods of an index that a query asks for.
@@ -185,21 +214,22 @@ func (s *Store) podsPage(ctx context.Context, q PodsQuery, index map[string][]st
 	return page, s.readPods(ctx, page.Pods, wanted, keep)
 }
 
-// readPods looks at the newest streams of pods, some at the same time.
+// readPods looks at streams of pods, some at the same time.
 func (s *Store) readPods(ctx context.Context, pods []ListedPod, wanted map[string][]storage.Object, keep func(Listed) bool) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(listReaders)
+	type place struct{ pod, stream int }
+	var places []place
 	for at := range pods {
-		p := &pods[at]
-		p.Streams = make([]ListedStream, len(wanted[p.Name]))
-		for i, o := range wanted[p.Name] {
-			group.Go(func() (err error) {
-				p.Streams[i], err = s.readListed(ctx, o)
-				return err
-			})
+		pods[at].Streams = make([]ListedStream, len(wanted[pods[at].Name]))
+		for i := range pods[at].Streams {
+			places = append(places, place{at, i})
 		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := inParallel(ctx, len(places), func(ctx context.Context, at int) (err error) {
+		p := &pods[places[at].pod]
+		i := places[at].stream
+		p.Streams[i], err = s.readListed(ctx, wanted[p.Name][i])
+		return err
+	}); err != nil {
 		return err
 	}
 	for at := range pods {

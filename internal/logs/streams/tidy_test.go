@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 type memory struct {
 	objects map[string]stored
 	now     time.Time
-	calls   int
+	calls   atomic.Int64
 }
 
 type stored struct {
@@ -40,7 +41,7 @@ func newMemory() *memory {
 
 // Create implements storage.Bucket.
 func (m *memory) Create(_ context.Context, key string, content []byte) error {
-	m.calls++
+	m.calls.Add(1)
 	if _, exists := m.objects[key]; exists {
 		return storage.ErrExists
 	}
@@ -50,7 +51,7 @@ func (m *memory) Create(_ context.Context, key string, content []byte) error {
 
 // Read implements storage.Bucket.
 func (m *memory) Read(_ context.Context, key string) ([]byte, error) {
-	m.calls++
+	m.calls.Add(1)
 	o, exists := m.objects[key]
 	if !exists {
 		return nil, storage.ErrNotFound
@@ -60,7 +61,7 @@ func (m *memory) Read(_ context.Context, key string) ([]byte, error) {
 
 // List implements storage.Bucket.
 func (m *memory) List(_ context.Context, directory string) (list []storage.Object, _ error) {
-	m.calls++
+	m.calls.Add(1)
 	for key, o := range m.objects {
 		if path.Dir(key) == path.Clean(directory) {
 			list = append(list, storage.Object{Name: path.Base(key), Size: int64(len(o.content)), Written: o.written})
@@ -78,7 +79,7 @@ func (m *memory) Each(ctx context.Context, directory string, each func(storage.O
 
 // Walk implements storage.Bucket.
 func (m *memory) Walk(_ context.Context, directory string, each func(storage.Object) bool) error {
-	m.calls++
+	m.calls.Add(1)
 	for key, o := range m.objects {
 		if name, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below && !each(storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written}) {
 			break
@@ -89,7 +90,7 @@ func (m *memory) Walk(_ context.Context, directory string, each func(storage.Obj
 
 // Directories implements storage.Bucket.
 func (m *memory) Directories(_ context.Context, directory string, each func(string) bool) error {
-	m.calls++
+	m.calls.Add(1)
 	names := map[string]bool{}
 	for key := range m.objects {
 		if rest, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below {
@@ -108,7 +109,7 @@ func (m *memory) Directories(_ context.Context, directory string, each func(stri
 
 // Delete implements storage.Bucket.
 func (m *memory) Delete(_ context.Context, key string) error {
-	m.calls++
+	m.calls.Add(1)
 	delete(m.objects, key)
 	return nil
 }
