@@ -201,6 +201,14 @@ func TestKubectlGetsLogsAsRows(t *testing.T) {
 	require.Contains(t, one.body, `{"kind":"Log","apiVersion":"logs.entrypointer.dev/v1alpha1","metadata":{"name":"a","namespace":"tenant"`)
 }
 
+// A pod that writes by itself can call its containers anything.
+func TestRowsEscapeWhatPodsHaveSaid(t *testing.T) {
+	s := serve(t, 1)
+	s.begin("token-of-a", `{"name":"stdout","container":"x\u001b[2J\ny"}`)
+	got := s.aggregated(&proxy{}, "/namespaces/tenant/logs", "tenant", "Accept", asTable)
+	require.Contains(t, got.body, `"x\\x1b[2J\\ny"`)
+}
+
 func TestAnIncompleteListSaysSo(t *testing.T) {
 	s := serve(t, 1)
 	s.begin("token-of-a", `{"name":"stdout","labels":{"entrypointer.dev/job":"report"}}`)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/entrypointer/entrypointer/internal/logs/loglist"
+	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
 // wantsTable reports whether a client prefers rows with columns to objects, as kubectl get
@@ -88,7 +89,7 @@ func cells(l *loglist.Log, now time.Time) []any {
 	}
 	age := func(t metav1.Time) string { return duration.HumanDuration(now.Sub(t.Time)) }
 	return []any{
-		l.Name, owner, strings.Join(l.Status.Containers, ","), runs, complete, age(l.Status.LastStreamTime), age(l.Status.FirstStreamTime),
+		l.Name, owner, printable.Line(strings.Join(l.Status.Containers, ",")), runs, complete, age(l.Status.LastStreamTime), age(l.Status.FirstStreamTime),
 		l.Status.Pods, l.Status.Streams,
 	}
 }
