@@ -112,12 +112,15 @@ func (p *preparation) readEvents(events []corev1.Event) {
 	}
 }
 
-// spans returns the pulls, the creation, and what is the matter if the container isn't
-// running.
+// spans returns the pulls, the creation, and what is the matter if the container has never
+// run. Without its first start, nobody knows how long the creation took.
 func (p *preparation) spans() []Span {
 	spans := p.pulls
-	switch {
-	case !p.first.IsZero() && !p.had.IsZero() && !p.lacksStarts:
+	switch since := cmp.Or(p.had, p.scheduled); {
+	case p.lacksStarts && !since.IsZero():
+		spans = append(spans, Span{Kind: Unattributed, source: Kubelet, From: since, To: p.first, coarseFrom: true, coarseTo: true})
+	case p.lacksStarts:
+	case !p.first.IsZero() && !p.had.IsZero():
 		spans = append(spans, Span{Kind: Creating, source: Events, From: p.had, To: p.first, coarseFrom: true, coarseTo: true})
 	case !p.first.IsZero() || p.status == nil || p.status.State.Waiting == nil:
 	case !p.pulling.IsZero() && p.had.IsZero():
@@ -125,22 +128,5 @@ func (p *preparation) spans() []Span {
 	case !p.scheduled.IsZero() && p.status.State.Waiting.Reason != "PodInitializing":
 		spans = append(spans, Span{Kind: Creating, source: Kubelet, From: p.scheduled, For: p.status.State.Waiting.Reason, coarseFrom: true})
 	}
-	return tidied(append(spans, restarting(p.status)...), time.Time{})
-}
-
-// restarting returns the time between the last two starts of a container.
-func restarting(status *corev1.ContainerStatus) []Span {
-	if status == nil || status.LastTerminationState.Terminated == nil {
-		return nil
-	}
-	s := Span{Kind: Restarting, source: Kubelet, From: status.LastTerminationState.Terminated.FinishedAt.UTC(), coarseFrom: true, coarseTo: true}
-	switch state := status.State; {
-	case state.Running != nil:
-		s.To = state.Running.StartedAt.UTC()
-	case state.Terminated != nil:
-		s.To = state.Terminated.StartedAt.UTC()
-	case state.Waiting != nil:
-		s.For = state.Waiting.Reason
-	}
-	return []Span{s}
+	return spans
 }

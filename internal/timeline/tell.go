@@ -80,23 +80,20 @@ func (t *Timeline) tellContainer(w *witnessed, spec corev1.Container, says podst
 	var first time.Time
 	for at := range c.Lives {
 		l := &c.Lives[at]
-		first = earliest(first, l.began)
 		l.Spans = tidied(l.Spans, l.began)
+		first = earliest(first, l.from())
 		l.nameNeeds()
 		if s := l.last(); s != nil && s.Outcome == cutOff {
-			t.note("the end of a start of container %s of pod %s wasn't stored", c.Name, w.Name)
+			t.note("the end of a start of container %s of pod %s wasn't stored: the time until the next start isn't attributed", c.Name, w.Name)
 		}
 		if says.Unanswered != "" && l.Source == Kubelet && at == len(c.Lives)-1 {
 			t.note("a supervisor doesn't tell: %s", says.Unanswered)
 		}
 	}
 	prepared := preparation{spec: spec, status: status, isInit: c.Init, scheduled: w.scheduled(), first: first}
-	if known := len(c.Lives); status != nil && int(status.RestartCount)+1 > known && known > 0 {
-		prepared.lacksStarts = true
-		t.note("%d of the %d starts of container %s of pod %s are known", known, status.RestartCount+1, c.Name, w.Name)
-	}
+	prepared.lacksStarts = t.noteUnknownStarts(w.Name, &c, status)
 	prepared.readEvents(w.events)
-	c.Spans = prepared.spans()
+	c.Spans = tidied(append(prepared.spans(), c.restarts(status)...), time.Time{})
 	return c
 }
 

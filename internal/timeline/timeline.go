@@ -112,12 +112,15 @@ const (
 	Stopping   Kind = "stopping"   // the stop signal has arrived, and the command hasn't ended
 	Ending     Kind = "ending"     // the command has ended, and the container hasn't
 	Restarting Kind = "restarting" // the container has ended, and the kubelet will start it again
+	// Unattributed is time of which nobody tells what it was spent on.
+	Unattributed Kind = "unattributed"
 )
 
 // A Span is a span of time.
 type Span struct {
 	// What it was spent on: scheduling, pulling, creating, waiting, hook, paused, running, alive
-	// (waiting or running), stopping, ending or restarting.
+	// (waiting or running), stopping, ending, restarting or
+	// unattributed (nobody tells).
 	Kind Kind `json:"kind"`
 	// When it began.
 	From time.Time `json:"from"`

@@ -42,6 +42,7 @@ var looks = []look{
 	{Stopping, '-', "stopped"},
 	{Ending, '_', "finished"},
 	{Restarting, '!', "was to be restarted"},
+	{Unattributed, '*', "not attributed"},
 }
 
 // A group has the pods that share an axis.
