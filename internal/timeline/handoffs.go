@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -71,8 +72,9 @@ func (p *Pod) handOffTo(l *Life) (h HandOff, is bool) {
 	}
 	// The wait may end before a step's container does, because Tekton's entrypoint, which has
 	// told the next step, has work left. And nobody records when a container became ready.
-	if isLate := m.at.After(waited.To); waited.Outcome == "met" && (!m.known || m.coarse || isLate) {
-		m.at, m.coarse = waited.To, false
+	over := cmp.Or(waited.done, waited.To)
+	if isLate := m.at.After(over); waited.Outcome == "met" && (!m.known || m.coarse || isLate) {
+		m.at, m.coarse = over, false
 	} else if !m.known {
 		return h, false
 	}

@@ -161,7 +161,7 @@ func (s *start) close(l *Life) {
 }
 
 // startStep moves the start of a step's command to when Tekton's entrypoint says that it
-// began. If nothing else says that the step waited, it did so from its start on.
+// began. The step has waited until then.
 func (l *Life) startStep(at time.Time, before prelude) {
 	running := l.find(Running)
 	if running == nil || !at.After(running.From) || !running.open() && at.After(running.To.Add(second)) {
@@ -170,11 +170,20 @@ func (l *Life) startStep(at time.Time, before prelude) {
 	if !running.open() && at.After(running.To) {
 		running.To = at
 	}
-	began, coarse := running.From, running.coarseFrom
+	wait := Span{Kind: Waiting, From: running.From, To: at, coarseFrom: running.coarseFrom, needs: before.needs}
 	running.From, running.coarseFrom = at, false
-	if l.find(Waiting) == nil {
-		l.Spans = append(l.Spans, Span{Kind: Waiting, From: began, To: at, coarseFrom: coarse, needs: before.needs})
+	l.Spans = append(l.Spans, wait)
+}
+
+// tellEntrypoint says how much of the run of a step was that of Tekton's entrypoint, until
+// it started the command of the step. The supervisor starts the entrypoint, and so its
+// events don't tell them apart: without the message, the run is the same, with both.
+func (l *Life) tellEntrypoint(started time.Time) {
+	running := l.find(Running)
+	if running == nil || !started.After(running.From) || !running.open() && started.After(running.To) {
+		return
 	}
+	running.For = length(started.Sub(running.From), false) + " of it Tekton's entrypoint"
 }
 
 // A prelude is what a container does before its command starts, by its flags.

@@ -49,7 +49,7 @@ func TestEventsBecomeSpans(t *testing.T) {
 		want   string
 	}{
 		"a wait for several":         {[]string{`1 waiting "dependency":"db:ready"`, `1 waiting "dependency":"init:completed"`, `9 waited "outcome":"met"`, `9 started`}, nil, "waiting 1-9 db:ready, init:completed met; running 9-"},
-		"a wait for a URL":           {[]string{`9 waited "outcome":"met"`, `10 started`, `20 exited "exitCode":0`}, []need{{"http://:1/", ""}}, "waiting 0-9 http://:1/ met; running 10-20; ending 20-"},
+		"a wait for a URL":           {[]string{`9 waited "outcome":"met"`, `10 started`, `20 exited "exitCode":0`}, []need{{"http://:1/", ""}}, "waiting 0-10 http://:1/ met; running 10-20; ending 20-"},
 		"a wait that failed":         {[]string{`1 waiting "dependency":"db:ready"`, `5 waited "outcome":"failed"`, `6 finished "reason":"DependencyFailure","exitCode":123`}, nil, "waiting 1-5 db:ready failed"},
 		"a wait for another file":    {[]string{`1 waiting "file":"/work/go"`, `5 waited "outcome":"met"`}, nil, "waiting 1-5 /work/go met"},
 		"a second look after a hook": {[]string{`1 waiting "dependency":"db:ready"`, `3 waited "outcome":"met"`, `3 hookStarted "argv0":"prepare"`, `6 hookEnded "exitCode":0`, `6 waiting "dependency":"db:ready"`, `8 waited "outcome":"met"`, `8 started`}, nil, "waiting 1-3 db:ready met; hook 3-6 prepare; waiting 6-8 db:ready met; running 8-"},
@@ -60,7 +60,7 @@ func TestEventsBecomeSpans(t *testing.T) {
 		"a held command goes on":     {[]string{`1 started`, `2 started`}, nil, "running 1-"},
 		"a signal before the start":  {[]string{`1 waiting "dependency":"db:ready"`, `2 signal "signal":"SIGTERM"`, `3 finished "reason":"Stopped","exitCode":143`}, nil, "waiting 1-3 db:ready"},
 		"ends without beginnings":    {[]string{`1 hookEnded "exitCode":0`, `2 continued`, `3 exited "exitCode":0`, `4 finished "reason":"Exited"`}, nil, "ending 3-4"},
-		"of an unknown start":        {[]string{`5 waited "outcome":"met"`, `6 started`}, nil, "running 6-"},
+		"of an unknown start":        {[]string{`5 waited "outcome":"met"`, `6 started`}, nil, "waiting 5-6 met; running 6-"},
 		"times that can't be":        {[]string{`-99999999999 started`, `99999999999 started`, `1 started`}, nil, "running 1-"},
 	} {
 		t.Run(name, func(t *testing.T) {

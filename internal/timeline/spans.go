@@ -31,9 +31,12 @@ func (l *Life) last() *Span {
 	return &l.Spans[len(l.Spans)-1]
 }
 
-// begin begins a span, and thereby ends the one before.
+// begin begins a span, and thereby ends the one before. What the supervisor does in between
+// belongs to the one before, such as the start of a command to the wait for its turn.
 func (l *Life) begin(kind Kind, at time.Time) *Span {
-	l.end(at)
+	if s := l.end(at); s != nil && s.To.Before(at) {
+		s.done, s.To = s.To, at
+	}
 	l.Spans = append(l.Spans, Span{Kind: kind, From: at})
 	return l.last()
 }

@@ -114,9 +114,8 @@ func (w *witnessed) lives(says *podstatus.Container, status *corev1.ContainerSta
 		case len(l.Spans) == 0:
 			continue // all of it is missing
 		case at >= 0:
-			began, _, isStep := tektonStart(starts[at].message)
-			if isStep {
-				l.startStep(starts[at].within(began, w.now), before)
+			if began, _, isStep := tektonStart(starts[at].message); isStep {
+				l.tellEntrypoint(began)
 			}
 			starts[at].close(&l)
 			starts = slices.Delete(starts, at, at+1)

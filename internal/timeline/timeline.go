@@ -126,7 +126,8 @@ type Span struct {
 	From time.Time `json:"from"`
 	// When it ended. It is absent while the span goes on.
 	To time.Time `json:"to,omitzero"`
-	// What is waited for, the image that is pulled, the hook, or the reason.
+	// What is waited for, the image that is pulled, the hook, the reason, or how much of the run
+	// of a step was that of Tekton's entrypoint.
 	For string `json:"for,omitempty"`
 	// How a wait ended: met, failed, timedOut, aborted or unknown; the reason of a pull that
 	// failed; or cutOff, if the end wasn't stored.
@@ -138,6 +139,7 @@ type Span struct {
 
 	source               Source
 	needs                []need
+	done                 time.Time // when the wait was over, if the span lasts until the start of the next
 	coarseFrom, coarseTo bool
 }
 

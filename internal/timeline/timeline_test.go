@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/timeline"
 	"github.com/entrypointer/entrypointer/test/jsonschema"
 )
 
@@ -189,6 +190,29 @@ func TestATimelineTellsWhereTheTimeWent(t *testing.T) {
 			requireWellFormed(t, drawn.Bytes())
 		})
 	}
+}
+
+func TestTheRunOfAStepIsTheSameWithItsPodAndWithoutIt(t *testing.T) {
+	t.Parallel()
+	runs := func(hasPod bool) (all []time.Duration) {
+		w := threeSteps(true).recordThree()
+		if !hasPod {
+			w.pods = nil
+		}
+		told, err := w.asks(t, "taskrun/build")
+		require.NoError(t, err)
+		for _, c := range told.Pods[0].Containers {
+			spans := c.Lives[0].Spans
+			for at := range spans[1:] {
+				require.Equal(t, spans[at].To, spans[at+1].From, "nothing is blank")
+			}
+			require.Equal(t, timeline.Running, spans[1].Kind)
+			require.Equal(t, hasPod, spans[1].For != "", "the message of Tekton's entrypoint is known")
+			all = append(all, spans[1].To.Sub(spans[1].From))
+		}
+		return all
+	}
+	require.Equal(t, runs(true), runs(false))
 }
 
 func TestATimelineIsADocumentADrawingAndATrace(t *testing.T) {
