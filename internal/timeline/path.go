@@ -31,12 +31,30 @@ type pipelineRun struct {
 type taskRun struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
-		StartTime      *metav1.Time `json:"startTime"`
-		CompletionTime *metav1.Time `json:"completionTime"`
-		RetriesStatus  []struct {
-			StartTime *metav1.Time `json:"startTime"`
-		} `json:"retriesStatus"`
+		tried
+		RetriesStatus []tried `json:"retriesStatus"`
 	} `json:"status"`
+}
+
+// A tried is what the status of a TaskRun has of one of its attempts.
+type tried struct {
+	PodName        string       `json:"podName"`
+	StartTime      *metav1.Time `json:"startTime"`
+	CompletionTime *metav1.Time `json:"completionTime"`
+}
+
+// addAttempts adds the attempts of a TaskRun by the names of their pods.
+func (r *taskRun) addAttempts(all map[string]attempt) {
+	for _, one := range append(r.Status.RetriesStatus, r.Status.tried) {
+		var a attempt
+		if one.StartTime != nil {
+			a.from = one.StartTime.UTC()
+		}
+		if one.CompletionTime != nil {
+			a.to = one.CompletionTime.UTC()
+		}
+		all[one.PodName] = a
+	}
 }
 
 // stage returns a TaskRun that has completed as a stage.
@@ -56,8 +74,26 @@ func (r *taskRun) stage() (s Stage, is bool) {
 // mostTaskRuns bounds the TaskRuns of a PipelineRun that are read.
 const mostTaskRuns = 2000
 
-// readPath reads the critical path of a PipelineRun.
-func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline) {
+// readTaskRuns reads the attempts of a TaskRun, or of those of a PipelineRun, by the names
+// of their pods, and the critical path of a PipelineRun.
+func (r *Reader) readTaskRuns(ctx context.Context, t target.Target, to *Timeline) map[string]attempt {
+	attempts := map[string]attempt{}
+	switch t.Label {
+	case loglabels.TaskRun:
+		var run taskRun
+		if err := r.Get(ctx, t, &run); err != nil {
+			to.note("the start and the completion of %s aren't known: %v", t, err)
+			break
+		}
+		run.addAttempts(attempts)
+	case loglabels.PipelineRun:
+		r.readPath(ctx, t, to, attempts)
+	}
+	return attempts
+}
+
+// readPath reads the critical path of a PipelineRun, and the attempts of its TaskRuns.
+func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline, attempts map[string]attempt) {
 	var run pipelineRun
 	if err := r.Get(ctx, t, &run); err != nil {
 		to.note("the critical path isn't known: %v", err)
@@ -74,6 +110,7 @@ func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline) {
 			return
 		}
 		for at := range list.Items {
+			list.Items[at].addAttempts(attempts)
 			if s, is := list.Items[at].stage(); is {
 				stages = append(stages, s)
 			}

@@ -77,17 +77,19 @@ func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Tim
 	if to.Pods = to.Pods[more:]; left+more > 0 {
 		to.note("%d older pods are left out", left+more)
 	}
-	if t.Label == loglabels.PipelineRun && errGone == nil {
-		r.readPath(ctx, t, to)
+	var attempts map[string]attempt
+	if errGone == nil {
+		attempts = r.readTaskRuns(ctx, t, to)
 	}
-	to.complete()
+	to.complete(attempts)
 	return to, nil
 }
 
-// complete derives what follows from the spans.
-func (t *Timeline) complete() {
+// complete derives what follows from the spans, and from the TaskRuns by their pods.
+func (t *Timeline) complete(attempts map[string]attempt) {
 	for at := range t.Pods {
 		p := &t.Pods[at]
+		p.attribute(attempts[p.Name])
 		t.From = earliest(t.From, p.from())
 		t.HandOffs = append(t.HandOffs, p.handOffs()...)
 		for s := range p.all {

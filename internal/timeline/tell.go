@@ -28,7 +28,8 @@ type witnessed struct {
 func (t *Timeline) tell(w witnessed) Pod {
 	told := Pod{Name: w.Name, Gone: w.isGone, Spans: scheduling(w.Object)}
 	if !w.isGone {
-		told.Created = w.Object.CreationTimestamp.UTC()
+		told.Created, told.scheduled = w.Object.CreationTimestamp.UTC(), w.scheduled()
+		told.isPending = w.Object.Status.Phase == corev1.PodPending
 	}
 	if len(told.Spans) > 0 {
 		told.add(Kubelet)
@@ -36,7 +37,7 @@ func (t *Timeline) tell(w witnessed) Pod {
 	previous := podStart
 	specs := slices.Concat(w.Object.Spec.InitContainers, w.Object.Spec.Containers)
 	for at, says := range w.Containers {
-		isStep := w.Object.Labels[loglabels.TaskRun] != "" && !says.Init && strings.HasPrefix(says.Name, "step-")
+		isStep := w.Object.Labels[loglabels.TaskRun] != "" && !says.Init && strings.HasPrefix(says.Name, stepPrefix)
 		before := preludeOf(specs[at])
 		if isStep {
 			before = prelude{Waiting, []need{{previous, turn}}}

@@ -48,12 +48,15 @@ type Pod struct {
 	Created time.Time `json:"created,omitzero"`
 	// Whether the pod is gone.
 	Gone bool `json:"gone,omitempty"`
-	// Who tells its times: log service, supervisor, Tekton, kubelet or Events.
+	// Who tells its times: log service, supervisor, Tekton, TaskRun, kubelet or Events.
 	Sources []Source `json:"sources,omitempty"`
-	// How long it had no node.
+	// What it spent time on while none of its containers did anything.
 	Spans []Span `json:"spans,omitempty"`
 	// Its init containers, and then its containers.
 	Containers []Container `json:"containers,omitempty"`
+
+	scheduled time.Time // when it got its node, zero if that isn't known
+	isPending bool      // its containers haven't all been started
 }
 
 // A Container is a container with what came before its first start, and its starts.
@@ -92,6 +95,7 @@ const (
 	Logs       Source = "log service" // the stream of events
 	Supervisor Source = "supervisor"  // its status
 	Tekton     Source = "Tekton"      // the termination message of a step: when the command began
+	TaskRun    Source = "TaskRun"     // its status, in whole seconds
 	Kubelet    Source = "kubelet"     // the status of the pod, in whole seconds
 	Events     Source = "Events"      // Kubernetes' own, in whole seconds
 )
@@ -101,7 +105,9 @@ type Kind string
 
 // The kinds, in the order in which they follow each other.
 const (
+	Requesting Kind = "requesting" // the TaskRun has started, and has no pod yet
 	Scheduling Kind = "scheduling" // the pod has no node yet
+	Starting   Kind = "starting"   // the kubelet prepares the pod, and none of its containers
 	Pulling    Kind = "pulling"    // the kubelet pulls the image
 	Creating   Kind = "creating"   // the runtime creates the container
 	Waiting    Kind = "waiting"    // for other containers, for URLs, or for the turn of a step
@@ -112,14 +118,15 @@ const (
 	Stopping   Kind = "stopping"   // the stop signal has arrived, and the command hasn't ended
 	Ending     Kind = "ending"     // the command has ended, and the container hasn't
 	Restarting Kind = "restarting" // the container has ended, and the kubelet will start it again
+	Completing Kind = "completing" // the last step has ended, and the TaskRun hasn't completed
 	// Unattributed is time of which nobody tells what it was spent on.
 	Unattributed Kind = "unattributed"
 )
 
 // A Span is a span of time.
 type Span struct {
-	// What it was spent on: scheduling, pulling, creating, waiting, hook, paused, running, alive
-	// (waiting or running), stopping, ending, restarting or
+	// What it was spent on: requesting, scheduling, starting, pulling, creating, waiting, hook,
+	// paused, running, alive (waiting or running), stopping, ending, restarting, completing or
 	// unattributed (nobody tells).
 	Kind Kind `json:"kind"`
 	// When it began.

@@ -54,7 +54,8 @@ func threeSteps(logs bool) *world {
 	with(&p, ran(4, 12, 0, message(8912)))
 	with(&p, ran(4, 13, 1, message(12020)))
 	return &world{
-		pods: []corev1.Pod{p}, run: map[string]any{},
+		pods: []corev1.Pod{p},
+		run:  map[string]any{"status": map[string]any{"podName": "build-pod", "startTime": seconds(-1), "completionTime": seconds(15)}},
 		events: []corev1.Event{
 			kubeEvent("build-pod", "step-fetch", "Pulling", `Pulling image "registry.example/step-fetch"`, 1),
 			kubeEvent("build-pod", "step-fetch", "Pulled", `Successfully pulled image "registry.example/step-fetch" in 1.2s (1.95s including waiting). Image size: 7 bytes.`, 3),
@@ -139,7 +140,7 @@ func pipeline() *world {
 		w.pods = append(w.pods, p)
 		w.taskRuns = append(w.taskRuns, map[string]any{
 			"metadata": map[string]any{"name": "release-" + task, "labels": map[string]string{"tekton.dev/pipelineTask": task}},
-			"status":   map[string]any{"startTime": seconds(began), "completionTime": seconds(began + 10)},
+			"status":   map[string]any{"podName": p.Name, "startTime": seconds(began), "completionTime": seconds(began + 10)},
 		})
 	}
 	return w

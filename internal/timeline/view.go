@@ -31,7 +31,9 @@ type look struct {
 
 // looks are those of all kinds, in the order in which they are listed.
 var looks = []look{
+	{Requesting, ';', "had no pod"},
 	{Scheduling, ',', "had no node"},
+	{Starting, '/', "was started"},
 	{Pulling, '%', "pulled"},
 	{Creating, ':', "was created"},
 	{Waiting, '.', "waited"},
@@ -42,6 +44,7 @@ var looks = []look{
 	{Stopping, '-', "stopped"},
 	{Ending, '_', "finished"},
 	{Restarting, '!', "was to be restarted"},
+	{Completing, '\\', "was completed"},
 	{Unattributed, '*', "not attributed"},
 }
 
@@ -57,7 +60,7 @@ type podRows struct {
 	rows []row
 }
 
-// A row is a container, or the scheduling of its pod.
+// A row is a container, or what isn't of a container of the pod.
 type row struct {
 	label string
 	spans []Span
@@ -120,7 +123,7 @@ func (g *group) at(moment time.Time) float64 {
 
 func (p *Pod) rows(now time.Time) (rows []row) {
 	if len(p.Spans) > 0 {
-		rows = append(rows, row{"(scheduling)", p.Spans, sums(p.Spans, now)})
+		rows = append(rows, row{"(pod)", p.Spans, sums(p.Spans, now)})
 	}
 	for _, c := range p.Containers {
 		spans := c.all()
@@ -233,7 +236,7 @@ func (p *Pod) sourcesOf() string {
 			}
 		}
 		text := string(source)
-		if source == Kubelet || source == Events {
+		if source == Kubelet || source == TaskRun || source == Events {
 			text += ", in whole seconds"
 		}
 		if len(names) > 0 {
