@@ -76,7 +76,7 @@ func timelineCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVarP(&s.output, "output", "o", "", "svg, perfetto, json or yaml, instead of text")
-	flags.IntVar(&s.width, "width", 0, "the width of the text; that of the terminal by default")
+	flags.IntVar(&s.width, "width", 0, "the width of the text in characters, at least 40; that of the terminal by default")
 	from = kubectlFlags(command)
 	completeTargets(command, from, target.All(), 0, 1)
 	completeOutput(command, "svg", "perfetto", "json", "yaml")
@@ -93,8 +93,8 @@ func (s *timelineSettings) check(out io.Writer) error {
 	default:
 		return fmt.Errorf("--output is %q: use svg, perfetto, json or yaml, or leave it out for text", s.output)
 	}
-	if s.width < 0 {
-		return fmt.Errorf("--width is %d: use a number of characters", s.width)
+	if s.width != 0 && s.width < timeline.NarrowestText {
+		return fmt.Errorf("--width is %d: use at least %d, or leave it out for the width of the terminal", s.width, timeline.NarrowestText)
 	}
 	return nil
 }

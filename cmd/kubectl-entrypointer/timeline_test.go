@@ -24,7 +24,7 @@ func TestATimelineIsShownInEachFormat(t *testing.T) {
 	mux.HandleFunc("GET /api/v1/namespaces/tenant/pods", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) })
 	config := kubeconfig(t, mux)
 	for args, shows := range map[string]string{
-		"":                "  main  |          ##########| ran ~2 s\n",
+		"":                "  main  |               ###############|\n         ran ~2 s\n",
 		"--output=svg":    "<title>main ran ~2 s</title>",
 		"-oyaml":          "\n      source: kubelet\n",
 		"-ojson":          `"kind": "running"`,

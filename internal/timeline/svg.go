@@ -129,19 +129,22 @@ func (t *Timeline) plot(g *group, y float64) (drawn plotGroup, bottom float64) {
 		y += 14
 	}
 	drawn.Bottom = y - 12
-	step := tickOf(g.to.Sub(g.from))
+	step := tickOf(g.to.Sub(g.from), mostTicks)
 	for after := time.Duration(0); after <= g.to.Sub(g.from); after += step {
-		drawn.Ticks = append(drawn.Ticks, mark{X: place(g.from.Add(after)), Text: after.String()})
+		drawn.Ticks = append(drawn.Ticks, mark{X: place(g.from.Add(after)), Text: tick(after)})
 	}
 	return drawn, y + 30
 }
 
-// tickOf returns a distance of ticks by which an axis has at most ten: 1, 2 or 5 of a power
+// mostTicks is how many distances of ticks an axis has at most.
+const mostTicks = 10
+
+// tickOf returns a distance of ticks that an axis has at most so often: 1, 2 or 5 of a power
 // of ten, in milliseconds.
-func tickOf(whole time.Duration) time.Duration {
+func tickOf(whole time.Duration, most int) time.Duration {
 	for power := time.Millisecond; power < longestTick; power *= 10 {
 		for _, step := range []time.Duration{power, 2 * power, 5 * power} {
-			if whole <= 10*step {
+			if whole <= time.Duration(most)*step {
 				return step
 			}
 		}

@@ -15,15 +15,10 @@ import (
 	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
-const (
-	// narrowestBar bounds the width of a bar, in characters.
-	narrowestBar = 20
-	// roomForWords is what a row leaves beside its bar, in characters.
-	roomForWords = 44
-)
-
-// Print writes a timeline for people, one line for each container, on a terminal of a width.
+// Print writes a timeline for people, with a bar for each container. No line is longer than
+// the width, or than NarrowestText.
 func (t *Timeline) Print(w io.Writer, width int) error {
+	width = max(width, NarrowestText)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s in namespace %s", t.Target, t.Namespace)
 	groups, left := t.groups()
@@ -38,15 +33,16 @@ func (t *Timeline) Print(w io.Writer, width int) error {
 		fmt.Fprintf(&b, "\n%d older pods aren't shown; -o json has them.\n", left)
 	}
 	for _, g := range groups {
+		l := g.layout(width)
 		for _, p := range g.pods {
-			g.print(&b, p, width, t.isRun)
+			g.print(&b, p, l, t.isRun)
 		}
 	}
 	if kinds := used(groups); len(kinds) > 0 {
-		b.WriteString("\n" + legend(kinds))
+		b.WriteString("\n" + legend(kinds, width))
 	}
 	b.WriteString(t.conclusions())
-	_, err := io.WriteString(w, printable.Text(b.String()))
+	_, err := io.WriteString(w, folded(printable.Text(b.String()), width))
 	return err
 }
 
@@ -59,7 +55,7 @@ func (g *group) axis() string {
 	return text
 }
 
-func (g *group) print(b *strings.Builder, p podRows, width int, shared bool) {
+func (g *group) print(b *strings.Builder, p podRows, l layout, shared bool) {
 	fmt.Fprintf(b, "\npod/%s", p.Name)
 	if p.Gone {
 		b.WriteString(", which is gone")
@@ -68,17 +64,20 @@ func (g *group) print(b *strings.Builder, p podRows, width int, shared bool) {
 		b.WriteString(": " + g.axis())
 	}
 	b.WriteString("\n")
-	labels := 0
-	for _, r := range p.rows {
-		labels = max(labels, len(r.label))
-	}
-	cells := max(narrowestBar, width-labels-roomForWords-len("   ||  "))
 	for _, r := range p.rows {
 		end := "|"
 		if n := len(r.spans); g.goesOn && n > 0 && r.spans[n-1].open() {
 			end = ">"
 		}
-		fmt.Fprintf(b, "  %-*s |%s%s %s\n", labels, r.label, g.bar(r.spans, cells), end, r.says)
+		fmt.Fprintf(b, "  %-*s |%s%s", l.labels, cut(r.label, l.labels), g.bar(r.spans, l.cells), end)
+		if l.beside {
+			b.WriteString(" " + r.says + "\n")
+		} else {
+			b.WriteString("\n" + fold(r.says, l.width, l.indent(), l.indent()) + "\n")
+		}
+	}
+	if len(p.rows) > 0 {
+		b.WriteString(strings.Repeat(" ", l.indent()) + g.scale(l.cells) + "\n")
 	}
 	if len(p.Sources) > 0 {
 		fmt.Fprintf(b, "  times by: %s\n", p.sourcesOf())
@@ -104,16 +103,29 @@ func lookOf(kind Kind) look {
 	return looks[slices.IndexFunc(looks, func(l look) bool { return l.kind == kind })]
 }
 
-// legend explains the characters that are used.
-func legend(kinds map[Kind]bool) string {
-	var parts []string
+// legend explains the characters that are used, in lines of a width.
+func legend(kinds map[Kind]bool, width int) string {
+	var text, line string
+	add := func(part string) {
+		if line != "" && len(line)+len(between)+len(part) > width {
+			text, line = text+line+"\n", ""
+		}
+		if line != "" {
+			line += between
+		}
+		line += part
+	}
 	for _, l := range looks {
 		if kinds[l.kind] {
-			parts = append(parts, string(l.glyph)+" "+l.word)
+			add(string(l.glyph) + " " + l.word)
 		}
 	}
-	return strings.Join(parts, "   ") + "   ~ to the second\n"
+	add("~ to the second")
+	return text + line + "\n"
 }
+
+// between is what separates the parts of the legend.
+const between = "   "
 
 // conclusions are the hand-offs, the critical path and the notes.
 func (t *Timeline) conclusions() string {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -186,6 +187,7 @@ func TestATimelineTellsWhereTheTimeWent(t *testing.T) {
 			require.NoError(t, got.Print(&text, 120))
 			require.NoError(t, jsonschema.CheckValue("../../docs/cli.schema.json", "timeline", got))
 			requireGolden(t, name+".txt", text.String())
+			requireFits(t, got)
 			var drawn bytes.Buffer
 			require.NoError(t, got.WriteSVG(&drawn))
 			requireWellFormed(t, drawn.Bytes())
@@ -242,6 +244,33 @@ func TestTheTraceOfAPipelineRunHasItsCriticalPath(t *testing.T) {
 	text := decoded(t, traced.Bytes(), "Trace", "")
 	require.Contains(t, text, `name: "critical path"`)
 	require.Contains(t, text, `name: "release-build"`)
+}
+
+// requireFits tries widths of terminals: no line may be longer, and a bar has its share.
+func requireFits(t *testing.T, told *timeline.Timeline) {
+	t.Helper()
+	for asked, width := range map[int]int{1: timeline.NarrowestText, 40: 40, 41: 41, 60: 60, 80: 80, 120: 120, 1000: 1000} {
+		var text strings.Builder
+		require.NoError(t, told.Print(&text, asked))
+		for line := range strings.Lines(text.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), width, line)
+			if before, bar, is := strings.Cut(line, " |"); is && strings.HasPrefix(line, "  ") {
+				bar, _, _ = strings.Cut(bar, "|")
+				require.GreaterOrEqual(t, len(before)+len(bar)+len(" |"), width/2, line)
+			}
+		}
+	}
+}
+
+func TestANarrowTerminalHasTheWordsBelowTheBars(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int{40, 80} {
+		got, err := threeSteps(true).recordThree().asks(t, "taskrun/build")
+		require.NoError(t, err)
+		var text strings.Builder
+		require.NoError(t, got.Print(&text, width))
+		requireGolden(t, fmt.Sprintf("taskrun-logs-%d.txt", width), text.String())
+	}
 }
 
 // requireWellFormed parses a document of XML.

@@ -18,7 +18,7 @@ func TestAnAxisHasFewTicksWhateverItsLength(t *testing.T) {
 		time.Millisecond: time.Millisecond, 13 * time.Millisecond: 2 * time.Millisecond, 13 * time.Second: 2 * time.Second,
 		time.Minute: 10 * time.Second, time.Hour: 500 * time.Second, math.MaxInt64: longestTick,
 	} {
-		got := tickOf(whole)
+		got := tickOf(whole, mostTicks)
 		require.Equal(t, want, got)
 		require.LessOrEqual(t, int64(whole/got), int64(100))
 	}
@@ -47,4 +47,24 @@ func TestLongTextIsCut(t *testing.T) {
 	require.Len(t, cut(long, longestLabel), longestLabel)
 	require.Len(t, short(long), longestReason+len("..."))
 	require.Equal(t, `\x1b[2J\n`, short("\x1b[2J\n"))
+}
+
+func TestALineIsFoldedBetweenWordsAndAWordAnywhere(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "  one two\n    three\n", folded("  one two three\n", 10))
+	require.Equal(t, "note:\n    abcdef\n    ghijkl\n    mn op\n", folded("note: abcdefghijklmn op\n", 10))
+	require.Equal(t, "äöüäöü\n", folded("äöüäöü\n", 6), "letters count, and not bytes")
+	require.Equal(t, "exactly te\n\n", folded("exactly te\n\n", 10))
+}
+
+func TestTheNumbersOfTheScaleDontTouch(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[int]string{
+		1: "0s        500ms", 13: "0s             10s", 3600: "0s         33m20s",
+	} {
+		g := group{from: at(0), to: at(1000 * seconds)}
+		require.Equal(t, want, g.scale(20))
+	}
+	g := group{from: at(0), to: at(0).Add(math.MaxInt64)}
+	require.Less(t, len(g.scale(900)), 900)
 }
