@@ -180,7 +180,7 @@ func (l *Life) startStep(at time.Time, before prelude) {
 // events don't tell them apart: without the message, the run is the same, with both.
 func (l *Life) tellEntrypoint(started time.Time) {
 	running := l.find(Running)
-	if running == nil || !started.After(running.From) || !running.open() && started.After(running.To) {
+	if running == nil || started.Sub(running.From) < time.Millisecond || !running.open() && started.After(running.To) {
 		return
 	}
 	running.For = length(started.Sub(running.From), false) + " of it Tekton's entrypoint"

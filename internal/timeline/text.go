@@ -152,7 +152,11 @@ func (t *Timeline) printHandOffs(b *strings.Builder) {
 		if len(t.Pods) > 1 {
 			where = "pod/" + h.Pod + ": "
 		}
-		fmt.Fprintf(b, "  %s%s -> %s  %s%d ms\n", where, printable.Line(h.From), printable.Line(h.To), atMost, h.Milliseconds)
+		took := fmt.Sprintf("%s%d ms", atMost, h.Milliseconds)
+		if h.Milliseconds == 0 {
+			took = "<1 ms"
+		}
+		fmt.Fprintf(b, "  %s%s -> %s  %s\n", where, printable.Line(h.From), printable.Line(h.To), took)
 	}
 }
 
@@ -162,6 +166,6 @@ func (t *Timeline) printPath(b *strings.Builder) {
 	}
 	b.WriteString("\ncritical path, the TaskRuns that determined how long it took:\n")
 	for _, s := range t.CriticalPath {
-		fmt.Fprintf(b, "  %s (taskrun/%s)  waited ~%d s, took %s\n", printable.Line(s.Task), s.TaskRun, s.WaitedBefore/1000, length(s.To.Sub(s.From), true))
+		fmt.Fprintf(b, "  %s (taskrun/%s)  waited %s, took %s\n", printable.Line(s.Task), s.TaskRun, length(time.Duration(s.WaitedBefore)*time.Millisecond, true), length(s.To.Sub(s.From), true))
 	}
 }

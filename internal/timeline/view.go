@@ -169,7 +169,7 @@ func sums(spans []Span, now time.Time) string {
 				reasons = append(reasons, why)
 			}
 		}
-		if !found {
+		if isNothing := l.kind == Ending && total < time.Millisecond; !found || isNothing {
 			continue
 		}
 		text := l.word + " " + length(total, isCoarse)
@@ -213,6 +213,10 @@ func short(text string) string {
 // length returns a duration in words, with "~" if it is known to the second only.
 func length(d time.Duration, coarse bool) string {
 	switch {
+	case coarse && d < second/2:
+		return "<1 s"
+	case !coarse && d < time.Millisecond:
+		return "<1 ms"
 	case coarse && d < time.Minute:
 		return fmt.Sprintf("~%d s", int(d.Round(second).Seconds()))
 	case coarse:

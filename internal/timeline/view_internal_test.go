@@ -27,7 +27,7 @@ func TestAnAxisHasFewTicksWhateverItsLength(t *testing.T) {
 func TestADurationIsNoMorePreciseThanItsSource(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration][2]string{
-		0: {"0 ms", "~0 s"}, 853 * time.Millisecond: {"853 ms", "~1 s"}, 4754 * time.Millisecond: {"4.75 s", "~5 s"}, 150400 * time.Millisecond: {"2m30s", "~2m30s"},
+		0: {"<1 ms", "<1 s"}, 999 * time.Microsecond: {"<1 ms", "<1 s"}, 853 * time.Millisecond: {"853 ms", "~1 s"}, 4754 * time.Millisecond: {"4.75 s", "~5 s"}, 150400 * time.Millisecond: {"2m30s", "~2m30s"},
 	} {
 		require.Equal(t, want, [2]string{length(d, false), length(d, true)})
 	}
@@ -67,4 +67,13 @@ func TestTheNumbersOfTheScaleDontTouch(t *testing.T) {
 	}
 	g := group{from: at(0), to: at(0).Add(math.MaxInt64)}
 	require.Less(t, len(g.scale(900)), 900)
+}
+
+func TestAnEndThatTookNoTimeIsntSaid(t *testing.T) {
+	t.Parallel()
+	brief := func(kind Kind, precision string) Span {
+		return Span{Kind: kind, From: at(0), To: at(0).Add(time.Microsecond), Precision: precision}
+	}
+	require.Equal(t, "waited <1 ms, ran <1 ms", sums([]Span{brief(Waiting, ""), brief(Running, ""), brief(Ending, "")}, at(1000)))
+	require.Equal(t, "pulled <1 s, ran <1 ms", sums([]Span{brief(Pulling, wholeSeconds), brief(Running, "")}, at(1000)))
 }
