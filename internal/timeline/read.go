@@ -56,6 +56,7 @@ func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Tim
 	report.Pods = report.Pods[:len(report.Pods)-left]
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	r.readEnded(ctx, report.Pods)
 	events := r.readEvents(ctx, report.Pods, to)
 	records := r.readRecords(ctx, t, report.Pods, to)
 	for at := range report.Pods {
@@ -83,6 +84,26 @@ func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Tim
 	}
 	to.complete(attempts)
 	return to, nil
+}
+
+// readEnded reads pods again of which a container has ended since: it ran when the pod was
+// read, and was gone when its supervisor was asked.
+func (r *Reader) readEnded(ctx context.Context, pods []podstatus.Pod) {
+	hasEnded := func(c podstatus.Container) bool { return strings.Contains(c.Unanswered, "container not found") }
+	for at := range pods {
+		p := &pods[at]
+		if !slices.ContainsFunc(p.Containers, hasEnded) {
+			continue
+		}
+		named, err := target.Parse(p.Name, target.All())
+		if err != nil {
+			continue
+		}
+		again, err := r.Reader.Read(ctx, named)
+		if err == nil && len(again.Pods) == 1 && again.Pods[0].Object.UID == p.Object.UID {
+			*p = again.Pods[0]
+		}
+	}
 }
 
 // complete derives what follows from the spans, and from the TaskRuns by their pods.

@@ -218,6 +218,17 @@ func TestTheRunOfAStepIsTheSameWithItsPodAndWithoutIt(t *testing.T) {
 	require.Equal(t, runs(true), runs(false))
 }
 
+func TestAStepThatEndsWhileItIsAskedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	w := threeSteps(false)
+	w.ends = map[string]corev1.ContainerState{"step-push": w.pods[0].Status.ContainerStatuses[2].State}
+	w.pods[0].Status.ContainerStatuses[2].State = runs(4)
+	told, err := w.asks(t, "taskrun/build")
+	require.NoError(t, err)
+	require.Empty(t, told.Notes)
+	require.Equal(t, timeline.Tekton, told.Pods[0].Containers[2].Lives[0].Source)
+}
+
 func TestATimelineIsADocumentADrawingAndATrace(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]*world{"taskrun-logs": threeSteps(true).recordThree(), "restarts": restarted()} {

@@ -47,6 +47,8 @@ type world struct {
 	// runs are the object of a run, and the TaskRuns of a PipelineRun.
 	run      any
 	taskRuns []any
+	// ends is a container that ends when its supervisor is asked, with its state from then on.
+	ends map[string]corev1.ContainerState
 	// isStranger is a user who may get pods, and nothing else.
 	isStranger bool
 }
@@ -66,6 +68,12 @@ func event(milliseconds int, name string, fields ...string) string {
 func (w *world) exec(_ context.Context, _, container string, _ ...string) ([]byte, error) {
 	if w.isStranger {
 		return nil, errors.New(`pods "x" is forbidden: cannot create resource "pods/exec"`)
+	}
+	for at := range w.pods[0].Status.ContainerStatuses {
+		if status := &w.pods[0].Status.ContainerStatuses[at]; status.Name == container && w.ends[container].Terminated != nil {
+			status.State = w.ends[container]
+			return nil, fmt.Errorf("unable to upgrade connection: container not found (%q)", container)
+		}
 	}
 	if w.says[container] == "" {
 		return nil, errors.New("no supervisor")
