@@ -48,11 +48,11 @@ func (t *Timeline) Print(w io.Writer, width int) error {
 
 // axis says what the axis spans.
 func (g *group) axis() string {
-	text := length(g.to.Sub(g.from), false) + " from " + g.from.Format(time.RFC3339) + " on"
+	since := " from " + g.from.Format(time.RFC3339) + " on"
 	if g.goesOn {
-		return "the first " + text
+		return length(g.now.Sub(g.from), false) + since + " so far; drawn to scale: the first " + length(g.to.Sub(g.from), false)
 	}
-	return text
+	return length(g.to.Sub(g.from), false) + since
 }
 
 func (g *group) print(b *strings.Builder, p podRows, l layout, shared bool) {

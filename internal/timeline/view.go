@@ -52,7 +52,8 @@ var looks = []look{
 type group struct {
 	pods     []podRows
 	from, to time.Time
-	goesOn   bool // longer than the axis
+	now      time.Time
+	goesOn   bool // longer than the axis, until now
 }
 
 type podRows struct {
@@ -88,6 +89,7 @@ func (t *Timeline) groups() (groups []group, left int) {
 // setAxis sets the ends of the axis. What goes on takes at most half of it, so that what
 // came before can be seen.
 func (g *group) setAxis(now time.Time) {
+	g.now = now
 	var last time.Time
 	isOpen := false
 	for _, p := range g.pods {
