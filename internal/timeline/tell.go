@@ -87,6 +87,9 @@ func (t *Timeline) tellContainer(w *witnessed, spec corev1.Container, says podst
 		if s := l.last(); s != nil && s.Outcome == cutOff {
 			t.note("the end of a start of container %s of pod %s wasn't stored: the time until the next start isn't attributed", c.Name, w.Name)
 		}
+		if s := l.last(); says.Wrapped && s != nil && s.Kind == Alive && !s.open() {
+			t.noteUnmeasured(before)
+		}
 		if says.Unanswered != "" && l.Source == Kubelet && at == len(c.Lives)-1 {
 			t.note("a supervisor doesn't tell: %s", says.Unanswered)
 		}
@@ -130,6 +133,16 @@ func (w *witnessed) lives(says *podstatus.Container, status *corev1.ContainerSta
 	}
 	slices.SortStableFunc(lives, func(a, b Life) int { return a.began.Compare(b.began) })
 	return lives
+}
+
+// noteUnmeasured says what would have told when the command started of a container that has
+// ended. A step leaves Tekton's message instead of its status.
+func (t *Timeline) noteUnmeasured(before prelude) {
+	options := "the option logs or termination-message"
+	if len(before.needs) == 1 && before.needs[0].isStep() {
+		options = "the option logs"
+	}
+	t.note("%q of a container that has ended: nobody tells when its command started. With %s, the next run tells it exactly (docs/options.md)", lookOf(Alive).word, options)
 }
 
 // cutOff is the outcome of a span whose end wasn't stored.

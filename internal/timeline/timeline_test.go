@@ -160,6 +160,10 @@ func TestATimelineTellsWhereTheTimeWent(t *testing.T) {
 	hostile := ordered()
 	hostile.says["web"] = `{"phase":"Waiting","waitingFor":[{"container":"\u001b[2Japi\n  next: rm","condition":"<script>"}]}`
 	hostile.pods[0].Status.ContainerStatuses[1].State.Terminated.Message = `{"phase":"Finished","started":"9999-01-01T00:00:00Z","finished":"0001-02-03T00:00:00Z","reason":"\u202e&","exitCode":0}`
+	ended := newPod("report-1", wrapped("extract", "-depends-on=ready:/entrypointer/order/db"), wrapped("load", "-depends-on=completed:/entrypointer/order/extract"), wrapped("db"))
+	with(&ended, ran(2, 9, 0, ""))
+	with(&ended, ran(2, 12, 0, ""))
+	with(&ended, ran(2, 13, 0, ""))
 	gone := threeSteps(true).recordThree()
 	gone.pods = nil
 	for name, story := range map[string]struct {
@@ -170,6 +174,7 @@ func TestATimelineTellsWhereTheTimeWent(t *testing.T) {
 		"taskrun-logs":    {threeSteps(true).recordThree(), "taskrun/build"},
 		"taskrun-gone":    {gone, "taskrun/build"},
 		"order":           {ordered(), "deployment/web"},
+		"ended":           {&world{pods: []corev1.Pod{ended}}, "report-1"},
 		"restarts":        {restarted(), "crashes"},
 		"pending":         {&world{pods: []corev1.Pod{pending}}, "pending"},
 		"pulls":           {&world{pods: []corev1.Pod{pulling}, events: []corev1.Event{kubeEvent("pulls", "main", "Pulling", "", 2)}}, "pulls"},
