@@ -29,15 +29,18 @@ func TestThePodTellsWhatNoneOfItsContainersDoes(t *testing.T) {
 		want string
 	}{
 		"between init containers": {
-			Pod{Created: at(1000), scheduled: at(2000), Containers: []Container{livesOf("prepare", true, 4, 5), livesOf("place", true, 6, 7), livesOf("step-a", false, 8, 10), livesOf("step-b", false, 9, 18)}}, completed,
+			Pod{Created: at(1000), scheduled: at(2000), Containers: []Container{livesOf("prepare", true, 4, 5), livesOf("place", true, 6, 7), livesOf("step-a", false, 8, 10), livesOf("step-b", false, 9, 18)}},
+			completed,
 			"requesting 0-1000 1s; starting 2000-4000 1s; starting 5000-6000 1s; starting 7000-8000 1s; completing 18000-20000 1s",
 		},
 		"beside an init container that is a sidecar": {
-			Pod{Created: at(0), scheduled: at(2000), Containers: []Container{livesOf("proxy", true, 3, 30), livesOf("step-a", false, 5, 10)}}, completed,
+			Pod{Created: at(0), scheduled: at(2000), Containers: []Container{livesOf("proxy", true, 3, 30), livesOf("step-a", false, 5, 10)}},
+			completed,
 			"starting 2000-5000 1s; completing 10000-20000 1s",
 		},
 		"with a sidecar that outlasts the steps": {
-			Pod{Created: at(0), scheduled: at(2000), Containers: []Container{livesOf("step-a", false, 2, 10), livesOf("sidecar-db", false, 2, 30)}}, completed,
+			Pod{Created: at(0), scheduled: at(2000), Containers: []Container{livesOf("step-a", false, 2, 10), livesOf("sidecar-db", false, 2, 30)}},
+			completed,
 			"completing 10000-20000 1s",
 		},
 		"while a step runs":        {Pod{Created: at(0), scheduled: at(2000), Containers: []Container{livesOf("step-a", false, 3, 0)}}, attempt{from: at(0)}, "starting 2000-3000 1s"},

@@ -4,6 +4,7 @@
 package timeline
 
 import (
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -81,14 +82,20 @@ func folded(text string, width int) string {
 	return b.String()
 }
 
+// unit finds a number with its unit, which stay on one line: joined replaces their space. A
+// text for a terminal has no control characters.
+var unit = regexp.MustCompile(`(\d) (m?s\b)`)
+
+const joined = "\x00"
+
 // fold breaks a line between words, and a word that is longer than a line anywhere. The
 // first line and those after it have indents.
 func fold(text string, width, indent, next int) string {
 	var b strings.Builder
 	b.WriteString(strings.Repeat(" ", indent))
 	used, begins := indent, true
-	for _, word := range strings.Fields(text) {
-		letters := []rune(word)
+	for _, word := range strings.Fields(unit.ReplaceAllString(text, "$1"+joined+"$2")) {
+		letters := []rune(strings.ReplaceAll(word, joined, " "))
 		if !begins && used+1+len(letters) <= width {
 			b.WriteByte(' ')
 			used++

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +222,45 @@ func TestTheRunOfAStepIsTheSameWithItsPodAndWithoutIt(t *testing.T) {
 		return all
 	}
 	require.Equal(t, runs(true), runs(false))
+}
+
+func TestAllTheTimeOfATaskRunIsTold(t *testing.T) {
+	t.Parallel()
+	gone := threeSteps(true).recordThree()
+	gone.pods = nil
+	for name, story := range map[string]struct {
+		world    *world
+		named    string
+		from, to int
+	}{
+		"by Tekton":              {threeSteps(false), "taskrun/build", -1, 15},
+		"by the log service":     {threeSteps(true).recordThree(), "taskrun/build", -1, 15},
+		"without its pod":        {gone, "taskrun/build", -1, 15},
+		"as one of several runs": {pipeline(), "pipelinerun/release", 1, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told, err := story.world.asks(t, story.named)
+			require.NoError(t, err)
+			p := told.Pods[0]
+			spans := p.Spans
+			for _, c := range p.Containers {
+				spans = append(spans, c.Spans...)
+				for _, l := range c.Lives {
+					spans = append(spans, l.Spans...)
+				}
+			}
+			slices.SortFunc(spans, func(a, b timeline.Span) int { return a.From.Compare(b.From) })
+			until := at(1000 * story.from)
+			for _, s := range spans {
+				require.False(t, s.From.After(until), "nothing is told from %v to %v", until, s.From)
+				if s.To.After(until) {
+					until = s.To
+				}
+			}
+			require.Equal(t, at(1000*story.to), until)
+		})
+	}
 }
 
 func TestAStepThatEndsWhileItIsAskedIsReadAgain(t *testing.T) {

@@ -53,6 +53,7 @@ func TestALineIsFoldedBetweenWordsAndAWordAnywhere(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "  one two\n    three\n", folded("  one two three\n", 10))
 	require.Equal(t, "note:\n    abcdef\n    ghijkl\n    mn op\n", folded("note: abcdefghijklmn op\n", 10))
+	require.Equal(t, "ran for\n    ~12 s\n", folded("ran for ~12 s\n", 11), "a unit stays with its number")
 	require.Equal(t, "äöüäöü\n", folded("äöüäöü\n", 6), "letters count, and not bytes")
 	require.Equal(t, "exactly te\n\n", folded("exactly te\n\n", 10))
 }
