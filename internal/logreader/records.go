@@ -32,7 +32,7 @@ type Record struct {
 // Began returns the time of the start, zero if it is unknown.
 func (r Record) Began() time.Time {
 	began, err := time.Parse(time.RFC3339Nano, r.Start)
-	if err != nil {
+	if err != nil || began.Unix() <= 0 { // the sender says it
 		return time.Time{}
 	}
 	return began

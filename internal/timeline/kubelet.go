@@ -87,6 +87,9 @@ type preparation struct {
 	pulls        []Span
 }
 
+// longestPull bounds what an Event, which a tenant may write, says about a pull.
+const longestPull = 24 * time.Hour
+
 // readEvents reads the Events of the pod.
 func (p *preparation) readEvents(events []corev1.Event) {
 	field := "spec.containers{" + p.spec.Name + "}"
@@ -96,7 +99,7 @@ func (p *preparation) readEvents(events []corev1.Event) {
 	for _, e := range events {
 		at := cmp.Or(e.FirstTimestamp.Time, e.EventTime.Time).UTC()
 		switch {
-		case e.InvolvedObject.FieldPath != field:
+		case e.InvolvedObject.FieldPath != field, at.Unix() <= 0:
 		case e.Reason == "Pulling":
 			p.pulling = earliest(p.pulling, at)
 		case e.Reason == "Pulled":
@@ -105,7 +108,7 @@ func (p *preparation) readEvents(events []corev1.Event) {
 			if match == nil {
 				continue // the image was there
 			}
-			if took, err := time.ParseDuration(match[1]); err == nil {
+			if took, err := time.ParseDuration(match[1]); err == nil && took >= 0 && took < longestPull {
 				p.pulls = append(p.pulls, Span{Kind: Pulling, source: Events, From: at.Add(-took), To: at, For: p.spec.Image, coarseFrom: true, coarseTo: true})
 			}
 		}

@@ -58,7 +58,11 @@ func (g *group) scale(cells int) string {
 	whole := g.to.Sub(g.from)
 	step := tickOf(whole, max(1, cells/roomForTick))
 	line := ""
-	for after := time.Duration(0); after < whole; after += step {
+	for count := range time.Duration(cells) {
+		after := count * step
+		if after >= whole {
+			break
+		}
 		at, text := int(g.at(g.from.Add(after))*float64(cells)), tick(after)
 		if at+len(text) > cells || at < len(line) {
 			break

@@ -118,7 +118,9 @@ func (s *start) bySupervisor(l *Life, before prelude, now time.Time) {
 		l.begin(Stopping, since).For = waitedFor(says)
 	}
 	if !finished.IsZero() {
-		l.end(finished).ExitCode = says.Command
+		if ended := l.end(finished); ended != nil { // a status can be of anybody's making
+			ended.ExitCode = says.Command
+		}
 		kind := Ending
 		if says.Phase == "Paused" {
 			kind = Paused

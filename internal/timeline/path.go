@@ -100,6 +100,7 @@ func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline, at
 		return
 	}
 	var stages []Stage
+	read := 0
 	for after := ""; ; {
 		var list struct {
 			metav1.ListMeta `json:"metadata"`
@@ -115,7 +116,8 @@ func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline, at
 				stages = append(stages, s)
 			}
 		}
-		if after = list.Continue; after == "" || len(stages) >= mostTaskRuns {
+		read += len(list.Items)
+		if after = list.Continue; after == "" || read >= mostTaskRuns {
 			break
 		}
 	}
@@ -164,9 +166,18 @@ func needsOf(run *pipelineRun) tasksNeeds {
 	return needs
 }
 
-// before returns the stages that a stage waited for. Without needs, any that ended by its
-// start may be one. A task that was skipped stands for those that it waited for.
-func (n tasksNeeds) before(s Stage, stages []Stage) (earlier []Stage) {
+// stagesOf has the stages of each task: several in a matrix.
+func stagesOf(stages []Stage) map[string][]Stage {
+	all := map[string][]Stage{}
+	for _, s := range stages {
+		all[s.Task] = append(all[s.Task], s)
+	}
+	return all
+}
+
+// before returns the stages that a stage waited for. A task that was skipped stands for
+// those that it waited for.
+func (n tasksNeeds) before(s Stage, byTask map[string][]Stage) (earlier []Stage) {
 	asked := map[string]bool{s.Task: true}
 	var ask func(task string)
 	ask = func(task string) {
@@ -175,20 +186,17 @@ func (n tasksNeeds) before(s Stage, stages []Stage) (earlier []Stage) {
 				continue
 			}
 			asked[other] = true
-			found := len(earlier)
-			for _, e := range stages {
-				if e.Task == other {
-					earlier = append(earlier, e)
-				}
-			}
-			if len(earlier) == found {
+			if earlier = append(earlier, byTask[other]...); len(byTask[other]) == 0 {
 				ask(other)
 			}
 		}
 	}
-	if ask(s.Task); n != nil {
-		return earlier
-	}
+	ask(s.Task)
+	return earlier
+}
+
+// endedBy returns the stages that had ended when a stage started.
+func endedBy(s Stage, stages []Stage) (earlier []Stage) {
 	for _, e := range stages {
 		if e.TaskRun != s.TaskRun && !e.To.After(s.From) && e.From.Before(s.From) {
 			earlier = append(earlier, e)
@@ -198,8 +206,9 @@ func (n tasksNeeds) before(s Stage, stages []Stage) (earlier []Stage) {
 }
 
 // criticalPath goes backwards from the stage that ended last: each time to the one that
-// ended last of those that it waited for.
+// ended last of those that it waited for. Without needs, any that had ended may be one.
 func criticalPath(stages []Stage, needs tasksNeeds, began *metav1.Time) (path []Stage) {
+	byTask := stagesOf(stages)
 	latest := func(some []Stage) (s Stage) {
 		for _, one := range some {
 			if s.TaskRun == "" || one.To.After(s.To) {
@@ -209,7 +218,11 @@ func criticalPath(stages []Stage, needs tasksNeeds, began *metav1.Time) (path []
 		return s
 	}
 	for s := latest(stages); s.TaskRun != "" && len(path) < len(stages); {
-		earlier := latest(needs.before(s, stages))
+		candidates := endedBy(s, stages)
+		if needs != nil {
+			candidates = needs.before(s, byTask)
+		}
+		earlier := latest(candidates)
 		since := earlier.To
 		if earlier.TaskRun == "" && began != nil {
 			since = began.UTC()

@@ -130,7 +130,11 @@ func (t *Timeline) plot(g *group, y float64) (drawn plotGroup, bottom float64) {
 	}
 	drawn.Bottom = y - 12
 	step := tickOf(g.to.Sub(g.from), mostTicks)
-	for after := time.Duration(0); after <= g.to.Sub(g.from); after += step {
+	for count := range time.Duration(mostTicks + 1) {
+		after := count * step
+		if after > g.to.Sub(g.from) {
+			break
+		}
 		drawn.Ticks = append(drawn.Ticks, mark{X: place(g.from.Add(after)), Text: tick(after)})
 	}
 	return drawn, y + 30

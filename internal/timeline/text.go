@@ -56,7 +56,7 @@ func (g *group) axis() string {
 }
 
 func (g *group) print(b *strings.Builder, p podRows, l layout, shared bool) {
-	fmt.Fprintf(b, "\npod/%s", p.Name)
+	fmt.Fprintf(b, "\npod/%s", printable.Line(p.Name))
 	if p.Gone {
 		b.WriteString(", which is gone")
 	}
@@ -150,7 +150,7 @@ func (t *Timeline) printHandOffs(b *strings.Builder) {
 		}
 		where := ""
 		if len(t.Pods) > 1 {
-			where = "pod/" + h.Pod + ": "
+			where = "pod/" + printable.Line(h.Pod) + ": "
 		}
 		took := fmt.Sprintf("%s%d ms", atMost, h.Milliseconds)
 		if h.Milliseconds == 0 {
@@ -166,6 +166,6 @@ func (t *Timeline) printPath(b *strings.Builder) {
 	}
 	b.WriteString("\ncritical path, the TaskRuns that determined how long it took:\n")
 	for _, s := range t.CriticalPath {
-		fmt.Fprintf(b, "  %s (taskrun/%s)  waited %s, took %s\n", printable.Line(s.Task), s.TaskRun, length(time.Duration(s.WaitedBefore)*time.Millisecond, true), length(s.To.Sub(s.From), true))
+		fmt.Fprintf(b, "  %s (taskrun/%s)  waited %s, took %s\n", printable.Line(s.Task), printable.Line(s.TaskRun), length(time.Duration(s.WaitedBefore)*time.Millisecond, true), length(max(0, s.To.Sub(s.From)), true))
 	}
 }

@@ -291,6 +291,43 @@ func TestATimelineIsADocumentADrawingAndATrace(t *testing.T) {
 	}
 }
 
+// A tenant's container writes its status, its events and Kubernetes' Events as it likes.
+func TestWitnessesThatLieDoNoHarm(t *testing.T) {
+	t.Parallel()
+	lying := func(message string) *world {
+		p := newPod("lies", wrapped("main"))
+		with(&p, ran(2, 6, 0, message))
+		return &world{pods: []corev1.Pod{p}}
+	}
+	long := lying("")
+	long.events = []corev1.Event{
+		kubeEvent("lies", "main", "Pulled", `Successfully pulled image "x" in 1s (2562047h including waiting)`, 2),
+		{InvolvedObject: kubeEvent("lies", "main", "", "", 0).InvolvedObject, Reason: "Pulling"},
+	}
+	for name, w := range map[string]*world{
+		"an end without a start":  lying(`{"phase":"Finished","finished":"2026-11-26T12:00:05Z"}`),
+		"times of other ages":     lying(`{"phase":"Finished","started":"0001-01-01T00:00:01Z","finished":"9999-12-31T23:59:59Z"}`),
+		"a pull of three ages":    long,
+		"a record of long ago":    {records: []recorded{{pod: "gone", container: "main", start: -1 << 52, lines: []string{event(0, "started")}}}},
+		"an event of other ages":  {records: []recorded{{pod: "gone", container: "main", lines: []string{`{"time":"1000-01-01T00:00:00Z","event":"started"}`, `{"time":"9999-01-01T00:00:00Z","event":"exited"}`}}}},
+		"an event without a name": {records: []recorded{{pod: "gone", container: "main", lines: []string{`{}`, `{"time":"x"}`, `null`, `[]`}}}},
+	} {
+		of := "lies"
+		if len(w.pods) == 0 {
+			of = "gone"
+		}
+		got, err := w.asks(t, of)
+		if err != nil {
+			continue // of what is gone, nothing may be left
+		}
+		var drawn, traced, printed bytes.Buffer
+		require.NoError(t, got.WriteSVG(&drawn), name)
+		require.NoError(t, got.WritePerfetto(&traced), name)
+		require.NoError(t, got.Print(&printed, 80), name)
+		require.Less(t, drawn.Len(), 64<<10, name)
+	}
+}
+
 func TestTheTraceOfAPipelineRunHasItsCriticalPath(t *testing.T) {
 	t.Parallel()
 	got, err := pipeline().asks(t, "pipelinerun/release")
