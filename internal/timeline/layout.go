@@ -58,8 +58,8 @@ func (g *group) scale(cells int) string {
 	whole := g.to.Sub(g.from)
 	step := tickOf(whole, max(1, cells/roomForTick))
 	line := ""
-	for count := range time.Duration(cells) {
-		after := count * step
+	for count := range cells {
+		after := time.Duration(count) * step
 		if after >= whole {
 			break
 		}

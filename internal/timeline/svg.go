@@ -130,8 +130,8 @@ func (t *Timeline) plot(g *group, y float64) (drawn plotGroup, bottom float64) {
 	}
 	drawn.Bottom = y - 12
 	step := tickOf(g.to.Sub(g.from), mostTicks)
-	for count := range time.Duration(mostTicks + 1) {
-		after := count * step
+	for count := range mostTicks + 1 {
+		after := time.Duration(count) * step
 		if after > g.to.Sub(g.from) {
 			break
 		}
