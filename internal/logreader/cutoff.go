@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/printable"
 )
@@ -72,7 +73,10 @@ func (c *Client) containerState(ctx context.Context, s Stream) (containerState, 
 // podObject has the fields of a pod that say which of its containers run, and which of
 // them send their output.
 type podObject struct {
-	Metadata struct{ Name, UID string }
+	Metadata struct {
+		Name, UID       string
+		OwnerReferences []metav1.OwnerReference
+	}
 	Spec     struct{ Containers, InitContainers []containerSpec }
 	Status   struct {
 		Phase                                    string

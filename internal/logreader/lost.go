@@ -141,7 +141,7 @@ func (c *Client) existing(ctx context.Context, o Options) ([]podObject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(p podObject) bool { return o.Selector == nil && !o.Target.Controls(p.Metadata.OwnerReferences) }), nil
 }
 
 // podSelector returns the labels of the pods of an object, "" for a CronJob, whose Jobs have

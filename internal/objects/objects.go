@@ -225,7 +225,7 @@ func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods [
 			break
 		}
 	}
-	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || !t.Controls(p.OwnerReferences) })
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
 	return pods, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
@@ -103,6 +104,25 @@ func Types(kinds []Kind) string {
 		all = append(all, k.Name)
 	}
 	return spelling.Alternatives(all)
+}
+
+// Controls reports whether a pod with these owners can be the object's: pods of others can
+// have the labels of its selector. Of a Deployment, the name of the ReplicaSet begins with
+// its own. A pod without a controller is about to be adopted.
+func (t Target) Controls(owners []metav1.OwnerReference) bool {
+	if t.Object == "" {
+		return true // found by name, or by a label of its own
+	}
+	for _, owner := range owners {
+		switch {
+		case owner.Controller == nil || !*owner.Controller:
+		case t.Controller != "":
+			return owner.Kind == t.Controller && strings.HasPrefix(owner.Name, t.Of+"-")
+		default:
+			return owner.Kind == t.Object && owner.Name == t.Of
+		}
+	}
+	return true
 }
 
 // String returns TYPE/NAME.

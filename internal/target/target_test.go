@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
@@ -54,5 +55,26 @@ func TestTheOwnerOfLogsIsATarget(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, label, got.LogLabel())
 		require.Equal(t, owner, got.String(), "it isn't an alias")
+	}
+}
+
+func TestAPodBelongsToItsController(t *testing.T) {
+	t.Parallel()
+	controlled := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: "Other", Name: name}, {Kind: kind, Name: name, Controller: new(true)}}
+	}
+	for named, of := range map[string]map[bool][][]metav1.OwnerReference{
+		"deploy/web": {true: {controlled("ReplicaSet", "web-7d4b9"), nil}, false: {controlled("ReplicaSet", "other-7d4b9"), controlled("Job", "web-7d4b9")}},
+		"job/report": {true: {controlled("Job", "report")}, false: {controlled("Job", "report-2"), controlled("StatefulSet", "report")}},
+		"taskrun/x":  {true: {nil, controlled("TaskRun", "x")}},
+		"pod/x":      {true: {nil}},
+	} {
+		parsed, err := target.Parse(named, target.All())
+		require.NoError(t, err)
+		for want, owners := range of {
+			for _, o := range owners {
+				require.Equal(t, want, parsed.Controls(o), "%s %v", named, o)
+			}
+		}
 	}
 }
