@@ -77,8 +77,8 @@ type podObject struct {
 		Name, UID       string
 		OwnerReferences []metav1.OwnerReference
 	}
-	Spec     struct{ Containers, InitContainers []containerSpec }
-	Status   struct {
+	Spec   struct{ Containers, InitContainers []containerSpec }
+	Status struct {
 		Phase                                    string
 		ContainerStatuses, InitContainerStatuses []runStatus
 	}
