@@ -86,11 +86,14 @@ func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstat
 		if err := errors.Join(answers.Print(out, time.Now(), s.output == wide), err); err != nil {
 			return err
 		}
-		if !s.watch || answers.Ended() {
+		if !s.watch {
 			return nil
 		}
 		last := answers
 		for !answers.Changed(last, s.output == wide) {
+			if answers.Ended() { // a Job ends after its last pod, which nothing shows
+				return nil
+			}
 			select {
 			case <-ctx.Done():
 				return nil
