@@ -148,9 +148,11 @@ func TestAGraphIsDrawnInEachFormat(t *testing.T) {
 	pods := map[string]string{
 		"ordered": container("web", `"-depends-on=ready:/entrypointer/order/db","-wait-for=http://:1/","-stdin-from=/entrypointer/order/db",`) + "," + container("proxy", `"-stop-when=exited:/entrypointer/order/web",`),
 		"alone":   container("web", ""),
+		"steps":   container("step-a", "") + "," + container("step-b", ""),
 	}
+	labels := map[string]string{"ordered": "{}", "alone": "{}", "steps": `{"tekton.dev/taskRun":"t"}`}
 	mux.HandleFunc("GET /api/v1/namespaces/tenant/pods/{name}", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, `{"metadata":{"name":"p"},"spec":{"containers":[`+pods[r.PathValue("name")]+`]}}`)
+		_, _ = io.WriteString(w, `{"metadata":{"name":"p","labels":`+labels[r.PathValue("name")]+`},"spec":{"containers":[`+pods[r.PathValue("name")]+`]}}`)
 	})
 	mux.HandleFunc("POST /api/v1/namespaces/tenant/pods", echo)
 	config := kubeconfig(t, mux)
@@ -163,7 +165,13 @@ func TestAGraphIsDrawnInEachFormat(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, out)
 	}
-	out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "alone")
+	out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "steps")
+	require.NoError(t, err)
+	require.Equal(t, "step-b waits for step-a\n", out)
+	out, _, err = runsCommand(graphCommand(), "", "--kubeconfig", config, "steps", "-o", "dot")
+	require.NoError(t, err)
+	require.Contains(t, out, `"step-a" -> "step-b" [label="ended"]`)
+	out, _, err = runsCommand(graphCommand(), "", "--kubeconfig", config, "alone")
 	require.Equal(t, exitFinding, exitCode(err))
 	require.Equal(t, "no container waits for another one\n", out)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -16,6 +18,17 @@ import (
 type graph struct {
 	of        string // TYPE/NAME
 	relations []pod.Relation
+}
+
+// graphOf returns the graph of a pod.
+func graphOf(name string, p *corev1.Pod) graph {
+	g := graph{name, pod.Relations(p)}
+	for _, turn := range pod.Turns(p) {
+		if turn.After != "" {
+			g.relations = append(g.relations, pod.Relation{Container: turn.Step, On: turn.After, Condition: "ended"})
+		}
+	}
+	return g
 }
 
 // containers returns the names of the nodes. Some are URLs.

@@ -16,7 +16,6 @@ import (
 	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
-	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 const graphExamples = `  kubectl entrypointer graph job/report
@@ -78,7 +77,7 @@ func (s *graphSettings) ask(command *cobra.Command, from *cluster, args []string
 		answer.Explain(command.ErrOrStderr()) // the graph may be that of an older pod
 		switch {
 		case p != nil:
-			graphs = append(graphs, graph{answer.Target, pod.Relations(p)})
+			graphs = append(graphs, graphOf(answer.Target, p))
 		case answer.Now != nil: // it would be refused
 			missing = cmp.Or(missing, errFinding)
 		default:

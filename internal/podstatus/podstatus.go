@@ -96,8 +96,12 @@ type Container struct {
 	Previous *Run `json:"previous,omitempty"`
 	// What the supervisor says. It is absent if the supervisor isn't asked, or doesn't answer.
 	Supervisor *Supervisor `json:"supervisor,omitempty"`
+	// The container of the step whose end a step of a TaskRun waits for.
+	After string `json:"after,omitempty"`
 	// Why the supervisor didn't answer.
 	Unanswered string `json:"unanswered,omitempty"`
+
+	turn *pod.Turn // of a step
 }
 
 // A Run is a run of a container that has ended, as the kubelet says.
@@ -203,6 +207,9 @@ func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
 				places <- struct{}{}
 				defer func() { <-places }()
 				c.Supervisor, c.Unanswered = r.ask(asking, pods[at].Name, c.Name)
+				if c.waitsForTurn() {
+					c.After = c.turn.After
+				}
 			})
 		}
 	}
@@ -311,6 +318,7 @@ func statusOf(p *corev1.Pod) Pod {
 	if p.Status.Reason != "" {
 		s.Phase += " (" + p.Status.Reason + ")"
 	}
+	turns := pod.Turns(p)
 	for at, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		init := at < len(p.Spec.InitContainers)
 		statuses := p.Status.ContainerStatuses
@@ -321,9 +329,21 @@ func statusOf(p *corev1.Pod) Pod {
 		if found := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name }); found >= 0 {
 			one.fill(&statuses[found])
 		}
+		if step := slices.IndexFunc(turns, func(t pod.Turn) bool { return t.Step == c.Name }); step >= 0 {
+			one.turn = &turns[step]
+		}
 		s.Containers = append(s.Containers, one)
 	}
 	return s
+}
+
+// PodStart is what the first step of a TaskRun waits for.
+const PodStart = "the start of the pod"
+
+// waitsForTurn reports whether a step waits for its turn. Its supervisor waits for files,
+// and doesn't know whose they are.
+func (c *Container) waitsForTurn() bool {
+	return c.turn != nil && c.Supervisor != nil && c.Supervisor.Phase == "Waiting" && len(c.Supervisor.WaitingFor) == 0
 }
 
 func (c *Container) fill(s *corev1.ContainerStatus) {

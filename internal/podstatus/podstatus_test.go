@@ -148,6 +148,21 @@ func TestEachPhaseIsOneLine(t *testing.T) {
 	require.False(t, answers.Ended())
 }
 
+func TestAStepTellsWhichOneItWaitsFor(t *testing.T) {
+	t.Parallel()
+	steps := func(ctx context.Context, _, _ string, command ...string) ([]byte, error) {
+		return says(ctx, "", "turn", command...)
+	}
+	p := runningPod("build-pod", 7*time.Second, "step-one", "step-two")
+	p.Labels = map[string]string{"tekton.dev/taskRun": "build"}
+	answers, err := readerOf(t, steps, p).ReadAll(t.Context(), web(t))
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, answers.Print(&text, now, false))
+	require.Equal(t, "pod/build-pod in namespace tenant: Running\n  step-one  waiting for 7s\n              the start of the pod\n  step-two  waiting for 7s\n              the end of step-one\n", text.String())
+	require.Equal(t, "step-one", answers.Answers[0].Pods[0].Containers[1].After)
+}
+
 func TestOnlyWhatHasChangedIsPrintedAgain(t *testing.T) {
 	t.Parallel()
 	read := func(age time.Duration, containers ...string) podstatus.Answers {

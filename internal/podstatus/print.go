@@ -121,6 +121,13 @@ func (c *Container) says(wide bool, since func(time.Time) string) []string {
 		}
 		lines = append(lines, quoted(s.Message)...)
 	}
+	switch {
+	case !c.waitsForTurn():
+	case c.After == "":
+		lines = append(lines, PodStart)
+	default:
+		lines = append(lines, "the end of "+c.After)
+	}
 	lines = append(lines, quoted(c.Message)...)
 	if c.Unanswered != "" {
 		lines = append(lines, "its supervisor doesn't tell: "+printable.Line(c.Unanswered))

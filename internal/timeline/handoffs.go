@@ -18,9 +18,6 @@ type need struct{ on, condition string }
 // turn is the condition by which a step waits for the one before.
 const turn = "turn"
 
-// podStart is what the first step of a TaskRun waits for.
-const podStart = "the start of the pod"
-
 func (n need) isStep() bool { return n.condition == turn }
 
 // String says what is waited for.

@@ -4,8 +4,8 @@
 package timeline
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +13,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // A witnessed is what all witnesses say of one pod.
@@ -34,14 +35,12 @@ func (t *Timeline) tell(w witnessed) Pod {
 	if len(told.Spans) > 0 {
 		told.add(Kubelet)
 	}
-	previous := podStart
+	turns := pod.Turns(w.Object)
 	specs := slices.Concat(w.Object.Spec.InitContainers, w.Object.Spec.Containers)
 	for at, says := range w.Containers {
-		isStep := w.Object.Labels[loglabels.TaskRun] != "" && !says.Init && strings.HasPrefix(says.Name, stepPrefix)
 		before := preludeOf(specs[at])
-		if isStep {
-			before = prelude{Waiting, []need{{previous, turn}}}
-			previous = says.Name
+		if step := slices.IndexFunc(turns, func(t pod.Turn) bool { return t.Step == says.Name }); step >= 0 {
+			before = prelude{Waiting, []need{{cmp.Or(turns[step].After, podstatus.PodStart), turn}}}
 		}
 		c := t.tellContainer(&w, specs[at], says, before)
 		for _, l := range c.Lives {

@@ -35,6 +35,32 @@ const stepPrefix = "step-"
 
 func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, stepPrefix) }
 
+// A Turn is what a step of a TaskRun waits for before it runs.
+type Turn struct {
+	// Step is the step's container.
+	Step string
+	// After is the container of the step before, which has to end. It is "" for the first step,
+	// which waits for the start of the pod's containers.
+	After string
+}
+
+// Turns returns the order of the steps of a TaskRun's pod, wrapped or not: that of its
+// containers (https://github.com/tektoncd/pipeline/blob/v1.15.0/pkg/pod/entrypoint.go,
+// orderContainers). It is nil for other pods.
+func Turns(pod *corev1.Pod) (all []Turn) {
+	if pod.Labels[tektonKind.Label] == "" {
+		return nil
+	}
+	before := ""
+	for _, c := range pod.Spec.Containers {
+		if isStep(c) {
+			all = append(all, Turn{c.Name, before})
+			before = c.Name
+		}
+	}
+	return all
+}
+
 // isLastStep reports whether no step comes after this container.
 func isLastStep(pod *corev1.Pod, container string) bool {
 	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })

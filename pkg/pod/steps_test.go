@@ -22,6 +22,14 @@ func ofTaskRun(containers ...string) *corev1.Pod {
 	return p
 }
 
+func TestStepsTakeTurnsInTheOrderOfTheirContainers(t *testing.T) {
+	p := ofTaskRun("step-a", "sidecar-db", "step-b", "step-c")
+	turns := []pod.Turn{{Step: "step-a"}, {Step: "step-b", After: "step-a"}, {Step: "step-c", After: "step-b"}}
+	require.Equal(t, turns, pod.Turns(p))
+	require.Equal(t, turns, pod.Turns(inject(t, newInjector(nil), p).Pod), "wrapped")
+	require.Empty(t, pod.Turns(asking(running("step-a", "x"), running("step-b", "x"))), "it is of no TaskRun")
+}
+
 func TestAnOptionIsSetForAStepByItsOwnName(t *testing.T) {
 	none := []string{}
 	for name, test := range map[string]struct {
