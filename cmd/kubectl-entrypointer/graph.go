@@ -55,10 +55,10 @@ func graphCommand() *cobra.Command {
 				_, errOut := io.WriteString(command.OutOrStdout(), printable.Text(draw(graphs)))
 				err = errors.Join(errOut, err)
 			}
-			if err == nil && !slices.ContainsFunc(graphs, func(g graph) bool { return len(g.relations) > 0 }) {
-				err = errFinding
+			if len(graphs) == 0 || slices.ContainsFunc(graphs, func(g graph) bool { return len(g.relations) > 0 }) {
+				return err
 			}
-			return err
+			return orFinding(err, errFinding)
 		},
 	}
 	command.Flags().StringVarP(&s.file, "filename", "f", "", "draw the pods of the objects of a file, - for stdin")
@@ -86,7 +86,7 @@ func (s *graphSettings) ask(command *cobra.Command, from *cluster, args []string
 	}
 	if s.file != "" {
 		err := preview(command, from, s.file, add)
-		return graphs, cmp.Or(err, missing)
+		return graphs, orFinding(err, missing)
 	}
 	named, client, err := from.connectFor(args[0])
 	if err != nil {

@@ -87,7 +87,7 @@ func injectCommand() *cobra.Command {
 			}
 			p := previewer{out: command.OutOrStdout(), format: s.output}
 			var answers []*why.Answer
-			err = inNamespaces(namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
+			err = inNamespaces(command, namespace, manifests, func(namespace string, m why.Manifest) error {
 				before := m.Pod.DeepCopy()
 				after, answer, err := show(namespace, m)
 				if err != nil {
@@ -100,10 +100,7 @@ func injectCommand() *cobra.Command {
 				}
 				return p.print(m.Name, before, after)
 			})
-			if err != nil {
-				return err
-			}
-			return verdict(answers)
+			return orFinding(err, verdict(answers))
 		},
 	}
 	flags := command.Flags()

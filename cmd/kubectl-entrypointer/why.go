@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/internal/why"
 )
@@ -57,7 +58,7 @@ func whyCommand() *cobra.Command {
 			if len(answers) > 0 {
 				err = errors.Join(s.print(command.OutOrStdout(), answers), err)
 			}
-			return cmp.Or(err, verdict(answers))
+			return orFinding(err, verdict(answers))
 		},
 	}
 	flags := command.Flags()
@@ -116,7 +117,7 @@ func preview(command *cobra.Command, from *cluster, file string, each func(*core
 		return err
 	}
 	cluster := &why.Cluster{Client: *client}
-	return inNamespaces(client.Namespace, manifests, command.Flags().Changed("namespace"), func(namespace string, m why.Manifest) error {
+	return inNamespaces(command, client.Namespace, manifests, func(namespace string, m why.Manifest) error {
 		cluster.Namespace = namespace
 		p, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
 		if err == nil {
@@ -144,17 +145,32 @@ func readManifests(name string, stdin io.Reader) ([]why.Manifest, error) {
 }
 
 // inNamespaces calls ask for each manifest with its namespace, or with kubectl's if it has
-// none. chosen says that --namespace is set.
-func inNamespaces(kubectls string, manifests []why.Manifest, chosen bool, ask func(namespace string, m why.Manifest) error) error {
+// none. Those whose pods only a controller can make are named on stderr, and are unknown.
+func inNamespaces(command *cobra.Command, kubectls string, manifests []why.Manifest, ask func(namespace string, m why.Manifest) error) (unknown error) {
+	chosen := command.Flags().Changed("namespace")
 	for _, m := range manifests {
 		if chosen && m.Namespace != "" && m.Namespace != kubectls {
 			return &usageError{fmt.Errorf("%s is in namespace %q, and --namespace is %q: leave the flag out, or remove the namespace from the file", m.Name, m.Namespace, kubectls)}
+		}
+		if m.Pod == nil {
+			unknown = errUnknown
+			fmt.Fprint(command.ErrOrStderr(), printable.Text(onceItExists(m)))
+			continue
 		}
 		if err := ask(cmp.Or(m.Namespace, kubectls), m); err != nil {
 			return fmt.Errorf("asking about %s: %w", m.Name, err)
 		}
 	}
-	return nil
+	return unknown
+}
+
+// onceItExists says how to ask about an object whose pods only a controller can make.
+func onceItExists(m why.Manifest) string {
+	flag := ""
+	if m.Namespace != "" {
+		flag = " -n " + m.Namespace
+	}
+	return fmt.Sprintf("%s: only a controller can make its pods; create it, and ask: kubectl entrypointer why%s %s\n", printable.Line(m.Name), printable.Line(flag), printable.Line(m.Ask))
 }
 
 func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
@@ -170,6 +186,15 @@ func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
 		return nil
 	}
 	return printDocument(out, s.output, why.Answers{Answers: answers})
+}
+
+// orFinding returns the error for the exit code, after a question and its answers. A finding
+// counts, whatever is unknown.
+func orFinding(err, finding error) error {
+	if errors.Is(err, errUnknown) {
+		return cmp.Or(finding, err)
+	}
+	return cmp.Or(err, finding)
 }
 
 // verdict returns the error for the exit code. A finding counts, whatever is unknown.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
@@ -89,6 +90,53 @@ func TestAFileIsAskedAboutInTheNamespacesOfItsObjects(t *testing.T) {
 	require.Contains(t, text, "\n\npod/bare in namespace other\n")
 }
 
+// The file has a Deployment beside objects of controllers, which asks in a namespace that
+// opted in, or not.
+func TestObjectsOfControllersDontHideTheOthersOfAFile(t *testing.T) {
+	t.Parallel()
+	config := kubeconfig(t, tenants())
+	const controllers = `kind: TaskRun
+apiVersion: tekton.dev/v1
+metadata: {name: build, namespace: other}
+---
+kind: PipelineRun
+metadata: {generateName: release-}
+---
+kind: Pipeline
+metadata: {name: release}
+---
+kind: Service
+apiVersion: serving.knative.dev/v1
+metadata: {name: hello}
+`
+	const deployment = "---\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: main, image: x, command: [serve]}]}}}\n"
+	const asking = "---\nkind: Pod\nmetadata: {name: asks, annotations: {entrypointer.dev/inject: \"true\"}}\nspec: {containers: [{name: main, image: x, command: [serve]}]}\n"
+	const told = `taskrun/build: only a controller can make its pods; create it, and ask: kubectl entrypointer why -n other taskrun/build
+pipelinerun/release-: only a controller can make its pods; create it, and ask: kubectl entrypointer why pipelinerun/NAME
+pipeline/release: only a controller can make its pods; create it, and ask: kubectl entrypointer why pipelinerun/NAME
+ksvc/hello: only a controller can make its pods; create it, and ask: kubectl entrypointer why ksvc/hello
+`
+	for name, test := range map[string]struct {
+		command *cobra.Command
+		file    string
+		args    []string
+		code    int
+		out     string
+	}{
+		"why, with a finding":    {whyCommand(), controllers + deployment, nil, exitFinding, "deployment/web in namespace tenant\n"},
+		"why, of nothing else":   {whyCommand(), controllers, nil, exitFailure, ""},
+		"inject, with a finding": {injectCommand(), controllers + deployment, []string{"-o", "patch"}, exitFinding, "[]"},
+		"inject, offline":        {injectCommand(), controllers + asking, []string{"-o", "yaml", "--offline"}, exitFailure, "entrypointer.dev/status: Injected"},
+		"graph":                  {graphCommand(), controllers + deployment, nil, exitFinding, "no container waits"},
+		"graph, of nothing else": {graphCommand(), controllers, nil, exitFailure, ""},
+	} {
+		out, stderr, err := runsCommand(test.command, test.file, append([]string{"--kubeconfig", config, "-f", "-"}, test.args...)...)
+		require.Equal(t, test.code, exitCode(err), "%s: %v", name, err)
+		require.Contains(t, out, test.out, name)
+		require.True(t, strings.HasPrefix(stderr, told), "%s: %s", name, stderr)
+	}
+}
+
 func TestWrongQuestionsAreRefused(t *testing.T) {
 	t.Parallel()
 	config := kubeconfig(t, tenants())
@@ -97,18 +145,16 @@ func TestWrongQuestionsAreRefused(t *testing.T) {
 		args  []string
 		code  int
 	}{
-		"name objects, as TYPE/NAME":                      {"", nil, exitUsage},
-		"or a file by -f":                                 {"", []string{"p", "-f", "x"}, exitUsage},
-		"use json, yaml or wide":                          {"", []string{"p", "-o", "name"}, exitUsage},
-		"use TYPE/NAME with the type":                     {"", []string{"p", "secret/p"}, exitUsage},
-		`is in namespace "other"`:                         {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
-		"no such file":                                    {"", []string{"-f", "/none"}, exitFailure},
-		"it has no object with pods":                      {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
-		"only a controller can make the pod of a TaskRun": {"kind: TaskRun\nmetadata: {name: x}\n", []string{"-f", "-"}, exitFailure},
-		"only Knative's controller":                       {"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: x}\nspec: {template: {}}\n", []string{"-f", "-"}, exitFailure},
-		"it has no kind":                                  {"a: b\n", []string{"-f", "-"}, exitFailure},
-		"reading document 2":                              {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
-		`reading pod/p in namespace "tenant"`:             {"", []string{"p"}, exitFailure},
+		"name objects, as TYPE/NAME":          {"", nil, exitUsage},
+		"or a file by -f":                     {"", []string{"p", "-f", "x"}, exitUsage},
+		"use json, yaml or wide":              {"", []string{"p", "-o", "name"}, exitUsage},
+		"use TYPE/NAME with the type":         {"", []string{"p", "secret/p"}, exitUsage},
+		`is in namespace "other"`:             {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
+		"no such file":                        {"", []string{"-f", "/none"}, exitFailure},
+		"it has no object with pods":          {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
+		"it has no kind":                      {"a: b\n", []string{"-f", "-"}, exitFailure},
+		"reading document 2":                  {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
+		`reading pod/p in namespace "tenant"`: {"", []string{"p"}, exitFailure},
 	} {
 		_, err := asksWhy(test.stdin, append([]string{"--kubeconfig", config}, test.args...)...)
 		require.ErrorContains(t, err, says)

@@ -29,7 +29,10 @@ const maxManifest = 16 << 20
 type Manifest struct {
 	// Name is TYPE/NAME, and Namespace "" if the file has none.
 	Name, Namespace string
-	Pod             *corev1.Pod
+	// Pod is nil if only the object's controller can make it. Ask is the object to ask about
+	// once it exists, as TYPE/NAME.
+	Pod *corev1.Pod
+	Ask string
 }
 
 // ReadManifests reads the objects of YAML or JSON documents. An object that has no pods is
@@ -73,17 +76,29 @@ func templates() string {
 	return spelling.Alternatives(all)
 }
 
-// ofControllers are the kinds whose pods only a controller can make, with the object to ask
-// about once it exists.
+// ofControllers are the kinds whose pods only a controller can make, with the type of the
+// object to ask about once it exists.
 var ofControllers = map[string]string{
-	"TaskRun": "taskrun/NAME", "PipelineRun": "pipelinerun/NAME", "Task": "taskrun/NAME", "Pipeline": "pipelinerun/NAME",
-	"Workflow": "workflow/NAME", "CronWorkflow": "workflow/NAME", "Configuration": "ksvc/NAME",
+	"TaskRun": "taskrun", "PipelineRun": "pipelinerun", "Task": "taskrun", "Pipeline": "pipelinerun",
+	"Workflow": "workflow", "CronWorkflow": "workflow", "Configuration": "ksvc",
+}
+
+// ofController returns the manifest of an object whose pods only a controller can make.
+func ofController(o *metav1.PartialObjectMetadata, asked string) *Manifest {
+	m := &Manifest{Name: strings.ToLower(o.Kind) + "/" + cmp.Or(o.Name, o.GenerateName), Namespace: o.Namespace, Ask: asked + "/NAME"}
+	if o.Kind == "Service" {
+		m.Name = asked + "/" + o.Name
+	}
+	if o.Name != "" && m.Name == asked+"/"+o.Name {
+		m.Ask = m.Name // another object than a run has runs of other names
+	}
+	return m
 }
 
 // readManifest reads an object with pods. It returns nil for a document without an object,
 // and for objects that have none.
 func readManifest(document []byte) (*Manifest, error) {
-	var typed *metav1.TypeMeta // nil for a document of comments alone
+	var typed *metav1.PartialObjectMetadata // nil for a document of comments alone
 	if err := sigsyaml.Unmarshal(document, &typed); err != nil {
 		return nil, err
 	}
@@ -96,15 +111,15 @@ func readManifest(document []byte) (*Manifest, error) {
 	case typed.Kind == "List" || strings.HasSuffix(typed.Kind, "List") && typed.APIVersion == "v1":
 		return nil, fmt.Errorf("it is a %s: write its objects as documents of their own, with --- between them", typed.Kind)
 	case ofControllers[typed.Kind] != "":
-		return nil, fmt.Errorf("only a controller can make the pod of a %s: create it, and ask about %s", typed.Kind, ofControllers[typed.Kind])
+		return ofController(typed, ofControllers[typed.Kind]), nil
 	case typed.Kind == "Service" && strings.HasPrefix(typed.APIVersion, "serving.knative.dev/"):
-		return nil, errors.New("only Knative's controller can make the pod of a Service: create it, and ask about ksvc/NAME")
+		return ofController(typed, "ksvc"), nil
 	case typed.Kind == "Pod":
 		p := &corev1.Pod{}
 		if err := sigsyaml.Unmarshal(document, p); err != nil {
 			return nil, err
 		}
-		m := &Manifest{"pod/" + cmp.Or(p.Name, p.GenerateName), p.Namespace, p}
+		m := &Manifest{Name: "pod/" + cmp.Or(p.Name, p.GenerateName), Namespace: p.Namespace, Pod: p}
 		p.Namespace = ""
 		return m, nil
 	}
@@ -123,5 +138,5 @@ func readManifest(document []byte) (*Manifest, error) {
 	name := cmp.Or(o.Name, o.GenerateName)
 	trial := fromTemplate(template, cmp.Or(kinds[at].Controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")
 	completeTrial(trial, &o)
-	return &Manifest{kinds[at].Name + "/" + name, o.Namespace, trial}, nil
+	return &Manifest{Name: kinds[at].Name + "/" + name, Namespace: o.Namespace, Pod: trial}, nil
 }
