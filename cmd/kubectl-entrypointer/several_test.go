@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,8 +52,9 @@ func TestSeveralObjectsAreAnsweredInTheirOrder(t *testing.T) {
 		{[]string{"wrapped", "wrapped"}, 0, []string{"pod/wrapped", "pod/wrapped"}},
 		{[]string{"wrapped", "plain"}, exitFinding, []string{"pod/wrapped", "pod/plain"}},
 		{[]string{"plain", "wrapped"}, exitFinding, []string{"pod/plain", "pod/wrapped"}},
-		{[]string{"none", "plain"}, exitFailure, []string{"pod/plain"}},
-		{[]string{"none"}, exitFailure, nil},
+		{[]string{"none", "plain"}, exitFailure, []string{"pod/none: reading", "pod/plain"}},
+		{[]string{"plain", "none"}, exitFailure, []string{"pod/plain", "pod/none: reading"}},
+		{[]string{"none"}, exitFailure, []string{"pod/none: reading"}},
 	} {
 		out, _, err := runsCommand(whyCommand(), "", append([]string{"--kubeconfig", config, "-o", "json"}, test.args...)...)
 		require.Equal(t, test.code, exitCode(err), "%v: %v", test.args, err)
@@ -62,7 +64,10 @@ func TestSeveralObjectsAreAnsweredInTheirOrder(t *testing.T) {
 		require.Equal(t, test.code == exitFailure, err != nil, "%v: %v", test.args, err)
 		require.Equal(t, test.titles, targetsOf(t, "status", out), test.args)
 	}
-	out, _, err := runsCommand(statusCommand(), "", "--kubeconfig", config, "none", "wrapped", "plain", "-w")
+	out, _, err := runsCommand(whyCommand(), "", "--kubeconfig", config, "none", "plain")
+	require.ErrorContains(t, err, "reading pod/none in namespace \"tenant\"")
+	require.True(t, strings.HasPrefix(out, "pod/plain in namespace tenant\n"), out)
+	out, _, err = runsCommand(statusCommand(), "", "--kubeconfig", config, "none", "wrapped", "plain", "-w")
 	require.ErrorContains(t, err, "reading pod/none in namespace \"tenant\"")
 	require.Equal(t, "pod/wrapped in namespace tenant: Succeeded\n  main  isn't created yet\n\npod/plain in namespace tenant: Succeeded\n  main  isn't created yet\n", out)
 }
@@ -78,16 +83,24 @@ func TestAWideAnswerIsText(t *testing.T) {
 	require.Contains(t, out, "  container main: wrapped\n    image: x\n")
 }
 
-// targetsOf returns the objects that the document of a command has answers about.
+// targetsOf returns the objects that the document of a command has answers about, with the
+// first word of an error.
 func targetsOf(t *testing.T, command, document string) (all []string) {
 	t.Helper()
 	if document == "" {
 		return nil
 	}
 	require.NoError(t, jsonschema.Check(cliSchema, command, []byte(document)))
-	var read struct{ Answers []struct{ Target string } }
+	var read struct {
+		Answers []struct{ Target, Namespace, Error string }
+	}
 	require.NoError(t, json.Unmarshal([]byte(document), &read))
 	for _, a := range read.Answers {
+		require.Equal(t, "tenant", a.Namespace)
+		if a.Error != "" {
+			first, _, _ := strings.Cut(a.Error, " ")
+			a.Target += ": " + first
+		}
 		all = append(all, a.Target)
 	}
 	return all

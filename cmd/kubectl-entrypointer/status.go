@@ -76,9 +76,6 @@ func statusCommand() *cobra.Command {
 
 func (s *statusSettings) run(ctx context.Context, out io.Writer, reader *podstatus.Reader, targets []target.Target) error {
 	answers, err := reader.ReadAll(ctx, targets)
-	if len(answers.Answers) == 0 {
-		return err
-	}
 	if s.output != "" && s.output != wide {
 		return errors.Join(printDocument(out, s.output, answers), err)
 	}

@@ -82,7 +82,7 @@ func (s *whySettings) check(args []string) ([]target.Target, error) {
 }
 
 // ask asks about the objects that are named, or those of the file. It returns an error
-// beside the answers that there are.
+// beside the answers; each object that is named has one.
 func (s *whySettings) ask(command *cobra.Command, from *cluster, targets []target.Target) (answers []*why.Answer, err error) {
 	if s.file != "" {
 		err := preview(command, from, s.file, func(_ *corev1.Pod, answer *why.Answer) { answers = append(answers, answer) })
@@ -98,7 +98,7 @@ func (s *whySettings) ask(command *cobra.Command, from *cluster, targets []targe
 		answer, err := cluster.Ask(command.Context(), t)
 		if err != nil {
 			failures = append(failures, err)
-			continue
+			answer = &why.Answer{Target: t.String(), Namespace: cluster.Namespace, Error: err.Error()}
 		}
 		answers = append(answers, answer)
 	}
@@ -175,7 +175,8 @@ func onceItExists(m why.Manifest) string {
 
 func (s *whySettings) print(out io.Writer, answers []*why.Answer) error {
 	if s.output == "" || s.output == wide {
-		for at, answer := range answers {
+		answered := slices.DeleteFunc(slices.Clone(answers), func(a *why.Answer) bool { return a.Error != "" }) // which goes to stderr
+		for at, answer := range answered {
 			if at > 0 {
 				fmt.Fprintln(out)
 			}

@@ -47,6 +47,8 @@ type Report struct {
 	Namespace string `json:"namespace"`
 	// The pods that exist, the newest first.
 	Pods []Pod `json:"pods"`
+	// Why there is no answer about the object. It is absent if there is one.
+	Error string `json:"error,omitempty"`
 
 	ended bool // no pods follow
 }
@@ -170,14 +172,14 @@ type Reader struct {
 }
 
 // ReadAll reads the status of all pods of several objects. It returns an error beside the
-// reports that there are.
+// reports, of which those of objects that can't be read say why.
 func (r *Reader) ReadAll(ctx context.Context, targets []target.Target) (a Answers, err error) {
 	var failures []error
 	for _, t := range targets {
 		report, err := r.Read(ctx, t)
 		if err != nil {
 			failures = append(failures, err)
-			continue
+			report = &Report{Target: t.String(), Namespace: r.Namespace, Pods: []Pod{}, Error: err.Error()}
 		}
 		a.Answers = append(a.Answers, report)
 	}

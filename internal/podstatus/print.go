@@ -39,7 +39,9 @@ func (a Answers) Changed(others Answers, wide bool) bool {
 func (a Answers) text(wide bool, since func(time.Time) string) string {
 	var all []string
 	for _, r := range a.Answers {
-		all = append(all, r.text(wide, since))
+		if r.Error == "" { // which goes to stderr
+			all = append(all, r.text(wide, since))
+		}
 	}
 	return strings.Join(all, "\n")
 }

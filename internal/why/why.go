@@ -39,6 +39,8 @@ type Answer struct {
 	Unlisted bool `json:"unlisted,omitempty"`
 	// What the API server didn't answer, and which right is missing for it.
 	Unknown []string `json:"unknown,omitempty"`
+	// Why there is no answer about the object. It is absent if there is one.
+	Error string `json:"error,omitempty"`
 }
 
 // A Decision is what was or would be decided on a pod.
