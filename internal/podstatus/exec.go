@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -63,6 +64,17 @@ func Exec(c objects.Client) func(ctx context.Context, pod, container string, com
 // alone.
 func isForbidden(err error) bool {
 	return err != nil && (apierrors.IsForbidden(err) || strings.Contains(err.Error(), `cannot get resource "pods/exec"`) || strings.Contains(err.Error(), `cannot create resource "pods/exec"`))
+}
+
+// errEnded is the error of a container that runs no longer.
+var errEnded = errors.New("its container has just ended")
+
+// hasEnded reports whether the container doesn't run any more, as kubelets and runtimes say
+// in words alone: the kubelet, runc and crun, and containerd.
+func hasEnded(err error) bool {
+	return err != nil && slices.ContainsFunc([]string{"container not found", "in a stopped state", "container is in CONTAINER_EXITED state", "container not running"}, func(words string) bool {
+		return strings.Contains(err.Error(), words)
+	})
 }
 
 // bounded is a buffer of at most maxAnswer bytes. It has no other method of a buffer, such

@@ -28,6 +28,8 @@ const (
 	atOnce = 8
 	// patience is how long all supervisors have to answer: a node may be gone.
 	patience = 5 * time.Second
+	// kubeletsDelay is how long a kubelet usually takes to tell of a container's end.
+	kubeletsDelay = time.Second
 )
 
 // The comments on the types of the document, and on their fields, are the descriptions in
@@ -45,12 +47,13 @@ type Report struct {
 	Target string `json:"target"`
 	// The namespace of the object.
 	Namespace string `json:"namespace"`
-	// The pods that exist, the newest first.
+	// The pods that exist, the oldest first.
 	Pods []Pod `json:"pods"`
 	// Why there is no answer about the object. It is absent if there is one.
 	Error string `json:"error,omitempty"`
 
 	ended bool // no pods follow
+	isRun bool // only a controller can make the pods
 }
 
 // A Pod is the status of a pod.
@@ -103,7 +106,8 @@ type Container struct {
 	// Why the supervisor didn't answer.
 	Unanswered string `json:"unanswered,omitempty"`
 
-	turn *pod.Turn // of a step
+	turn  *pod.Turn // of a step
+	stale bool      // it runs no longer, and the kubelet has yet to say so
 }
 
 // A Run is a run of a container that has ended, as the kubelet says.
@@ -186,8 +190,29 @@ func (r *Reader) ReadAll(ctx context.Context, targets []target.Target) (a Answer
 	return a, errors.Join(failures...)
 }
 
-// Read reads the status of all pods of an object.
+// Read reads the status of all pods of an object. If a container has just ended, the kubelet
+// is given the time to say so.
 func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
+	report, err := r.read(ctx, t)
+	if err != nil || !report.isStale() {
+		return report, err
+	}
+	select {
+	case <-ctx.Done():
+		return report, nil
+	case <-time.After(kubeletsDelay):
+		return r.read(ctx, t)
+	}
+}
+
+// isStale reports whether a container has ended that the kubelet takes for running.
+func (r *Report) isStale() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool {
+		return slices.ContainsFunc(p.Containers, func(c Container) bool { return c.stale })
+	})
+}
+
+func (r *Reader) read(ctx context.Context, t target.Target) (*Report, error) {
 	report := &Report{Target: t.String(), Namespace: r.Namespace}
 	pods, err := r.podsOf(ctx, t, report)
 	if err != nil {
@@ -208,7 +233,10 @@ func (r *Reader) Read(ctx context.Context, t target.Target) (*Report, error) {
 			asked.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				c.Supervisor, c.Unanswered = r.ask(asking, pods[at].Name, c.Name)
+				var err error
+				if c.Supervisor, err = r.ask(asking, pods[at].Name, c.Name); err != nil {
+					c.Unanswered, c.stale = err.Error(), errors.Is(err, errEnded)
+				}
 				if c.waitsForTurn() {
 					c.After = c.turn.After
 				}
@@ -238,21 +266,22 @@ func (r *Reader) podsOf(ctx context.Context, t target.Target, report *Report) (p
 	if pods, err = r.Pods(ctx, t, &w); err != nil {
 		return nil, fmt.Errorf("listing the pods of %s in namespace %q: %w", t, r.Namespace, err)
 	}
-	report.ended = w.Ended()
+	report.ended, report.isRun = w.Ended(), t.Ends
+	slices.Reverse(pods) // as in a timeline
 	return pods, nil
 }
 
 // ask asks the supervisor of a container.
-func (r *Reader) ask(ctx context.Context, pod, container string) (_ *Supervisor, unanswered string) {
+func (r *Reader) ask(ctx context.Context, pod, container string) (*Supervisor, error) {
 	answer, err := r.exec(ctx, pod, container, "status")
 	if err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
 	var s Supervisor
 	if err := json.Unmarshal(answer, &s); err != nil {
-		return nil, "reading its answer: " + err.Error()
+		return nil, fmt.Errorf("reading its answer: %w", err)
 	}
-	return &s, ""
+	return &s, nil
 }
 
 // exec runs a command of the supervisor.
@@ -263,48 +292,10 @@ func (r *Reader) exec(ctx context.Context, pod, container string, command ...str
 		return nil, errors.New("you may not (kubectl auth can-i create pods/exec)")
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("it doesn't answer within %v", patience)
+	case hasEnded(err):
+		return nil, errEnded
 	}
 	return answer, err
-}
-
-// A Command is a command of the supervisor that is sent to containers.
-type Command struct {
-	// Words are the command and its arguments.
-	Words []string
-	// Container restricts it to containers of this name, "" for all.
-	Container string
-	// Phases are those of the supervisors that are told.
-	Phases []string
-}
-
-// A Told is a container that was told something.
-type Told struct {
-	Pod, Container string
-	Err            error
-}
-
-// Tell tells the supervisors of an object's pods to do something. It returns which, and the
-// statuses by which they were chosen.
-func (r *Reader) Tell(ctx context.Context, t target.Target, command Command) (told []Told, report *Report, err error) {
-	if report, err = r.Read(ctx, t); err != nil {
-		return nil, nil, err
-	}
-	for _, p := range report.Pods {
-		for _, c := range p.Containers {
-			if c.Supervisor == nil || !slices.Contains(command.Phases, c.Supervisor.Phase) || command.Container != "" && c.Name != command.Container {
-				continue
-			}
-			told = append(told, Told{p.Name, c.Name, r.tell(ctx, p.Name, c.Name, command.Words)})
-		}
-	}
-	return told, report, nil
-}
-
-func (r *Reader) tell(ctx context.Context, pod, container string, words []string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	_, err := r.exec(ctx, pod, container, words...)
-	return err
 }
 
 // The states of a container.

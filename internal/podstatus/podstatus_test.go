@@ -163,6 +163,103 @@ func TestAStepTellsWhichOneItWaitsFor(t *testing.T) {
 	require.Equal(t, "step-one", answers.Answers[0].Pods[0].Containers[1].After)
 }
 
+// A step has Tekton's results of its own, and those of its author, as its termination message.
+func TestTheResultsOfAStepAreShownWithoutTektons(t *testing.T) {
+	t.Parallel()
+	many := "["
+	for at := range 12 {
+		many += fmt.Sprintf(`{"key":"r%d","value":"v","type":1},`, at)
+	}
+	p := runningPod("build-pod", time.Minute, "step-none", "step-some", "step-long", "step-many", "step-words", "plain")
+	p.Labels = map[string]string{"tekton.dev/taskRun": "build"}
+	const started = `{"key":"StartedAt","value":"2026-11-26T12:00:00.000Z","type":3}`
+	for at, message := range []string{
+		"[" + started + "]",
+		"[" + started + `,{"key":"digest","value":"sha256:1\n","type":1},{"key":"old","value":"\u001b[2Ja\nb","type":"TaskRunResult"}]`,
+		`[{"key":"k","value":"` + strings.Repeat("x", 300) + `","type":4}]`,
+		many + started + "]",
+		"no results",
+		"[" + started + "]",
+	} {
+		p.Status.ContainerStatuses[at].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: message, FinishedAt: metav1.NewTime(now.Add(-41 * time.Second))}}
+	}
+	p.Status.ContainerStatuses[0].RestartCount = 1
+	answers, err := readerOf(t, says, p).ReadAll(t.Context(), web(t))
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, answers.Print(&text, now, false))
+	const ended = "  ended with 0 (Completed) 41s ago"
+	want := "pod/build-pod in namespace tenant: Running\n  step-none " + ended + ", restarted once\n" +
+		"  step-some " + ended + "\n                | digest: sha256:1\n                | old: \\x1b[2Ja\\nb\n" +
+		"  step-long " + ended + "\n                | k: " + strings.Repeat("x", 197) + "...\n  step-many " + ended + "\n"
+	for at := range 10 {
+		want += fmt.Sprintf("                | r%d: v\n", at)
+	}
+	want += "                2 more results\n  step-words" + ended + "\n                | no results\n  plain     " + ended + "\n                | [" + started + "]\n"
+	require.Equal(t, want, text.String())
+}
+
+// The kubelet takes a second to say so.
+func TestAContainerThatHasJustEndedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{`unable to upgrade connection: container not found ("main")`, "cannot exec in a stopped state"} {
+		p := runningPod("web-1", time.Minute, "main")
+		var asked atomic.Int32
+		exec := func(context.Context, string, string, ...string) ([]byte, error) {
+			if asked.Add(1) > 1 {
+				return []byte(answers["finishes"]), nil
+			}
+			return nil, errors.New(said)
+		}
+		report, err := readerOf(t, exec, p).Read(t.Context(), web(t)[0])
+		require.NoError(t, err)
+		require.Empty(t, report.Pods[0].Containers[0].Unanswered)
+		require.Equal(t, "Finished", report.Pods[0].Containers[0].Supervisor.Phase)
+
+		asked.Store(0)
+		always := func(context.Context, string, string, ...string) ([]byte, error) {
+			asked.Add(1)
+			return nil, errors.New(said)
+		}
+		report, err = readerOf(t, always, p).Read(t.Context(), web(t)[0])
+		require.NoError(t, err)
+		require.Equal(t, "its container has just ended", report.Pods[0].Containers[0].Unanswered)
+		require.Equal(t, int32(2), asked.Load(), "once more")
+	}
+}
+
+func TestPodsComeInTheirOrderAndTheNewestAreShown(t *testing.T) {
+	t.Parallel()
+	var pods []corev1.Pod
+	for at := range 21 {
+		pods = append(pods, runningPod(fmt.Sprintf("web-%d", at), time.Duration(at)*time.Minute, "plain"))
+	}
+	answers, err := readerOf(t, says, pods...).ReadAll(t.Context(), web(t))
+	require.NoError(t, err)
+	require.Equal(t, "web-20", answers.Answers[0].Pods[0].Name)
+	var text strings.Builder
+	require.NoError(t, answers.Print(&text, now, false))
+	require.True(t, strings.HasPrefix(text.String(), "1 older pods aren't shown; -o json has them.\n\npod/web-19 in"), text.String())
+	require.NotContains(t, text.String(), "web-20")
+}
+
+func TestARunWithoutPodsIsNotSentToWhy(t *testing.T) {
+	t.Parallel()
+	for status, says := range map[string]string{
+		`{"completionTime":"2026-11-26T12:00:00Z"}`: "taskrun/build in namespace tenant has ended, and its pods are gone. If they have sent their output: kubectl entrypointer logs -n tenant taskrun/build, and timeline.\n",
+		`{}`: "taskrun/build in namespace tenant has no pods yet.\n",
+	} {
+		server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"status":%s}`, status) })
+		named, err := target.Parse("taskrun/build", target.All())
+		require.NoError(t, err)
+		answers, err := (&podstatus.Reader{Client: objectstest.Client(t, "tenant", server)}).ReadAll(t.Context(), []target.Target{named})
+		require.NoError(t, err)
+		var text strings.Builder
+		require.NoError(t, answers.Print(&text, now, false))
+		require.Equal(t, says, text.String())
+	}
+}
+
 func TestOnlyWhatHasChangedIsPrintedAgain(t *testing.T) {
 	t.Parallel()
 	read := func(age time.Duration, containers ...string) podstatus.Answers {
@@ -219,8 +316,8 @@ func TestOnlyPausedContainersContinue(t *testing.T) {
 	got, report, err := reader.Tell(t.Context(), web(t)[0], podstatus.Command{Words: []string{"continue"}, Phases: []string{"Paused"}})
 	require.NoError(t, err)
 	require.Len(t, report.Pods, 2)
-	require.Equal(t, []podstatus.Told{{Pod: "web-1", Container: "paused"}, {Pod: "web-2", Container: "paused"}}, got)
-	require.Equal(t, []string{"web-1 paused continue", "web-2 paused continue"}, told)
+	require.Equal(t, []podstatus.Told{{Pod: "web-2", Container: "paused"}, {Pod: "web-1", Container: "paused"}}, got)
+	require.Equal(t, []string{"web-2 paused continue", "web-1 paused continue"}, told)
 
 	got, _, err = reader.Tell(t.Context(), web(t)[0], podstatus.Command{Words: []string{"signal", "HUP"}, Container: "runs", Phases: []string{"Running"}})
 	require.NoError(t, err)

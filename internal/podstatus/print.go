@@ -16,7 +16,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/printable"
 )
 
-// mostShown is how many pods are shown to people.
+// mostShown is how many pods are shown to people: the newest ones.
 const mostShown = 20
 
 // Print writes the reports for people, one line for each container. Wide ones also have the
@@ -49,13 +49,13 @@ func (a Answers) text(wide bool, since func(time.Time) string) string {
 func (r *Report) text(wide bool, since func(time.Time) string) string {
 	var b strings.Builder
 	if len(r.Pods) == 0 {
-		fmt.Fprintf(&b, "%s in namespace %s has no pods; kubectl entrypointer why says what would happen to one.\n", r.Target, r.Namespace)
+		b.WriteString(r.none())
 	}
-	for at, p := range r.Pods {
-		if at == mostShown {
-			fmt.Fprintf(&b, "\n%d more pods aren't shown; -o json has them.\n", len(r.Pods)-at)
-			break
-		}
+	left := max(0, len(r.Pods)-mostShown)
+	if left > 0 {
+		fmt.Fprintf(&b, "%d older pods aren't shown; -o json has them.\n\n", left)
+	}
+	for at, p := range r.Pods[left:] {
 		if at > 0 {
 			b.WriteString("\n")
 		}
@@ -70,6 +70,18 @@ func (r *Report) text(wide bool, since func(time.Time) string) string {
 		p.table(&b, wide, since)
 	}
 	return printable.Text(b.String())
+}
+
+// none says that there are no pods, and which command knows more.
+func (r *Report) none() string {
+	switch {
+	case r.isRun && r.ended:
+		return fmt.Sprintf("%[1]s in namespace %[2]s has ended, and its pods are gone. If they have sent their output: kubectl entrypointer logs -n %[2]s %[1]s, and timeline.\n", r.Target, r.Namespace)
+	case r.isRun:
+		return fmt.Sprintf("%s in namespace %s has no pods yet.\n", r.Target, r.Namespace)
+	default:
+		return fmt.Sprintf("%s in namespace %s has no pods; kubectl entrypointer why says what would happen to one.\n", r.Target, r.Namespace)
+	}
 }
 
 // table writes what the containers do.
@@ -108,14 +120,14 @@ func (r *Run) end(since func(time.Time) string) string {
 			why += ", " + r.Supervisor.Signal
 		}
 	}
-	return fmt.Sprintf("%d (%s)%s", r.ExitCode, printable.Line(why), elapsed(since, ", since ", r.Since))
+	return fmt.Sprintf("%d (%s)%s", r.ExitCode, printable.Line(why), ago(since, r.Since))
 }
 
 // says returns what a container does in one line, and what explains that in others.
 func (c *Container) says(wide bool, since func(time.Time) string) []string {
 	lines := []string{c.does(since)}
 	if c.Restarts > 0 && !wide { // which has a column
-		lines[0] += fmt.Sprintf(", restarted %d times", c.Restarts)
+		lines[0] += ", restarted " + times(c.Restarts)
 	}
 	if s := c.Supervisor; s != nil {
 		for _, u := range s.WaitingFor {
@@ -130,11 +142,18 @@ func (c *Container) says(wide bool, since func(time.Time) string) []string {
 	default:
 		lines = append(lines, "the end of "+c.After)
 	}
-	lines = append(lines, quoted(c.Message)...)
+	lines = append(lines, c.ownWords()...)
 	if c.Unanswered != "" {
 		lines = append(lines, "its supervisor doesn't tell: "+printable.Line(c.Unanswered))
 	}
 	return lines
+}
+
+func times(n int32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // quoted returns the lines of a text that a container may have written, so that none looks
@@ -179,10 +198,18 @@ func (s *Supervisor) does(since func(time.Time) string, running time.Time) strin
 	case "Stopping":
 		return "stopping" + elapsed(since, " for ", s.WaitingSince)
 	case "Finished":
-		return "finishing: the command has ended" + elapsed(since, ", since ", s.Finished)
+		return "finishing: the command has ended" + ago(since, s.Finished)
 	default:
 		return "in phase " + printable.Line(s.Phase) + ", which a newer release has"
 	}
+}
+
+// ago says how long ago a moment was, if it is known.
+func ago(since func(time.Time) string, moment time.Time) string {
+	if text := elapsed(since, " ", moment); text != "" {
+		return text + " ago"
+	}
+	return ""
 }
 
 // elapsed returns the time since the first of these moments that is known, behind a word.

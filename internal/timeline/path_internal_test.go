@@ -80,7 +80,7 @@ func pack(t *testing.T, message string) string {
 	_, err = w.Write([]byte(message))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	return compressed + base64.RawStdEncoding.EncodeToString(b.Bytes())
+	return "tknz:" + base64.RawStdEncoding.EncodeToString(b.Bytes())
 }
 
 func TestTheMessageOfTektonsEntrypointTellsWhenTheCommandBegan(t *testing.T) {

@@ -53,7 +53,7 @@ func (r *Reader) Read(ctx context.Context, t target.Target, now time.Time) (*Tim
 		return nil, errGone
 	}
 	left := max(0, len(report.Pods)-mostPods)
-	report.Pods = report.Pods[:len(report.Pods)-left]
+	report.Pods = report.Pods[left:]
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r.readEnded(ctx, report.Pods)
