@@ -146,7 +146,7 @@ func (s *injectSettings) shower(ctx context.Context, from *cluster) (show func(n
 		return func(namespace string, m why.Manifest) (*corev1.Pod, *why.Answer, error) {
 			cluster := why.Cluster{Client: *client}
 			cluster.Namespace = namespace
-			return cluster.Preview(ctx, m.Name, m.Pod)
+			return cluster.Preview(ctx, m)
 		}, client.Namespace, nil
 	}
 	annotations := map[string]string{pod.InjectAnnotation: string(pod.OwnedPods)}
@@ -168,7 +168,7 @@ func (s *injectSettings) shower(ctx context.Context, from *cluster) (show func(n
 	}
 	return func(namespace string, m why.Manifest) (*corev1.Pod, *why.Answer, error) {
 		result, err := options.Inject(ctx, namespace, m.Pod)
-		return why.Decided(m.Name, namespace, result, err)
+		return why.Decided(m, namespace, result, err)
 	}, namespace, nil
 }
 

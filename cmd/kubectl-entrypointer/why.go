@@ -119,7 +119,7 @@ func preview(command *cobra.Command, from *cluster, file string, each func(*core
 	cluster := &why.Cluster{Client: *client}
 	return inNamespaces(command, client.Namespace, manifests, func(namespace string, m why.Manifest) error {
 		cluster.Namespace = namespace
-		p, answer, err := cluster.Preview(command.Context(), m.Name, m.Pod)
+		p, answer, err := cluster.Preview(command.Context(), m)
 		if err == nil {
 			each(p, answer)
 		}

@@ -20,7 +20,6 @@ import (
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
-	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // A Cluster is the API server, as its user sees a namespace.
@@ -71,8 +70,8 @@ func (c *Cluster) AskForPod(ctx context.Context, t target.Target) (*corev1.Pod, 
 		return nil, nil, err
 	}
 	err = q.compare(ctx, trial, pods)
-	if now := q.answer.Now; now != nil && o.Template() != nil && pod.Mentions(o.Annotations) {
-		now.Warnings = append(now.Warnings, fmt.Sprintf("%s itself has annotations of entrypointer, which have no effect there: they belong into the metadata of its pod template", t))
+	if o.Template() != nil {
+		q.answer.warnOfMetadata(o.Annotations)
 	}
 	if q.made == nil && len(pods) > 0 {
 		return &pods[0], q.answer, err
@@ -93,18 +92,19 @@ func (q *inquiry) askOfPod(ctx context.Context) (*corev1.Pod, error) {
 	return &p, q.compare(ctx, trial, []corev1.Pod{p})
 }
 
-// Preview asks about a pod that doesn't exist yet, and returns it as it would be, nil if it
-// would be refused, or if the user may not know.
-func (c *Cluster) Preview(ctx context.Context, name string, trial *corev1.Pod) (*corev1.Pod, *Answer, error) {
+// Preview asks about the pod of a manifest, and returns it as it would be, nil if it would
+// be refused, or if the user may not know.
+func (c *Cluster) Preview(ctx context.Context, m Manifest) (*corev1.Pod, *Answer, error) {
 	// The namespace is of a file, and a request would go elsewhere by a wrong one.
 	if wrong := validation.IsDNS1123Label(c.Namespace); len(wrong) > 0 {
 		return nil, nil, fmt.Errorf("%q is no name of a namespace: %s", c.Namespace, wrong[0])
 	}
-	q, err := c.inquire(ctx, name)
+	q, err := c.inquire(ctx, m.Name)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = q.compare(ctx, trial, nil)
+	err = q.compare(ctx, m.Pod, nil)
+	q.answer.warnOfMetadata(m.metadata)
 	if q.made != nil {
 		removeTokens(q.made)
 	}
@@ -226,6 +226,9 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 		if q.made, q.answer.Now, err = q.try(ctx, trial); err != nil {
 			return err
 		}
+		if q.answer.Now != nil {
+			q.answer.Now.of = trial
+		}
 		if err = q.readExplanation(ctx, trial); err != nil {
 			return err
 		}
@@ -233,7 +236,8 @@ func (q *inquiry) compare(ctx context.Context, trial *corev1.Pod, pods []corev1.
 	for i := range pods {
 		p := &pods[i]
 		d := q.decisionOn(p)
-		d.Pod, d.Created = p.Name, p.CreationTimestamp.Time
+		d.Pod, d.Created, d.of = p.Name, p.CreationTimestamp.Time, p
+		d.Ended = p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if now := q.answer.Now; d.Reason == OlderThanOptIn && now != nil && now.Reason.isUnwrapped() {
 			d.Reason = now.Reason // to create it anew would change nothing
 		}

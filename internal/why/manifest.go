@@ -33,6 +33,8 @@ type Manifest struct {
 	// once it exists, as TYPE/NAME.
 	Pod *corev1.Pod
 	Ask string
+
+	metadata map[string]string // the annotations of an object with a template
 }
 
 // ReadManifests reads the objects of YAML or JSON documents. An object that has no pods is
@@ -138,5 +140,5 @@ func readManifest(document []byte) (*Manifest, error) {
 	name := cmp.Or(o.Name, o.GenerateName)
 	trial := fromTemplate(template, cmp.Or(kinds[at].Controller, o.Kind), name, "00000000-0000-0000-0000-000000000000")
 	completeTrial(trial, &o)
-	return &Manifest{Name: kinds[at].Name + "/" + name, Namespace: o.Namespace, Pod: trial}, nil
+	return &Manifest{Name: kinds[at].Name + "/" + name, Namespace: o.Namespace, Pod: trial, metadata: o.Annotations}, nil
 }

@@ -48,6 +48,9 @@ type meaning struct {
 	do string
 }
 
+// podTemplate is what most answers advise to change; a bare pod has none.
+const podTemplate = "the pod template"
+
 // meanings are all answers. docs/cli.md has them as a table, which go test -update writes.
 var meanings = []meaning{
 	{Reason(pod.Injected), "is wrapped", ""},
@@ -55,10 +58,10 @@ var meanings = []meaning{
 	{NamespaceNotOptedIn, "isn't wrapped: its namespace doesn't opt in by the annotation entrypointer.dev/inject", "annotate the namespace with `true` or `all`"},
 	{NamespaceExcluded, "isn't wrapped: the namespaces kube-system and entrypointer-system can't opt in", ""},
 	{LabelMissing, "isn't wrapped yet: its namespace has the annotation entrypointer.dev/inject, but the injector hasn't set the label that follows it", "look at the events of the namespace; the injector may be down"},
-	{DoesNotAsk, "isn't wrapped: it doesn't ask by the annotation entrypointer.dev/inject: \"true\", as all pods have to but those of TaskRuns and Revisions", "annotate the pod template, or the namespace with `all`"},
+	{DoesNotAsk, "isn't wrapped: it doesn't ask by the annotation entrypointer.dev/inject: \"true\", as all pods have to but those of TaskRuns and Revisions", "annotate " + podTemplate + ", or the namespace with `all`"},
 	{OlderThanOptIn, "isn't wrapped: it was created before its namespace opted in", "have its controller create it anew"},
-	{Reason(pod.NotOurs), "isn't wrapped: it has annotations or labels of entrypointer, and doesn't ask by entrypointer.dev/inject: \"true\"", "annotate the pod template, or the namespace with `all`"},
-	{Reason(pod.OptedOut), "isn't wrapped: its annotation entrypointer.dev/inject is \"false\"", "remove the annotation from the pod template"},
+	{Reason(pod.NotOurs), "isn't wrapped: it has annotations or labels of entrypointer, and doesn't ask by entrypointer.dev/inject: \"true\"", "annotate " + podTemplate + ", or the namespace with `all`"},
+	{Reason(pod.OptedOut), "isn't wrapped: its annotation entrypointer.dev/inject is \"false\"", "remove the annotation from " + podTemplate},
 	{Reason(pod.NotSelected), "isn't wrapped: the operator leaves out pods of its kind (pod-owners)", "ask the operator"},
 	{Reason(pod.NothingToWrap), "isn't wrapped: entrypointer leaves all of its containers alone", "in a pod that asks by annotation, name them in entrypointer.dev/containers"},
 	{Reason(pod.LookupWaived), "isn't wrapped: none of its images can be looked up, and the operator lets such pods run unwrapped", "set `command:` in its containers, or make the lookup work"},

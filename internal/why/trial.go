@@ -204,12 +204,13 @@ func differences(p *corev1.Pod, d *Decision, made *corev1.Pod, now *Decision) (l
 	return list
 }
 
-// Decided returns the answer about a pod that was decided on without a cluster, and the pod
+// Decided returns the answer about the pod of a manifest that was decided on without a cluster, and the pod
 // as it would be, nil if it would be refused. Other errors than refusals are returned.
-func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod, *Answer, error) {
-	answer := &Answer{Target: name, Namespace: namespace}
+func Decided(m Manifest, namespace string, result pod.Result, err error) (*corev1.Pod, *Answer, error) {
+	answer := &Answer{Target: m.Name, Namespace: namespace}
 	if refusal, is := errors.AsType[*pod.Refusal](err); is {
 		answer.Now = &Decision{Reason: Refused, Message: refusal.Error(), Do: meaningOf(Refused).do}
+		answer.warnOfMetadata(m.metadata)
 		return nil, answer, nil
 	}
 	if err != nil {
@@ -226,7 +227,8 @@ func Decided(name, namespace string, result pod.Result, err error) (*corev1.Pod,
 			reason = DoesNotAsk
 		}
 	}
-	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings), Do: meaningOf(reason).do}
+	answer.Now = &Decision{Reason: reason, Delivery: result.Delivery, Warnings: pod.Messages(result.Warnings), Do: doFor(reason, m.Pod)}
+	answer.warnOfMetadata(m.metadata)
 	answer.Wrapped = answer.IsWrapped()
 	return result.Pod, answer, nil
 }

@@ -10,6 +10,9 @@ package why
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -49,6 +52,9 @@ type Decision struct {
 	Pod string `json:"pod,omitempty"`
 	// When the pod was created.
 	Created time.Time `json:"created,omitzero"`
+	// Whether the pod has ended. Beside new pods that are wrapped, it doesn't count, unless it
+	// is the object.
+	Ended bool `json:"ended,omitempty"`
 	// One word of those in docs/cli.md#the-answers, which says why the pod is wrapped or not.
 	Reason Reason `json:"reason"`
 	// What the API server said of a pod that it refuses.
@@ -65,6 +71,8 @@ type Decision struct {
 	Do string `json:"do,omitempty"`
 	// The command to type next, if there is one.
 	Next string `json:"next,omitempty"`
+
+	of *corev1.Pod // the pod, or the one that was tried
 }
 
 // A Container is what was or would be decided on a container.
@@ -107,7 +115,8 @@ func (a *Answer) IsWrapped() bool {
 		return false
 	}
 	for _, d := range a.Pods {
-		if !d.Reason.isWrapped() {
+		isPast := d.Ended && a.Now != nil && a.Target != target.Pod+"/"+d.Pod
+		if !d.Reason.isWrapped() && !isPast {
 			return false
 		}
 	}

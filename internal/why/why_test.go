@@ -163,13 +163,14 @@ func container(name string) corev1.Container {
 	return corev1.Container{Name: name, Image: "busybox", Command: []string{"serve"}}
 }
 
-// existing is a pod of a template that was admitted as it is.
+// existing is a pod of a template and a ReplicaSet that was admitted as it is.
 func existing(template corev1.PodTemplateSpec, age time.Duration, admit func(*corev1.Pod) error) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	if admit != nil && admit(&p) != nil {
 		panic("the pod is refused")
 	}
 	p.Name, p.CreationTimestamp = "web-1", metav1.NewTime(now.Add(-age))
+	p = controlledBy("ReplicaSet", p)
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return p
 }
@@ -397,6 +398,95 @@ func TestTheNextCommandIsOneThatWorks(t *testing.T) {
 	}
 }
 
+// controlledBy is a pod of a controller of a kind.
+func controlledBy(kind string, p corev1.Pod) corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "x", Controller: new(true)}}
+	return p
+}
+
+// bare is a pod without a controller.
+func bare(p corev1.Pod) corev1.Pod {
+	p.OwnerReferences = nil
+	return p
+}
+
+// endedAs is a pod that has ended.
+func endedAs(p corev1.Pod) corev1.Pod {
+	p.Status.Phase = corev1.PodSucceeded
+	return p
+}
+
+// Each object is asked about as it is, unwrapped, in a namespace that opted in or not.
+func TestTheAdviceFitsTheObject(t *testing.T) {
+	const patch = `kubectl -n tenant patch deployment/x -p '{"spec":{"template":{"metadata":{"annotations":{"entrypointer.dev/inject":"true"}}}}}'`
+	const cron = `kubectl -n tenant patch cronjob/x -p '{"spec":{"jobTemplate":{"spec":{"template":{"metadata":{"annotations":{"entrypointer.dev/inject":"true"}}}}}}}'`
+	const both = "annotate the namespace with `all`, or with `true`, and the pod template as well"
+	const annotate = "kubectl annotate --overwrite namespace tenant entrypointer.dev/inject="
+	silent, asking := asked(nil, container("web")), asked(asks, container("web"))
+	old := existing(asking, 2*time.Hour, nil)
+	step := existing(silent, 2*time.Hour, nil)
+	step.Labels = map[string]string{"tekton.dev/taskRun": "x"}
+	step.Spec.Containers[0].Name = "step-a"
+	for name, test := range map[string]struct {
+		named    string
+		path     string
+		template corev1.PodTemplateSpec
+		pods     []corev1.Pod // the target itself, for a pod
+		opted    bool
+		do, next string // for the pod that exists, or else a new one
+		wrapped  bool
+	}{
+		"a Deployment in a namespace that doesn't opt in": {"deploy/x", "/apis/apps/v1/namespaces/tenant/deployments/x", silent, nil, false, both, annotate + "true && " + patch, false},
+		"a Deployment that asks there":                    {"deploy/x", "/apis/apps/v1/namespaces/tenant/deployments/x", asking, nil, false, "annotate the namespace with `true` or `all`", annotate + "true", false},
+		"a Job there":                                     {"job/x", "/apis/batch/v1/namespaces/tenant/jobs/x", silent, nil, false, both, annotate + "all", false},
+		"a bare pod there":                                {"pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", silent, []corev1.Pod{bare(existing(silent, time.Minute, nil))}, false, strings.Replace(both, "the pod template", "the pod", 1), annotate + "all", false},
+		"a TaskRun there, which needn't ask":              {"tr/x", "/apis/tekton.dev/v1/namespaces/tenant/taskruns/x", silent, []corev1.Pod{controlledBy("TaskRun", step)}, false, "annotate the namespace with `true` or `all`", annotate + "true", false},
+		"a CronJob":                                       {"cj/x", "/apis/batch/v1/namespaces/tenant/cronjobs/x", silent, nil, true, "annotate the pod template, or the namespace with `all`", cron, false},
+		"a Job":                                           {"job/x", "/apis/batch/v1/namespaces/tenant/jobs/x", silent, nil, true, "annotate the pod template, or the namespace with `all`; a Job keeps its template, so replace it (kubectl replace --force -f FILE)", "", false},
+		"a bare pod":                                      {"pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", silent, []corev1.Pod{bare(existing(silent, time.Minute, nil))}, true, "annotate the pod, or the namespace with `all`, and create it anew", "", false},
+		"an older bare pod":                               {"pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", asking, []corev1.Pod{bare(old)}, true, "create it anew: no controller does", "", false},
+		"a bare pod that has ended":                       {"pod/web-1", "/api/v1/namespaces/tenant/pods/web-1", asking, []corev1.Pod{endedAs(bare(old))}, true, "nothing: it has ended, and a new pod is wrapped", "", false},
+		"a TaskRun":                                       {"tr/x", "/apis/tekton.dev/v1/namespaces/tenant/taskruns/x", silent, []corev1.Pod{controlledBy("TaskRun", step)}, true, "start a new run, which is wrapped: the pods of this one can't be created anew", "", false},
+		"a TaskRun that has ended":                        {"tr/x", "/apis/tekton.dev/v1/namespaces/tenant/taskruns/x", silent, []corev1.Pod{endedAs(controlledBy("TaskRun", step))}, true, "nothing: it has ended, and a new pod is wrapped", "", true},
+		"a Job that has ended":                            {"job/x", "/apis/batch/v1/namespaces/tenant/jobs/x", asking, []corev1.Pod{endedAs(controlledBy("Job", old))}, true, "nothing: it has ended, and a new pod is wrapped", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &apiServer{namespace: tenant("", ""), admit: func(*corev1.Pod) error { return nil }, pods: test.pods}
+			if test.opted {
+				s.namespace, s.admit = tenant("true", "true"), injecting(&pod.Injector{})
+			}
+			spec := map[string]any{"template": test.template, "selector": map[string]any{"matchLabels": test.template.Labels}}
+			if strings.HasPrefix(test.named, "cj/") {
+				spec = map[string]any{"jobTemplate": map[string]any{"spec": spec}}
+			}
+			object := any(map[string]any{"metadata": map[string]any{"name": "x"}, "spec": spec})
+			if strings.HasPrefix(test.named, "pod/") {
+				object = test.pods[0]
+			}
+			answer := s.asks(t, test.named, test.path, object)
+			d := answer.Now
+			if len(answer.Pods) > 0 {
+				d = answer.Pods[0]
+			}
+			require.Equal(t, test.do, d.Do)
+			require.Equal(t, test.next, d.Next)
+			require.Equal(t, test.wrapped, answer.Wrapped)
+		})
+	}
+}
+
+func TestAnnotationsBesideTheTemplateOfAFileAreWarnedOf(t *testing.T) {
+	manifests, err := why.ReadManifests(strings.NewReader("kind: Deployment\nmetadata: {name: web, annotations: {entrypointer.dev/inject: \"true\"}}\nspec: {template: {spec: {containers: [{name: web, image: x}]}}}\n"))
+	require.NoError(t, err)
+	s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{})}
+	_, answer, err := s.cluster(t).Preview(t.Context(), manifests[0])
+	require.NoError(t, err)
+	require.Equal(t, []string{"deployment/web itself has annotations of entrypointer, which have no effect there: they belong into the metadata of its pod template"}, answer.Now.Warnings)
+	_, answer, err = why.Decided(manifests[0], "tenant", pod.Result{Outcome: pod.NotOurs, Pod: manifests[0].Pod}, nil)
+	require.NoError(t, err)
+	require.Len(t, answer.Now.Warnings, 1, "without a cluster")
+}
+
 // A controller adds to the template: an API server would refuse a pod without it.
 func TestATrialHasWhatItsControllerAdds(t *testing.T) {
 	var tried corev1.Pod
@@ -430,7 +520,7 @@ func TestAWrongNamespaceOfAFileReachesNoServer(t *testing.T) {
 	s := &apiServer{}
 	c := s.cluster(t)
 	c.Namespace = "a;rm -rf ~ #/../tenant"
-	_, _, err := c.Preview(t.Context(), "pod/p", &corev1.Pod{})
+	_, _, err := c.Preview(t.Context(), why.Manifest{Name: "pod/p", Pod: &corev1.Pod{}})
 	require.ErrorContains(t, err, "is no name of a namespace")
 	require.Empty(t, s.requests)
 }
