@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -73,6 +74,14 @@ func (c *cluster) connect() (*objects.Client, error) {
 		return nil, &usageError{fmt.Errorf("%q is no name of a namespace: %s", namespace, wrong[0])}
 	}
 	return objects.NewClient(config, namespace)
+}
+
+// oneObject is the check of the arguments of a command about one object.
+func oneObject(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return &usageError{errors.New("name one object, as TYPE/NAME")}
+	}
+	return nil
 }
 
 // connectFor parses what a user names, and connects.

@@ -76,31 +76,58 @@ func TestArgumentsThatAreWrongAreAnErrorOfUsage(t *testing.T) {
 		command *cobra.Command
 		args    []string
 	}{
-		"name a file by -f":              {injectCommand(), nil},
-		"use diff, patch, json or yaml":  {injectCommand(), []string{"-f", "-", "-o", "wide"}},
-		`"x" is too much`:                {injectCommand(), []string{"x"}},
-		"use one of them":                {statusCommand(), []string{"p", "-w", "-o", "json"}},
-		`--output is "name"`:             {statusCommand(), []string{"p", "-o", "name"}},
-		`reading "secret/p"`:             {statusCommand(), []string{"p", "secret/p"}},
-		"requires at least 1 arg(s)":     {statusCommand(), nil},
-		"use text, dot or mermaid":       {graphCommand(), []string{"p", "-o", "svg"}},
-		`reading "secret/s"`:             {graphCommand(), []string{"secret/s"}},
-		"name one object, as TYPE/NAME":  {graphCommand(), nil},
-		"or a file by -f":                {graphCommand(), []string{"p", "-f", "-"}},
-		"accepts at most 1 arg(s)":       {graphCommand(), []string{"p", "q"}},
-		"use svg, perfetto, json":        {timelineCommand(), []string{"p", "-o", "dot"}},
-		"--width is -1":                  {timelineCommand(), []string{"p", "--width=-1"}},
-		"--width is 39: use at least 40": {timelineCommand(), []string{"p", "--width=39"}},
-		`reading "secret/t"`:             {timelineCommand(), []string{"secret/t"}},
-		"accepts 1 arg(s), received 0":   {continueCommand(), nil},
-		`reading "secret/q"`:             {continueCommand(), []string{"secret/q"}},
-		"accepts 2 arg(s), received 1":   {signalCommand(), []string{"HUP"}},
-		`reading "secret/r"`:             {signalCommand(), []string{"HUP", "secret/r"}},
+		"name a file by -f":                             {injectCommand(), nil},
+		"use diff, patch, json or yaml":                 {injectCommand(), []string{"-f", "-", "-o", "wide"}},
+		`"x" is too much`:                               {injectCommand(), []string{"x"}},
+		"use one of them":                               {statusCommand(), []string{"p", "-w", "-o", "json"}},
+		`--output is "name"`:                            {statusCommand(), []string{"p", "-o", "name"}},
+		`reading "secret/p"`:                            {statusCommand(), []string{"p", "secret/p"}},
+		"name objects, as TYPE/NAME":                    {statusCommand(), nil},
+		"use text, dot or mermaid":                      {graphCommand(), []string{"p", "-o", "svg"}},
+		`reading "secret/s"`:                            {graphCommand(), []string{"secret/s"}},
+		"TYPE/NAME, or a file":                          {graphCommand(), nil},
+		"or a file by -f":                               {graphCommand(), []string{"p", "-f", "-"}},
+		"name one object, as TYPE/NAME, or":             {graphCommand(), []string{"p", "q"}},
+		"use svg, perfetto, json":                       {timelineCommand(), []string{"p", "-o", "dot"}},
+		"--width is -1":                                 {timelineCommand(), []string{"p", "--width=-1"}},
+		`reading "secret/t"`:                            {timelineCommand(), []string{"secret/t"}},
+		"name one object, as TYPE/NAME":                 {continueCommand(), nil},
+		"name one object":                               {timelineCommand(), []string{"p", "q"}},
+		`reading "secret/q"`:                            {continueCommand(), []string{"secret/q"}},
+		"name a signal, such as SIGHUP, and one object": {signalCommand(), []string{"HUP"}},
+		`"SIGHUB" is no signal`:                         {signalCommand(), []string{"SIGHUB", "p"}},
+		`reading "secret/r"`:                            {signalCommand(), []string{"HUP", "secret/r"}},
+		"--width is 39: use at least 40":                {timelineCommand(), []string{"p", "--width=39"}},
 	} {
 		_, _, err := runsCommand(test.command, "", test.args...)
 		require.ErrorContains(t, err, says)
 		require.Equal(t, exitUsage, exitCode(err), says)
 	}
+}
+
+func TestAMisspeltCommandIsAnErrorOfUsageAndSuggestsOne(t *testing.T) {
+	t.Parallel()
+	root := rootCommand()
+	root.SetOut(io.Discard)
+	err := execute(root, []string{"staus", "deployment/web"})
+	require.Equal(t, exitUsage, exitCode(err))
+	require.ErrorContains(t, err, "Did you mean this?\n\tstatus")
+	for _, args := range [][]string{{"help", "why"}, {"__complete", "stat"}, {"--help"}, nil} {
+		root := rootCommand()
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		require.NoError(t, execute(root, args), args)
+	}
+}
+
+func TestAContainerThatDoesNotExistIsNotTold(t *testing.T) {
+	t.Parallel()
+	config := kubeconfig(t, twoPods())
+	_, _, err := runsCommand(signalCommand(), "", "--kubeconfig", config, "HUP", "wrapped", "-c", "mian")
+	require.ErrorContains(t, err, `pod/wrapped in namespace "tenant": there is no container "mian": use main; did you mean "main"?`)
+	require.Equal(t, exitFailure, exitCode(err))
+	_, _, err = runsCommand(signalCommand(), "", "--kubeconfig", config, "HUP", "wrapped", "-c", "main")
+	require.Equal(t, exitFinding, exitCode(err), "it has ended")
 }
 
 // A pod as an API server admits it that changes what entrypointer changes.

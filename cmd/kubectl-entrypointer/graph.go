@@ -41,13 +41,12 @@ func graphCommand() *cobra.Command {
 	var from *cluster
 	command := &cobra.Command{
 		Use: "graph ([TYPE/]NAME | -f FILE)", Short: "Show who waits for whom", Long: graphDescription, Example: graphExamples,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
 			draw, known := drawings[s.output]
 			if !known {
 				return &usageError{fmt.Errorf("--output is %q: use text, dot or mermaid", s.output)}
 			}
-			if (len(args) == 1) == (s.file != "") {
+			if len(args) > 1 || (len(args) == 1) == (s.file != "") {
 				return &usageError{errors.New("name one object, as TYPE/NAME, or a file by -f")}
 			}
 			graphs, err := s.ask(command, from, args)

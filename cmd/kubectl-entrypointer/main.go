@@ -19,12 +19,23 @@ import (
 )
 
 func main() {
-	err := rootCommand().Execute()
+	err := execute(rootCommand(), os.Args[1:])
 	code := exitCode(err)
 	if code == exitFailure || code == exitUsage {
 		fmt.Fprintf(os.Stderr, "error: %s\n", printable.Text(err.Error()))
 	}
 	os.Exit(code)
+}
+
+// execute runs the command that the arguments name. One that doesn't exist is an error of
+// usage.
+func execute(root *cobra.Command, args []string) error {
+	root.SetArgs(args)
+	err := root.Execute()
+	if _, _, unknown := root.Find(args); unknown != nil {
+		return &usageError{unknown}
+	}
+	return err
 }
 
 func rootCommand() *cobra.Command {

@@ -45,8 +45,10 @@ func statusCommand() *cobra.Command {
 	var from *cluster
 	command := &cobra.Command{
 		Use: "status [TYPE/]NAME...", Short: "Say what containers do, and what they wait for", Long: statusDescription, Example: statusExamples,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{errors.New("name objects, as TYPE/NAME")}
+			}
 			if err := checkOutput(s.output, wide); err != nil {
 				return &usageError{err}
 			}

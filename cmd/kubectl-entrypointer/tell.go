@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/entrypointer/entrypointer/internal/logreader"
 	"github.com/entrypointer/entrypointer/internal/podstatus"
 	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/pkg/lookup"
 )
 
 const rightToTell = `
@@ -24,7 +27,7 @@ couldn't be told.`
 
 func continueCommand() *cobra.Command {
 	return tellCommand(&cobra.Command{
-		Use: "continue [TYPE/]NAME", Short: "End the pauses of containers", Args: usageArgs(cobra.ExactArgs(1)),
+		Use: "continue [TYPE/]NAME", Short: "End the pauses of containers", Args: oneObject,
 		Long:    "End the pauses (option pause) of the containers of an object's pods." + rightToTell,
 		Example: "  kubectl entrypointer continue taskrun/build\n  kubectl entrypointer continue web-6b7f9c-x2x5k -c web",
 	}, 0, "continues", []string{"Paused"}, func([]string) []string { return []string{"continue"} })
@@ -32,10 +35,25 @@ func continueCommand() *cobra.Command {
 
 func signalCommand() *cobra.Command {
 	return tellCommand(&cobra.Command{
-		Use: "signal SIGNAL [TYPE/]NAME", Short: "Send a signal to the commands of containers", Args: usageArgs(cobra.ExactArgs(2)),
+		Use: "signal SIGNAL [TYPE/]NAME", Short: "Send a signal to the commands of containers", Args: signalAndObject,
 		Long:    "Send a signal, such as SIGHUP, to the commands of the containers of an object's pods." + rightToTell,
 		Example: "  kubectl entrypointer signal SIGHUP deployment/web -c nginx",
-	}, 1, "got the signal", []string{"Running", "Stopping"}, func(args []string) []string { return []string{"signal", args[0]} })
+	}, 1, "got the signal", []string{"Running", "Stopping"}, func(args []string) []string {
+		name, _ := lookup.ParseStopSignal(args[0])
+		return []string{"signal", name}
+	})
+}
+
+// signalAndObject checks the arguments of signal. Those who ask supervisors would get the
+// same error from each.
+func signalAndObject(_ *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return &usageError{errors.New("name a signal, such as SIGHUP, and one object, as TYPE/NAME")}
+	}
+	if _, known := lookup.ParseStopSignal(args[0]); !known {
+		return &usageError{fmt.Errorf("%q is no signal: use a name such as SIGHUP or RTMIN+3, or a number", args[0])}
+	}
+	return nil
 }
 
 // tellCommand completes a command with an argument that names an object, behind as many
@@ -83,6 +101,19 @@ func printTold(out io.Writer, done string, told []podstatus.Told, report *podsta
 	if len(told) > 0 {
 		return nil
 	}
+	if names := containersOf(report); container != "" && len(names) > 0 && !slices.Contains(names, container) {
+		return logreader.NoContainer(report.Target, report.Namespace, container, names)
+	}
 	fmt.Fprintf(out, "%s in namespace %s: no container was told; kubectl entrypointer status says what they do\n", report.Target, report.Namespace)
 	return errFinding
+}
+
+// containersOf returns the names of the containers of an object's pods.
+func containersOf(report *podstatus.Report) (names []string) {
+	for _, p := range report.Pods {
+		for _, c := range p.Containers {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }

@@ -50,7 +50,7 @@ func timelineCommand() *cobra.Command {
 	var from *cluster
 	command := &cobra.Command{
 		Use: "timeline [TYPE/]NAME", Short: "Show where the time went in containers", Long: timelineDescription, Example: timelineExamples,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: oneObject,
 		RunE: func(command *cobra.Command, args []string) error {
 			out := command.OutOrStdout()
 			if err := s.check(out); err != nil {

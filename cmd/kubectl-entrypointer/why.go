@@ -137,6 +137,9 @@ func readManifests(name string, stdin io.Reader) ([]why.Manifest, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: name a file, or print its files into -f -", name)
+	}
 	manifests, err := why.ReadManifests(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

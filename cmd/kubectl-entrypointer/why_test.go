@@ -145,16 +145,19 @@ func TestWrongQuestionsAreRefused(t *testing.T) {
 		args  []string
 		code  int
 	}{
-		"name objects, as TYPE/NAME":          {"", nil, exitUsage},
-		"or a file by -f":                     {"", []string{"p", "-f", "x"}, exitUsage},
-		"use json, yaml or wide":              {"", []string{"p", "-o", "name"}, exitUsage},
-		"use TYPE/NAME with the type":         {"", []string{"p", "secret/p"}, exitUsage},
-		`is in namespace "other"`:             {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
-		"no such file":                        {"", []string{"-f", "/none"}, exitFailure},
-		"it has no object with pods":          {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
-		"it has no kind":                      {"a: b\n", []string{"-f", "-"}, exitFailure},
-		"reading document 2":                  {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
-		`reading pod/p in namespace "tenant"`: {"", []string{"p"}, exitFailure},
+		"name objects, as TYPE/NAME":                      {"", nil, exitUsage},
+		"or a file by -f":                                 {"", []string{"p", "-f", "x"}, exitUsage},
+		"use json, yaml or wide":                          {"", []string{"p", "-o", "name"}, exitUsage},
+		"use TYPE/NAME with the type":                     {"", []string{"p", "secret/p"}, exitUsage},
+		`is in namespace "other"`:                         {manifest, []string{"-f", "-", "-n", "tenant"}, exitUsage},
+		"no such file":                                    {"", []string{"-f", "/none"}, exitFailure},
+		"it is empty":                                     {"", []string{"-f", "-"}, exitFailure},
+		" is a directory":                                 {"", []string{"-f", t.TempDir()}, exitFailure},
+		`reading "deploy": it is a type: use deploy/NAME`: {"", []string{"deploy", "asks"}, exitUsage},
+		"it has no object with pods":                      {"kind: ConfigMap\n", []string{"-f", "-"}, exitFailure},
+		"it has no kind":                                  {"a: b\n", []string{"-f", "-"}, exitFailure},
+		"reading document 2":                              {"kind: ConfigMap\n---\n{\n", []string{"-f", "-"}, exitFailure},
+		`reading pod/p in namespace "tenant"`:             {"", []string{"p"}, exitFailure},
 	} {
 		_, err := asksWhy(test.stdin, append([]string{"--kubeconfig", config}, test.args...)...)
 		require.ErrorContains(t, err, says)

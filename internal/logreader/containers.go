@@ -41,15 +41,21 @@ func (c *Client) checkContainer(ctx context.Context, o Options) error {
 	for _, s := range streams {
 		names = append(names, printable.Line(s.Container))
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
 	if len(names) == 0 || slices.Contains(names, o.Container) {
 		return nil
 	}
+	return NoContainer(o.whose(), c.Namespace, o.Container, names)
+}
+
+// NoContainer returns the error about a container of an object that isn't among those that
+// exist.
+func NoContainer(whose, namespace, container string, names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
 	// Who writes a Task knows its steps by names without step-.
-	meant := cmp.Or(spelling.DidYouMean(o.Container, names), spelling.DidYouMean("step-"+o.Container, names))
+	meant := cmp.Or(spelling.DidYouMean(container, names), spelling.DidYouMean("step-"+container, names))
 	if len(names) > mostNamed {
 		names = append(names[:mostNamed], "another one")
 	}
-	return fmt.Errorf("%s in namespace %q: there is no container %q: use %s%s", o.whose(), c.Namespace, o.Container, spelling.Alternatives(names), meant)
+	return fmt.Errorf("%s in namespace %q: there is no container %q: use %s%s", whose, namespace, container, spelling.Alternatives(names), meant)
 }

@@ -86,15 +86,35 @@ type Target struct {
 // Parse parses TYPE/NAME, or the NAME of a pod.
 func Parse(s string, kinds []Kind) (Target, error) {
 	typed, name, both := strings.Cut(s, "/")
-	if !both {
-		typed, name = Pod, s
+	if typed = strings.ToLower(typed); !both {
+		name = s
 	}
-	typed = strings.ToLower(typed)
-	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Is(typed) })
+	isTyped := func(k Kind) bool { return k.Is(typed) }
+	if !both {
+		if slices.ContainsFunc(kinds, isTyped) { // as kubectl has it
+			return Target{}, fmt.Errorf("reading %q: it is a type: use %s/NAME, or pod/%s for a pod of this name", s, s, s)
+		}
+		typed = Pod
+	}
+	at := slices.IndexFunc(kinds, isTyped)
 	if at < 0 || name == "" || len(content.IsPathSegmentName(name)) > 0 {
-		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s", s, Types(kinds))
+		return Target{}, fmt.Errorf("reading %q: use TYPE/NAME with the type %s%s", s, Types(kinds), meant(typed, name, kinds))
 	}
 	return Target{kinds[at], name}, nil
+}
+
+// meant ends an error about an object of an unknown type: "; did you mean deployment/web?".
+// It is "" if no type is near.
+func meant(typed, name string, kinds []Kind) string {
+	var known []string
+	for _, k := range kinds {
+		known = append(append(known, k.Name), k.Aliases...)
+	}
+	nearest := spelling.Nearest(typed, known)
+	if nearest == "" || nearest == typed {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s/%s?", nearest, name)
 }
 
 // Types lists the names of kinds: "pod, deployment or job".

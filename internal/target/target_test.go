@@ -29,6 +29,23 @@ func TestATargetIsNamedByItsTypeAsByKubectl(t *testing.T) {
 	}
 }
 
+func TestAMistakeInATypeIsExplained(t *testing.T) {
+	t.Parallel()
+	for named, says := range map[string]string{
+		"deplyoment/web": "workflow; did you mean deployment/web?",
+		"taskrnu/build":  "workflow; did you mean taskrun/build?",
+		"deploy":         `reading "deploy": it is a type: use deploy/NAME, or pod/deploy for a pod of this name`,
+	} {
+		_, err := target.Parse(named, target.All())
+		require.ErrorContains(t, err, says)
+	}
+	_, err := target.Parse("secret/p", target.All())
+	require.NotContains(t, err.Error(), "did you mean")
+	got, err := target.Parse("pod/deploy", target.All())
+	require.NoError(t, err)
+	require.Equal(t, "pod/deploy", got.String())
+}
+
 func TestLogsAreFoundByALabelOrThePodsName(t *testing.T) {
 	t.Parallel()
 	of := map[string]string{}

@@ -148,7 +148,7 @@ func (r *Reader) readRecords(ctx context.Context, t target.Target, pods []podsta
 	logs := &logreader.Client{REST: r.REST, Namespace: r.Namespace}
 	var targets []target.Target
 	for _, p := range pods {
-		if named, err := target.Parse(p.Name, target.All()); err == nil && sends(p.Object) {
+		if named, err := target.Parse(target.Pod+"/"+p.Name, target.All()); err == nil && sends(p.Object) {
 			targets = append(targets, named)
 		}
 	}

@@ -61,6 +61,9 @@ func ReadManifests(from io.Reader) (all []Manifest, _ error) {
 			all = append(all, *m)
 		}
 	}
+	if limited.N == maxManifest+1 {
+		return nil, errors.New("reading the file: it is empty")
+	}
 	if all == nil {
 		return nil, fmt.Errorf("reading the file: it has no object with pods; such are %s", templates())
 	}

@@ -114,7 +114,8 @@ func followsADeployment(t *testing.T, kubectl plugin) {
 	require.Equal(t, why.NamespaceNotOptedIn, answer.Pods[0].Reason)
 
 	time.Sleep(1100 * time.Millisecond) // times of the API server are whole seconds
-	run(t, answer.Now.Next)
+	annotate, patch, _ := strings.Cut(answer.Now.Next, " && ")
+	run(t, annotate)
 	eventually(t, 30*time.Second, "the label to follow", func() error {
 		answer, _ = kubectl.asksWhy(t, "", namespace, "deploy/web")
 		if answer.Now.Reason == why.LabelMissing {
@@ -124,6 +125,7 @@ func followsADeployment(t *testing.T, kubectl plugin) {
 	})
 	require.Equal(t, why.DoesNotAsk, answer.Now.Reason)
 	require.Equal(t, why.DoesNotAsk, answer.Pods[0].Reason, "to create it anew would change nothing")
+	require.Equal(t, patch, answer.Now.Next)
 
 	run(t, fmt.Sprintf("kubectl -n %s rollout pause deployment/web", namespace))
 	run(t, answer.Now.Next)
