@@ -70,9 +70,9 @@ func isForbidden(err error) bool {
 var errEnded = errors.New("its container has just ended")
 
 // hasEnded reports whether the container doesn't run any more, as kubelets and runtimes say
-// in words alone: the kubelet, runc and crun, and containerd.
+// in words alone: the kubelet, runc, containerd and CRI-O.
 func hasEnded(err error) bool {
-	return err != nil && slices.ContainsFunc([]string{"container not found", "in a stopped state", "container is in CONTAINER_EXITED state", "container not running"}, func(words string) bool {
+	return err != nil && slices.ContainsFunc([]string{"container not found", "cannot exec in a stopped ", "container is in CONTAINER_EXITED state", "container is not created or running"}, func(words string) bool {
 		return strings.Contains(err.Error(), words)
 	})
 }

@@ -202,7 +202,7 @@ func TestTheResultsOfAStepAreShownWithoutTektons(t *testing.T) {
 // The kubelet takes a second to say so.
 func TestAContainerThatHasJustEndedIsReadAgain(t *testing.T) {
 	t.Parallel()
-	for _, said := range []string{`unable to upgrade connection: container not found ("main")`, "cannot exec in a stopped state"} {
+	for _, said := range []string{`unable to upgrade connection: container not found ("main")`, "cannot exec in a stopped state", "cannot exec in a stopped container"} {
 		p := runningPod("web-1", time.Minute, "main")
 		var asked atomic.Int32
 		exec := func(context.Context, string, string, ...string) ([]byte, error) {

@@ -28,7 +28,7 @@ const (
 // A StepResult is a part of the termination message of a step.
 type StepResult struct {
 	Key, Value string
-	Type       json.RawMessage // a number, and before Tekton 0.38 a word
+	Type       json.RawMessage // a number, or a word by an old release
 }
 
 // StepResults reads the termination message of a step. It reports false for the message of
