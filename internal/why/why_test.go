@@ -4,6 +4,7 @@
 package why_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -380,17 +381,18 @@ func TestAStaticPodIsNotTried(t *testing.T) {
 func TestTheNextCommandIsOneThatWorks(t *testing.T) {
 	template := asked(asks, container("web"))
 	for named, test := range map[string]struct {
-		path string
-		spec map[string]any
-		want string
+		kind, owner string
+		path        string
+		spec        map[string]any
+		want        string
 	}{
-		"deploy/web": {"/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{}, "kubectl -n tenant rollout restart deployment/web"},
-		"deploy/w":   {"/apis/apps/v1/namespaces/tenant/deployments/w", map[string]any{"paused": true}, "kubectl -n tenant rollout resume deployment/w"},
-		"sts/web":    {"/apis/apps/v1/namespaces/tenant/statefulsets/web", map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, "kubectl -n tenant delete pod web-1"},
-		"ds/web":     {"/apis/apps/v1/namespaces/tenant/daemonsets/web", map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate"}}, "kubectl -n tenant rollout restart daemonset/web"},
-		"job/web":    {"/apis/batch/v1/namespaces/tenant/jobs/web", map[string]any{}, ""},
+		"deploy/web": {"ReplicaSet", "web-1", "/apis/apps/v1/namespaces/tenant/deployments/web", map[string]any{}, "kubectl -n tenant rollout restart deployment/web"},
+		"deploy/w":   {"ReplicaSet", "w-1", "/apis/apps/v1/namespaces/tenant/deployments/w", map[string]any{"paused": true}, "kubectl -n tenant rollout resume deployment/w"},
+		"sts/web":    {"StatefulSet", "web", "/apis/apps/v1/namespaces/tenant/statefulsets/web", map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, "kubectl -n tenant delete pod web-1"},
+		"ds/web":     {"DaemonSet", "web", "/apis/apps/v1/namespaces/tenant/daemonsets/web", map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate"}}, "kubectl -n tenant rollout restart daemonset/web"},
+		"job/web":    {"Job", "web", "/apis/batch/v1/namespaces/tenant/jobs/web", map[string]any{}, ""},
 	} {
-		s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{}), pods: []corev1.Pod{existing(template, 2*time.Hour, nil)}}
+		s := &apiServer{namespace: tenant("true", "true"), admit: injecting(&pod.Injector{}), pods: []corev1.Pod{ownedBy(test.kind, test.owner, existing(template, 2*time.Hour, nil))}}
 		test.spec["template"], test.spec["selector"] = template, map[string]any{"matchLabels": template.Labels}
 		answer := s.asks(t, named, test.path, map[string]any{"metadata": map[string]any{"name": "web"}, "spec": test.spec})
 		require.Equal(t, why.OlderThanOptIn, answer.Pods[0].Reason)
@@ -400,7 +402,12 @@ func TestTheNextCommandIsOneThatWorks(t *testing.T) {
 
 // controlledBy is a pod of a controller of a kind.
 func controlledBy(kind string, p corev1.Pod) corev1.Pod {
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "x", Controller: new(true)}}
+	return ownedBy(kind, map[string]string{"ReplicaSet": "web-7d4b9"}[kind], p)
+}
+
+// ownedBy is a pod of a controller, which is called x unless it has a name.
+func ownedBy(kind, name string, p corev1.Pod) corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: cmp.Or(name, "x"), Controller: new(true)}}
 	return p
 }
 
