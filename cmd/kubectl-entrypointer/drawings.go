@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/printable"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -22,11 +23,15 @@ type graph struct {
 
 // graphOf returns the graph of a pod.
 func graphOf(name string, p *corev1.Pod) graph {
-	g := graph{name, pod.Relations(p)}
+	g := graph{printable.Line(name), pod.Relations(p)}
 	for _, turn := range pod.Turns(p) {
 		if turn.After != "" {
 			g.relations = append(g.relations, pod.Relation{Container: turn.Step, On: turn.After, Condition: "ended"})
 		}
+	}
+	for at := range g.relations { // a container has the flags that its author writes
+		r := &g.relations[at]
+		r.Container, r.On, r.Condition = printable.Line(r.Container), printable.Line(r.On), printable.Line(r.Condition)
 	}
 	return g
 }
@@ -108,6 +113,9 @@ func asDot(graphs []graph) string {
 	return b.String()
 }
 
+// mermaidText writes a text within quotes, in which Mermaid finds tags and entities.
+var mermaidText = strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;")
+
 // asMermaid draws for Mermaid. Names can be words of its language, so nodes have others.
 func asMermaid(graphs []graph) string {
 	var b strings.Builder
@@ -115,24 +123,24 @@ func asMermaid(graphs []graph) string {
 	nodes := 0
 	for at, g := range graphs {
 		if len(graphs) > 1 {
-			fmt.Fprintf(&b, "  subgraph g%d[\"%s\"]\n", at, g.of)
+			fmt.Fprintf(&b, "  subgraph g%d[\"%s\"]\n", at, mermaidText.Replace(g.of))
 		}
 		ids := map[string]string{}
 		node := func(name string) string {
 			if ids[name] == "" {
 				ids[name] = fmt.Sprintf("c%d", nodes)
 				nodes++
-				fmt.Fprintf(&b, "  %s[\"%s\"]\n", ids[name], strings.ReplaceAll(name, `"`, "#quot;"))
+				fmt.Fprintf(&b, "  %s[\"%s\"]\n", ids[name], mermaidText.Replace(name))
 			}
 			return ids[name]
 		}
 		for _, r := range g.relations {
 			from, to := node(r.On), node(r.Container)
 			if r.Option == "stop-when" {
-				fmt.Fprintf(&b, "  %s -. %s .-> %s\n", from, label(r), to)
+				fmt.Fprintf(&b, "  %s -. \"%s\" .-> %s\n", from, mermaidText.Replace(label(r)), to)
 				continue
 			}
-			fmt.Fprintf(&b, "  %s -- %s --> %s\n", from, label(r), to)
+			fmt.Fprintf(&b, "  %s -- \"%s\" --> %s\n", from, mermaidText.Replace(label(r)), to)
 		}
 		if len(graphs) > 1 {
 			b.WriteString("  end\n")

@@ -86,7 +86,7 @@ func (d *Decision) print(b *strings.Builder, wide bool) {
 }
 
 func (c *Container) print(b *strings.Builder, wide bool) {
-	fmt.Fprintf(b, "  container %s: ", c.Name)
+	fmt.Fprintf(b, "  container %s: ", printable.Line(c.Name))
 	switch {
 	case c.Wrapped && c.State != "":
 		fmt.Fprintf(b, "wrapped, %s\n", printable.Line(c.State))
@@ -103,7 +103,7 @@ func (c *Container) print(b *strings.Builder, wide bool) {
 	}
 	for _, o := range c.Options {
 		if o.Source != "" || wide { // what applies everywhere says nothing
-			fmt.Fprintf(b, "    %s: %s (%s)\n", o.Name, printable.Line(o.Value), printable.Line(cmp.Or(o.Source, "by default")))
+			fmt.Fprintf(b, "    %s: %s (%s)\n", printable.Line(o.Name), printable.Line(o.Value), printable.Line(cmp.Or(o.Source, "by default")))
 		}
 	}
 }
