@@ -47,7 +47,8 @@ help:
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
 	@echo 'make bench-logs        logs alone'
-	@echo 'make bench-supervisor  the last alone, which needs no cluster'
+	@echo 'make bench-calls       what logs cost in an object store, which needs no cluster'
+	@echo 'make bench-supervisor  the supervisor alone, which needs no cluster'
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
 	@echo 'make bench-waiters     what containers that wait cost their node'
@@ -150,7 +151,7 @@ equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
 .PHONY: bench
-bench: bench-supervisor bench-order deploy
+bench: bench-supervisor bench-calls bench-order deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
 	@$(in-cluster) go run ./test/bench/start -update
@@ -170,6 +171,10 @@ bench-start: deploy
 .PHONY: bench-logs
 bench-logs: deploy
 	@$(in-cluster) go run ./test/bench/logs -update
+
+.PHONY: bench-calls
+bench-calls:
+	go test -count=1 ./test/bench/calls -update
 
 .PHONY: bench-supervisor
 bench-supervisor:

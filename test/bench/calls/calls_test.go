@@ -1,0 +1,143 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package calls
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/entrypointer/entrypointer/test/markdown"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/benchmarks.md")
+
+const (
+	day   = 24 * time.Hour
+	month = 30 * day
+)
+
+// simulate counts the calls of some streams, or pods with two streams.
+func simulate(t *testing.T, count int, run func(*service, int)) (calls tally) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		for i := range count {
+			s.running.Go(func() { run(s, i) })
+		}
+		run(s, -1)
+		calls = s.bucket.counted()
+		s.stop()
+		s.running.Wait()
+	})
+	return calls
+}
+
+// eachOf returns what one stream costs, and what the replicas cost beside it.
+func eachOf(t *testing.T, run func(*service, int)) (each, replicas tally) {
+	t.Helper()
+	few, more := simulate(t, 1, run), simulate(t, 3, run)
+	each = more.plus(few, -1)
+	each = tally{}.plus(each, 0.5)
+	return each, few.plus(each, -1)
+}
+
+// line is what a program prints once a second.
+func line(second int) string {
+	return fmt.Sprintf(`{"time":%q,"level":"info","msg":"answered","path":"/orders/%d","ms":%d}`+"\n", time.Now().Format(time.RFC3339Nano), rand.IntN(1e6), second%97) //nolint:gosec // no secret
+}
+
+// printsFor returns a run in which pods print a line a second.
+func printsFor(duration time.Duration, followed bool) func(*service, int) {
+	return func(s *service, i int) {
+		if i < 0 {
+			time.Sleep(duration + time.Second)
+			return
+		}
+		stdout := s.stream(fmt.Sprint("pod", i), "stdout")
+		if followed {
+			stdout.follow()
+			s.stream(fmt.Sprint("pod", i), "stderr").follow()
+		}
+		for second := range int(duration / time.Second) {
+			time.Sleep(time.Second)
+			stdout.print(line(second))
+		}
+	}
+}
+
+const (
+	part  = 256 << 10
+	parts = 512
+)
+
+// bulk is a run in which each stream gets four full parts a second, and ends.
+func bulk(s *service, i int) {
+	const rest = 6 * time.Hour // in which it is joined
+	if i < 0 {
+		time.Sleep(parts/4*time.Second + rest)
+		return
+	}
+	var text strings.Builder
+	for n := 0; text.Len() < part; n++ {
+		text.WriteString(line(n))
+	}
+	packed := pack([]byte(text.String()[:part]))
+	stdout := s.stream(fmt.Sprint("pod", i), "stdout")
+	for range parts {
+		time.Sleep(time.Second / 4)
+		stdout.write(part, packed)
+	}
+	stdout.end()
+}
+
+func TestWhatLogsCostInAnObjectStore(t *testing.T) {
+	duration := 4 * time.Hour
+	if *update {
+		duration = day
+	}
+	chatty, replicas := eachOf(t, printsFor(duration, false))
+	objects := chatty.objects
+	chatty, replicas = tally{}.plus(chatty, float64(month/duration)), tally{}.plus(replicas, float64(month/duration))
+	ingested, _ := eachOf(t, bulk)
+	ingested = tally{}.plus(ingested, 1e9/float64(part*parts))
+	const watched = 2 * time.Hour
+	followed, _ := eachOf(t, printsFor(watched, true))
+	followed = tally{}.plus(followed, 10*float64(day/watched))
+	table := render([]row{
+		{"a stream with a line a second, for a month", chatty, "0.50"},
+		{"a GB in parts of 256 KiB", ingested, "0.03"},
+		{"ten such pods, stdout and stderr followed for a day, writing included", followed, ""},
+		{"three replicas for a month, beside their streams", replicas, ""},
+	}, objects, duration)
+	t.Log("\n" + table)
+	if *update {
+		require.NoError(t, markdown.ReplaceSection("../../../docs/benchmarks.md", "calls", table))
+	}
+}
+
+// A row is a row of the table.
+type row struct {
+	what  string
+	calls tally
+	goal  string // in dollars, "" for none
+}
+
+func render(rows []row, objects float64, after time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "| what | PUT | LIST | GET | DELETE | dollars | goal |")
+	fmt.Fprintln(&b, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.3f | %s |\n",
+			r.what, r.calls.puts, r.calls.lists, r.calls.gets, r.calls.deletes, r.calls.dollars(), r.goal)
+	}
+	fmt.Fprintf(&b, "\nA stream with a line a second has %.0f objects after %v.\n", objects, after)
+	return b.String()
+}
