@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// maxMarks bounds the marks of a stream. Bytes whose mark was overwritten get the time
+	// MaxMarks bounds the marks of a stream. Bytes whose mark was overwritten get the time
 	// of the next mark.
-	maxMarks  = 4096
-	marksSize = maxMarks * int(unsafe.Sizeof(mark{}))
+	MaxMarks  = 4096
+	marksSize = MaxMarks * int(unsafe.Sizeof(mark{}))
 )
 
 // A mark has the offset and the time of a times.Mark.
 type mark struct{ at, time atomic.Int64 }
 
-// marks returns the marks of a stream. The n-th is at index n modulo maxMarks.
-func (r *Ring) marks(s Stream) *[maxMarks]mark {
+// marks returns the marks of a stream. The n-th is at index n modulo MaxMarks.
+func (r *Ring) marks(s Stream) *[MaxMarks]mark {
 	begin := headerSize + len(Printed)*int(r.printed) + eventsCapacity + int(s)*marksSize
-	return (*[maxMarks]mark)(unsafe.Pointer(&r.memory[begin]))
+	return (*[MaxMarks]mark)(unsafe.Pointer(&r.memory[begin]))
 }
 
 // lastMarks are the times of the last marks, in Unix milliseconds.
@@ -60,28 +60,31 @@ func (w *Writer) mark(s Stream) {
 	last := w.lastMark.of(s)
 	now = max(now, *last)
 	marks, count := w.marks(s), w.markCount[s]
-	if count > 0 && now == *last && marks[(count-1)%maxMarks].time.Load() == now {
+	if count > 0 && now == *last && marks[(count-1)%MaxMarks].time.Load() == now {
 		return
 	}
 	*last = now
-	m := &marks[count%maxMarks]
+	m := &marks[count%MaxMarks]
 	m.at.Store(w.at[s])
 	m.time.Store(now)
 	w.markCount[s]++
 	w.streams[s].markCount.Store(w.markCount[s])
 }
 
+// MarkCount returns how many marks a stream has had so far.
+func (r *Reader) MarkCount(s Stream) int64 { return r.streams[s].markCount.Load() }
+
 // Marks returns the known times of a range of bytes. The first mark is at the first byte.
 // It leaves out marks that are inconsistent, because the command can write into the ring.
 func (r *Reader) Marks(s Stream, from, to int64) (list []times.Mark) {
 	marks, h := r.marks(s), &r.streams[s]
 	count := h.markCount.Load()
-	oldest := max(count-maxMarks, 0)
+	oldest := max(count-MaxMarks, 0)
 	for n := count - 1; n >= oldest; n-- {
-		m := &marks[n%maxMarks]
+		m := &marks[n%MaxMarks]
 		at, time := m.at.Load(), m.time.Load()
 		// The writer may be overwriting the oldest mark.
-		if h.markCount.Load() >= n+maxMarks {
+		if h.markCount.Load() >= n+MaxMarks {
 			break
 		}
 		if at >= to {

@@ -73,7 +73,7 @@ func TestBytesThatAreReadLateHaveTheTimeAtWhichTheyCame(t *testing.T) {
 func TestBytesWhoseMarkWasOverwrittenGetTheNextMark(t *testing.T) {
 	w, r, _ := open(t)
 	set := ticking(w)
-	const count = maxMarks + 10
+	const count = MaxMarks + 10
 	for i := range int64(count) {
 		set(i)
 		w.Write(Stdout, []byte("ab"))
@@ -81,7 +81,7 @@ func TestBytesWhoseMarkWasOverwrittenGetTheNextMark(t *testing.T) {
 	got := r.Marks(Stdout, 0, 2*count)
 	require.Equal(t, times.Mark{At: 0, Time: 11}, got[0], "one more than was overwritten may be about to be")
 	require.Equal(t, times.Mark{At: 24, Time: 12}, got[1])
-	require.Len(t, got, maxMarks-1)
+	require.Len(t, got, MaxMarks-1)
 }
 
 func TestAReaderSeesOnlyMarksThatWereWritten(t *testing.T) {
@@ -123,7 +123,7 @@ func TestMarksThatSomebodyHasScribbledOverCostTheTimesAlone(t *testing.T) {
 			marks[i].at.Store(value)
 			marks[i].time.Store(value)
 		}
-		for _, count := range []int64{-1, 5, maxMarks, math.MaxInt64, math.MinInt64} {
+		for _, count := range []int64{-1, 5, MaxMarks, math.MaxInt64, math.MinInt64} {
 			r.streams[Stdout].markCount.Store(count)
 			got := r.Marks(Stdout, 3, 9)
 			for i, m := range got {

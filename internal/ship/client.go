@@ -15,6 +15,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (c *client) create(name string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := c.do(request{method: http.MethodPost, path: "/logs", contentType: "application/json", body: body})
+	answer, _, err := c.do(request{method: http.MethodPost, path: "/logs", contentType: "application/json", body: body})
 	if err != nil {
 		return "", fmt.Errorf("creating stream %q: %w", name, err)
 	}
@@ -98,7 +99,7 @@ func (c *client) create(name string) (id string, err error) {
 }
 
 // patch stores a body at an offset. The length is that before compression.
-func (c *client) patch(id string, from, length int64, packed []byte, encoding string) error {
+func (c *client) patch(id string, from, length int64, packed []byte, encoding string) (linger time.Duration, err error) {
 	return c.send(request{
 		method: http.MethodPatch, path: "/logs/" + id + "/data", contentType: "application/octet-stream",
 		contentRange: fmt.Sprintf("bytes %d-%d/*", from, from+length-1), body: packed, encoding: encoding,
@@ -106,19 +107,29 @@ func (c *client) patch(id string, from, length int64, packed []byte, encoding st
 }
 
 // end tells the service the length of the stream.
-func (c *client) end(id string, total int64) error {
+func (c *client) end(id string, total int64) (linger time.Duration, err error) {
 	return c.send(request{method: http.MethodPatch, path: "/logs/" + id + "/data", contentRange: fmt.Sprintf("bytes */%d", total)})
 }
 
 // drop marks a range as dropped.
-func (c *client) drop(id string, from, length int64) error {
+func (c *client) drop(id string, from, length int64) (linger time.Duration, err error) {
 	body := fmt.Appendf(nil, `{"range":"bytes %d-%d/*","markers":["dropped"]}`, from, from+length-1)
 	return c.send(request{method: http.MethodPost, path: "/logs/" + id + "/markers", contentType: "application/json", body: body})
 }
 
-func (c *client) send(r request) error {
-	_, err := c.do(r)
-	return err
+func (c *client) send(r request) (linger time.Duration, err error) {
+	_, header, err := c.do(r)
+	return parseLinger(header.Get(retries.LingerHeader)), err
+}
+
+// parseLinger parses a LingerHeader. Services of former releases send none.
+func parseLinger(value string) time.Duration {
+	seconds, err := strconv.Atoi(value)
+	if err != nil || seconds < 0 {
+		return retries.ShortestLinger
+	}
+	seconds = min(seconds, int(retries.LongestLinger/time.Second))
+	return max(time.Duration(seconds)*time.Second, retries.ShortestLinger)
 }
 
 type request struct {
@@ -127,7 +138,7 @@ type request struct {
 }
 
 // do sends a request once, and returns the first maxAnswer bytes of the response body.
-func (c *client) do(r request) (answer []byte, err error) {
+func (c *client) do(r request) (answer []byte, header http.Header, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s %s%s: %w", r.method, c.address, r.path, err)
@@ -135,18 +146,18 @@ func (c *client) do(r request) (answer []byte, err error) {
 	}()
 	sent, err := c.request(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	response, err := c.http.Do(sent)
 	if err != nil {
-		return nil, errors.Unwrap(err) // the outer error repeats the method and the URL
+		return nil, nil, errors.Unwrap(err) // the outer error repeats the method and the URL
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the response: %w", err)
+		return nil, nil, fmt.Errorf("reading the response: %w", err)
 	}
-	return answer, c.statusError(response, answer)
+	return answer, response.Header, c.statusError(response, answer)
 }
 
 func (c *client) request(r request) (*http.Request, error) {

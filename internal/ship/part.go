@@ -7,6 +7,7 @@ package ship
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/entrypointer/entrypointer/internal/mask"
 )
@@ -36,8 +37,8 @@ const (
 
 func (p *part) length() int64 { return p.to - p.from }
 
-// send sends the part once.
-func (p *part) send(c *client, id string) error {
+// send sends the part once. It returns for how long the stream may linger.
+func (p *part) send(c *client, id string) (linger time.Duration, err error) {
 	switch p.kind {
 	case droppedPart:
 		return c.drop(id, p.from, p.length())

@@ -25,7 +25,7 @@ const (
 	// After a change, whose processing takes time, the files rest for restFactor times as
 	// long as the processing took, and at most for longestRest.
 	restFactor  = 10
-	longestRest = linger
+	longestRest = 250 * time.Millisecond
 )
 
 // secretSources names the sources of secrets.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/mask"
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
@@ -19,8 +20,6 @@ const (
 	// partsInRing is into how many parts a ring is cut at least, so that one is sent while
 	// the next is filled.
 	partsInRing = 4
-	// linger is how long bytes wait for more to fill a part.
-	linger = 250 * time.Millisecond
 	// readSize bounds one read from the ring, in bytes.
 	readSize = 64 << 10
 	// window bounds the unfinished parts of a stream.
@@ -54,6 +53,12 @@ type sender struct {
 	lostAfter   int64     // how many bytes behind ready the ring has overwritten
 	streamEnded bool      // the stream ends behind ready and lostAfter
 
+	// linger is the pause between two parts that aren't full. lastCut is when the last one
+	// was cut, marksAtCut how many times the ring had noted by then.
+	linger     time.Duration
+	lastCut    time.Time
+	marksAtCut int64
+
 	parts   queue  // cut off from ready, and not done yet
 	dropped int64  // of the finished parts, in bytes
 	refusal string // why the last dataPart was refused, "" if it was stored
@@ -74,7 +79,8 @@ func newSender(r *ring.Reader, stream ring.Stream, c *client, m *mask.Masker) *s
 		sendEmpty: stream != ring.Events && r.HasPrinted(),
 		ring:      r, stream: stream, client: c, masker: m, buffer: make([]byte, readSize),
 		dropped: max(p.Dropped, 0), complete: r.IsComplete(stream),
-		batch: int(min(batchSize, r.Capacity(stream)/partsInRing)),
+		linger: retries.ShortestLinger,
+		batch:  int(min(batchSize, r.Capacity(stream)/partsInRing)),
 	}
 }
 
@@ -136,9 +142,26 @@ func (s *sender) hasPart(now time.Time, inFlight int) (is bool, wait time.Durati
 	case len(s.ready) == 0, inFlight > 0:
 		return false, untilWoken
 	}
-	left := linger - now.Sub(s.readySince)
-	return left <= 0, max(left, 0)
+	left := s.lingersFor(now)
+	return left <= 0, min(max(left, 0), marksPause)
 }
+
+// marksPause is how often a lingering sender looks at the number of marks. Within it, the
+// ring gets one for each millisecond at most.
+const marksPause = time.Second
+
+// lingersFor returns for how long ready waits for more bytes. After a silence, that is the
+// shortest time, so the first line of a burst is seen at once.
+func (s *sender) lingersFor(now time.Time) time.Duration {
+	left := retries.ShortestLinger - now.Sub(s.readySince)
+	if s.ring.MarkCount(s.stream)-s.marksAtCut >= ring.MaxMarks/partsInRing {
+		return left // or the ring forgets when these bytes were printed
+	}
+	return max(left, s.linger-now.Sub(s.lastCut))
+}
+
+// isLingering reports whether bytes wait for more.
+func (s *sender) isLingering() bool { return len(s.ready) > 0 }
 
 // pending returns how many bytes were read and are in no part yet, in bytes: those of
 // ready, and those that the masker holds back.
@@ -176,6 +199,7 @@ func (s *sender) cutPart() *part {
 	switch n := min(len(s.ready), batchSize); {
 	case n > 0:
 		p.kind, p.to = dataPart, s.readyFrom+int64(n)
+		s.lastCut, s.marksAtCut = time.Now(), s.ring.MarkCount(s.stream)
 		p.packed, p.encoding = s.client.compress(s.ready[:n], p.from, s.ring.Marks(s.stream, p.from, p.to))
 		s.ready = s.ready[:copy(s.ready, s.ready[n:])]
 	case s.lostAfter > 0:
@@ -198,6 +222,9 @@ func (s *sender) handleAnswer(p *part, a outcome, now time.Time) error {
 	p.inFlight = false
 	if a.creating && a.created {
 		s.id = a.id
+	}
+	if a.err == nil {
+		s.linger = a.linger
 	}
 	switch {
 	case a.err == nil, p.kind == droppedPart && a.created && errors.Is(a.err, errRefused):

@@ -155,9 +155,10 @@ type shipper struct {
 type outcome struct {
 	sender   *sender
 	part     *part
-	id       string // of the stream, once it is created
-	creating bool   // the request had to create the stream first
-	created  bool   // the stream exists, so err is about the part
+	id       string        // of the stream, once it is created
+	creating bool          // the request had to create the stream first
+	created  bool          // the stream exists, so err is about the part
+	linger   time.Duration // of the stream from now on
 	err      error
 }
 
@@ -228,12 +229,19 @@ func (s *shipper) send() time.Duration {
 			return 0
 		}
 	}
-	// Inspect the files between attempts as well, or intermediate values are missed.
-	if s.isRetrying() && len(s.secrets.files.Paths) > 0 {
+	// Inspect the files meanwhile as well, or intermediate values are missed.
+	if s.mustInspect() {
 		s.reloadSecrets()
-		pause = min(pause, linger)
+		pause = min(pause, longestRest)
 	}
 	return pause
+}
+
+// mustInspect reports whether the files may change while bytes wait: for the next attempt
+// or, if the supervisor doesn't inspect them, for more bytes.
+func (s *shipper) mustInspect() bool {
+	isLingering := s.secrets.snapshot == nil && slices.ContainsFunc(s.senders, (*sender).isLingering)
+	return len(s.secrets.files.Paths) > 0 && (s.isRetrying() || isLingering)
 }
 
 // isRetrying reports whether a part has to be sent again.
@@ -268,7 +276,7 @@ func (s *shipper) sendPart(sender *sender) {
 			a.id, a.err = s.client.create(sender.stream.Name())
 		}
 		if a.created = a.err == nil; a.created {
-			a.err = a.part.send(s.client, a.id)
+			a.linger, a.err = a.part.send(s.client, a.id)
 		}
 		s.outcomes <- a
 		ring.Wake(s.wake)

@@ -6,7 +6,10 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"time"
 
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -21,6 +24,9 @@ type Limits interface {
 	// CheckSurplusStream returns an error if a namespace can't even have another surplus
 	// stream, which takes markers but no bytes.
 	CheckSurplusStream(namespace string) error
+	// Linger returns how long the containers of a namespace may wait between two parts of a
+	// stream that nobody follows.
+	Linger(namespace string) time.Duration
 	// RecordUsage counts bytes and streams that a namespace has stored. The id is "" for
 	// new streams.
 	RecordUsage(namespace, id string, bytes, streams int64)
@@ -33,6 +39,7 @@ func (unlimited) CheckBytes(string) error                  { return nil }
 func (unlimited) CheckMarker(string) error                 { return nil }
 func (unlimited) CheckStream(string) error                 { return nil }
 func (unlimited) CheckSurplusStream(string) error          { return nil }
+func (unlimited) Linger(string) time.Duration              { return 0 }
 func (unlimited) RecordUsage(string, string, int64, int64) {}
 
 // Limit sets the limits. It must be called before the first request.
@@ -90,4 +97,16 @@ func (s *Server) checkMarker(namespace string) error {
 		return quotaProblem(full, reasonQuota)
 	}
 	return nil
+}
+
+// accept answers a request whose bytes are durable. If nobody follows the stream, the
+// client may wait until it sends more.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, to target) {
+	if linger := s.limits.Linger(to.source.Namespace); linger >= time.Second {
+		// If followers aren't known, there may be one.
+		if isFollowed, err := s.streams.IsFollowed(r.Context(), to.id); err == nil && !isFollowed {
+			w.Header().Set(retries.LingerHeader, strconv.Itoa(int(linger/time.Second)))
+		}
+	}
+	w.WriteHeader(http.StatusAccepted)
 }

@@ -8,13 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
 // strict has room for some bytes and streams.
-type strict struct{ bytes, streams int64 }
+type strict struct {
+	bytes, streams int64
+	linger         time.Duration
+}
+
+func (s *strict) Linger(string) time.Duration { return s.linger }
 
 func (s *strict) CheckBytes(string) error {
 	if s.bytes <= 0 {

@@ -99,7 +99,7 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 		s.metrics.following.Inc()
 		defer s.metrics.following.Dec()
 	}
-	c := &transfer{Server: s.Server, out: out, connection: http.NewResponseController(w)}
+	c := &transfer{Server: s.Server, id: id, out: out, connection: http.NewResponseController(w)}
 	store, release := s.streams.WithMemoryHold(source.Namespace)
 	defer release()
 	open := store.Reader
@@ -151,6 +151,7 @@ type streamWriter interface {
 // A transfer is a response with a stream.
 type transfer struct {
 	*Server
+	id         string // of the stream
 	out        streamWriter
 	connection *http.ResponseController
 	begun      bool
@@ -211,6 +212,9 @@ func (c *transfer) send(ctx context.Context, part streams.Part, said error, foll
 	case !follow:
 		return true, nil
 	default:
+		if err := c.streams.NoteFollower(ctx, c.id); err != nil { // the writer lingers
+			c.logger.Warn("A follower may see its stream late", "error", err)
+		}
 		return false, c.waitForMore(ctx)
 	}
 }

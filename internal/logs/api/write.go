@@ -88,7 +88,7 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request, to target) e
 		}
 		s.metrics.accepted.Add(float64(len(sent.data)))
 	}
-	w.WriteHeader(http.StatusAccepted)
+	s.accept(w, r, to)
 	return nil
 }
 
@@ -113,18 +113,20 @@ func (s *Server) patchData(w http.ResponseWriter, r *http.Request, to target) er
 		return err
 	}
 	s.metrics.accepted.Add(float64(len(sent.data)))
-	return s.acceptRange(w, r, to.id, at)
+	return s.acceptRange(w, r, to, at)
 }
 
 // acceptRange answers a request about a range, and ends the stream if the request says
 // so.
-func (s *Server) acceptRange(w http.ResponseWriter, r *http.Request, id string, at contentRange) error {
+func (s *Server) acceptRange(w http.ResponseWriter, r *http.Request, to target, at contentRange) error {
 	if at.isLast {
-		if err := s.streams.End(r.Context(), id, at.total); err != nil {
+		if err := s.streams.End(r.Context(), to.id, at.total); err != nil {
 			return err
 		}
+		w.WriteHeader(http.StatusAccepted)
+		return nil
 	}
-	w.WriteHeader(http.StatusAccepted)
+	s.accept(w, r, to)
 	return nil
 }
 
@@ -158,5 +160,5 @@ func (s *Server) mark(w http.ResponseWriter, r *http.Request, to target) error {
 		s.metrics.dropped.Add(float64(at.Len()))
 		s.notices.Dropped(to.pod, to.source.Container, to.source.Name)
 	}
-	return s.acceptRange(w, r, to.id, at)
+	return s.acceptRange(w, r, to, at)
 }

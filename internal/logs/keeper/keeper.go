@@ -158,7 +158,7 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 	if firstErr != nil {
 		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
 	}
-	return errors.Join(err, trimErr, firstErr)
+	return errors.Join(err, trimErr, firstErr, k.streams.ForgetFollowers(ctx))
 }
 
 // noteLongSweep notes that a sweep still runs. The next sweep repeats what fails.

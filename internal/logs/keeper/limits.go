@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 )
 
@@ -43,10 +44,11 @@ type NamespaceLimits struct {
 	Retention time.Duration
 	Quota     int64 // in bytes, as stored
 	Streams   int64
+	Linger    time.Duration // from a second on; see api.Limits
 }
 
 // DefaultLimits are the limits without a ConfigMap.
-var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000}}
+var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000, Linger: retries.LongestLinger}}
 
 // Of returns the limits of a namespace.
 func (l *Limits) Of(namespace string) NamespaceLimits {
@@ -62,7 +64,13 @@ var limitSetters = map[string]func(*NamespaceLimits, string) error{
 		l.Retention, err = parseDuration(value)
 		return err
 	},
-	"quota":   func(l *NamespaceLimits, value string) (err error) { l.Quota, err = parseQuantity(value); return err },
+	"quota": func(l *NamespaceLimits, value string) (err error) { l.Quota, err = parseQuantity(value); return err },
+	"linger": func(l *NamespaceLimits, value string) (err error) {
+		if l.Linger, err = parseDuration(value); err == nil && l.Linger > retries.LongestLinger {
+			err = fmt.Errorf("%q is longer than %v: use a shorter time, or \"0\" for none", value, retries.LongestLinger)
+		}
+		return err
+	},
 	"streams": func(l *NamespaceLimits, value string) (err error) { l.Streams, err = parseQuantity(value); return err },
 }
 
@@ -102,7 +110,7 @@ func (l *Limits) set(name, value string) error {
 	kind, namespace, own := strings.Cut(name, ".")
 	set, known := limitSetters[kind]
 	if !known {
-		return fmt.Errorf("the key is unknown: use interval, %s, or one of the last three with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(limitSetters)), ", "))
+		return fmt.Errorf("the key is unknown: use interval, %s, or one of the others with .NAMESPACE", strings.Join(slices.Sorted(maps.Keys(limitSetters)), ", "))
 	}
 	if !own {
 		return set(&l.Defaults, value)

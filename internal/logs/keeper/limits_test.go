@@ -38,18 +38,18 @@ func TestTheShippedExampleShowsTheDefaults(t *testing.T) {
 
 func TestANamespaceCanHaveItsOwnLimits(t *testing.T) {
 	limits, err := ReadLimits(map[string]string{
-		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "quota": "100Mi", "retention": "12h", "interval": "10s",
+		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "linger.team-b": "5s", "quota": "100Mi", "retention": "12h", "interval": "10s",
 	})
 	require.NoError(t, err)
-	require.Equal(t, NamespaceLimits{0, 5 << 30, 100_000}, limits.Of("team-a"))
-	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 10}, limits.Of("team-b"))
-	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 100_000}, limits.Of("team-c"))
+	require.Equal(t, NamespaceLimits{0, 5 << 30, 100_000, 30 * time.Second}, limits.Of("team-a"))
+	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 10, 5 * time.Second}, limits.Of("team-b"))
+	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 100_000, 30 * time.Second}, limits.Of("team-c"))
 	require.Equal(t, 10*time.Second, limits.Interval)
 }
 
 func TestInvalidLimitsAreReported(t *testing.T) {
 	for key, value := range map[string]string{
-		"retention": "-1h", "retention.a": "30 days", "quota": "-1", "quota.b": "lots", "streams": "", "interval": "0", "quota.": "1", "quotas": "1", "retention.a.b": "1h",
+		"retention": "-1h", "retention.a": "30 days", "quota": "-1", "quota.b": "lots", "streams": "", "interval": "0", "linger": "31s", "linger.a": "soon", "quota.": "1", "quotas": "1", "retention.a.b": "1h",
 	} {
 		_, err := ReadLimits(map[string]string{key: value})
 		require.ErrorContains(t, err, "key \""+key+"\"", "%s=%s", key, value)

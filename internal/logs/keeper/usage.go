@@ -6,6 +6,7 @@ package keeper
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
 // The limits that a namespace can reach.
@@ -103,6 +104,10 @@ func (k *Keeper) checkStreams(namespace string, times int64) error {
 	}
 	return nil
 }
+
+// Linger returns how long the containers of a namespace may wait between two parts of a
+// stream that nobody follows.
+func (k *Keeper) Linger(namespace string) time.Duration { return k.limits.Load().Of(namespace).Linger }
 
 // RecordUsage counts bytes and streams that a namespace has stored. The id is "" for new
 // streams.

@@ -19,7 +19,7 @@
 // order; overlaps are resolved by readers (layout.go). The index has an empty object
 // pods/<namespace>/<pod>/<id> for each stream, and labels/<namespace>/<key>/<value>/<id>
 // for each of its labels (list.go). A stream that is being deleted has gone/<id>
-// (remove.go).
+// (remove.go), and one that is followed has followed/<id>-<slot> (follows.go).
 package streams
 
 import (
@@ -83,6 +83,7 @@ type Store struct {
 	took       func(bytes, streams int64) // see WithAccounting
 
 	podStreams *podStreams
+	follows    *follows
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -115,7 +116,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams)}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows()}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.

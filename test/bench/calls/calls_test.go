@@ -51,7 +51,7 @@ func eachOf(t *testing.T, run func(*service, int)) (each, replicas tally) {
 
 // line is what a program prints once a second.
 func line(second int) string {
-	return fmt.Sprintf(`{"time":%q,"level":"info","msg":"answered","path":"/orders/%d","ms":%d}`+"\n", time.Now().Format(time.RFC3339Nano), rand.IntN(1e6), second%97) //nolint:gosec // no secret
+	return fmt.Sprintf(`{"time":%q,"level":"info","msg":"answered","path":"/orders/%d","ms":%d}`+"\n", time.Now().Format(time.RFC3339Nano), rand.IntN(1e6), second%97)
 }
 
 // printsFor returns a run in which pods print a line a second.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
+	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
 )
@@ -55,24 +57,24 @@ type service struct {
 	t        *testing.T
 	bucket   *bucket
 	replicas []http.Handler
-	ctx      context.Context
+	context  func() context.Context
 	stop     func()
 	running  sync.WaitGroup
 }
 
 func serve(t *testing.T) *service {
 	t.Helper()
-	s := &service{t: t, bucket: newBucket()}
-	s.ctx, s.stop = context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	s := &service{t: t, bucket: newBucket(), context: func() context.Context { return ctx }, stop: stop}
 	for range replicas {
-		store, err := streams.Open(s.ctx, s.bucket)
+		store, err := streams.Open(ctx, s.bucket)
 		require.NoError(t, err)
 		keeps := keeper.New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		keeps.Use(&keeper.DefaultLimits)
 		server := api.New(store, anyone{}, slog.New(slog.DiscardHandler))
 		server.Limit(keeps)
 		s.replicas = append(s.replicas, server.Handler())
-		s.running.Go(func() { _ = keeps.Run(s.ctx) })
+		s.running.Go(func() { _ = keeps.Run(ctx) })
 	}
 	return s
 }
@@ -84,11 +86,13 @@ type stream struct {
 	pod, id string
 	at      int64
 	unsent  []byte
+	linger  time.Duration
+	sent    time.Time // when the last part was sent
 }
 
 func (s *service) stream(pod, name string) *stream {
 	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.ctx, http.MethodPost, "/logs", strings.NewReader(fmt.Sprintf(`{"name":%q,"container":"main"}`, name)))
+	r := httptest.NewRequestWithContext(s.context(), http.MethodPost, "/logs", strings.NewReader(fmt.Sprintf(`{"name":%q,"container":"main"}`, name)))
 	r.Header.Set("Authorization", "Bearer "+pod)
 	answer := httptest.NewRecorder()
 	s.replicas[0].ServeHTTP(answer, r)
@@ -100,7 +104,7 @@ func (s *service) stream(pod, name string) *stream {
 
 // patch sends a request that writes.
 func (s *stream) patch(contentRange string, body []byte) {
-	r := httptest.NewRequestWithContext(s.ctx, http.MethodPatch, "/logs/"+s.id+"/data", bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(s.context(), http.MethodPatch, "/logs/"+s.id+"/data", bytes.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+s.pod)
 	r.Header.Set("Content-Range", contentRange)
 	if body != nil {
@@ -112,6 +116,8 @@ func (s *stream) patch(contentRange string, body []byte) {
 	if answer.Code != http.StatusAccepted {
 		s.t.Errorf("writing: %d: %s", answer.Code, answer.Body)
 	}
+	seconds, _ := strconv.Atoi(answer.Header().Get(retries.LingerHeader)) // 0 without
+	s.linger, s.sent = time.Duration(seconds)*time.Second, time.Now()
 }
 
 // write sends bytes that are compressed already.
@@ -122,9 +128,12 @@ func (s *stream) write(length int, packed []byte) {
 
 func (s *stream) end() { s.patch(fmt.Sprintf("bytes */%d", s.at), nil) }
 
-// print prints a line. It is sent once it has waited for more.
+// print prints a line, and sends it unless it waits for more.
 func (s *stream) print(line string) {
 	s.unsent = append(s.unsent, line...)
+	if time.Since(s.sent) < s.linger {
+		return
+	}
 	s.write(len(s.unsent), pack(s.unsent))
 	s.unsent = s.unsent[:0]
 }
@@ -159,7 +168,7 @@ func (f follower) SetWriteDeadline(time.Time) error { return nil }
 
 // follow follows a stream at the second replica until the service is stopped.
 func (s *stream) follow() {
-	r := httptest.NewRequestWithContext(s.ctx, http.MethodGet, "/logs/"+s.id+"/data?follow=true", nil)
+	r := httptest.NewRequestWithContext(s.context(), http.MethodGet, "/logs/"+s.id+"/data?follow=true", nil)
 	r.Header.Set("Authorization", "Bearer user")
 	r.Header.Set("Accept", "text/event-stream")
 	s.running.Go(func() {
