@@ -124,7 +124,7 @@ func (s readAPI) readable(r *http.Request) (id string, source streams.Source, us
 		return "", source, user, err
 	}
 	id = r.PathValue("id")
-	if source, err = s.sources.get(r.Context(), id); err != nil {
+	if source, err = s.sources.get(r.Context(), id, readSourceTTL); err != nil {
 		return "", source, user, err
 	}
 	if namespace := r.PathValue("namespace"); namespace != "" && namespace != source.Namespace {

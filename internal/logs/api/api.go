@@ -339,7 +339,7 @@ func (s *Server) target(r *http.Request) (to target, err error) {
 		return to, err
 	}
 	to.id = r.PathValue("id")
-	to.source, err = s.sources.get(r.Context(), to.id)
+	to.source, err = s.sources.get(r.Context(), to.id, writeSourceTTL)
 	if err == nil && (to.source.Namespace != to.pod.Namespace || to.source.PodUID != to.pod.UID) {
 		err = streams.ErrNoStream
 	}

@@ -14,9 +14,13 @@ import (
 // maxSources bounds the cache of sources, of some 300 bytes each and their labels.
 const maxSources = 20_000
 
-// sourceTTL is how long a stream may be cached after its deletion. It must be less than
-// the pause between the steps of a deletion (internal/logs/streams/remove.go).
-const sourceTTL = time.Minute
+// A stream may be cached for some time after its deletion: for longer by its writers, which
+// would ask for it with each part. Both times must be less than the pause between the steps
+// of a deletion (internal/logs/streams/remove.go).
+const (
+	readSourceTTL  = time.Minute
+	writeSourceTTL = 10 * time.Minute
+)
 
 // sources caches the sources of streams, which never change.
 type sources struct {
@@ -35,11 +39,11 @@ func newSources(store *streams.Store) *sources {
 	return &sources{streams: store, cache: map[string]cachedSource{}}
 }
 
-func (s *sources) get(ctx context.Context, id string) (streams.Source, error) {
+func (s *sources) get(ctx context.Context, id string, ttl time.Duration) (streams.Source, error) {
 	s.mu.Lock()
 	had := s.cache[id]
 	s.mu.Unlock()
-	if time.Since(had.since) < sourceTTL {
+	if time.Since(had.since) < ttl {
 		return had.Source, nil
 	}
 	source, err := s.streams.Source(ctx, id)

@@ -84,6 +84,7 @@ type Store struct {
 
 	podStreams *podStreams
 	follows    *follows
+	ends       *ends
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -116,7 +117,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows()}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds()}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.

@@ -213,6 +213,7 @@ func (s *Store) end(ctx context.Context, id string, total int64) error {
 		return ErrConflict
 	}
 	err = s.bucket.Create(ctx, directory(id)+"end", []byte(strconv.FormatInt(total, 10)))
+	s.ends.forget(id)
 	if !errors.Is(err, storage.ErrExists) {
 		return err
 	}
@@ -237,13 +238,4 @@ func (s *Store) length(ctx context.Context, id string) (total int64, ended bool,
 		total, err = strconv.ParseInt(string(content), 10, 64)
 	}
 	return total, err == nil, err
-}
-
-// checkEnd returns ErrEnded if the stream ends before an offset.
-func (s *Store) checkEnd(ctx context.Context, id string, to int64) error {
-	total, ended, err := s.length(ctx, id)
-	if err == nil && ended && to > total {
-		err = ErrEnded
-	}
-	return err
 }
