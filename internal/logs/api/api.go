@@ -100,12 +100,13 @@ var retryAfterJoining = strconv.Itoa(int(retries.LongestRetryAfter / time.Second
 type timing struct {
 	body    time.Duration // timeout of receiving a body
 	reader  time.Duration // timeout of sending a part
-	follow  time.Duration // interval between checks for new bytes
+	follow  time.Duration // shortest interval between checks for new bytes
+	idle    time.Duration // longest one, while none come
 	beat    time.Duration // interval of keep-alives to a client that gets no bytes
 	silence time.Duration // timeout without bytes, where a keep-alive would look like output
 }
 
-var defaultTiming = timing{body: 15 * time.Second, reader: 30 * time.Second, follow: 500 * time.Millisecond, beat: 15 * time.Second, silence: 10 * time.Minute}
+var defaultTiming = timing{body: 15 * time.Second, reader: 30 * time.Second, follow: 500 * time.Millisecond, idle: 3 * time.Second, beat: 15 * time.Second, silence: 10 * time.Minute}
 
 // A Server answers the requests of the API.
 type Server struct {

@@ -63,6 +63,28 @@ func (c *crowded) Each(ctx context.Context, directory string, each func(storage.
 	return nil
 }
 
+// Walk implements storage.Bucket.
+func (c *crowded) Walk(ctx context.Context, directory, after string, each func(storage.Object) bool) error {
+	if strings.Contains(directory, c.ordinary) {
+		return c.Bucket.Walk(ctx, directory, after, each)
+	}
+	if path.Base(directory) == "data" {
+		return c.Each(ctx, directory, func(o storage.Object) bool { return o.Name <= after || each(o) })
+	}
+	more := true
+	for _, kind := range []string{"data", "drop"} {
+		err := c.Each(ctx, directory+kind, func(o storage.Object) bool {
+			o.Name = kind + "/" + o.Name
+			more = each(o)
+			return more
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
 // Read implements storage.Bucket.
 func (c *crowded) Read(ctx context.Context, key string) ([]byte, error) {
 	if strings.Contains(key, "/data/") && !strings.Contains(key, c.ordinary) {

@@ -155,8 +155,9 @@ type transfer struct {
 	out        streamWriter
 	connection *http.ResponseController
 	begun      bool
-	lastSent   time.Time // when the client was last sent something
-	busySince  time.Time // since when memory is short, zero if it isn't
+	lastSent   time.Time     // when the client was last sent something
+	busySince  time.Time     // since when memory is short, zero if it isn't
+	pause      time.Duration // before the last look for more
 }
 
 // errCutOff ends a response so that the client notices that it is incomplete.
@@ -195,7 +196,7 @@ func (c *transfer) send(ctx context.Context, part streams.Part, said error, foll
 	}
 	switch {
 	case said == nil:
-		c.lastSent = time.Now()
+		c.lastSent, c.pause = time.Now(), 0
 		return false, cutOffIfFailed(c.out.part(part))
 	case errors.Is(said, io.EOF):
 		return true, cutOffIfFailed(c.out.end())
@@ -246,9 +247,16 @@ func (c *transfer) waitForMore(ctx context.Context) error {
 		return errCutOff
 	case <-c.stopFollowing:
 		return errCutOff
-	case <-time.After(c.timing.follow):
+	case <-time.After(c.nextPause()):
 		return nil
 	}
+}
+
+// nextPause returns the pause before the next look: each look that finds nothing makes it
+// longer by half.
+func (c *transfer) nextPause() time.Duration {
+	c.pause = min(max(c.timing.follow, c.pause+c.pause/2), max(c.timing.follow, c.timing.idle))
+	return c.pause
 }
 
 // A textWriter writes a stream as plain bytes, with a line in the place of each gap.

@@ -228,34 +228,72 @@ func (f *Files) Each(ctx context.Context, directory string, each func(Object) bo
 	})
 }
 
-// Walk implements Bucket.
-func (f *Files) Walk(ctx context.Context, directory string, each func(Object) bool) error {
-	_, err := f.walk(ctx, directory, "", each)
-	return err
+// Walk implements Bucket. Only objects after the name are looked at.
+func (f *Files) Walk(ctx context.Context, directory, after string, each func(Object) bool) error {
+	if _, err := f.walk(ctx, directory, "", after, each); err != nil {
+		return fmt.Errorf("listing %q: %w", directory, err)
+	}
+	return nil
 }
 
-// walk calls each for the objects below a subdirectory, and reports whether there may be
-// more calls.
-func (f *Files) walk(ctx context.Context, directory, below string, each func(Object) bool) (more bool, err error) {
-	more = true
-	var deeper []string
-	err = f.entries(ctx, path.Join(directory, below), func(info fs.FileInfo) bool {
-		name := path.Join(below, info.Name())
-		switch {
-		case info.IsDir():
-			deeper = append(deeper, name)
-		case info.Mode().IsRegular():
-			more = each(Object{Name: name, Size: info.Size(), Written: info.ModTime()})
-		}
-		return more
-	})
-	for _, name := range deeper {
-		if err != nil || !more {
-			break
-		}
-		more, err = f.walk(ctx, directory, name, each)
+// walk is Walk for the part of the directory below a name, which is "" or ends with a
+// slash. It reports whether each wants more.
+func (f *Files) walk(ctx context.Context, directory, below, after string, each func(Object) bool) (more bool, err error) {
+	entries, err := f.sortedEntries(ctx, path.Join(directory, below))
+	if err != nil {
+		return false, err
 	}
-	return more, err
+	for _, entry := range entries {
+		name := below + sortName(entry)
+		if entry.IsDir() {
+			if more, err := f.walk(ctx, directory, name, after, each); err != nil || !more {
+				return false, err
+			}
+			continue
+		}
+		if name <= after || !entry.Type().IsRegular() {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the object was just deleted
+		}
+		if err != nil {
+			return false, err
+		}
+		if !each(Object{Name: name, Size: info.Size(), Written: info.ModTime()}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// sortName returns the name by which an entry is sorted: keys are compared as a whole.
+func sortName(entry fs.DirEntry) string {
+	if entry.IsDir() {
+		return entry.Name() + "/"
+	}
+	return entry.Name()
+}
+
+func (f *Files) sortedEntries(ctx context.Context, directory string) (entries []fs.DirEntry, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d, err := f.root.Open(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err = d.ReadDir(-1)
+	if errors.Is(err, fs.ErrNotExist) { // the directory was removed with its last object
+		err = nil
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	return entries, err
 }
 
 // Directories implements Bucket. Empty directories may be among the results.

@@ -85,6 +85,11 @@ func (m *measured) List(ctx context.Context, directory string) (objects []Object
 	return objects, err
 }
 
+// Walk implements Bucket.
+func (m *measured) Walk(ctx context.Context, directory, after string, each func(Object) bool) error {
+	return m.call("List", func() error { return m.Bucket.Walk(ctx, directory, after, each) })
+}
+
 // Delete implements Bucket.
 func (m *measured) Delete(ctx context.Context, key string) error {
 	return m.call("Delete", func() error { return m.Bucket.Delete(ctx, key) })

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	gcs "cloud.google.com/go/storage"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob"
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
@@ -133,19 +134,38 @@ func (o *ObjectStore) List(ctx context.Context, directory string) (objects []Obj
 
 // Each implements Bucket.
 func (o *ObjectStore) Each(ctx context.Context, directory string, each func(Object) bool) error {
-	return o.entries(ctx, directory, "/", func(entry *blob.ListObject) bool {
+	return o.entries(ctx, directory, func(entry *blob.ListObject) bool {
 		name := path.Base(entry.Key)
 		return entry.IsDir || strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
 	})
 }
 
 // Walk implements Bucket.
-func (o *ObjectStore) Walk(ctx context.Context, directory string, each func(Object) bool) error {
-	prefix := prefixOf(directory)
-	return o.entries(ctx, directory, "", func(entry *blob.ListObject) bool {
+func (o *ObjectStore) Walk(ctx context.Context, directory, after string, each func(Object) bool) error {
+	prefix := path.Clean(directory) + "/"
+	return o.pages(ctx, directory, &blob.ListOptions{Prefix: prefix, BeforeList: startAfter(prefix, after)}, func(entry *blob.ListObject) bool {
 		name := strings.TrimPrefix(entry.Key, prefix)
-		return strings.HasSuffix(entry.Key, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
+		return name <= after || strings.HasSuffix(name, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
 	})
+}
+
+// startAfter has S3 and Google list only what comes after a name. Azure can't.
+func startAfter(prefix, after string) func(asFunc func(any) bool) error {
+	if after == "" {
+		return nil
+	}
+	return func(asFunc func(any) bool) error {
+		var amazon *s3.ListObjectsV2Input
+		var google *gcs.Query
+		key := prefix + after
+		switch {
+		case asFunc(&amazon):
+			amazon.StartAfter = &key
+		case asFunc(&google):
+			google.StartOffset = key // that of the first object, which Walk leaves out
+		}
+		return nil
+	}
 }
 
 // creationTime returns when an object was created. Google's time of modification isn't
@@ -162,23 +182,22 @@ func creationTime(entry *blob.ListObject) time.Time {
 
 // Directories implements Bucket.
 func (o *ObjectStore) Directories(ctx context.Context, directory string, each func(name string) bool) error {
-	return o.entries(ctx, directory, "/", func(entry *blob.ListObject) bool {
+	return o.entries(ctx, directory, func(entry *blob.ListObject) bool {
 		return !entry.IsDir || each(path.Base(entry.Key))
 	})
 }
 
-// prefixOf returns the prefix of the keys below a directory.
-func prefixOf(directory string) string {
+// entries calls each for the entries of a directory.
+func (o *ObjectStore) entries(ctx context.Context, directory string, each func(*blob.ListObject) bool) error {
+	options := &blob.ListOptions{Delimiter: "/"}
 	if clean := path.Clean(directory); clean != "." {
-		return clean + "/"
+		options.Prefix = clean + "/"
 	}
-	return ""
+	return o.pages(ctx, directory, options, each)
 }
 
-// entries calls each for the entries of a directory, page by page: with the delimiter "/"
-// for those directly in it, and without for all objects below it.
-func (o *ObjectStore) entries(ctx context.Context, directory, delimiter string, each func(*blob.ListObject) bool) error {
-	options := &blob.ListOptions{Delimiter: delimiter, Prefix: prefixOf(directory)}
+// pages calls each for the entries of all pages of a listing.
+func (o *ObjectStore) pages(ctx context.Context, directory string, options *blob.ListOptions, each func(*blob.ListObject) bool) error {
 	for page := blob.FirstPageToken; len(page) > 0; {
 		var entries []*blob.ListObject
 		var next []byte

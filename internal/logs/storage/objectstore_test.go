@@ -103,3 +103,26 @@ func TestTheTimeOfAnObjectOnGoogleCloudStorageIsThatOfItsCreation(t *testing.T) 
 	require.NoError(t, err)
 	require.Equal(t, []Object{{Name: "1", Size: 5, Written: created}}, objects)
 }
+
+func TestAWalkAsksOnlyForWhatComesAfterAName(t *testing.T) {
+	asked := make(chan string, 1)
+	store := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Query().Get("start-after")
+		_, _ = fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+	})
+	require.NoError(t, store.Walk(t.Context(), "a/data", "0007", func(Object) bool { return true }))
+	require.Equal(t, "a/data/0007", <-asked)
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Query().Get("startOffset")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{}`)
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("STORAGE_EMULATOR_HOST", server.Listener.Addr().String())
+	bucket, err := blob.OpenBucket(t.Context(), "gs://logs?anonymous=true")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	require.NoError(t, (&ObjectStore{bucket: bucket}).Walk(t.Context(), "a/data", "0007", func(Object) bool { return true }))
+	require.Equal(t, "a/data/0007", <-asked)
+}

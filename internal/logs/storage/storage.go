@@ -23,7 +23,7 @@ var (
 
 // An Object is an entry of a listing.
 type Object struct {
-	Name    string // the last element of its key, or its path below the directory of a Walk
+	Name    string // the last element of its key, except in a Walk
 	Size    int64  // in bytes
 	Written time.Time
 }
@@ -42,10 +42,10 @@ type Bucket interface {
 	// Each calls each for the objects of List, in any order, until each returns false. It
 	// holds only some of them in memory at a time.
 	Each(ctx context.Context, directory string, each func(Object) bool) error
-	// Walk is Each for all objects below a directory, in its subdirectories too. The name of an
-	// object is its path below the directory. An object store needs a request for each 1,000
-	// objects, whatever the number of directories.
-	Walk(ctx context.Context, directory string, each func(Object) bool) error
+	// Walk calls each for the objects in a directory and in those below it that come after a
+	// name, in the order of their names, until each returns false. A name is the part of the
+	// key behind the directory here.
+	Walk(ctx context.Context, directory, after string, each func(Object) bool) error
 	// Directories calls each for the names of the subdirectories that aren't empty, in any
 	// order, until each returns false.
 	Directories(ctx context.Context, directory string, each func(name string) bool) error

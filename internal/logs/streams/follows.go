@@ -142,7 +142,7 @@ func (s *Store) listFollows(ctx context.Context, now time.Time) (map[string]int6
 func parseFollow(name string) (id string, slot int64, ok bool) {
 	id, text, _ := strings.Cut(name, "-")
 	slot, err := strconv.ParseInt(text, 10, 64)
-	return id, slot, err == nil && isID(id)
+	return id, slot, err == nil && IsID(id)
 }
 
 // ForgetFollowers deletes the signs of followers that don't count any more.

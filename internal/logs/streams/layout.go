@@ -28,6 +28,8 @@ type layout struct {
 	total        int64       // the length, if complete
 	complete     bool
 	ended        time.Time // when the end was written
+	// isTail says that it has only the data objects from an offset on. Gaps in it may be none.
+	isTail bool
 }
 
 // A piece is the part of an object that wins.
@@ -41,8 +43,12 @@ type piece struct {
 	size    int64 // of the object as stored
 }
 
-// A view has the objects of a stream by kind.
-type view struct{ drops, data, joined, trims []piece }
+// A view has the objects of a stream by kind. Those in no directory of their own are on
+// top.
+type view struct {
+	drops, data, joined, trims []piece
+	claims, top                []storage.Object
+}
 
 const (
 	// settleTime is how long after a write no object with an earlier time can appear any
@@ -53,21 +59,48 @@ const (
 	listTimeout, joinedDelay = time.Minute, 5 * time.Minute
 )
 
-// listPieces lists a stream. The hold takes memory meanwhile.
-func (s *Store) listPieces(ctx context.Context, id string, h *memoryHold) (v view, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errors.New("listing a stream took too long"))
+// errListTimeout is the error of a listing that takes longer than listTimeout.
+var errListTimeout = errors.New("listing a stream took too long")
+
+// eachObject lists a stream by one listing. The kind is the directory of an object, "" for
+// those on top.
+//
+// The kinds come in the order of their names: joined objects after the data that they
+// replace, and trims last, so no object is missed that was joined or trimmed meanwhile.
+func (s *Store) eachObject(ctx context.Context, id string, each func(kind string, o storage.Object) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
-	// In this order, so that no object is missed that was dropped, joined or trimmed
-	// meanwhile.
-	for _, listing := range []struct {
-		kind   string
-		pieces *[]piece
-	}{{"drop", &v.drops}, {"data", &v.data}, {"joined", &v.joined}, {"trim", &v.trims}} {
-		if *listing.pieces, err = s.pieces(ctx, id, listing.kind, h); err != nil {
-			return v, err
+	err := s.bucket.Walk(ctx, directory(id), "", func(o storage.Object) bool {
+		kind, name, below := strings.Cut(o.Name, "/")
+		if !below {
+			return each("", o)
 		}
+		o.Name = name
+		return each(kind, o)
+	})
+	if err != nil {
+		err = fmt.Errorf("listing stream %q: %w", id, err)
 	}
-	return v, context.Cause(ctx)
+	return cmp.Or(err, context.Cause(ctx))
+}
+
+// listPieces lists a stream. It takes memory without a bound.
+func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
+	kinds := map[string]*[]piece{"drop": &v.drops, "data": &v.data, "joined": &v.joined, "trim": &v.trims}
+	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
+		switch kind {
+		case "":
+			v.top = append(v.top, o)
+		case "claim":
+			v.claims = append(v.claims, o)
+		default:
+			if p, ok := pieceOf(o, kind); ok && kinds[kind] != nil {
+				*kinds[kind] = append(*kinds[kind], p)
+			}
+		}
+		return true
+	})
+	return v, err
 }
 
 // trimmed returns up to where the stream was trimmed.
@@ -83,13 +116,23 @@ func (v view) stored() []piece { return mergeDrops(resolveOverlaps(v.joined), re
 
 // newLayout lists a stream. The hold keeps the memory of the layout.
 func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layout, error) {
-	l := &layout{}
+	l, v := &layout{}, view{}
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+	defer cancel()
+	// The end before everything else, so that nothing is missing which came before it.
 	if err := s.readEnd(ctx, id, l); err != nil {
-		return nil, fmt.Errorf("looking for the end of stream %q: %w", id, err)
-	}
-	v, err := s.listPieces(ctx, id, h)
-	if err != nil {
 		return nil, err
+	}
+	if err := s.listForLayout(ctx, id, h, l, &v, "drop", "data", "joined", "trim"); err != nil {
+		return nil, err
+	}
+	if drops := v.drops; len(drops) > 0 {
+		// Markers before data, because stored bytes win over them.
+		h.shrinkTo(perListedPiece * int64(len(drops)))
+		v = view{drops: drops}
+		if err := s.listForLayout(ctx, id, h, l, &v, "data", "joined", "trim"); err != nil {
+			return nil, err
+		}
 	}
 	for _, pieces := range [][]piece{v.drops, v.data, v.joined, v.trims} {
 		for i := range pieces {
@@ -110,33 +153,79 @@ func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layou
 	return l, nil
 }
 
-func (s *Store) readEnd(ctx context.Context, id string, l *layout) (err error) {
-	if l.total, l.complete, err = s.length(ctx, id); err != nil || !l.complete {
-		return err
-	}
-	objects, err := s.bucket.List(ctx, directory(id))
-	for _, o := range objects {
-		if o.Name == "end" {
+// listForLayout adds the objects of some kinds to a view.
+func (s *Store) listForLayout(ctx context.Context, id string, h *memoryHold, l *layout, v *view, kinds ...string) error {
+	taken := pieceList{ctx: ctx, hold: h}
+	lists := map[string]*[]piece{"data": &v.data, "drop": &v.drops, "joined": &v.joined, "trim": &v.trims}
+	err := s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
+		if kind == "" && o.Name == "end" && l.complete {
 			l.ended = o.Written
 		}
+		p, ok := pieceOf(o, kind)
+		return !ok || !slices.Contains(kinds, kind) || taken.add(lists[kind], p)
+	})
+	return cmp.Or(taken.busy, err)
+}
+
+// newTail lists the data objects of a stream that begin at an offset or later. What a
+// follower has read up to there needn't be listed again.
+func (s *Store) newTail(ctx context.Context, id string, from int64, h *memoryHold) (*layout, error) {
+	l := &layout{isTail: true}
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
+	defer cancel()
+	if err := s.readEnd(ctx, id, l); err != nil {
+		return nil, err
 	}
-	return err
+	var data []piece
+	taken := pieceList{ctx: ctx, hold: h}
+	err := s.bucket.Walk(ctx, directory(id)+"data", fmt.Sprintf("%016x", from), func(o storage.Object) bool {
+		p, ok := pieceOf(o, "data")
+		if l.complete {
+			p.To = min(p.To, l.total)
+		}
+		return !ok || taken.add(&data, p)
+	})
+	if err != nil {
+		err = fmt.Errorf("listing the end of stream %q: %w", id, err)
+	}
+	l.known = slices.Clone(resolveOverlaps(data)) // without spare capacity
+	h.shrinkTo(perLayoutPiece * int64(cap(l.known)+1))
+	return l, cmp.Or(taken.busy, err, context.Cause(ctx))
+}
+
+func (s *Store) readEnd(ctx context.Context, id string, l *layout) (err error) {
+	if l.total, l.complete, err = s.length(ctx, id); err != nil {
+		return fmt.Errorf("looking for the end of stream %q: %w", id, err)
+	}
+	return nil
 }
 
 // holdStep is for how many pieces memory is taken at a time.
 const holdStep = 64
 
+// A pieceList takes memory for pieces that are listed.
+type pieceList struct {
+	ctx   context.Context //nolint:containedctx // that of the listing
+	hold  *memoryHold
+	count int
+	busy  error // why there is no memory
+}
+
+// add appends a piece to a list, if there is memory for it.
+func (l *pieceList) add(list *[]piece, p piece) bool {
+	if l.count%holdStep == 0 {
+		l.busy = l.hold.grow(l.ctx, holdStep*perListedPiece)
+	}
+	l.count++
+	*list = append(*list, p)
+	return l.busy == nil
+}
+
 // pieces returns the objects of one kind, in any order.
 func (s *Store) pieces(ctx context.Context, id, kind string, h *memoryHold) (list []piece, err error) {
-	var busy error
-	err = s.eachPiece(ctx, id, kind, func(p piece) bool {
-		if len(list)%holdStep == 0 {
-			busy = h.grow(ctx, holdStep*perListedPiece)
-		}
-		list = append(list, p)
-		return busy == nil
-	})
-	return list, cmp.Or(busy, err)
+	taken := pieceList{ctx: ctx, hold: h}
+	err = s.eachPiece(ctx, id, kind, func(p piece) bool { return taken.add(&list, p) })
+	return list, cmp.Or(taken.busy, err)
 }
 
 // eachPiece calls each for the objects of one kind until each returns false.
@@ -317,7 +406,7 @@ type State struct {
 
 // State returns the state of an existing stream.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
-	l, err := s.layoutSince(ctx, id, time.Now())
+	l, err := s.layoutSince(ctx, id, wholeStream, time.Now())
 	if err != nil {
 		return State{}, err
 	}

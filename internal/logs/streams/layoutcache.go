@@ -33,6 +33,7 @@ func newLayoutCache() *layoutCache {
 type sharedLayout struct {
 	*layout
 	err   error
+	from  int64 // the offset of a tail, -1 for the whole stream
 	began time.Time
 	done  chan struct{} // closed when layout or err is set
 
@@ -46,11 +47,14 @@ type sharedLayout struct {
 	stopped bool
 }
 
-// layoutSince returns a layout whose listing began after a time. The caller has to
-// release it.
-func (s *Store) layoutSince(ctx context.Context, id string, after time.Time) (*sharedLayout, error) {
+// wholeStream is the offset of a layout that isn't a tail.
+const wholeStream = -1
+
+// layoutSince returns a layout whose listing began after a time, of the whole stream or of
+// its tail from an offset on. The caller has to release it.
+func (s *Store) layoutSince(ctx context.Context, id string, from int64, after time.Time) (*sharedLayout, error) {
 	for {
-		shared, fits := s.layouts.joinOrStart(ctx, s, id, after)
+		shared, fits := s.layouts.joinOrStart(ctx, s, id, from, after)
 		select {
 		case <-shared.done:
 		case <-ctx.Done():
@@ -70,14 +74,14 @@ func (s *Store) layoutSince(ctx context.Context, id string, after time.Time) (*s
 	}
 }
 
-// joinOrStart returns a layout that began after a time, which the caller holds. If an
+// joinOrStart returns a layout from an offset on that began after a time, which the caller holds. If an
 // older one is being made, it returns that, and fits is false: the caller has to wait for
 // it and try again.
-func (l *layoutCache) joinOrStart(ctx context.Context, s *Store, id string, after time.Time) (shared *sharedLayout, fits bool) {
+func (l *layoutCache) joinOrStart(ctx context.Context, s *Store, id string, from int64, after time.Time) (shared *sharedLayout, fits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last := l.latest[id]; last != nil {
-		if last.began.After(after) && !last.stopped {
+		if last.began.After(after) && !last.stopped && last.from <= from {
 			last.holders++
 			return last, true
 		}
@@ -89,7 +93,7 @@ func (l *layoutCache) joinOrStart(ctx context.Context, s *Store, id string, afte
 	}
 	// Other readers may wait for it after this one has gone.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	shared = &sharedLayout{began: time.Now(), done: make(chan struct{}), cache: l, id: id, hold: s.hold.sibling(), holders: 2, cancel: stop}
+	shared = &sharedLayout{from: from, began: time.Now(), done: make(chan struct{}), cache: l, id: id, hold: s.hold.sibling(), holders: 2, cancel: stop}
 	l.latest[id] = shared
 	go shared.run(ctx, s)
 	return shared, true
@@ -97,7 +101,11 @@ func (l *layoutCache) joinOrStart(ctx context.Context, s *Store, id string, afte
 
 // run makes the layout, and holds it for a while for later readers.
 func (h *sharedLayout) run(ctx context.Context, s *Store) {
-	h.layout, h.err = s.newLayout(ctx, h.id, h.hold)
+	if h.from == wholeStream {
+		h.layout, h.err = s.newLayout(ctx, h.id, h.hold)
+	} else {
+		h.layout, h.err = s.newTail(ctx, h.id, h.from, h.hold)
+	}
 	close(h.done)
 	if h.err == nil {
 		time.AfterFunc(layoutSharedFor, h.evict)

@@ -161,11 +161,11 @@ func (f failing) Each(ctx context.Context, directory string, each func(storage.O
 }
 
 // Walk implements storage.Bucket.
-func (f failing) Walk(ctx context.Context, directory string, each func(storage.Object) bool) error {
+func (f failing) Walk(ctx context.Context, directory, after string, each func(storage.Object) bool) error {
 	if f.list != "" && strings.HasPrefix(directory, f.list) {
 		return errBroken
 	}
-	return f.Bucket.Walk(ctx, directory, each)
+	return f.Bucket.Walk(ctx, directory, after, each)
 }
 
 func TestAFailureToListIsReported(t *testing.T) {

@@ -132,7 +132,7 @@ func (s *Store) indexed(ctx context.Context, q PodsQuery) (index map[string][]st
 	}
 	var errWalk error
 	if q.Pod == "" {
-		errWalk = s.bucket.Walk(ctx, "pods/"+q.Namespace, func(o storage.Object) bool {
+		errWalk = s.bucket.Walk(ctx, "pods/"+q.Namespace, "", func(o storage.Object) bool {
 			pod := path.Dir(o.Name)
 			o.Name = path.Base(o.Name)
 			return add(pod, o)

@@ -55,7 +55,15 @@ type Reader struct {
 
 	joinedMemory int64 // the memory that joined holds, in bytes
 	follows      bool
+	// hasAll says that a listing of the whole stream, made at wholeAt, had nothing behind the
+	// reader's offset. From then on a follower lists only what is.
+	hasAll  bool
+	wholeAt time.Time
 }
+
+// wholeEvery is how often a follower lists the whole stream while nothing comes: markers
+// aren't in its tail.
+const wholeEvery = 15 * time.Second
 
 // maxLayoutAge bounds the age of a layout from which bytes are reported as missing.
 const maxLayoutAge = time.Second
@@ -88,14 +96,38 @@ func (r *Reader) Close() {
 }
 
 // look gets a layout whose listing began after a time.
-func (r *Reader) look(ctx context.Context, after time.Time) (err error) {
+func (r *Reader) look(ctx context.Context, from int64, after time.Time) (err error) {
 	if r.layout != nil {
 		r.layout.release()
 	}
-	if r.layout, err = r.store.layoutSince(ctx, r.id, after); err == nil {
+	if r.layout, err = r.store.layoutSince(ctx, r.id, from, after); err == nil {
 		r.listedAt = r.layout.began
 	}
 	return err
+}
+
+// lookAtTail returns the next part if it is in the tail, or else ErrNotYet. whole says that
+// the whole stream has to be listed.
+func (r *Reader) lookAtTail(ctx context.Context, after time.Time) (part Part, whole bool, err error) {
+	if !r.hasAll || r.now().Sub(r.wholeAt) >= wholeEvery {
+		return part, true, ErrNotYet
+	}
+	if err := r.look(ctx, r.at, after); err != nil {
+		return part, false, err
+	}
+	part, err = r.next(ctx)
+	l := r.layout
+	isGap := l.complete || len(l.known) > 0 && l.known[len(l.known)-1].To > r.at
+	return part, errors.Is(err, ErrNotYet) && isGap || errors.Is(err, storage.ErrNotFound), err
+}
+
+// noteWhole notes what a listing of the whole stream has found.
+func (r *Reader) noteWhole(err error) {
+	if l := r.layout; l != nil && !l.isTail {
+		gap, _ := l.gap(r.at)
+		r.hasAll = r.follows && errors.Is(err, ErrNotYet) && gap.Len() <= 0
+		r.wholeAt = r.now()
+	}
 }
 
 // Next returns the next part. At the end of a stream, the error is io.EOF if the stream
@@ -104,18 +136,28 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 	part, err := Part{}, ErrNotYet
 	if r.layout != nil {
 		part, err = r.next(ctx)
+		if r.follows && errors.Is(err, ErrNotYet) && time.Since(r.listedAt) < layoutSharedFor {
+			r.noteWhole(err)
+			r.Close()
+			return part, err // it has just been listed
+		}
 	}
 	// A first listing has everything up to now, a follower's may be a little older.
 	after := time.Now()
 	if errors.Is(err, ErrNotYet) && !r.listedAt.IsZero() {
 		after = latest(r.listedAt, after.Add(-layoutSharedFor))
 	}
+	isNotYet := errors.Is(err, ErrNotYet)
+	if isNotYet && r.follows {
+		part, isNotYet, err = r.lookAtTail(ctx, after)
+	}
 	missing := err == nil && part.Data == nil && r.now().Sub(r.layoutAt) > maxLayoutAge
 	// Objects that were joined since the listing are in other objects now.
-	for tries := 0; errors.Is(err, ErrNotYet) && tries == 0 || missing || errors.Is(err, storage.ErrNotFound) && tries < maxRelists; tries++ {
+	for tries := 0; isNotYet && tries == 0 || missing || errors.Is(err, storage.ErrNotFound) && tries < maxRelists; tries++ {
 		missing, r.layoutAt = false, r.now()
-		if err = r.look(ctx, after); err == nil {
+		if err = r.look(ctx, wholeStream, after); err == nil {
 			part, err = r.next(ctx)
+			r.noteWhole(err)
 		}
 		after = time.Now()
 	}
@@ -145,6 +187,9 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 			return r.read(ctx, p)
 		}
 		return Part{Range: Range{r.at, p.To}, Dropped: p.dropped, Deleted: p.deleted}, nil
+	}
+	if l.isTail {
+		return Part{}, ErrNotYet
 	}
 	gap, since := l.gap(r.at)
 	isDefinite := l.complete && !r.follows

@@ -192,7 +192,7 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 		return err
 	}
 	// A replica with a cached source may have stored bytes since: keep them, and the stream.
-	if late, err := s.listPieces(ctx, id, nil); err != nil {
+	if late, err := s.listPieces(ctx, id); err != nil {
 		return err
 	} else if len(late.data)+len(late.drops) > 0 {
 		if err := s.create(ctx, directory(id)+"meta", meta); err != nil {

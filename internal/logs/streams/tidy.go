@@ -81,7 +81,6 @@ type tidier struct {
 
 	inDoubt bool // about the time
 	view
-	claims []storage.Object
 }
 
 func (t *tidier) run(ctx context.Context) error {
@@ -102,22 +101,15 @@ func (t *tidier) run(ctx context.Context) error {
 
 // inspect lists and counts the objects of the stream.
 func (t *tidier) inspect(ctx context.Context) (err error) {
-	top, err := t.store.bucket.List(ctx, directory(t.id))
-	if err != nil {
+	if t.view, err = t.store.listPieces(ctx, t.id); err != nil {
 		return err
 	}
-	for _, o := range top {
+	for _, o := range t.top {
 		t.Ended = t.Ended || o.Name == "end"
 		t.count(o.Size, o.Written)
 	}
-	if t.claims, err = t.store.bucket.List(ctx, directory(t.id)+"claim"); err != nil {
-		return err
-	}
 	for _, o := range t.claims {
 		t.count(o.Size, o.Written)
-	}
-	if t.view, err = t.store.listPieces(ctx, t.id, nil); err != nil {
-		return err
 	}
 	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
 		for _, p := range pieces {

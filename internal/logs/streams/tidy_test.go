@@ -78,14 +78,16 @@ func (m *memory) Each(ctx context.Context, directory string, each func(storage.O
 }
 
 // Walk implements storage.Bucket.
-func (m *memory) Walk(_ context.Context, directory string, each func(storage.Object) bool) error {
+func (m *memory) Walk(_ context.Context, directory, after string, each func(storage.Object) bool) error {
 	m.calls.Add(1)
+	var list []storage.Object
 	for key, o := range m.objects {
-		if name, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below && !each(storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written}) {
-			break
+		if name, below := strings.CutPrefix(key, path.Clean(directory)+"/"); below && name > after {
+			list = append(list, storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written})
 		}
 	}
-	return nil
+	slices.SortFunc(list, func(a, b storage.Object) int { return strings.Compare(a.Name, b.Name) })
+	return passOn(list, nil, each)
 }
 
 // Directories implements storage.Bucket.
@@ -283,11 +285,28 @@ func (i *interrupted) Read(ctx context.Context, key string) (content []byte, err
 
 // List implements storage.Bucket. Others continue between the pages of a listing.
 func (i *interrupted) List(ctx context.Context, directory string) (list []storage.Object, err error) {
-	page, err := i.Bucket.List(ctx, directory)
+	return i.pages(func() ([]storage.Object, error) { return i.Bucket.List(ctx, directory) })
+}
+
+// Walk implements storage.Bucket. Others continue between its pages.
+func (i *interrupted) Walk(ctx context.Context, directory, after string, each func(storage.Object) bool) error {
+	list, err := i.pages(func() (list []storage.Object, err error) {
+		err = i.Bucket.Walk(ctx, directory, after, func(o storage.Object) bool {
+			list = append(list, o)
+			return true
+		})
+		return list, err
+	})
+	return passOn(list, err, each)
+}
+
+// pages returns a listing whose second page is listed later than its first one.
+func (i *interrupted) pages(all func() ([]storage.Object, error)) (list []storage.Object, err error) {
+	page, err := all()
 	if len(page) > 0 {
 		page = page[:1+len(page)/3]
 	}
-	err = errors.Join(err, i.run(true, func() error { list, err = i.Bucket.List(ctx, directory); return err }))
+	err = errors.Join(err, i.run(true, func() error { list, err = all(); return err }))
 	list = slices.DeleteFunc(list, func(o storage.Object) bool { return len(page) > 0 && o.Name <= page[len(page)-1].Name })
 	return append(page, list...), err
 }

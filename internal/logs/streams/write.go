@@ -163,19 +163,13 @@ func (s *Store) fill(ctx context.Context, id string, at int64, data []byte) (res
 
 // furthest returns the offset behind the last known byte.
 func (s *Store) furthest(ctx context.Context, id string) (end int64, err error) {
-	for _, kind := range []string{"data", "drop", "joined", "trim"} { // in this order: the last two replace those of the other kinds
-		err := s.eachPiece(ctx, id, kind, func(p piece) bool {
+	var last string // each claim is behind the one before it, so the last one counts
+	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
+		if kind == "claim" {
+			last = o.Name
+		} else if p, ok := pieceOf(o, kind); ok && kind != "" {
 			end = max(end, p.To)
-			return true
-		})
-		if err != nil {
-			return 0, err
 		}
-	}
-	// Each claim is behind the one before it, so the last one counts.
-	var last string
-	err = s.bucket.Each(ctx, directory(id)+"claim", func(o storage.Object) bool {
-		last = max(last, o.Name)
 		return true
 	})
 	if err != nil || last == "" {

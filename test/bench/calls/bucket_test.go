@@ -120,6 +120,30 @@ func (b *bucket) Each(ctx context.Context, directory string, each func(storage.O
 	return err
 }
 
+// Walk implements storage.Bucket.
+func (b *bucket) Walk(_ context.Context, directory, after string, each func(storage.Object) bool) error {
+	b.mu.Lock()
+	var list []storage.Object
+	clean := path.Clean(directory)
+	for other, objects := range b.directories {
+		below, is := strings.CutPrefix(other+"/", clean+"/")
+		for name, o := range objects {
+			if name = below + name; is && name > after {
+				list = append(list, storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written})
+			}
+		}
+	}
+	b.countList(len(list))
+	b.mu.Unlock()
+	slices.SortFunc(list, func(a, b storage.Object) int { return strings.Compare(a.Name, b.Name) })
+	for _, o := range list {
+		if !each(o) {
+			break
+		}
+	}
+	return nil
+}
+
 // below returns the names of the directories in a directory.
 func (b *bucket) below(directory string) map[string]bool {
 	found, prefix := map[string]bool{}, path.Clean(directory)+"/"
