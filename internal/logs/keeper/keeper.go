@@ -60,6 +60,7 @@ type streamRecord struct {
 	content   int64     // the part of bytes that trimming can free
 	copies    int64     // the part of bytes that joining will free
 	index     int64     // bytes of its entries in the index
+	written   int       // how many objects this replica has written since the last inspection
 	last, due time.Time // the times of the last write, and of the next inspection
 }
 
@@ -117,7 +118,8 @@ func (k *Keeper) Sweep(ctx context.Context) error {
 		return err
 	}
 	k.postponed, k.inDoubt = 0, k.gap != streams.Gap{} || !k.known.Load()
-	k.markWritten(k.usage.beginSweep())
+	written, all := k.usage.beginSweep()
+	k.noteWritten(written, all, now)
 	found, seen := map[string]amount{}, map[string]streamRecord{}
 	var firstErr error
 	failed, noted := 0, time.Now()
@@ -189,13 +191,24 @@ func (k *Keeper) finishDeletions(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// markWritten makes the records due of the streams that were written.
-func (k *Keeper) markWritten(written map[string]bool, all bool) {
+// noteWritten adds what was written to the records. Those of streams that have grown much
+// become due. What was written while the last sweep inspected its stream may be counted
+// twice, until the next inspection.
+func (k *Keeper) noteWritten(written map[string]growth, all bool, now time.Time) {
 	for id, stream := range k.records {
-		if all || written[id] {
-			stream.due = time.Time{}
-			k.records[id] = stream
+		more, is := written[id]
+		if !is && !all {
+			continue
 		}
+		stream.bytes, stream.content, stream.written = stream.bytes+more.bytes, stream.content+more.bytes, stream.written+more.objects
+		stream.last = now
+		if soon := now.Add(streams.MaxGrowthPause); stream.due.After(soon) {
+			stream.due = soon
+		}
+		if all || streams.IsWorthTidying(stream.written) {
+			stream.due = time.Time{}
+		}
+		k.records[id] = stream
 	}
 }
 
@@ -224,7 +237,8 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if k.inDoubt {
 		tidy = k.streams.TidyInDoubt
 	}
-	done, err := tidy(ctx, id, now, k.limits.Load().Of(source.Namespace).Retention)
+	keep := k.limits.Load().Of(source.Namespace).Retention
+	done, err := tidy(ctx, id, now, keep)
 	k.metrics.joined.Add(float64(done.Joined))
 	k.metrics.deleted.Add(float64(done.Deleted))
 	if err != nil {
@@ -236,11 +250,11 @@ func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (str
 	if done.Expired {
 		k.postponed++
 	}
-	again := min(maxInspectPause, now.Sub(done.Last)/4)
-	if done.Joined > 0 {
-		again = 0 // the joined objects can be deleted soon
-	}
-	return streamRecord{namespace: source.Namespace, bytes: done.Bytes, content: done.Content, copies: done.Copies, index: streams.IndexBytes(source), last: done.Last, due: now.Add(again)}, nil
+	again := min(maxInspectPause, done.NextTidy(now, keep))
+	return streamRecord{
+		namespace: source.Namespace, bytes: done.Bytes, content: done.Content, copies: done.Copies, index: streams.IndexBytes(source),
+		last: done.Last, due: now.Add(again),
+	}, nil
 }
 
 // isCurrent reports whether a record needs no other inspection yet. One that is due later

@@ -122,15 +122,22 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	h.age(4 * 24 * time.Hour)
 	require.NoError(t, h.Sweep(t.Context()), "the stream has been idle for long")
 	store := h.store.WithAccounting("tenant", func(bytes, made int64) { h.RecordUsage("tenant", id, bytes, made) })
-	for i := range int64(50) {
-		require.NoError(t, store.Write(t.Context(), id, 1+i, []byte("x")))
+	write := func(from, to int64) {
+		for at := from; at < to; at++ {
+			require.NoError(t, store.Write(t.Context(), id, at, []byte("x")))
+		}
+		h.age(11 * time.Minute)
+		for range 2 {
+			require.NoError(t, h.Sweep(t.Context()))
+			require.Greater(t, h.usage.of("tenant").bytes, to*streams.ObjectOverhead, "the new bytes are counted")
+		}
 	}
-	h.age(11 * time.Minute)
-	for range 2 {
-		require.NoError(t, h.Sweep(t.Context()))
-		require.Greater(t, h.usage.of("tenant").bytes, int64(50*streams.ObjectOverhead), "the new bytes are counted")
-	}
+	write(1, 51)
+	require.Empty(t, h.files("streams/"+id+"/joined"), "too little is new")
+	require.Equal(t, 50, h.records[id].written)
+	write(51, 151)
 	require.Len(t, h.files("streams/"+id+"/joined"), 1)
+	require.Zero(t, h.records[id].written)
 }
 
 func TestEachNamespaceHasItsRetention(t *testing.T) {

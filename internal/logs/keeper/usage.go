@@ -28,13 +28,19 @@ type usage struct {
 	found       map[string]amount // by namespace
 	sinceSweep  map[string]amount
 	duringSweep map[string]amount // the part of sinceSweep that was stored while a sweep runs
-	// written has the streams that were written since the last sweep began, so their
-	// records are outdated.
-	written map[string]bool
+	// written has, by ID, what was written since the last sweep began, which the records of
+	// the streams lack.
+	written map[string]growth
+}
+
+// A growth is what was written to a stream. Each write is an object.
+type growth struct {
+	bytes   int64
+	objects int
 }
 
 func newUsage() *usage {
-	return &usage{found: map[string]amount{}, sinceSweep: map[string]amount{}, duringSweep: map[string]amount{}, written: map[string]bool{}}
+	return &usage{found: map[string]amount{}, sinceSweep: map[string]amount{}, duringSweep: map[string]amount{}, written: map[string]growth{}}
 }
 
 func (u *usage) of(namespace string) amount {
@@ -49,17 +55,18 @@ func (u *usage) add(namespace, id string, a amount) {
 	u.sinceSweep[namespace] = u.sinceSweep[namespace].plus(a)
 	u.duringSweep[namespace] = u.duringSweep[namespace].plus(a)
 	if id != "" && len(u.written) <= maxRemembered {
-		u.written[id] = true
+		has := u.written[id]
+		u.written[id] = growth{has.bytes + a.bytes, has.objects + 1}
 	}
 }
 
-// beginSweep returns the streams that were written since the last sweep began. all says
-// that there are too many to remember, so any stream may have been.
-func (u *usage) beginSweep() (written map[string]bool, all bool) {
+// beginSweep returns what was written since the last sweep began. all says that there are
+// too many streams to remember, so any may have been written.
+func (u *usage) beginSweep() (written map[string]growth, all bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.duringSweep = map[string]amount{}
-	written, u.written = u.written, map[string]bool{}
+	written, u.written = u.written, map[string]growth{}
 	return written, len(written) > maxRemembered
 }
 

@@ -34,7 +34,9 @@ type TidyResult struct {
 	// objects which a joined object has replaced, and which are deleted soon.
 	Content, Copies int64
 	Last            time.Time // the last write, by the storage's clock
-	Ended           bool
+	// Recent counts the objects that aren't settled yet: those of the last minutes.
+	Recent int
+	Ended  bool
 	// Expired says that the retention of the stream is over. Tidy has changed nothing then.
 	Expired bool
 	// Trimmed is up to where the stream was trimmed, in bytes.
@@ -46,11 +48,42 @@ type TidyResult struct {
 const (
 	// ObjectOverhead is the cost of an object in addition to its content, in bytes.
 	ObjectOverhead = 1 << 10
+	// worthJoining is how many new objects of a stream are worth a listing while it grows. A
+	// listing costs as much as a write.
+	worthJoining = 120
+	// MaxGrowthPause bounds the time until then.
+	MaxGrowthPause = time.Hour
 	// minGroup is how many objects are worth joining while a stream is being written.
 	minGroup = 16
 	// idleAfter is after how long without a write a stream counts as finished.
 	idleAfter = time.Hour
 )
+
+// NextTidy returns how long after a Tidy the next one is worth its calls. See also
+// IsWorthTidying.
+func (d TidyResult) NextTidy(now time.Time, keep time.Duration) time.Duration {
+	silence := now.Sub(d.Last)
+	switch {
+	case d.Recent > 0 && d.Ended:
+		return settleTime - silence
+	case d.Recent > 0:
+		pause := min(settleTime*worthJoining/time.Duration(d.Recent), MaxGrowthPause)
+		if keep > 0 {
+			pause = min(pause, keep/trimSlack) // old bytes are trimmed by then
+		}
+		return pause
+	case d.Joined > 0 || d.Copies > 0:
+		return 0 // the copies can be deleted soon
+	case silence < idleAfter && !d.Ended:
+		return idleAfter - silence
+	default:
+		return silence / 4
+	}
+}
+
+// IsWorthTidying reports whether so many objects were written since the last Tidy that the
+// next one shouldn't wait.
+func IsWorthTidying(written int) bool { return written >= worthJoining }
 
 // Tidy joins and deletes objects of a stream, and trims it by age (trim.go), unless the
 // last write is longer ago than its retention. A retention of 0 is unlimited. The time is
@@ -117,6 +150,13 @@ func (t *tidier) inspect(ctx context.Context) (err error) {
 		}
 	}
 	copies := t.copies()
+	for _, pieces := range [][]piece{t.drops, t.data} {
+		for _, p := range pieces {
+			if !t.isSettled(p) {
+				t.Recent++
+			}
+		}
+	}
 	for _, pieces := range [][]piece{t.drops, t.data, t.joined} {
 		for _, p := range pieces {
 			if copies[p] {

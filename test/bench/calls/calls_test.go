@@ -99,18 +99,20 @@ func bulk(s *service, i int) {
 }
 
 func TestWhatLogsCostInAnObjectStore(t *testing.T) {
-	duration := 4 * time.Hour
+	duration, watched := 4*time.Hour, 20*time.Minute
 	if *update {
-		duration = day
+		duration, watched = day, 2*time.Hour
 	}
 	chatty, replicas := eachOf(t, printsFor(duration, false))
 	objects := chatty.objects
 	chatty, replicas = tally{}.plus(chatty, float64(month/duration)), tally{}.plus(replicas, float64(month/duration))
 	ingested, _ := eachOf(t, bulk)
 	ingested = tally{}.plus(ingested, 1e9/float64(part*parts))
-	const watched = 2 * time.Hour
 	followed, _ := eachOf(t, printsFor(watched, true))
 	followed = tally{}.plus(followed, 10*float64(day/watched))
+	require.LessOrEqual(t, chatty.dollars(), 0.50)
+	require.LessOrEqual(t, ingested.dollars(), 0.03)
+	require.LessOrEqual(t, followed.dollars(), 20.)
 	table := render([]row{
 		{"a stream with a line a second, for a month", chatty, "0.50"},
 		{"a GB in parts of 256 KiB", ingested, "0.03"},
