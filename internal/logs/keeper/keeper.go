@@ -192,7 +192,8 @@ func (k *Keeper) finishDeletions(ctx context.Context, now time.Time) error {
 }
 
 // noteWritten adds what was written to the records. Those of streams that have grown much
-// become due. What was written while the last sweep inspected its stream may be counted
+// become due. When the last write was is left to the next inspection, which comes at once if
+// the retention looks over. What was written while the last sweep inspected its stream may be counted
 // twice, until the next inspection.
 func (k *Keeper) noteWritten(written map[string]growth, all bool, now time.Time) {
 	for id, stream := range k.records {
@@ -201,7 +202,6 @@ func (k *Keeper) noteWritten(written map[string]growth, all bool, now time.Time)
 			continue
 		}
 		stream.bytes, stream.content, stream.written = stream.bytes+more.bytes, stream.content+more.bytes, stream.written+more.objects
-		stream.last = now
 		if soon := now.Add(streams.MaxGrowthPause); stream.due.After(soon) {
 			stream.due = soon
 		}

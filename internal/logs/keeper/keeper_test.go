@@ -140,6 +140,35 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	require.Zero(t, h.records[id].written)
 }
 
+// Its record knows the last write of its last inspection, which may be an hour ago.
+func TestAStreamThatWasWrittenExpiresByItsLastWrite(t *testing.T) {
+	h := open(t)
+	limits, err := ReadLimits(map[string]string{"retention": "2h"})
+	require.NoError(t, err)
+	h.Use(limits)
+	id := h.stream("tenant", "pod", 1)
+	require.NoError(t, h.Sweep(t.Context()))
+	store := h.store.WithAccounting("tenant", func(bytes, made int64) { h.RecordUsage("tenant", id, bytes, made) })
+	require.NoError(t, store.Write(t.Context(), id, 1, []byte("x")))
+	require.NoError(t, h.Sweep(t.Context()))
+	require.Equal(t, 1, h.records[id].written)
+	h.age(3 * time.Hour)
+	stale := h.records[id] // as if three hours had passed
+	stale.last = stale.last.Add(-3 * time.Hour)
+	h.records[id] = stale
+	require.NoError(t, store.Write(t.Context(), id, 2, []byte("x")))
+	require.NoError(t, h.Sweep(t.Context()))
+	_, err = h.store.Source(t.Context(), id)
+	require.NoError(t, err, "it has just been written")
+	h.age(3 * time.Hour)
+	stale = h.records[id]
+	stale.last = stale.last.Add(-3 * time.Hour)
+	h.records[id] = stale
+	require.NoError(t, h.Sweep(t.Context()))
+	_, err = h.store.Source(t.Context(), id)
+	require.ErrorIs(t, err, streams.ErrNoStream)
+}
+
 func TestEachNamespaceHasItsRetention(t *testing.T) {
 	h := open(t)
 	limits, err := ReadLimits(map[string]string{"retention": "1h", "retention.audit": "0"})

@@ -26,7 +26,7 @@ import (
 // What is printed.
 var (
 	steady = printing{bytes: 100, rate: 1000, lasts: 15 * time.Second}
-	slow   = printing{bytes: 100, rate: 20, lasts: 40 * time.Second}
+	slow   = printing{bytes: 100, rate: 20, lasts: 85 * time.Second}
 	flood  = printing{bytes: 64 << 10, lasts: 3 * time.Second}
 	burst  = printing{bytes: 64 << 10, lasts: patience, total: 200e6}
 )
@@ -38,6 +38,8 @@ const (
 	together = 10
 	// apart is what lies between their ends.
 	apart = 300 * time.Millisecond
+	// unnoticed is how long it takes at most until a container knows of its follower.
+	unnoticed = 45 * time.Second
 )
 
 // figures are all that was measured.
@@ -158,7 +160,7 @@ func follow(command *exec.Cmd) ([]time.Duration, error) {
 }
 
 // arrivals tells how long lines took to be read that say when they were written. What
-// was there before the first one is read isn't counted.
+// was written before the container has to know that it is followed isn't counted.
 func arrivals(from io.Reader) (took []time.Duration, err error) {
 	began := time.Now()
 	scanner := bufio.NewScanner(from)
@@ -169,7 +171,7 @@ func arrivals(from io.Reader) (took []time.Duration, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading when %.50q was written: %w", scanner.Text(), err)
 		}
-		if written := time.Unix(0, nanoseconds); written.After(began.Add(2 * time.Second)) {
+		if written := time.Unix(0, nanoseconds); written.After(began.Add(unnoticed)) {
 			took = append(took, now.Sub(written))
 		}
 	}
