@@ -12,8 +12,8 @@ import (
 
 func TestAFollowerLooksLessOftenWhileNothingComes(t *testing.T) {
 	c := &transfer{Server: &Server{timing: defaultTiming}}
-	for _, want := range []time.Duration{500, 750, 1125} {
-		require.Equal(t, want*time.Millisecond, c.nextPause())
+	for _, want := range []time.Duration{500 * time.Millisecond, 750 * time.Millisecond, 1125 * time.Millisecond} {
+		require.Equal(t, want, c.nextPause())
 	}
 	for range 10 {
 		c.nextPause()

@@ -133,40 +133,44 @@ func (r *Reader) noteWhole(err error) {
 // Next returns the next part. At the end of a stream, the error is io.EOF if the stream
 // is complete, and ErrNotYet if not. After an error, the reader holds no memory.
 func (r *Reader) Next(ctx context.Context) (Part, error) {
-	part, err := Part{}, ErrNotYet
-	if r.layout != nil {
-		part, err = r.next(ctx)
-		if r.follows && errors.Is(err, ErrNotYet) && time.Since(r.listedAt) < layoutSharedFor {
-			r.noteWhole(err)
-			r.Close()
-			return part, err // it has just been listed
-		}
-	}
-	// A first listing has everything up to now, a follower's may be a little older.
-	after := time.Now()
-	if errors.Is(err, ErrNotYet) && !r.listedAt.IsZero() {
-		after = latest(r.listedAt, after.Add(-layoutSharedFor))
-	}
-	isNotYet := errors.Is(err, ErrNotYet)
-	if isNotYet && r.follows {
-		part, isNotYet, err = r.lookAtTail(ctx, after)
-	}
-	missing := err == nil && part.Data == nil && r.now().Sub(r.layoutAt) > maxLayoutAge
-	// Objects that were joined since the listing are in other objects now.
-	for tries := 0; isNotYet && tries == 0 || missing || errors.Is(err, storage.ErrNotFound) && tries < maxRelists; tries++ {
-		missing, r.layoutAt = false, r.now()
-		if err = r.look(ctx, wholeStream, after); err == nil {
-			part, err = r.next(ctx)
-			r.noteWhole(err)
-		}
-		after = time.Now()
-	}
+	part, err := r.nextOrList(ctx)
 	if err != nil {
 		r.Close()
 		return part, err
 	}
 	r.at = part.To
 	return part, nil
+}
+
+// nextOrList returns the next part, by the layout that the reader has or by a new one.
+func (r *Reader) nextOrList(ctx context.Context) (Part, error) {
+	part, err := Part{}, ErrNotYet
+	if r.layout != nil {
+		part, err = r.next(ctx)
+		if r.follows && errors.Is(err, ErrNotYet) && time.Since(r.listedAt) < layoutSharedFor {
+			r.noteWhole(err)
+			return part, err // it has just been listed
+		}
+	}
+	// A first listing has everything up to now, a follower's may be a little older.
+	after, relist := time.Now(), errors.Is(err, ErrNotYet)
+	if relist && !r.listedAt.IsZero() {
+		after = latest(r.listedAt, after.Add(-layoutSharedFor))
+	}
+	if relist && r.follows {
+		part, relist, err = r.lookAtTail(ctx, after)
+	}
+	relist = relist || err == nil && part.Data == nil && r.now().Sub(r.layoutAt) > maxLayoutAge // it may not be missing any more
+	// Objects that were joined since the listing are in other objects now.
+	for tries := 0; relist || errors.Is(err, storage.ErrNotFound) && tries < maxRelists; tries++ {
+		relist, r.layoutAt = false, r.now()
+		if err = r.look(ctx, wholeStream, after); err == nil {
+			part, err = r.next(ctx)
+			r.noteWhole(err)
+		}
+		after = time.Now()
+	}
+	return part, err
 }
 
 func latest(a, b time.Time) time.Time {
