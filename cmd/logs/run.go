@@ -84,6 +84,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	service, front := api.New(store, reviewer, logger), frontproxy.New()
 	service.RegisterMetrics(registry)
 	maintenance := keeper.New(store, logger, registry)
+	if s.bucket == "" {
+		maintenance.OwnLinger = keeper.LingerOnVolume
+	}
 	service.Limit(maintenance)
 	notifier := notices.New(client.CoreV1(), reviewer, logger)
 	service.Notify(notifier)

@@ -38,7 +38,9 @@ type Keeper struct {
 	streams *streams.Store
 	logger  *slog.Logger
 	metrics *metrics
-	limits  atomic.Pointer[Limits]
+	// OwnLinger is the time that LingerByStorage stands for.
+	OwnLinger time.Duration
+	limits    atomic.Pointer[Limits]
 	known   atomic.Bool // whether limits are those of the operator
 	changed chan struct{}
 	full    chan struct{} // that bytes were refused because of a quota
@@ -66,7 +68,7 @@ type streamRecord struct {
 
 // New returns a keeper with the default limits. Until Use is called, it deletes nothing.
 func New(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer) *Keeper {
-	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), usage: newUsage()}
+	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), usage: newUsage(), OwnLinger: LingerOnBucket}
 	limits := DefaultLimits
 	k.limits.Store(&limits)
 	k.hopeless.Store(&map[string]bool{})

@@ -44,11 +44,19 @@ type NamespaceLimits struct {
 	Retention time.Duration
 	Quota     int64 // in bytes, as stored
 	Streams   int64
-	Linger    time.Duration // from a second on; see api.Limits
+	Linger    time.Duration // from a second on, or LingerByStorage; see api.Limits
 }
 
+// LingerByStorage stands for a time that depends on what an object costs: on a bucket,
+// money; on a volume, little, so that containers which are killed lose little.
+const (
+	LingerByStorage = time.Duration(-1)
+	LingerOnBucket  = retries.LongestLinger
+	LingerOnVolume  = time.Second
+)
+
 // DefaultLimits are the limits without a ConfigMap.
-var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000, Linger: retries.LongestLinger}}
+var DefaultLimits = Limits{Interval: 5 * time.Minute, Defaults: NamespaceLimits{Retention: 30 * 24 * time.Hour, Quota: 1 << 30, Streams: 100_000, Linger: LingerByStorage}}
 
 // Of returns the limits of a namespace.
 func (l *Limits) Of(namespace string) NamespaceLimits {
@@ -66,6 +74,10 @@ var limitSetters = map[string]func(*NamespaceLimits, string) error{
 	},
 	"quota": func(l *NamespaceLimits, value string) (err error) { l.Quota, err = parseQuantity(value); return err },
 	"linger": func(l *NamespaceLimits, value string) (err error) {
+		if value == "" {
+			l.Linger = LingerByStorage
+			return nil
+		}
 		if l.Linger, err = parseDuration(value); err == nil && l.Linger > retries.LongestLinger {
 			err = fmt.Errorf("%q is longer than %v: use a shorter time, or \"0\" for none", value, retries.LongestLinger)
 		}

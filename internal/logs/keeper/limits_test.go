@@ -4,10 +4,12 @@
 package keeper
 
 import (
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"knative.dev/pkg/configmap"
@@ -41,9 +43,9 @@ func TestANamespaceCanHaveItsOwnLimits(t *testing.T) {
 		"quota.team-a": "5Gi", "retention.team-a": "0", "streams.team-b": "10", "linger.team-b": "5s", "quota": "100Mi", "retention": "12h", "interval": "10s",
 	})
 	require.NoError(t, err)
-	require.Equal(t, NamespaceLimits{0, 5 << 30, 100_000, 30 * time.Second}, limits.Of("team-a"))
+	require.Equal(t, NamespaceLimits{0, 5 << 30, 100_000, LingerByStorage}, limits.Of("team-a"))
 	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 10, 5 * time.Second}, limits.Of("team-b"))
-	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 100_000, 30 * time.Second}, limits.Of("team-c"))
+	require.Equal(t, NamespaceLimits{12 * time.Hour, 100 << 20, 100_000, LingerByStorage}, limits.Of("team-c"))
 	require.Equal(t, 10*time.Second, limits.Interval)
 }
 
@@ -54,4 +56,17 @@ func TestInvalidLimitsAreReported(t *testing.T) {
 		_, err := ReadLimits(map[string]string{key: value})
 		require.ErrorContains(t, err, "key \""+key+"\"", "%s=%s", key, value)
 	}
+}
+
+// An object of a volume costs no money, so its containers hold little back.
+func TestTheLingerOfTheOperatorOrElseOfTheStorageCounts(t *testing.T) {
+	k := New(nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	require.Equal(t, 30*time.Second, k.Linger("team-a"))
+	k.OwnLinger = LingerOnVolume
+	require.Equal(t, time.Second, k.Linger("team-a"))
+	limits, err := ReadLimits(map[string]string{"linger": "10s", "linger.team-b": "0"})
+	require.NoError(t, err)
+	k.Use(limits)
+	require.Equal(t, 10*time.Second, k.Linger("team-a"))
+	require.Zero(t, k.Linger("team-b"))
 }

@@ -114,7 +114,12 @@ func (k *Keeper) checkStreams(namespace string, times int64) error {
 
 // Linger returns how long the containers of a namespace may wait between two parts of a
 // stream that nobody follows.
-func (k *Keeper) Linger(namespace string) time.Duration { return k.limits.Load().Of(namespace).Linger }
+func (k *Keeper) Linger(namespace string) time.Duration {
+	if linger := k.limits.Load().Of(namespace).Linger; linger != LingerByStorage {
+		return linger
+	}
+	return k.OwnLinger
+}
 
 // RecordUsage counts bytes and streams that a namespace has stored. The id is "" for new
 // streams.

@@ -14,11 +14,11 @@ import (
 func TestAWriteIsOneCallWhileTheStreamIsKnownToBeOpen(t *testing.T) {
 	m, s, id := openMemory(t)
 	require.NoError(t, s.Write(t.Context(), id, 0, []byte("a")))
-	before := m.calls
+	before := m.calls.Load()
 	for at := range int64(10) {
 		require.NoError(t, s.Write(t.Context(), id, 1+at, []byte("x")))
 	}
-	require.Equal(t, before+10, m.calls)
+	require.Equal(t, before+10, m.calls.Load())
 }
 
 func TestBytesBehindAnEndOfAnotherReplicaAreNotReadAndSoonRefused(t *testing.T) {

@@ -154,7 +154,7 @@ type populous struct {
 }
 
 // Walk implements storage.Bucket.
-func (p populous) Walk(_ context.Context, _ string, each func(storage.Object) bool) error {
+func (p populous) Walk(_ context.Context, _, _ string, each func(storage.Object) bool) error {
 	for i := range p.pods * p.streams {
 		if !each(storage.Object{Name: fmt.Sprintf("p-%d/%032x", i%p.pods, i), Written: midnight.Add(time.Duration(i) * time.Second)}) {
 			break
