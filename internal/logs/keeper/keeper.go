@@ -41,10 +41,10 @@ type Keeper struct {
 	// OwnLinger is the time that LingerByStorage stands for.
 	OwnLinger time.Duration
 	limits    atomic.Pointer[Limits]
-	known   atomic.Bool // whether limits are those of the operator
-	changed chan struct{}
-	full    chan struct{} // that bytes were refused because of a quota
-	usage   *usage
+	known     atomic.Bool // whether limits are those of the operator
+	changed   chan struct{}
+	full      chan struct{} // that bytes were refused because of a quota
+	usage     *usage
 	// hopeless has the namespaces to which the last sweep couldn't give room.
 	hopeless atomic.Pointer[map[string]bool]
 	records  map[string]streamRecord // by ID, as of the last sweep

@@ -146,10 +146,9 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 func (r *Reader) nextOrList(ctx context.Context) (Part, error) {
 	part, err := Part{}, ErrNotYet
 	if r.layout != nil {
-		part, err = r.next(ctx)
-		if r.follows && errors.Is(err, ErrNotYet) && time.Since(r.listedAt) < layoutSharedFor {
+		if part, err = r.next(ctx); errors.Is(err, ErrNotYet) && r.hasJustListed() {
 			r.noteWhole(err)
-			return part, err // it has just been listed
+			return part, err
 		}
 	}
 	// A first listing has everything up to now, a follower's may be a little older.
@@ -171,6 +170,11 @@ func (r *Reader) nextOrList(ctx context.Context) (Part, error) {
 		after = time.Now()
 	}
 	return part, err
+}
+
+// hasJustListed reports whether a follower needn't list again yet.
+func (r *Reader) hasJustListed() bool {
+	return r.follows && time.Since(r.listedAt) < layoutSharedFor
 }
 
 func latest(a, b time.Time) time.Time {
