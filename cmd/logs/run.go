@@ -59,6 +59,15 @@ func listen(ctx context.Context, s settings) (pods, proxied, probes net.Listener
 	return pods, proxied, probes, nil
 }
 
+// newKeeper returns the keeper for the storage that is chosen.
+func newKeeper(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer, s settings) *keeper.Keeper {
+	k := keeper.New(store, logger, registry)
+	if s.bucket == "" {
+		k.OwnLinger = keeper.LingerOnVolume
+	}
+	return k
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	bucket, closeBucket, err := openBucket(ctx, s)
@@ -83,10 +92,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	reviewer := identity.New(client)
 	service, front := api.New(store, reviewer, logger), frontproxy.New()
 	service.RegisterMetrics(registry)
-	maintenance := keeper.New(store, logger, registry)
-	if s.bucket == "" {
-		maintenance.OwnLinger = keeper.LingerOnVolume
-	}
+	maintenance := newKeeper(store, logger, registry, s)
 	service.Limit(maintenance)
 	notifier := notices.New(client.CoreV1(), reviewer, logger)
 	service.Notify(notifier)
