@@ -149,7 +149,7 @@ func TestInjectPrintsTheChangesInEachFormat(t *testing.T) {
 	config := kubeconfig(t, mux)
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, annotations: {entrypointer.dev/inject: \"true\"}}\nspec: {containers: [{name: main, image: x, command: [serve]}]}\n"
 	for format, shows := range map[string]string{
-		"diff":  "--- pod/p\n+++ pod/p, wrapped\n",
+		"diff":  "--- pod/p\n+++ pod/p, as admitted\n",
 		"patch": `"path": "/metadata/annotations/entrypointer.dev~1status"`,
 		"json":  `"entrypointer.dev/status": "Injected by init-container"`,
 		"yaml":  "\n    entrypointer.dev/status: Injected by init-container\n",

@@ -226,7 +226,7 @@ func (p *previewer) text(name string, patch, from, to []byte) (string, error) {
 	}
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: difflib.SplitLines(string(was)), B: difflib.SplitLines(string(would)),
-		FromFile: name, ToFile: name + ", wrapped", Context: 3,
+		FromFile: name, ToFile: name + ", as admitted", Context: 3,
 	})
 }
 

@@ -214,7 +214,7 @@ func (s *settings) showEvents(o *logreader.Options) error {
 	case s.events && s.output == "":
 		o.Printer.Readable, o.Printer.Timestamps = true, true
 	}
-	o.Events = s.events
+	o.Events, o.Printer.JSON = s.events, s.output == "json"
 	return nil
 }
 

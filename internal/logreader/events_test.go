@@ -4,6 +4,7 @@
 package logreader
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -31,4 +32,30 @@ func TestControlCharactersInContainerNamesAreEscaped(t *testing.T) {
 	s := p.sink(Stream{Pod: "pod", Container: "a\n\x1b[2J"})
 	require.NoError(t, s.part(part{To: 2, Data: []byte("b\n")}))
 	require.Equal(t, "[pod/pod/a\\n\\x1b[2J] b\n", out.String())
+}
+
+// jq reads the events of several containers.
+func TestEventsOfSeveralContainersAreObjectsOfJSON(t *testing.T) {
+	const sources = `"pod":"p","container":"main"}`
+	for text, want := range map[string]string{
+		`{"time":"x","event":"started"}`:         `{"time":"x","event":"started",` + sources,
+		`{}`:                                     `{` + sources,
+		`{"pod":"forged"}`:                       `{"pod":"forged",` + sources,
+		`[entrypointer: 5 bytes were "dropped"]`: `{"notice":"[entrypointer: 5 bytes were \"dropped\"]",` + sources,
+		`}`:                                      `{"notice":"}",` + sources,
+		`null`:                                   `{"notice":"null",` + sources,
+		`{"a`:                                    `{"notice":"{\"a",` + sources,
+	} {
+		var out strings.Builder
+		p := NewPrinter(&out)
+		p.JSON, p.Prefix = true, new(true)
+		require.NoError(t, p.sink(Stream{Pod: "p", Container: "main"}).part(part{To: 2, Data: []byte(text + "\n")}))
+		require.Equal(t, want+"\n", out.String())
+		require.True(t, json.Valid([]byte(out.String())))
+	}
+	var out strings.Builder
+	p := NewPrinter(&out)
+	p.JSON = true
+	require.NoError(t, p.sink(Stream{Pod: "p", Container: "main"}).part(part{To: 2, Data: []byte("{\"event\":\"x\"}\n")}))
+	require.Equal(t, "{\"event\":\"x\"}\n", out.String(), "of one container, as it is stored")
 }

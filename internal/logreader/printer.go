@@ -5,6 +5,7 @@ package logreader
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
@@ -43,6 +44,9 @@ type Printer struct {
 	Match *regexp.Regexp
 	// Readable prints events, which are JSON, in a form that is easier to read.
 	Readable bool
+	// JSON prints events as they are stored, each as one object of JSON, and in the place of a
+	// prefix its pod and container as fields.
+	JSON bool
 
 	out io.Writer
 
@@ -61,6 +65,7 @@ func NewPrinter(out io.Writer) *Printer {
 type sink struct {
 	*Printer
 	container string // the prefix: pod and container
+	of        Stream
 	lines     splitter
 	skips     bool // pieces of the current line
 }
@@ -73,7 +78,7 @@ func (p *Printer) sink(s Stream) *sink {
 	if _, known := p.containers[name]; !known {
 		p.containers[name] = len(p.containers)
 	}
-	return &sink{Printer: p, container: name, lines: splitter{lastTime: s.began()}}
+	return &sink{Printer: p, container: name, of: s, lines: splitter{lastTime: s.began()}}
 }
 
 // part prints the lines of a part.
@@ -168,6 +173,10 @@ func (s *sink) format(text []byte, came int64, begun bool) {
 	if s.Prefix != nil {
 		prefix = *s.Prefix
 	}
+	if s.JSON {
+		s.text.Write(s.asJSON(text, prefix))
+		return
+	}
 	if s.Color {
 		s.text.WriteString(colors[s.containers[s.container]%len(colors)])
 	}
@@ -184,4 +193,26 @@ func (s *sink) format(text []byte, came int64, begun bool) {
 	if s.Color && !prefix {
 		s.text.WriteString(noColor)
 	}
+}
+
+// asJSON returns an event as an object of JSON, with its pod and container if they are
+// asked for: they are its last fields, which count if the event has such fields as well. What
+// is no event says where bytes are missing.
+func (s *sink) asJSON(text []byte, withSource bool) []byte {
+	object, isObject := bytes.CutSuffix(bytes.TrimSpace(text), []byte("}"))
+	if !isObject || !json.Valid(text) || object[0] != '{' {
+		notice, _ := json.Marshal(map[string]string{"notice": string(text)}) // text is never refused
+		object = bytes.TrimSuffix(notice, []byte("}"))
+	}
+	if !withSource {
+		return append(object, '}')
+	}
+	source, _ := json.Marshal(struct {
+		Pod       string `json:"pod"`
+		Container string `json:"container"`
+	}{s.of.Pod, s.of.Container})
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(object, source[1:]...)
 }
