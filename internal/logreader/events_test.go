@@ -53,9 +53,10 @@ func TestEventsOfSeveralContainersAreObjectsOfJSON(t *testing.T) {
 		require.Equal(t, want+"\n", out.String())
 		require.True(t, json.Valid([]byte(out.String())))
 	}
+	stored := []byte(`{"event":"x"}` + "\n")
 	var out strings.Builder
 	p := NewPrinter(&out)
 	p.JSON = true
-	require.NoError(t, p.sink(Stream{Pod: "p", Container: "main"}).part(part{To: 2, Data: []byte("{\"event\":\"x\"}\n")}))
-	require.Equal(t, "{\"event\":\"x\"}\n", out.String(), "of one container, as it is stored")
+	require.NoError(t, p.sink(Stream{Pod: "p", Container: "main"}).part(part{To: 2, Data: stored}))
+	require.Equal(t, string(stored), out.String(), "of one container, as it is stored")
 }
