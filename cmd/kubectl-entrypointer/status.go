@@ -63,7 +63,7 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reader := &podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}
+			reader := podstatus.NewReader(client)
 			return s.run(command.Context(), command.OutOrStdout(), reader, targets)
 		},
 	}

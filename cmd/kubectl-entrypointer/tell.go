@@ -66,7 +66,7 @@ func tellCommand(command *cobra.Command, before int, done string, phases []strin
 		if err != nil {
 			return err
 		}
-		reader := &podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}
+		reader := podstatus.NewReader(client)
 		told, report, err := reader.Tell(command.Context(), named, podstatus.Command{Words: words(args), Container: container, Phases: phases})
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func timelineCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reader := &timeline.Reader{Reader: podstatus.Reader{Client: *client, Exec: podstatus.Exec(*client)}}
+			reader := &timeline.Reader{Reader: *podstatus.NewReader(client)}
 			t, err := reader.Read(command.Context(), named, time.Now())
 			if err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,44 +55,28 @@ func (q *inquiry) get(ctx context.Context, path string, into any) error {
 	return objects.Read(q.REST.Get().AbsPath(path).Do(ctx), into)
 }
 
-// Objects are listed in pages, and up to a bound.
-const (
-	page       = 500
-	mostListed = 100_000
-)
+// mostListed bounds the objects of a list.
+const mostListed = 100_000
 
 // list reads the metadata of objects, and calls each for one after another.
 func (q *inquiry) list(ctx context.Context, path, fields string, each func(metav1.PartialObjectMetadata)) error {
 	return list(ctx, q, path, fields, objects.MetadataOnly, each)
 }
 
-// list reads objects in pages, and calls each for one after another. The fields are those
-// of a selector.
+// list reads objects, and calls each for one after another. The fields are those of a
+// selector.
 func list[Object any](ctx context.Context, q *inquiry, path, fields, accept string, each func(Object)) error {
-	after := ""
-	for listed := 0; listed < mostListed; {
-		request := q.REST.Get().AbsPath(path).SetHeader("Accept", accept).Param("limit", strconv.Itoa(page))
+	more, err := objects.Each(ctx, func() *rest.Request {
+		request := q.REST.Get().AbsPath(path).SetHeader("Accept", accept)
 		if fields != "" {
 			request = request.Param("fieldSelector", fields)
 		}
-		if after != "" {
-			request = request.Param("continue", after)
-		}
-		var answered struct {
-			metav1.ListMeta `json:"metadata"`
-			Items           []Object `json:"items"`
-		}
-		if err := objects.Read(request.Do(ctx), &answered); err != nil {
-			return err
-		}
-		for _, item := range answered.Items {
-			each(item)
-		}
-		if listed, after = listed+len(answered.Items), answered.Continue; after == "" {
-			return nil
-		}
+		return request
+	}, mostListed, each)
+	if more {
+		return fmt.Errorf("there are more than %d", mostListed)
 	}
-	return fmt.Errorf("there are more than %d", mostListed)
+	return err
 }
 
 // try creates an object by a dry run, and returns the API server's refusal.

@@ -24,7 +24,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/target"
 )
 
-// The pods of an object are read in pages, and up to a bound.
+// Objects are read in pages, and the pods of an object up to a bound.
 const (
 	page     = 500
 	MostPods = 5000
@@ -164,13 +164,37 @@ func (c *Client) Get(ctx context.Context, t target.Target, into any) error {
 	return nil
 }
 
-// List reads objects with these labels: the first ones, or those after a former answer.
-func (c *Client) List(ctx context.Context, path, plural, selector, after string, into any) error {
-	request := c.REST.Get().AbsPath(path, "namespaces", c.Namespace, plural).Param("labelSelector", selector).Param("limit", strconv.Itoa(page))
-	if after != "" {
-		request = request.Param("continue", after)
+// WithLabels returns what makes requests for the objects with these labels.
+func (c *Client) WithLabels(path, plural, selector string) func() *rest.Request {
+	return func() *rest.Request {
+		return c.REST.Get().AbsPath(path, "namespaces", c.Namespace, plural).Param("labelSelector", selector)
 	}
-	return Read(request.Do(ctx), into)
+}
+
+// Each lists objects in pages, each by a request of its own, and calls a function for one
+// object after another. After a page with which most objects have come, it reads no further,
+// and reports whether there are more.
+func Each[Object any](ctx context.Context, request func() *rest.Request, most int, each func(Object)) (more bool, _ error) {
+	for after, listed := "", 0; listed < most; {
+		next := request().Param("limit", strconv.Itoa(page))
+		if after != "" {
+			next = next.Param("continue", after)
+		}
+		var list struct {
+			metav1.ListMeta `json:"metadata"`
+			Items           []Object `json:"items"`
+		}
+		if err := Read(next.Do(ctx), &list); err != nil {
+			return false, err
+		}
+		for _, item := range list.Items {
+			each(item)
+		}
+		if listed, after = listed+len(list.Items), list.Continue; after == "" {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // MetadataOnly is the media type of lists with the metadata of objects alone.
@@ -212,18 +236,12 @@ func (c *Client) Pods(ctx context.Context, t target.Target, w *Workload) (pods [
 	if err != nil || selector == "" {
 		return nil, err
 	}
-	for after := ""; ; {
-		var list corev1.PodList
-		if err := c.List(ctx, "/api/v1", "pods", selector, after, &list); err != nil {
-			return nil, err
-		}
-		if len(pods)+len(list.Items) > MostPods {
-			return nil, fmt.Errorf("there are more than %d", MostPods)
-		}
-		pods = append(pods, list.Items...)
-		if after = list.Continue; after == "" {
-			break
-		}
+	_, err = Each(ctx, c.WithLabels("/api/v1", "pods", selector), MostPods+1, func(p corev1.Pod) { pods = append(pods, p) })
+	switch {
+	case err != nil:
+		return nil, err
+	case len(pods) > MostPods:
+		return nil, fmt.Errorf("there are more than %d", MostPods)
 	}
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || !t.Controls(p.OwnerReferences) })
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })

@@ -23,9 +23,9 @@ import (
 // without an end.
 const maxAnswer = 64 << 10
 
-// Exec returns a function that runs a command of the supervisor in a container, as kubectl
+// executor returns a function that runs a command of the supervisor in a container, as kubectl
 // exec does.
-func Exec(c objects.Client) func(ctx context.Context, pod, container string, command ...string) ([]byte, error) {
+func executor(c objects.Client) func(ctx context.Context, pod, container string, command ...string) ([]byte, error) {
 	return func(ctx context.Context, name, container string, command ...string) ([]byte, error) {
 		request := c.REST.Post().AbsPath("/api/v1/namespaces", c.Namespace, "pods", name, "exec").
 			Param("container", container).Param("stdout", "true").Param("stderr", "true").Param("command", pod.EntrypointPath)

@@ -174,6 +174,9 @@ type Reader struct {
 	Exec func(ctx context.Context, pod, container string, command ...string) (stdout []byte, err error)
 }
 
+// NewReader returns a Reader that asks supervisors as kubectl exec does.
+func NewReader(c *objects.Client) *Reader { return &Reader{Client: *c, Exec: executor(*c)} }
+
 // ReadAll reads the status of all pods of several objects. It returns an error beside the
 // reports, of which those of objects that can't be read say why.
 func (r *Reader) ReadAll(ctx context.Context, targets []target.Target) (a Answers, err error) {

@@ -8,20 +8,17 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/objects"
 )
 
-const (
-	// pageOfEvents and mostEvents bound the Events that are read of a namespace.
-	pageOfEvents = 500
-	mostEvents   = 5000
-)
+// mostEvents bounds the Events that are read of a namespace.
+const mostEvents = 5000
 
 // eventsOf reads Kubernetes' Events of pods, by the UIDs of the pods.
 func (r *Reader) eventsOf(ctx context.Context, pods []*corev1.Pod) (all map[string][]corev1.Event, more bool, err error) {
@@ -30,26 +27,16 @@ func (r *Reader) eventsOf(ctx context.Context, pods []*corev1.Pod) (all map[stri
 		selector += ",involvedObject.name=" + pods[0].Name
 	}
 	all = map[string][]corev1.Event{}
-	read, after := 0, ""
-	for read < mostEvents {
-		request := r.REST.Get().AbsPath("/api/v1/namespaces", r.Namespace, "events").Param("fieldSelector", selector).Param("limit", strconv.Itoa(pageOfEvents))
-		if after != "" {
-			request = request.Param("continue", after)
-		}
-		var list corev1.EventList
-		if err := objects.Read(request.Do(ctx), &list); err != nil {
-			return nil, false, fmt.Errorf("listing the Events in namespace %q: %w", r.Namespace, err)
-		}
-		for _, e := range list.Items {
-			uid := string(e.InvolvedObject.UID)
-			all[uid] = append(all[uid], e)
-		}
-		read += len(list.Items)
-		if after = list.Continue; after == "" {
-			return all, false, nil
-		}
+	more, err = objects.Each(ctx, func() *rest.Request {
+		return r.REST.Get().AbsPath("/api/v1/namespaces", r.Namespace, "events").Param("fieldSelector", selector)
+	}, mostEvents, func(e corev1.Event) {
+		uid := string(e.InvolvedObject.UID)
+		all[uid] = append(all[uid], e)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("listing the Events in namespace %q: %w", r.Namespace, err)
 	}
-	return all, true, nil
+	return all, more, nil
 }
 
 // scheduling returns how long a pod has waited for a node.

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
@@ -100,26 +101,15 @@ func (r *Reader) readPath(ctx context.Context, t target.Target, to *Timeline, at
 		return
 	}
 	var stages []Stage
-	read := 0
-	for after := ""; ; {
-		var list struct {
-			metav1.ListMeta `json:"metadata"`
-			Items           []taskRun `json:"items"`
+	_, err := objects.Each(ctx, r.WithLabels(t.Path, "taskruns", t.Label+"="+t.Of), mostTaskRuns, func(one taskRun) {
+		one.addAttempts(attempts)
+		if s, is := one.stage(); is {
+			stages = append(stages, s)
 		}
-		if err := r.List(ctx, t.Path, "taskruns", t.Label+"="+t.Of, after, &list); err != nil {
-			to.note("the critical path isn't known: listing the TaskRuns of %s: %v", t, err)
-			return
-		}
-		for at := range list.Items {
-			list.Items[at].addAttempts(attempts)
-			if s, is := list.Items[at].stage(); is {
-				stages = append(stages, s)
-			}
-		}
-		read += len(list.Items)
-		if after = list.Continue; after == "" || read >= mostTaskRuns {
-			break
-		}
+	})
+	if err != nil {
+		to.note("the critical path isn't known: listing the TaskRuns of %s: %v", t, err)
+		return
 	}
 	needs := needsOf(&run)
 	if needs == nil && len(stages) > 0 {

@@ -202,19 +202,19 @@ func (q *inquiry) revisionsPod(ctx context.Context, o *objects.Workload) (*corev
 	if q.target.Name == "ksvc" {
 		revision = o.Status.LatestCreatedRevisionName
 	}
-	var list struct{ Items []objects.Workload }
-	err := q.List(ctx, "/apis/apps/v1", "deployments", loglabels.Revision+"="+revision, "", &list)
+	var all []objects.Workload
+	_, err := objects.Each(ctx, q.WithLabels("/apis/apps/v1", "deployments", loglabels.Revision+"="+revision), 1, func(d objects.Workload) { all = append(all, d) })
 	switch {
 	case apierrors.IsForbidden(err):
 		q.unknown("what would happen to its pods: you may not list Deployments, which have Knative's template", "list deployments")
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing the Deployment of revision %q: %w", revision, err)
-	case len(list.Items) == 0 || list.Items[0].Spec.Template == nil:
+	case len(all) == 0 || all[0].Spec.Template == nil:
 		q.answer.Unknown = append(q.answer.Unknown, "what would happen to its pods: Knative hasn't created a Deployment for revision "+strconv.Quote(revision)+" yet")
 		return nil, nil
 	}
-	d := list.Items[0]
+	d := all[0]
 	q.isLike = func(p *corev1.Pod) bool { return p.Labels[loglabels.Revision] == revision }
 	return fromTemplate(d.Spec.Template, "ReplicaSet", d.Name, string(d.UID)), nil
 }
