@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
@@ -25,15 +23,15 @@ func tooManyAnnotations(key string) Warning {
 
 // checkAnnotations finds annotations in our domain that have no effect on a pod with this
 // outcome, "" if it is to be wrapped.
-func checkAnnotations(pod *corev1.Pod, kind *Kind, outcome Outcome) ([]Warning, error) {
+func (p *parsedPod) checkAnnotations(kind *Kind, outcome Outcome) ([]Warning, error) {
 	switch outcome {
 	case NotOurs:
-		return ignoredUnasked(pod), nil
+		return p.ignoredUnasked(), nil
 	case NothingToWrap:
-		return nothingToWrapWarnings(pod, kind), nil
+		return p.nothingToWrapWarnings(kind), nil
 	case "":
-		warnings, err := checkOptions(pod, kind)
-		return append(warnings, ignoredByOwner(pod, kind)...), err
+		warnings, err := p.checkOptions(kind)
+		return append(warnings, p.ignoredByOwner(kind)...), err
 	default:
 		return nil, nil
 	}
@@ -42,40 +40,37 @@ func checkAnnotations(pod *corev1.Pod, kind *Kind, outcome Outcome) ([]Warning, 
 // checkOptions checks the options of a pod that is to be wrapped. An annotation for a
 // container that the pod doesn't have is an error. An unknown key causes only a warning,
 // because another release may know it.
-func checkOptions(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
+func (p *parsedPod) checkOptions(kind *Kind) (warnings []Warning, _ error) {
 	known := []string{InjectAnnotation, ContainersAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}
-	present := annotation.ContainerNames(pod)
-	for _, key := range annotation.Ours(pod.Annotations) {
-		if slices.Contains(known, key) {
-			continue
-		}
-		option, container, _ := annotation.Split(key)
-		o, found := optionNamed(option)
-		if err := o.misplaced(key, container); found && err != nil {
-			return nil, err
-		}
+	for _, key := range p.annotations {
 		switch {
-		case key == DeliveryAnnotation:
-			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod: it is for namespaces", key))
+		case slices.Contains(known, key.text):
 			continue
-		case !found:
+		case key.text == DeliveryAnnotation:
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod: it is for namespaces", key.text))
+			continue
+		case key.option == nil:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 			continue
-		case container != "" && !present[container]:
-			absent, err := checkAbsent(pod, kind, present, key, len(warnings))
-			warnings = append(warnings, absent...)
+		}
+		if err := key.misplaced(); err != nil {
+			return nil, err
+		}
+		if key.container != "" && !p.containers[key.container] {
+			absent, err := p.checkAbsent(kind, key, len(warnings))
 			if err != nil {
 				return nil, err
 			}
 			if len(absent) > 0 {
+				warnings = append(warnings, absent...)
 				continue
 			}
 		}
-		switch why := kind.Unsuited[o.Name]; {
+		switch why := kind.Unsuited[key.name]; {
 		case why != "":
-			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key, errors.New(why))
-		case !kind.takes(o):
-			warnings = append(warnings, noEffect(key, kind))
+			return nil, refuse(InvalidAnnotation, "reading annotation %s: %w; remove the annotation", key.text, errors.New(why))
+		case !kind.takes(key.option):
+			warnings = append(warnings, noEffect(key.text, kind))
 		}
 	}
 	return warnings, nil
@@ -83,17 +78,16 @@ func checkOptions(pod *corev1.Pod, kind *Kind) (warnings []Warning, _ error) {
 
 // checkAbsent judges an annotation for a container of a name that the pod doesn't have. It
 // returns nothing if the name is a step's own.
-func checkAbsent(pod *corev1.Pod, kind *Kind, present map[string]bool, key string, before int) ([]Warning, error) {
-	option, name, _ := annotation.Split(key)
+func (p *parsedPod) checkAbsent(kind *Kind, key parsedKey, before int) ([]Warning, error) {
 	switch {
 	case !kind.Steps:
-		return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, key, name)}
-	case !present[stepPrefix+name]:
-		return []Warning{noStep(pod, key, name, before)}, nil
+		return nil, &Refusal{InvalidAnnotation, annotation.Absent(p.Pod, key.text, key.container)}
+	case !p.containers[stepPrefix+key.container]:
+		return []Warning{p.noStep(key, before)}, nil
 	}
-	other := annotation.For(option, stepPrefix+name)
-	if value, set := pod.Annotations[other]; set && value != pod.Annotations[key] {
-		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key, other, stepPrefix+name)
+	other := annotation.For(key.name, stepPrefix+key.container)
+	if value, set := p.Annotations[other]; set && value != key.value {
+		return nil, refuse(InvalidAnnotation, "reading annotations %s and %s: both are for container %q, with different values; remove one of them", key.text, other, stepPrefix+key.container)
 	}
 	return nil, nil
 }
@@ -101,47 +95,47 @@ func checkAbsent(pod *corev1.Pod, kind *Kind, present map[string]bool, key strin
 // noStep warns of an annotation for a step that the TaskRun doesn't have. A PipelineRun
 // passes its annotations to all of its TaskRuns, whose steps differ. The warning suggests
 // a name, in the form that the annotation uses, only if the warning will be shown.
-func noStep(pod *corev1.Pod, key, name string, before int) Warning {
+func (p *parsedPod) noStep(key parsedKey, before int) Warning {
 	lacks, prefix := "neither a container nor a step", stepPrefix
-	if strings.HasPrefix(name, stepPrefix) {
+	if strings.HasPrefix(key.container, stepPrefix) {
 		lacks, prefix = "no container", ""
 	}
 	var known []string
 	if before < maxWarnings {
-		for _, c := range pod.Spec.Containers[:min(len(pod.Spec.Containers), text.MaxListed)] {
+		for _, c := range p.Spec.Containers[:min(len(p.Spec.Containers), text.MaxListed)] {
 			known = append(known, strings.TrimPrefix(c.Name, prefix))
 		}
 	}
-	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has %s %q%s", key, lacks, name, spelling.DidYouMean(name, known))
+	return warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect: the pod has %s %q%s", key.text, lacks, key.container, spelling.DidYouMean(key.container, known))
 }
 
 // misplaced returns an error if an annotation sets, for a whole pod, an option of single
-// containers, or the reverse. The container "" stands for the whole pod.
-func (o Option) misplaced(key, container string) error {
+// containers, or the reverse.
+func (k parsedKey) misplaced() error {
 	switch {
-	case container == "" && o.perContainer:
-		return refuse(InvalidAnnotation, "reading annotation %s: the option is for single containers; write %sCONTAINER", key, o.forContainer())
-	case container != "" && o.wholePod:
-		return refuse(InvalidAnnotation, "reading annotation %s: the option is for whole pods; write %s", key, o.key())
+	case k.container == "" && k.option.perContainer:
+		return refuse(InvalidAnnotation, "reading annotation %s: the option is for single containers; write %sCONTAINER", k.text, k.option.forContainer())
+	case k.container != "" && k.option.wholePod:
+		return refuse(InvalidAnnotation, "reading annotation %s: the option is for whole pods; write %s", k.text, k.option.key())
 	}
 	return nil
 }
 
 // ignoredByOwner warns of annotations that select pods or containers, but have no effect
 // on pods of this owner.
-func ignoredByOwner(pod *corev1.Pod, kind *Kind) (warnings []Warning) {
-	if _, set := pod.Annotations[ContainersAnnotation]; set && kind.Owner != Asking {
+func (p *parsedPod) ignoredByOwner(kind *Kind) (warnings []Warning) {
+	if _, set := p.Annotations[ContainersAnnotation]; set && kind.Owner != Asking {
 		warnings = append(warnings, noEffect(ContainersAnnotation, kind))
 	}
-	if pod.Annotations[InjectAnnotation] == "false" {
+	if p.Annotations[InjectAnnotation] == "false" {
 		warnings = append(warnings, warning(ReasonOptOutForbidden, "annotation %s: \"false\" has no effect, because the operator forbids opting out", InjectAnnotation))
 	}
 	return warnings
 }
 
 // nothingToWrapWarnings warns if a pod that asks to be wrapped has no container to wrap.
-func nothingToWrapWarnings(pod *corev1.Pod, kind *Kind) []Warning {
-	if pod.Annotations[InjectAnnotation] != "true" {
+func (p *parsedPod) nothingToWrapWarnings(kind *Kind) []Warning {
+	if p.Annotations[InjectAnnotation] != "true" {
 		return nil
 	}
 	return []Warning{warning(ReasonAnnotationHasNoEffect, "annotation %s: \"true\" has no effect: the pod counts as a pod %s, and has none of the containers that are wrapped in such pods", InjectAnnotation, whose(kind))}
@@ -149,16 +143,14 @@ func nothingToWrapWarnings(pod *corev1.Pod, kind *Kind) []Warning {
 
 // ignoredUnasked warns of annotations in our domain on a pod that has no owner and
 // doesn't ask to be wrapped.
-func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
-	for _, key := range annotation.Ours(pod.Annotations) {
-		option, _, _ := annotation.Split(key)
-		_, found := optionNamed(option)
+func (p *parsedPod) ignoredUnasked() (warnings []Warning) {
+	for _, key := range p.annotations {
 		switch {
-		case slices.Contains([]string{InjectAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}, key):
-		case !found && key != ContainersAnnotation && key != DeliveryAnnotation:
+		case slices.Contains([]string{InjectAnnotation, StatusAnnotation, ExplainAnnotation, ExplanationAnnotation}, key.text):
+		case key.option == nil && key.text != ContainersAnnotation && key.text != DeliveryAnnotation:
 			warnings = append(warnings, unknownKey(key, len(warnings), false))
 		default:
-			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key, InjectAnnotation))
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key.text, InjectAnnotation))
 		}
 	}
 	return warnings
@@ -166,9 +158,9 @@ func ignoredUnasked(pod *corev1.Pod) (warnings []Warning) {
 
 // labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations
 // only.
-func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
-	for _, key := range annotation.Ours(pod.Labels) {
-		if _, annotated := pod.Annotations[key]; annotated {
+func (p *parsedPod) labelsWithoutEffect() (warnings []Warning) {
+	for _, key := range p.labels {
+		if _, annotated := p.Annotations[key]; annotated {
 			continue
 		}
 		warnings = append(warnings, warning(ReasonLabelHasNoEffect, "label %s has no effect on a pod: set the annotation %s", key, key))
@@ -179,15 +171,12 @@ func labelsWithoutEffect(pod *corev1.Pod) (warnings []Warning) {
 // IgnoredOnNamespace warns of annotations in our domain that have no effect on a
 // namespace.
 func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
-	for _, key := range annotation.Ours(annotations) {
-		if key == InjectAnnotation || key == DeliveryAnnotation {
-			continue
-		}
-		option, container, _ := annotation.Split(key)
-		switch o, found := optionNamed(option); {
-		case key == ContainersAnnotation || key == StatusAnnotation || found && (container != "" || o.perContainer):
-			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key))
-		case !found:
+	for _, key := range parseKeys(annotations) {
+		switch {
+		case key.text == InjectAnnotation || key.text == DeliveryAnnotation:
+		case key.text == ContainersAnnotation || key.text == StatusAnnotation || key.option != nil && (key.container != "" || key.option.perContainer):
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a namespace: it is for pods", key.text))
+		case key.option == nil:
 			warnings = append(warnings, unknownKey(key, len(warnings), true))
 		}
 	}
@@ -196,17 +185,16 @@ func IgnoredOnNamespace(annotations map[string]string) (warnings []Warning) {
 
 // unknownKey warns of a key. It looks for a suggestion only if the warning will be shown,
 // because a request may have a hundred thousand keys.
-func unknownKey(key string, before int, onNamespace bool) Warning {
+func unknownKey(key parsedKey, before int, onNamespace bool) Warning {
 	meant := ""
 	if before < maxWarnings {
 		meant = meantKey(key, onNamespace)
 	}
-	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect%s", key, meant)
+	return warning(ReasonUnknownAnnotation, "annotation %s is unknown and has no effect%s", key.text, meant)
 }
 
 // meantKey suggests a known key for an unknown one.
-func meantKey(key string, onNamespace bool) string {
-	mistake, container, _ := annotation.Split(key)
+func meantKey(key parsedKey, onNamespace bool) string {
 	keys := map[string]string{"inject": InjectAnnotation}
 	if onNamespace {
 		keys["delivery"] = DeliveryAnnotation
@@ -215,13 +203,13 @@ func meantKey(key string, onNamespace bool) string {
 	}
 	for _, o := range options {
 		switch {
-		case onNamespace && !o.perContainer, container == "" && !o.perContainer, o.wholePod:
+		case onNamespace && !o.perContainer, key.container == "" && !o.perContainer, o.wholePod:
 			keys[o.Name] = o.key()
 		case !onNamespace:
-			keys[o.Name] = o.forContainer() + cmp.Or(container, "CONTAINER")
+			keys[o.Name] = o.forContainer() + cmp.Or(key.container, "CONTAINER")
 		}
 	}
-	if nearest := spelling.Nearest(mistake, slices.Sorted(maps.Keys(keys))); nearest != "" {
+	if nearest := spelling.Nearest(key.name, slices.Sorted(maps.Keys(keys))); nearest != "" {
 		return fmt.Sprintf("; did you mean %q?", text.Shortened(keys[nearest]))
 	}
 	return ""

@@ -4,6 +4,8 @@
 package pod
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -13,41 +15,133 @@ import (
 // the pod's namespace may set. A *[Refusal] is the error with which Inject will refuse the
 // pod.
 func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
-	selected, kind, outcome, err := i.classify(pod)
+	w, selected, outcome, err := i.decide(namespace, pod)
 	if err != nil {
 		return nil, err
 	}
-	warnings, err := checkAnnotations(pod, kind, outcome)
+	if outcome != "" {
+		return bounded(w.warnings), nil
+	}
+	containers, err := w.read(selected)
 	if err != nil {
 		return nil, err
 	}
-	if outcome == "" {
-		w := i.newWrapping(namespace, pod, kind)
-		if err := w.checkSelected(selected); err != nil {
-			return nil, err
+	if err := w.check(containers); err != nil {
+		return nil, err
+	}
+	for _, c := range containers {
+		if !c.isWrapped {
+			w.warnOfTools(c.toolbox)
 		}
-		warnings = append(warnings, w.warnings...)
 	}
-	return bounded(warnings), nil
+	return bounded(w.warnings), nil
 }
 
-// checkSelected checks what wrapSelected will read of the selected containers, except
-// their images.
-func (w *wrapping) checkSelected(selected []int) error {
-	if err := w.compile(selected, true); err != nil {
+// check makes the plan of the pod and the flags of its containers, as far as they don't
+// depend on images.
+func (w *wrapping) check(containers []container) error {
+	if err := w.compile(containers, w.endSidecars()); err != nil {
 		return err
 	}
-	for _, index := range selected {
-		c := w.pod.Spec.Containers[index]
-		if err := checkMounts(c); err != nil {
+	for at := range containers {
+		c := &containers[at]
+		if err := checkMounts(c.Container); err != nil {
 			return err
 		}
-		if _, err := w.optionFlags(c, nil); err != nil {
+		c.words, c.isWrapped = wrappedWords(c.Container)
+		if !c.isWrapped {
+			c.words = words{argv: ownArgv(c.Container)}
+		}
+		var err error
+		if c.toolbox, err = w.toolbox(c.settings); err != nil {
 			return err
 		}
-		if _, already := wrappedArgvArgs(c); !already {
-			w.warnOfTools(c.Name)
+		if err := w.makeFlags(c); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// maxArg is the kernel's limit for one argument, with its final zero byte (MAX_ARG_STRLEN
+// in its binfmts.h).
+const maxArg = 128 << 10
+
+// maxAdded bounds, in bytes, the text that options and images add to one pod. The bound is
+// larger than any object that an API server stores (1.5 MiB, etcd's --max-request-bytes).
+const maxAdded = 3 << 20
+
+// makeFlags makes the flags of a container's supervisor.
+func (w *wrapping) makeFlags(c *container) error {
+	to := w.optionContext(c)
+	w.added -= c.added
+	c.flags, c.added = nil, 0
+	for _, s := range c.settings {
+		if to.step != nil {
+			why := to.step.unsuited(s.Name, w.pod.Spec.Containers[c.index+1:])
+			if why != "" && s.isPods() {
+				return refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source(), c.Name, why)
+			}
+			if why != "" {
+				continue // a default that doesn't suit the container has no effect
+			}
+		}
+		flags, err := s.flags(s.value, to)
+		if err != nil {
+			return refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source(), s.value, err)
+		}
+		if err := w.add(c, flags, len(s.value), s.source); err != nil {
+			return err
+		}
+	}
+	return w.add(c, w.plan.Flags(c.Name, c.signal), 0, func() string { return "what containers wait for" })
+}
+
+// optionContext returns what the options of a container depend on.
+func (w *wrapping) optionContext(c *container) optionContext {
+	is := func(what func(setting) bool) bool { return slices.ContainsFunc(c.settings, what) }
+	to := optionContext{
+		terminationPath: c.TerminationMessagePath,
+		exec:            is(setting.isModeExec),
+		fallsBack:       c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !is(setting.leavesStatus),
+		isServer:        isServer(w.pod.Pod, c.Container),
+		isSet:           func(option string) bool { return is(func(s setting) bool { return s.Name == option }) },
+		mayNotStart:     is(func(s setting) bool { return s.beforeStart }),
+		downward:        slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
+		tools:           len(c.toolbox.tools) > 0,
+		waits:           w.plan.Waits(c.Name),
+	}
+	switch why := w.whyNotSent(c.Container); {
+	case why == "":
+		to.logs, to.sends = func() []string { return w.logs(c.Container) }, is(setting.asksForLogs)
+	case is(setting.asksForLogs):
+		c.unsent = why
+	}
+	if step, certain := parseStep(c.words.argv); certain {
+		to.step, to.start = &step, func() []string { return w.startFlags(c) }
+	}
+	return to
+}
+
+// add adds flags to a container's. It refuses flags that are too long: a single flag, or all
+// flags of the pod together with the values that they are made of.
+func (w *wrapping) add(c *container, flags []string, value int, source func() string) error {
+	if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
+		return refuse(InvalidAnnotation, "reading %s: the value is too long: the kernel takes arguments of less than 128 KiB", source())
+	}
+	size := value + sizeOf(flags)
+	if w.added += size; w.added > maxAdded {
+		return refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
+			source(), c.Name, maxAdded)
+	}
+	c.flags, c.added = append(c.flags, flags...), c.added+size
+	return nil
+}
+
+// sizeOf returns roughly the size of words in memory and in a patch, in bytes.
+func sizeOf(words []string) (size int) {
+	for _, word := range words {
+		size += len(word) + 16
+	}
+	return size
 }

@@ -3,16 +3,21 @@
 
 // Package pod wraps the containers of a pod: it puts the supervisor in front of them.
 //
-// The package answers five questions, in this order:
+// parse.go parses the annotations of a pod, once. Then the package answers these questions,
+// each in its turn:
 //
 //   - Which owner does the pod have: Tekton, Knative, an annotation, or none? (select.go)
 //   - Which of its containers are wrapped? (select.go)
-//   - What is the original argv of each of them? (wrap.go; image.go asks the registry)
-//   - Which flags has its supervisor? (settings.go, options.go)
-//   - How does the supervisor get into the pod? (delivery.go, install.go) How is a supervisor
-//     restored that another release left, or a tenant forged? (mounts.go, repair.go)
+//   - Which annotations have no effect, or can't be? (annotations.go)
+//   - Which settings has each container? (settings.go)
+//   - Which flags has its supervisor, and is that possible? (check.go, options.go)
+//   - What is the original argv of each of them? (argv.go asks the registry)
+//   - How does the supervisor get into the pod? (write.go, delivery.go, install.go) How is a
+//     supervisor restored that another release left, or a tenant forged? (mounts.go, repair.go)
 //
-// inject.go asks them, and result.go writes the answer to the pod.
+// inject.go asks them, and result.go writes the answer to the pod. A mistake of the pod's
+// author is found before a registry is asked. former.go recognises what an earlier run or
+// release has left in the pod.
 //
 // A pod may also get tools that the operator offers: tool.go decides which tools, and
 // tools.go brings them into the pod.

@@ -89,7 +89,7 @@ func (w *wrapping) addEmptyDirs(pod *corev1.Pod, f between.Family) error {
 		marked = (!f.Disposable || markSafeToEvict(pod, name)) && marked
 	}
 	if !marked {
-		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+		w.warn(tooManyAnnotations(safeToEvictAnnotation))
 	}
 	return nil
 }

@@ -38,11 +38,12 @@ type Setting struct {
 // needs no Lookup for that: the images of the pod aren't looked up. An error that is a
 // *Refusal is that of [Injector.Check].
 func (i *Injector) Explain(namespace string, pod *corev1.Pod) (Outcome, []Explanation, error) {
-	selected, kind, outcome, err := i.classify(pod)
+	parsed := parse(pod)
+	selected, kind, outcome, err := i.classify(parsed)
 	if err != nil || outcome != "" {
 		return outcome, nil, err
 	}
-	w := i.newWrapping(namespace, pod, kind)
+	w := &wrapping{Injector: i, namespace: namespace, pod: parsed, kind: kind}
 	explanations := make([]Explanation, len(pod.Spec.Containers))
 	for index, c := range pod.Spec.Containers {
 		e := &explanations[index]
@@ -51,12 +52,12 @@ func (i *Injector) Explain(namespace string, pod *corev1.Pod) (Outcome, []Explan
 			e.Why = kind.whyUnwrapped(c)
 			continue
 		}
-		settings, err := w.settings(c.Name)
+		settings, err := w.settings(parsed.forContainer(c.Name, kind))
 		if err != nil {
 			return "", nil, err
 		}
 		for _, s := range settings {
-			e.Settings = append(e.Settings, Setting{s.Name, s.value, s.source})
+			e.Settings = append(e.Settings, Setting{s.Name, s.value, s.source()})
 		}
 	}
 	return Injected, explanations, nil
@@ -89,16 +90,6 @@ func ExplanationOf(pod *corev1.Pod) (explanations []Explanation, _ error) {
 	}
 	return explanations, nil
 }
-
-// IsWrapped reports whether a container runs under the supervisor: its structure decides,
-// because that determines what runs.
-func IsWrapped(c corev1.Container) bool {
-	_, wrapped := wrappedArgvArgs(c)
-	return wrapped
-}
-
-// Flags returns the flags of a wrapped container's supervisor, nil without one.
-func Flags(c corev1.Container) []string { return formerFlags(c) }
 
 // A Relation is what a container has to do with another one, or with a URL, by an option.
 type Relation = between.Relation

@@ -27,23 +27,22 @@ const tektonReady = tektonDownward + "/ready"
 // and those by which it learns that. They are empty unless all containers of the pod are
 // wrapped steps: Tekton waits for others to be ready, which only its controller knows.
 // Native sidecars don't count, because the kubelet starts them before.
-func (w *wrapping) startFlags(c corev1.Container, argv []string) []string {
+func (w *wrapping) startFlags(c *container) []string {
 	if w.stepDirs == nil {
-		w.stepDirs = new(stepDirectories(w.pod))
+		w.stepDirs = new(stepDirectories(w.pod.Pod))
 	}
 	dirs := *w.stepDirs
 	if dirs == nil {
 		return nil
 	}
-	at := slices.IndexFunc(w.pod.Spec.Containers, func(other corev1.Container) bool { return other.Name == c.Name })
-	flags := []string{startedFileFlag + path.Join(dirs[at], startedFile)}
-	if at > 0 || !waitsForTekton(argv) || !reads(c, w.pod.Spec.Containers, dirs) {
+	flags := []string{startedFileFlag + path.Join(dirs[c.index], startedFile)}
+	if c.index > 0 || !waitsForTekton(c.words.argv) || !reads(c.Container, w.pod.Spec.Containers, dirs) {
 		return flags
 	}
 	for _, dir := range dirs {
 		flags = append(flags, waitInsteadFlag+path.Join(dir, startedFile))
 	}
-	return append(flags, turnFileFlag+path.Join(dirs[at], turnFile))
+	return append(flags, turnFileFlag+path.Join(dirs[c.index], turnFile))
 }
 
 // maxSteps bounds the steps that are looked at: each may mount a volume of each other one.
@@ -57,16 +56,17 @@ func stepDirectories(pod *corev1.Pod) (dirs []string) {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Spec.Containers) > maxSteps {
 		return nil
 	}
-	for _, c := range pod.Spec.Containers {
+	for at := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[at]
 		argv := slices.Concat(c.Command, c.Args)
-		if args, already := wrappedArgvArgs(c); already {
-			argv = originalArgv(args)
+		if former, wrapped := wrappedWords(c); wrapped {
+			argv = former.argv
 		}
 		step, certain := parseStep(argv)
 		dir := path.Dir(step.postFile)
 		// Tekton's entrypoint copies credentials to HOME at its start, which the first step
 		// must not precede if steps share that directory.
-		if !isStep(c) || !certain || step.credentials || c.RestartPolicy != nil || !isOfPod(pod, volumeAt(c, dir, false)) {
+		if !isStep(*c) || !certain || step.credentials || c.RestartPolicy != nil || !isOfPod(pod, volumeAt(c, dir, false)) {
 			return nil
 		}
 		dirs = append(dirs, dir)
@@ -88,9 +88,9 @@ func waitsForTekton(argv []string) bool {
 }
 
 // reads reports whether a container sees the directories of all of these steps.
-func reads(c corev1.Container, steps []corev1.Container, dirs []string) bool {
+func reads(c *corev1.Container, steps []corev1.Container, dirs []string) bool {
 	for at, dir := range dirs {
-		if volumeAt(c, dir, true) != volumeAt(steps[at], dir, false) {
+		if volumeAt(c, dir, true) != volumeAt(&steps[at], dir, false) {
 			return false
 		}
 	}
@@ -99,7 +99,7 @@ func reads(c corev1.Container, steps []corev1.Container, dirs []string) bool {
 
 // volumeAt returns the volume that a container mounts whole at a path, "" if it mounts none
 // there, or none that it may write to, unless reading is enough.
-func volumeAt(c corev1.Container, path string, readOnly bool) string {
+func volumeAt(c *corev1.Container, path string, readOnly bool) string {
 	at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path })
 	if at < 0 || c.VolumeMounts[at].SubPath != "" || c.VolumeMounts[at].SubPathExpr != "" || c.VolumeMounts[at].ReadOnly && !readOnly {
 		return ""

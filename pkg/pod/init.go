@@ -27,7 +27,7 @@ func (w *wrapping) installCopier(pod *corev1.Pod, selected []int) error {
 	if meansOf(w.delivery).copies {
 		wanted = append(wanted, w.copier(pod, selected))
 		if !markSafeToEvict(pod, VolumeName) {
-			w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+			w.warn(tooManyAnnotations(safeToEvictAnnotation))
 		}
 	}
 	return w.putInitContainers(pod, isCopier, func(found, wanted corev1.Container) corev1.Container {

@@ -4,12 +4,7 @@
 package pod
 
 import (
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/entrypointer/entrypointer/pkg/lookup"
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // Injector wraps pods. It is safe for concurrent use.
@@ -49,30 +44,4 @@ type Injector struct {
 	// Defaults are options for pods that don't set them. Earlier elements take
 	// precedence.
 	Defaults []Defaults
-}
-
-// A wrapping is the state of the work on one pod.
-type wrapping struct {
-	*Injector
-	namespace string
-	pod       *corev1.Pod // as it was sent
-	kind      *Kind
-	delivery  Delivery
-	plan      *between.Plan
-	added     int // bytes, see maxAdded
-	// signalsTook is the time that lookups of stop signals have taken so far.
-	signalsTook  time.Duration
-	additions    []string // see Result
-	warnings     []Warning
-	toolboxes    map[string]*toolbox    // of the containers, by their names
-	asked        map[string]*toolbox    // by the sources of the settings
-	requirements map[string]requirement // by the sources of the settings
-	stepDirs     *[]string              // see startFlags; nil before the first look
-}
-
-func (i *Injector) newWrapping(namespace string, pod *corev1.Pod, kind *Kind) *wrapping {
-	return &wrapping{
-		Injector: i, namespace: namespace, pod: pod, kind: kind, delivery: i.Policy.deliveryFor(pod, i.ClaimName),
-		toolboxes: map[string]*toolbox{}, asked: map[string]*toolbox{}, requirements: map[string]requirement{},
-	}
 }

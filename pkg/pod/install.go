@@ -12,7 +12,11 @@ import (
 // install brings the supervisor into the pod: as a volume that an init container fills,
 // or as an image or a claim that already holds the supervisor. It converts the volume of
 // another release, or of another delivery.
-func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
+func (w *wrapping) install(pod *corev1.Pod, wrapped []container) error {
+	selected := make([]int, len(wrapped))
+	for at, c := range wrapped {
+		selected[at] = c.index
+	}
 	if err := w.installVolume(pod); err != nil {
 		return err
 	}
@@ -31,7 +35,7 @@ func (w *wrapping) install(pod *corev1.Pod, selected []int) error {
 	if err := w.installCopier(pod, selected); err != nil {
 		return err
 	}
-	return w.installTools(pod, selected)
+	return w.installTools(pod, wrapped, selected)
 }
 
 func (w *wrapping) installVolume(pod *corev1.Pod) error {

@@ -80,7 +80,7 @@ func (k *Kind) wraps(c corev1.Container) bool {
 }
 
 // takes reports whether an option has an effect on these pods.
-func (k *Kind) takes(o Option) bool {
+func (k *Kind) takes(o *Option) bool {
 	_, unsuited := k.Unsuited[o.Name]
 	return !unsuited && (k.Steps || !o.ofSteps)
 }

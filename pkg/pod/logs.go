@@ -54,39 +54,33 @@ const (
 	tokenSeconds int64 = 3600
 )
 
-// logs returns the function that makes the flags of a container whose output is to be
-// sent, nil if the output can't be sent.
-func (w *wrapping) logs(c corev1.Container) func() []string {
-	if w.whyNotSent(c) != "" {
-		return nil
+// logs returns the flags of a container whose output is sent.
+func (w *wrapping) logs(c *corev1.Container) []string {
+	flags := []string{
+		logsToFlag + text.Escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
+		logsContainerFlag + text.Escape(c.Name), logsGraceFlag + grace(w.pod.Pod).String(),
 	}
-	return func() []string {
-		flags := []string{
-			logsToFlag + text.Escape(w.Logs.Address), logsCAFlag + w.Logs.CA, logsTokenFlag + TokenMountPath + "/" + tokenFile,
-			logsContainerFlag + text.Escape(c.Name), logsGraceFlag + grace(w.pod).String(),
-		}
-		if w.Logs.IP != "" {
-			flags = append(flags, logsIPFlag+w.Logs.IP)
-		}
-		for _, label := range logLabels(w.pod) {
-			flags = append(flags, logsLabelFlag+text.Escape(label))
-		}
-		for _, name := range secretVariables(c) {
-			flags = append(flags, maskEnvFlag+text.Escape(name))
-		}
-		flags = append(flags, maskFilesFlag+TokenMountPath+"/"+tokenFile)
-		for _, secret := range secretEnvironments(c) {
-			flags = append(flags, maskFilesFlag+secretsMountPath+"/"+text.Escape(secret))
-		}
-		for _, path := range secretPaths(w.pod, c) {
-			flags = append(flags, maskFilesFlag+text.Escape(path))
-		}
-		return flags
+	if w.Logs.IP != "" {
+		flags = append(flags, logsIPFlag+w.Logs.IP)
 	}
+	for _, label := range logLabels(w.pod.Pod) {
+		flags = append(flags, logsLabelFlag+text.Escape(label))
+	}
+	for _, name := range secretVariables(c) {
+		flags = append(flags, maskEnvFlag+text.Escape(name))
+	}
+	flags = append(flags, maskFilesFlag+TokenMountPath+"/"+tokenFile)
+	for _, secret := range secretEnvironments(c) {
+		flags = append(flags, maskFilesFlag+secretsMountPath+"/"+text.Escape(secret))
+	}
+	for _, path := range secretPaths(w.pod.Pod, c) {
+		flags = append(flags, maskFilesFlag+text.Escape(path))
+	}
+	return flags
 }
 
 // whyNotSent returns why the output of a container can't be sent, "" if it can.
-func (w *wrapping) whyNotSent(c corev1.Container) string {
+func (w *wrapping) whyNotSent(c *corev1.Container) string {
 	switch {
 	case w.Logs == nil:
 		return "no log service is installed: the operator installs it with ko apply -f config/logs"
@@ -99,7 +93,7 @@ func (w *wrapping) whyNotSent(c corev1.Container) string {
 }
 
 // isServer reports whether a container is restarted whenever it has ended.
-func isServer(pod *corev1.Pod, c corev1.Container) bool {
+func isServer(pod *corev1.Pod, c *corev1.Container) bool {
 	policy := string(pod.Spec.RestartPolicy)
 	if c.RestartPolicy != nil {
 		policy = string(*c.RestartPolicy)
@@ -114,23 +108,6 @@ func grace(pod *corev1.Pod) time.Duration {
 		seconds = min(max(*said, 0), math.MaxInt32)
 	}
 	return time.Duration(seconds) * time.Second
-}
-
-// unsent warns if a container asks for its output to be sent and the output can't be
-// sent. If the operator's policy says so, unsent refuses the pod.
-func (w *wrapping) unsent(c corev1.Container) (warnings []Warning, err error) {
-	if sends(c) {
-		return nil, nil
-	}
-	settings, err := w.settings(c.Name)
-	asked := err == nil && slices.ContainsFunc(settings, setting.asksForLogs)
-	if !asked {
-		return nil, nil
-	}
-	if w.Policy.RefuseUnsentLogs {
-		return nil, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator refuses pods whose output isn't sent; to run the pod without the log service, set annotation entrypointer.dev/logs: off", c.Name, w.whyNotSent(c))
-	}
-	return []Warning{warning(ReasonLogsNotSent, "the output of container %q isn't sent to the log service: %s", c.Name, w.whyNotSent(c))}, nil
 }
 
 // sends reports whether a wrapped container sends its output.
@@ -185,7 +162,7 @@ func (i *Injector) installLogs(pod *corev1.Pod) error {
 		}
 		volumes := []corev1.Volume{i.tokenVolume()}
 		mounts := []corev1.VolumeMount{{Name: TokenVolumeName, MountPath: TokenMountPath, ReadOnly: true}}
-		for _, secret := range secretEnvironments(*c) {
+		for _, secret := range secretEnvironments(c) {
 			v := secretVolume(secret)
 			volumes = append(volumes, v)
 			mounts = append(mounts, corev1.VolumeMount{Name: v.Name, MountPath: secretsMountPath + "/" + secret, ReadOnly: true})
@@ -229,7 +206,7 @@ func secretVolume(secret string) corev1.Volume {
 
 // secretEnvironments returns the names of the Secrets that a container has as its
 // environment. It leaves out invalid names, which the API server refuses.
-func secretEnvironments(c corev1.Container) (names []string) {
+func secretEnvironments(c *corev1.Container) (names []string) {
 	for _, source := range c.EnvFrom {
 		if source.SecretRef != nil && isObjectName(source.SecretRef.Name) && !slices.Contains(names, source.SecretRef.Name) {
 			names = append(names, source.SecretRef.Name)
@@ -245,7 +222,7 @@ func isObjectName(name string) bool { return len(validation.IsDNS1123Subdomain(n
 // secretVariables returns the variables of a container whose values come from Secrets, or
 // from a file that an init container has written, which is there to fetch secrets. Such a
 // file isn't mounted in the container, unless its volume is.
-func secretVariables(c corev1.Container) (names []string) {
+func secretVariables(c *corev1.Container) (names []string) {
 	for _, variable := range c.Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.FileKeyRef != nil) {
 			names = append(names, variable.Name)
@@ -256,7 +233,7 @@ func secretVariables(c corev1.Container) (names []string) {
 
 // secretPaths returns the paths at which a container has the content of Secrets, and
 // tokens.
-func secretPaths(pod *corev1.Pod, c corev1.Container) (paths []string) {
+func secretPaths(pod *corev1.Pod, c *corev1.Container) (paths []string) {
 	for _, mount := range c.VolumeMounts {
 		at := indexOfVolume(pod, mount.Name)
 		if at < 0 || mount.Name == TokenVolumeName || strings.HasPrefix(mount.Name, secretPrefix) {

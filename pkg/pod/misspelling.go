@@ -40,14 +40,13 @@ func meantPrefix(key string) string {
 		return ""
 	}
 	if isNearDomain(prefix) {
-		_, option := optionNamed(name)
-		if option || slices.Contains([]string{InjectAnnotation, ContainersAnnotation, DeliveryAnnotation}, annotation.Domain+"/"+name) {
+		if optionNamed(name) != nil || slices.Contains([]string{InjectAnnotation, ContainersAnnotation, DeliveryAnnotation}, annotation.Domain+"/"+name) {
 			return annotation.Domain + "/" + name
 		}
 		return ""
 	}
 	option, prefix, _ := strings.Cut(prefix, ".")
-	if _, known := optionNamed(option); known && isNearDomain(prefix) {
+	if optionNamed(option) != nil && isNearDomain(prefix) {
 		return annotation.For(option, name)
 	}
 	return ""

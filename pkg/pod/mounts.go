@@ -18,10 +18,10 @@ func isMount(m corev1.VolumeMount) bool {
 }
 
 // checkMounts refuses a mount of the author's that would hide ours or be hidden by it.
-func checkMounts(c corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
+func checkMounts(c *corev1.Container) error { return checkMountsAt(c, VolumeName, MountPath, isMount) }
 
 // checkMountsAt is checkMounts for a given volume of ours and its mount path.
-func checkMountsAt(c corev1.Container, volume, at string, allowed func(corev1.VolumeMount) bool) error {
+func checkMountsAt(c *corev1.Container, volume, at string, allowed func(corev1.VolumeMount) bool) error {
 	collision := func(theirs, path string) error {
 		return refuse(NameCollision, "wrapping container %q: its volume %q is mounted at %q, where volume %q belongs, read-only (%s); mount it elsewhere",
 			c.Name, theirs, path, volume, at)
@@ -63,7 +63,7 @@ func within(p, dir string) bool {
 // isOurs recognises, which an earlier call has left.
 func addMounts(c *corev1.Container, below string, isOurs func(corev1.VolumeMount) bool, ours ...corev1.VolumeMount) error {
 	if len(ours) > 0 {
-		if err := checkMountsAt(*c, ours[0].Name, below, isOurs); err != nil {
+		if err := checkMountsAt(c, ours[0].Name, below, isOurs); err != nil {
 			return err
 		}
 	}

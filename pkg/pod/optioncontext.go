@@ -6,7 +6,7 @@ package pod
 // An optionContext is the container that an option is for.
 type optionContext struct {
 	terminationPath string
-	argv            []string        // the original one
+	step            *step           // of a TaskRun; nil for another container, and if its argv is unclear
 	exec            bool            // the command will replace the supervisor
 	downward        bool            // Tekton's downward API volume is mounted
 	start           func() []string // makes the flags by which the steps of a TaskRun know of their starts

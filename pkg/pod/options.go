@@ -214,15 +214,6 @@ var options = []Option{
 // Options returns all options.
 func Options() []Option { return slices.Clone(options) }
 
-// keys are the keys of the options, in the same order. They are joined once, because
-// joining them for each container would be a large part of the work on a pod.
-var keys = func() (list []struct{ pod, container string }) {
-	for _, o := range options {
-		list = append(list, struct{ pod, container string }{o.key(), o.forContainer()})
-	}
-	return list
-}()
-
 // A Level is the scope for which an annotation sets an option.
 type Level string
 
@@ -248,27 +239,29 @@ func (o Option) Levels() []Level {
 // Owners returns the owners of the pods in which the option has an effect.
 func (o Option) Owners() (owners []Owner) {
 	for _, kind := range append(Kinds(), asking) {
-		if kind.takes(o) {
+		if kind.takes(&o) {
 			owners = append(owners, kind.Owner)
 		}
 	}
 	return owners
 }
 
-func optionNamed(name string) (Option, bool) {
-	at := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })
-	if at < 0 {
-		return Option{}, false
+// optionNamed returns the option of a name, nil if there is none.
+func optionNamed(name string) *Option {
+	for at := range options {
+		if options[at].Name == name {
+			return &options[at]
+		}
 	}
-	return options[at], true
+	return nil
 }
 
 // key returns the annotation for a pod or a namespace.
-func (o Option) key() string { return annotation.Domain + "/" + o.Name }
+func (o *Option) key() string { return annotation.Domain + "/" + o.Name }
 
 // forContainer returns the beginning of the annotation for one container.
-func (o Option) forContainer() string { return annotation.For(o.Name, "") }
+func (o *Option) forContainer() string { return annotation.For(o.Name, "") }
 
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.
-func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
+func (o *Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }

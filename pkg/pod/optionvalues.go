@@ -181,8 +181,8 @@ func dependsOnTimeoutFlags(value string, c optionContext) ([]string, error) {
 
 func timeoutFlags(value string, c optionContext) ([]string, error) {
 	flags, err := durationFlags(timeoutFlag)(value, c)
-	if step, certain := parseStep(c.argv); certain && strings.HasPrefix(step.results, "/") {
-		flags = append(flags, timeoutResultFlag+text.Escape(step.results))
+	if c.step != nil && strings.HasPrefix(c.step.results, "/") {
+		flags = append(flags, timeoutResultFlag+text.Escape(c.step.results))
 	}
 	return flags, err
 }

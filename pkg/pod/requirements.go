@@ -31,32 +31,34 @@ const (
 	exitTimeout = 124
 )
 
-// noteRequirements notes which annotations of the pod have an effect on at least one of its
-// containers.
-func (w *wrapping) noteRequirements(settings []setting) {
-	has := func(option string) bool {
-		return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
+// unmetRequirements warns of annotations of the pod that have no effect on any container, for
+// lack of another option.
+func unmetRequirements(containers []container) (warnings []Warning) {
+	unmet := map[string]string{} // what to do, by what has no effect
+	met := map[string]bool{}
+	for _, c := range containers {
+		has := func(option string) bool {
+			return slices.ContainsFunc(c.settings, func(s setting) bool { return s.Name == option })
+		}
+		for _, s := range c.settings {
+			if !s.isPods() {
+				continue
+			}
+			if needed, known := requiredOptions[s.Name]; known {
+				unmet[s.source()] = needed.advice
+				met[s.source()] = met[s.source()] || slices.ContainsFunc(needed.others, has)
+			}
+			if s.Name == exitCodesOption && has(timeoutOption) && containsExitCode(s.value, exitTimeout) {
+				unmet[s.source()+": 124"] = "a timeout fails the container with 124, whatever codes of the command count as success; remove 124, or the timeout"
+			}
+		}
 	}
-	for _, s := range settings {
-		if !s.isPods() {
-			continue
-		}
-		if needed, known := requiredOptions[s.Name]; known {
-			noted := w.requirements[s.source]
-			noted.advice, noted.has = needed.advice, noted.has || slices.ContainsFunc(needed.others, has)
-			w.requirements[s.source] = noted
-		}
-		if s.Name == exitCodesOption && has(timeoutOption) && containsExitCode(s.value, exitTimeout) {
-			w.requirements[s.source+": 124"] = requirement{advice: "a timeout fails the container with 124, whatever codes of the command count as success; remove 124, or the timeout"}
+	for _, source := range slices.Sorted(maps.Keys(unmet)) {
+		if !met[source] {
+			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %s", source, unmet[source]))
 		}
 	}
-}
-
-// A requirement records whether an annotation has an effect on one of the containers, and
-// what to do if it has none.
-type requirement struct {
-	has    bool
-	advice string
+	return warnings
 }
 
 // containsExitCode reports whether a list of exit codes contains exactly this code as an
@@ -64,14 +66,4 @@ type requirement struct {
 func containsExitCode(list string, code int) bool {
 	set, _ := exitcodes.Parse(list) // exitCodeFlags reports the error
 	return slices.Contains(set, exitcodes.Range{From: code, To: code})
-}
-
-// warnOfUnmetRequirements warns of annotations that have no effect on any container, for
-// lack of another option.
-func (w *wrapping) warnOfUnmetRequirements() {
-	for _, source := range slices.Sorted(maps.Keys(w.requirements)) {
-		if noted := w.requirements[source]; !noted.has {
-			w.warnings = append(w.warnings, warning(ReasonAnnotationHasNoEffect, "%s has no effect: %s", source, noted.advice))
-		}
-	}
 }

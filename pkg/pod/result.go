@@ -6,7 +6,6 @@ package pod
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,23 +41,25 @@ type Result struct {
 	Warnings []Warning
 }
 
-// withStatus sets the status annotation, which holds the outcome, on the result's pod. A
-// pod that is NotOurs gets the annotation only if it has annotations or labels in our
+// finished returns the result with its status and its warnings. A pod that is NotOurs gets the
+// status annotation, which holds the outcome, only if it has annotations or labels in our
 // domain: its author may wonder why the pod isn't wrapped.
-func (r Result) withStatus(version string) Result {
+func (w *wrapping) finished(r Result) Result {
+	r.Owner = w.kind.Owner
 	status := r.status()
-	if version != "" {
-		status += versionInStatus + version
+	if w.Version != "" {
+		status += versionInStatus + w.Version
 	}
-	if r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && !annotation.Mentioned(r.Pod.Annotations) && !annotation.Mentioned(r.Pod.Labels) {
-		return r
+	unchanged := r.Pod.Annotations[StatusAnnotation] == status || r.Outcome == MirrorPod || r.Outcome == NotOurs && len(w.pod.annotations)+len(w.pod.labels) == 0
+	if !unchanged {
+		pod := *r.Pod
+		pod.Annotations = maps.Clone(pod.Annotations)
+		if !annotation.Set(&pod, StatusAnnotation, status) {
+			w.warn(tooManyAnnotations(StatusAnnotation))
+		}
+		r.Pod = &pod
 	}
-	pod := *r.Pod
-	pod.Annotations = maps.Clone(pod.Annotations)
-	if !annotation.Set(&pod, StatusAnnotation, status) {
-		r.Warnings = append(r.Warnings, tooManyAnnotations(StatusAnnotation))
-	}
-	r.Pod = &pod
+	r.Warnings = bounded(w.warnings)
 	return r
 }
 
@@ -94,21 +95,6 @@ func (r Result) status() string {
 	default:
 		return string(r.Outcome)
 	}
-}
-
-// afterAll warns if the pod's status lists this newly wrapped container as unwrapped.
-// That happens if an API server asks again and the registry has answered in the meantime.
-// The status could be forged, so it decides nothing.
-func afterAll(pod *corev1.Pod, container string) []Warning {
-	status := WithoutVersion(pod.Annotations[StatusAnnotation])
-	decided, _, _ := strings.Cut(status, orderInStatus)
-	_, names, _ := strings.Cut(decided, ": ")
-	partly := strings.HasPrefix(status, string(PartlyInjected))
-	unwrapped := status == string(LookupWaived) || partly && slices.Contains(strings.Split(names, ","), container)
-	if !unwrapped {
-		return nil
-	}
-	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", container)}
 }
 
 // Mentions reports whether there are annotations in our domain.

@@ -15,7 +15,7 @@ import (
 
 // classify determines the owner of a pod and the containers to wrap, as indexes into
 // spec.containers. An outcome other than "" is the final decision.
-func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ *Kind, _ Outcome, _ error) {
+func (i *Injector) classify(pod *parsedPod) (selected []int, _ *Kind, _ Outcome, _ error) {
 	optsOut, err := optsOut(pod)
 	if err != nil {
 		return nil, &nobodys, "", err
@@ -46,7 +46,7 @@ func (i *Injector) classify(pod *corev1.Pod) (selected []int, _ *Kind, _ Outcome
 	return selected, kind, "", nil
 }
 
-func optsOut(pod *corev1.Pod) (bool, error) {
+func optsOut(pod *parsedPod) (bool, error) {
 	value, set := pod.Annotations[InjectAnnotation]
 	if set && value != "true" && value != "false" {
 		return false, refuse(InvalidAnnotation, "reading annotation %s: %q is neither \"true\" nor \"false\", which are the values for a pod", InjectAnnotation, value)
@@ -56,13 +56,13 @@ func optsOut(pod *corev1.Pod) (bool, error) {
 
 // asks reports whether the pod, which doesn't opt out, or its namespace asks for
 // wrapping.
-func (i *Injector) asks(pod *corev1.Pod) bool {
+func (i *Injector) asks(pod *parsedPod) bool {
 	return pod.Annotations[InjectAnnotation] == "true" || i.AllPods && !i.runsCopiers(pod)
 }
 
 // runsCopiers reports whether all containers of the pod are copiers, without a command
 // that a volume may have brought.
-func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
+func (i *Injector) runsCopiers(pod *parsedPod) bool {
 	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return !slices.Contains(i.Copiers, c.Image) || len(c.Command) > 0 ||
 			c.Lifecycle != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil
@@ -70,7 +70,7 @@ func (i *Injector) runsCopiers(pod *corev1.Pod) bool {
 }
 
 // kindOf returns the kind of a pod, &nobodys if the pod is nobody's and doesn't ask.
-func (i *Injector) kindOf(pod *corev1.Pod) (*Kind, error) {
+func (i *Injector) kindOf(pod *parsedPod) (*Kind, error) {
 	asks := i.asks(pod)
 	marked, controlled := i.markedBy(pod)
 	switch {
@@ -93,7 +93,7 @@ func (i *Injector) kindOf(pod *corev1.Pod) (*Kind, error) {
 
 // markedBy returns the kind whose label the pod carries, nil if there is none, and whether
 // an object of its owner controls the pod.
-func (i *Injector) markedBy(pod *corev1.Pod) (marked *Kind, controlled bool) {
+func (i *Injector) markedBy(pod *parsedPod) (marked *Kind, controlled bool) {
 	known := i.Kinds
 	if known == nil {
 		known = kinds
@@ -114,12 +114,12 @@ func (i *Injector) markedBy(pod *corev1.Pod) (marked *Kind, controlled bool) {
 	return marked, false
 }
 
-func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
-	present, chosen := annotation.ContainerNames(pod), map[string]bool{}
+func chosenContainers(pod *parsedPod, names string) (map[string]bool, error) {
+	chosen := map[string]bool{}
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
-		if !present[name] {
-			return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod, ContainersAnnotation, name)}
+		if !pod.containers[name] {
+			return nil, &Refusal{InvalidAnnotation, annotation.Absent(pod.Pod, ContainersAnnotation, name)}
 		}
 		chosen[name] = true
 	}
@@ -130,7 +130,7 @@ func chosenContainers(pod *corev1.Pod, names string) (map[string]bool, error) {
 // selector, or by every term of its required node affinity. (A RuntimeClass's node
 // selector is merged into the pod's before webhooks are called.) Tolerations and settings
 // for Windows don't count: a pod with them can still run on Linux.
-func isWindows(pod *corev1.Pod) bool {
+func isWindows(pod *parsedPod) bool {
 	if pod.Spec.OS != nil {
 		return pod.Spec.OS.Name == corev1.Windows
 	}
@@ -165,7 +165,7 @@ func requiresWindows(r corev1.NodeSelectorRequirement) bool {
 	}
 }
 
-func isMirror(pod *corev1.Pod) bool {
+func isMirror(pod *parsedPod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
@@ -38,8 +36,8 @@ func NamespaceDefaults(namespace string, annotations map[string]string) Defaults
 // Check returns an error if an option is unknown, or its value is invalid.
 func (d Defaults) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
-		o, known := optionNamed(name)
-		if !known {
+		o := optionNamed(name)
+		if o == nil {
 			names := make([]string, len(options))
 			for i, o := range options {
 				names[i] = o.Name
@@ -64,10 +62,24 @@ func (d Defaults) Check() error {
 
 // A setting is an option's value, and its source.
 type setting struct {
-	Option
+	*Option
 	value    string
-	source   string // for errors
-	distance int    // ofContainer, ofPod, or ofDefaults and the index of the Defaults
+	distance int       // ofContainer, ofPod, or ofDefaults and the index of the Defaults
+	key      string    // of the pod's annotation, if that is the source
+	defaults *Defaults // if they are the source
+}
+
+// source names the source, for errors. It is "" for a value that applies without any
+// setting.
+func (s setting) source() string {
+	switch {
+	case s.isPods():
+		return "annotation " + s.key
+	case s.defaults != nil:
+		return "annotation " + s.Option.key() + " " + s.defaults.Source
+	default:
+		return ""
+	}
 }
 
 // The distances of a setting's source. Of two contradictory settings, the nearer takes
@@ -90,43 +102,66 @@ func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off
 // leavesStatus reports whether the status becomes the termination message.
 func (s setting) leavesStatus() bool { return s.Name == "termination-message" && s.value == "true" }
 
-// settingOf returns the setting of the option at this index for a container, from the
-// nearest source.
-func (w *wrapping) settingOf(index int, container string) (setting, bool) {
-	o, key := options[index], keys[index]
-	if name, value, set := annotationFor(w.pod, w.kind, key.container, container); set {
-		return setting{o, value, "annotation " + key.container + name, ofContainer}, true
-	}
-	if o.perContainer {
-		return setting{}, false
-	}
-	if value, set := w.pod.Annotations[key.pod]; set {
-		return setting{o, value, "annotation " + key.pod, ofPod}, true
-	}
-	for at, d := range w.Defaults {
-		if value, set := d.Values[o.Name]; set {
-			return setting{o, value, "annotation " + key.pod + " " + d.Source, ofDefaults + at}, true
+// read returns the containers that are to be wrapped, with their settings. Containers
+// without annotations of their own have the same list: a request has room for ten thousand
+// containers.
+func (w *wrapping) read(selected []int) ([]container, error) {
+	var common []setting
+	containers := make([]container, len(selected))
+	for at, index := range selected {
+		c := &containers[at]
+		c.index, c.Container = index, &w.pod.Spec.Containers[index]
+		own := w.pod.forContainer(c.Name, w.kind)
+		if c.settings = common; len(own) > 0 || common == nil {
+			var err error
+			if c.settings, err = w.settings(own); err != nil {
+				return nil, err
+			}
+		}
+		if len(own) == 0 {
+			common = c.settings
 		}
 	}
-	return setting{o, o.byDefault, "", ofDefaults + len(w.Defaults)}, o.byDefault != ""
+	return containers, nil
 }
 
-// settings returns all settings of a container. They aren't kept: a request has room for
-// ten thousand containers.
-func (w *wrapping) settings(container string) ([]setting, error) {
-	var list []setting
-	for index := range options {
-		s, set := w.settingOf(index, container)
+// settings returns all settings of a container, which has these annotations of its own.
+func (w *wrapping) settings(own []*parsedKey) ([]setting, error) {
+	list := []setting{}
+	for at := range options {
+		s, set := w.settingOf(&options[at], own)
 		if !set || !w.kind.takes(s.Option) {
 			continue
 		}
 		if s.isPods() && !w.Policy.letsPodsSet(s.Name) {
 			return nil, refuse(InvalidAnnotation, "reading %s: the operator doesn't let pods set this option; remove the annotation, or ask for %q in pod-options of the injector's configuration",
-				s.source, s.Name)
+				s.source(), s.Name)
 		}
 		list = append(list, s)
 	}
 	return reconcile(list)
+}
+
+// settingOf returns the setting of an option for a container, from the nearest source.
+func (w *wrapping) settingOf(o *Option, own []*parsedKey) (setting, bool) {
+	for _, key := range own {
+		if key.option == o {
+			return setting{Option: o, value: key.value, distance: ofContainer, key: key.text}, true
+		}
+	}
+	if o.perContainer {
+		return setting{}, false
+	}
+	if key := w.pod.ofPod[o]; key != nil {
+		return setting{Option: o, value: key.value, distance: ofPod, key: key.text}, true
+	}
+	for at := range w.Defaults {
+		d := &w.Defaults[at]
+		if value, set := d.Values[o.Name]; set {
+			return setting{Option: o, value: value, distance: ofDefaults + at, defaults: d}, true
+		}
+	}
+	return setting{Option: o, value: o.byDefault, distance: ofDefaults + len(w.Defaults)}, o.byDefault != ""
 }
 
 // reconcile resolves contradictions between mode: exec and settings that need a parent:
@@ -150,90 +185,8 @@ func reconcile(list []setting) ([]setting, error) {
 			kept = append(kept, s)
 		case s.isPods() && s.distance == mode.distance:
 			return nil, refuse(InvalidAnnotation, "reading %s: it contradicts %s: %s, which replaces the supervisor by the command; remove one of them",
-				s.source, mode.source, modeExec)
+				s.source(), mode.source(), modeExec)
 		}
 	}
 	return kept, nil
-}
-
-// maxArg is the kernel's limit for one argument, with its final zero byte (MAX_ARG_STRLEN
-// in its binfmts.h).
-const maxArg = 128 << 10
-
-// maxAdded bounds, in bytes, the text that options and images add to one pod. The bound is
-// larger than any object that an API server stores (1.5 MiB, etcd's --max-request-bytes).
-const maxAdded = 3 << 20
-
-// optionFlags returns the flags for the settings of a container. argv is the original
-// argv.
-func (w *wrapping) optionFlags(c corev1.Container, argv []string) ([]string, error) {
-	settings, err := w.settings(c.Name)
-	if err != nil {
-		return nil, err
-	}
-	w.noteRequirements(settings)
-	to := optionContext{
-		terminationPath: c.TerminationMessagePath, argv: argv,
-		logs:      w.logs(c),
-		sends:     slices.ContainsFunc(settings, setting.asksForLogs) && w.whyNotSent(c) == "",
-		exec:      slices.ContainsFunc(settings, setting.isModeExec),
-		fallsBack: c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !slices.ContainsFunc(settings, setting.leavesStatus),
-		isServer:  isServer(w.pod, c),
-		isSet: func(option string) bool {
-			return slices.ContainsFunc(settings, func(s setting) bool { return s.Name == option })
-		},
-		mayNotStart: slices.ContainsFunc(settings, func(s setting) bool { return s.beforeStart }),
-		start:       func() []string { return w.startFlags(c, argv) },
-		downward:    slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
-	}
-	box, err := w.toolbox(settings)
-	if err != nil {
-		return nil, err
-	}
-	to.tools, w.toolboxes[c.Name] = len(box.tools) > 0, box
-	to.waits = w.plan.Waits(c.Name)
-	step, isStep := parseStep(argv)
-	var all []string
-	for _, s := range settings {
-		if isStep {
-			why := step.unsuited(s.Name, isLastStep(w.pod, c.Name))
-			if why != "" && s.isPods() {
-				return nil, refuse(InvalidAnnotation, "reading %s: it can't be set for container %q: %s", s.source, c.Name, why)
-			}
-			if why != "" {
-				continue // a default that doesn't suit the container has no effect
-			}
-		}
-		flags, err := s.flags(s.value, to)
-		if err != nil {
-			return nil, refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source, s.value, err)
-		}
-		if err := w.bound(flags, len(s.value), s.source, c.Name); err != nil {
-			return nil, err
-		}
-		all = append(all, flags...)
-	}
-	inOrder := w.plan.Flags(c.Name)
-	return append(all, inOrder...), w.bound(inOrder, 0, "what containers wait for", c.Name)
-}
-
-// bound refuses flags that are too long: a single flag, or all flags of the pod together
-// with the values that they are made of.
-func (w *wrapping) bound(flags []string, value int, source, container string) error {
-	if slices.ContainsFunc(flags, func(flag string) bool { return len(flag) >= maxArg }) {
-		return refuse(InvalidAnnotation, "reading %s: the value is too long: the kernel takes arguments of less than 128 KiB", source)
-	}
-	if w.added += value + sizeOf(flags); w.added > maxAdded {
-		return refuse(InvalidAnnotation, "reading %s for container %q: the options of all containers make more than %d bytes, which no API server stores; shorten them",
-			source, container, maxAdded)
-	}
-	return nil
-}
-
-// sizeOf returns roughly the size of words in memory and in a patch, in bytes.
-func sizeOf(words []string) (size int) {
-	for _, word := range words {
-		size += len(word) + 16
-	}
-	return size
 }

@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,37 +58,4 @@ func Turns(pod *corev1.Pod) (all []Turn) {
 		}
 	}
 	return all
-}
-
-// isLastStep reports whether no step comes after this container.
-func isLastStep(pod *corev1.Pod, container string) bool {
-	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
-	return !slices.ContainsFunc(pod.Spec.Containers[at+1:], isStep)
-}
-
-// annotationFor returns the annotation that sets an option for a container, where prefix
-// is the option's [Option.forContainer]. It names the container, or the step of a TaskRun
-// by the step's own name, unless a container has that name.
-func annotationFor(pod *corev1.Pod, kind *Kind, prefix, container string) (name, value string, set bool) {
-	if value, set = annotationNamed(pod, prefix, container); set {
-		return container, value, true
-	}
-	step, is := strings.CutPrefix(container, stepPrefix)
-	if !kind.Steps || !is {
-		return "", "", false
-	}
-	if value, set = annotationNamed(pod, prefix, step); !set || hasContainer(pod, step) {
-		return "", "", false
-	}
-	return step, value, true
-}
-
-func annotationNamed(pod *corev1.Pod, prefix, name string) (value string, set bool) {
-	var buffer [128]byte // for a key; on the stack, as this is done for each option of each container
-	value, set = pod.Annotations[string(append(append(buffer[:0], prefix...), name...))]
-	return value, set
-}
-
-func hasContainer(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }

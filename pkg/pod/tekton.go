@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 )
 
@@ -31,9 +33,9 @@ func handOffFlags(value string, c optionContext) (flags []string, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	step, certain := parseStep(c.argv)
+	step := c.step
 	switch {
-	case !certain:
+	case step == nil:
 		return nil, nil
 	case !on:
 		if c.mayNotStart {
@@ -181,12 +183,13 @@ func parseSwitch(value string, on *bool) bool {
 	return err == nil
 }
 
-// unsuited returns why an option isn't for this step, "" if it is.
-func (s *step) unsuited(option string, last bool) (why string) {
+// unsuited returns why an option isn't for this step, which these containers follow, "" if
+// it is.
+func (s *step) unsuited(option string, after []corev1.Container) (why string) {
 	switch {
-	case option == "timeout" && s.continues:
+	case option == timeoutOption && s.continues:
 		return "the step has onError: continue, by which Tekton takes it for a failure that doesn't count, while a timeout fails the TaskRun; remove one of them"
-	case option == "success-exit-codes" && !last:
+	case option == exitCodesOption && slices.ContainsFunc(after, isStep):
 		return "the steps after it fail when this one does, whatever its container's exit code is; " +
 			"set onError: continue in the step, or name the last step (success-exit-codes." + annotation.Domain + "/NAME)"
 	}

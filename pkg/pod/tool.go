@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
@@ -80,7 +78,7 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 		return &toolbox{}, nil
 	}
 	asked := settings[at]
-	box, known := w.asked[asked.source]
+	box, known := w.toolboxes[asked.source()]
 	if known { // cached, because a request has room for many containers
 		return box, nil
 	}
@@ -92,21 +90,23 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 		case why == nil:
 			box.tools = append(box.tools, tool)
 		case asked.isPods():
-			return box, refuse(InvalidAnnotation, "reading %s: %w", asked.source, why)
+			return box, refuse(InvalidAnnotation, "reading %s: %w", asked.source(), why)
 		default:
-			box.warnings = append(box.warnings, warning(missing, "reading %s: %v; its containers run without it", asked.source, why))
+			box.warnings = append(box.warnings, warning(missing, "reading %s: %v; its containers run without it", asked.source(), why))
 		}
 	}
-	w.asked[asked.source] = box
+	if w.toolboxes == nil {
+		w.toolboxes = map[string]*toolbox{}
+	}
+	w.toolboxes[asked.source()] = box
 	return box, nil
 }
 
-// warnOfTools warns, once, of the tools that a newly wrapped container lacks.
-func (w *wrapping) warnOfTools(container string) {
-	box := w.toolboxes[container]
+// warnOfTools warns, once, of the tools that newly wrapped containers lack.
+func (w *wrapping) warnOfTools(box *toolbox) {
 	if !box.warned {
 		box.warned = true
-		w.warnings = append(w.warnings, box.warnings...)
+		w.warn(box.warnings...)
 	}
 }
 
@@ -142,11 +142,10 @@ func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, text.Listed(offered, ", "))
 }
 
-// tools returns the tools that these containers of the pod ask for, each once, sorted by
-// name.
-func (w *wrapping) tools(pod *corev1.Pod, selected []int) (all []Tool) {
-	for _, index := range selected {
-		all = append(all, w.toolboxes[pod.Spec.Containers[index].Name].tools...)
+// toolsOf returns the tools that these containers ask for, each once, sorted by name.
+func toolsOf(containers []container) (all []Tool) {
+	for _, c := range containers {
+		all = append(all, c.toolbox.tools...)
 	}
 	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Compact(all)

@@ -25,8 +25,8 @@ var commonDirectories = []string{"/", "/bin", "/sbin", "/usr/bin", "/usr/sbin", 
 // installTools brings the tools that containers ask for into the pod: as an image volume
 // of their image, or as a volume that one init container for each tool fills. It removes
 // or converts the leftovers of an earlier call.
-func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
-	tools := w.tools(pod, selected)
+func (w *wrapping) installTools(pod *corev1.Pod, wrapped []container, selected []int) error {
+	tools := toolsOf(wrapped)
 	if len(tools) == 0 && (!hasToolsVolume(pod) || strangeMounter(pod) != "") {
 		return nil // a volume of this name is the author's
 	}
@@ -46,7 +46,7 @@ func (w *wrapping) installTools(pod *corev1.Pod, selected []int) error {
 	}
 	if len(tools) == 0 {
 		unmountTools(pod)
-	} else if err := w.mountTools(pod, selected, directory); err != nil {
+	} else if err := mountTools(pod, wrapped, directory); err != nil {
 		return err
 	}
 	return w.installToolsVolume(pod, tools, directory)
@@ -137,14 +137,14 @@ func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContex
 
 // mountTools mounts the volume in the wrapped containers that ask for tools, and removes
 // it from the other wrapped containers.
-func (w *wrapping) mountTools(pod *corev1.Pod, selected []int, directory string) error {
+func mountTools(pod *corev1.Pod, wrapped []container, directory string) error {
 	mount := corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true}
 	updateMounts(pod.Spec.InitContainers, isToolsMount, mount)
 	updateMounts(pod.Spec.Containers, isToolsMount, mount)
-	for _, index := range selected {
-		c := &pod.Spec.Containers[index]
+	for _, asking := range wrapped {
+		c := &pod.Spec.Containers[asking.index]
 		var ours []corev1.VolumeMount
-		if len(w.toolboxes[c.Name].tools) > 0 {
+		if len(asking.toolbox.tools) > 0 {
 			ours = append(ours, mount)
 		}
 		if err := addMounts(c, ToolsMountPath, isToolsMount, ours...); err != nil {
@@ -184,7 +184,7 @@ func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory s
 			ToolsVolumeName, mounter)
 	}
 	if ours.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
-		w.warnings = append(w.warnings, tooManyAnnotations(safeToEvictAnnotation))
+		w.warn(tooManyAnnotations(safeToEvictAnnotation))
 	}
 	return nil
 }

@@ -77,9 +77,6 @@ type ordering struct {
 	// finals are the exit codes after which a container isn't restarted, by container; "" if
 	// it always is.
 	finals map[string]string
-	// signals are the stop signals of containers, if the signal matters and differs from
-	// SIGTERM.
-	signals map[string]string
 	// startups are the flags of the authors' startupProbes of containers that wait.
 	startups map[string][]string
 	// waitForFlags are the flags of containers that wait for unwrapped containers.
@@ -105,7 +102,7 @@ func (o *ordering) see(reader, other string) {
 func (o *ordering) has(name string) bool { return o != nil && (o.tells[name] || len(o.sees[name]) > 0) }
 
 // flags returns the flags of a container that has a place in the order.
-func (o *ordering) flags(name string) (flags []string) {
+func (o *ordering) flags(name, signal string) (flags []string) {
 	if !o.has(name) {
 		return nil
 	}
@@ -118,7 +115,7 @@ func (o *ordering) flags(name string) (flags []string) {
 	for _, d := range o.waits[name] {
 		flags = append(flags, dependsOnFlag+d.value())
 	}
-	return slices.Concat(flags, o.pipes.flags[name], o.stopFlags(name))
+	return slices.Concat(flags, o.pipes.flags[name], o.stopFlags(name, signal))
 }
 
 // finalFlags returns, for each container for whose end this container has to look, the
@@ -153,7 +150,7 @@ func (b *builder) compileOrder() (*ordering, error) {
 	}
 	o := &ordering{
 		waits: map[string][]dependency{}, sees: map[string][]string{}, tells: map[string]bool{}, probes: map[string][]string{},
-		stopWhen: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, signals: map[string]string{}, finals: map[string]string{},
+		stopWhen: map[string][]dependency{}, stops: map[string]*stop{}, turns: map[string]bool{}, finals: map[string]string{},
 		pipes:    pipes{writers: map[string]string{}, readers: map[string]string{}, flags: map[string][]string{}},
 		doubtful: b.OwnKernels,
 	}

@@ -102,11 +102,7 @@ const maxRestartRules = 20
 // that matches takes precedence over the container's policy, and that over the pod's
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules).
 func (b *builder) restartPolicyOf(c *corev1.Container) (*restartPolicy, error) {
-	replaced, err := b.Replaced(c.Name)
-	if err != nil {
-		return nil, err
-	}
-	l := restartPolicy{mode: replaced, withAll: b.restartsAll()}
+	l := restartPolicy{mode: b.Replaced(c.Name), withAll: b.restartsAll()}
 	policy := b.Object.Spec.RestartPolicy
 	if c.RestartPolicy != nil {
 		policy = corev1.RestartPolicy(*c.RestartPolicy)

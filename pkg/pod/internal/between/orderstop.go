@@ -292,8 +292,9 @@ func sleepOf(argv []string) time.Duration {
 
 func hasPreStop(c *corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }
 
-// stopFlags returns the flags for stopping a container's command.
-func (o *ordering) stopFlags(name string) (flags []string) {
+// stopFlags returns the flags for stopping a container's command, by a signal that is ""
+// if it is SIGTERM.
+func (o *ordering) stopFlags(name, signal string) (flags []string) {
 	for _, d := range o.stopWhen[name] {
 		flags = append(flags, stopWhenFlag+d.value())
 	}
@@ -313,7 +314,7 @@ func (o *ordering) stopFlags(name string) (flags []string) {
 		}
 		flags = append(flags, s.alive...)
 	}
-	if signal := o.signals[name]; signal != "" {
+	if signal != "" {
 		flags = append(flags, stopSignalFlag+signal)
 	}
 	return flags

@@ -73,7 +73,7 @@ type Pod struct {
 	Annotated func(option, container string) (key, value string, set bool)
 	// Replaced returns the source of the setting by which the command replaces the
 	// supervisor of a container (mode: exec), "" without one.
-	Replaced func(container string) (source string, err error)
+	Replaced func(container string) (source string)
 	// IsProxy reports whether other webhooks add a container of this name.
 	IsProxy func(container string) bool
 	// Former returns the flags that a container has from an earlier call.
@@ -156,9 +156,10 @@ func (b *builder) note(kind Kind, format string, args ...any) {
 	b.notes = append(b.notes, Note{kind, text.Sprintf(format, args...)})
 }
 
-// Flags returns the flags of a container's supervisor.
-func (p *Plan) Flags(container string) []string {
-	return slices.Concat(p.order.flags(container), p.order.standaloneFlags(container), p.order.finalFlags(container))
+// Flags returns the flags of a container's supervisor. signal is the container's stop signal
+// if that isn't SIGTERM, and matters only if NeedsSignal returns true.
+func (p *Plan) Flags(container, signal string) []string {
+	return slices.Concat(p.order.flags(container, signal), p.order.standaloneFlags(container), p.order.finalFlags(container))
 }
 
 // Waits reports whether a container waits before its command starts.
@@ -181,10 +182,6 @@ func (p *Plan) EndsSidecars(container string) bool {
 func (p *Plan) NeedsSignal(container string) bool {
 	return p.order != nil && (p.order.turns[container] || len(p.order.stopWhen[container]) > 0)
 }
-
-// SetSignal sets the stop signal of a container for which NeedsSignal returns true, if the
-// signal isn't SIGTERM.
-func (p *Plan) SetSignal(container, signal string) { p.order.signals[container] = signal }
 
 // Families returns the volumes that containers have in common, in the order in which they
 // are added to a pod.

@@ -1,0 +1,82 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What an earlier release or an earlier run of the injector has left in a pod.
+
+// wrappedWords returns the words of a container that is wrapped, and whether it is. The
+// structure of the container decides, because the structure determines what will run, and
+// because a tenant could forge an annotation. Of the flags, only those with words of the
+// original argv stay: the other flags may be another release's, and are set anew. A
+// structure that no release of ours writes counts as the author's command.
+func wrappedWords(c *corev1.Container) (words, bool) {
+	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isMount) {
+		return words{}, false
+	}
+	var kept []string
+	for at, arg := range c.Args {
+		switch {
+		case arg == "--":
+			return words{flags: kept, argv: c.Args[at+1:]}, true
+		case strings.HasPrefix(arg, platformFlag), strings.HasPrefix(arg, argFlag):
+			kept = append(kept, arg)
+		case !ourFlag.MatchString(arg):
+			return words{}, false
+		}
+	}
+	return words{}, false
+}
+
+// ourFlag matches a flag as all releases write it, in one word with its value, so that
+// the first "--" ends the flags.
+var ourFlag = regexp.MustCompile(`^-[a-z][a-z0-9-]*=`)
+
+// IsWrapped reports whether a container runs under the supervisor: its structure decides,
+// because that determines what runs.
+func IsWrapped(c corev1.Container) bool {
+	_, wrapped := wrappedWords(&c)
+	return wrapped
+}
+
+// Flags returns the flags of a wrapped container's supervisor, nil without one.
+func Flags(c corev1.Container) []string {
+	if !IsWrapped(c) {
+		return nil
+	}
+	return c.Args[:slices.Index(c.Args, "--")]
+}
+
+// A formerStatus is the status of a pod from an earlier call. It could be forged, so it
+// decides nothing.
+type formerStatus struct {
+	waived    bool     // all containers run unwrapped
+	unwrapped []string // the containers that do
+}
+
+func formerStatusOf(pod *corev1.Pod) formerStatus {
+	status := WithoutVersion(pod.Annotations[StatusAnnotation])
+	if !strings.HasPrefix(status, string(PartlyInjected)) {
+		return formerStatus{waived: status == string(LookupWaived)}
+	}
+	decided, _, _ := strings.Cut(status, orderInStatus)
+	_, names, _ := strings.Cut(decided, ": ")
+	return formerStatus{unwrapped: strings.Split(names, ",")}
+}
+
+// warnIfUnwrapped warns if the status lists this newly wrapped container as unwrapped. That
+// happens if an API server asks again and the registry has answered in the meantime.
+func (s formerStatus) warnIfUnwrapped(container string) []Warning {
+	if !s.waived && !slices.Contains(s.unwrapped, container) {
+		return nil
+	}
+	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", container)}
+}
