@@ -257,11 +257,11 @@ func optionNamed(name string) *Option {
 }
 
 // key returns the annotation for a pod or a namespace.
-func (o *Option) key() string { return annotation.Domain + "/" + o.Name }
+func (o Option) key() string { return annotation.Domain + "/" + o.Name }
 
 // forContainer returns the beginning of the annotation for one container.
-func (o *Option) forContainer() string { return annotation.For(o.Name, "") }
+func (o Option) forContainer() string { return annotation.For(o.Name, "") }
 
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.
-func (o *Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
+func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }

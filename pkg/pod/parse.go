@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,5 +72,5 @@ func (p *parsedPod) forContainer(container string, kind *Kind) []*parsedKey {
 	if !is || !kind.Steps || p.containers[step] || len(p.ofContainer[step]) == 0 {
 		return named
 	}
-	return append(named[:len(named):len(named)], p.ofContainer[step]...)
+	return append(slices.Clip(named), p.ofContainer[step]...)
 }
