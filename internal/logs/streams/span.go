@@ -1,0 +1,19 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package streams
+
+import "time"
+
+// A Span is a span of time, from Since on and up to Until, exclusive. A bound that is zero is
+// none.
+type Span struct{ Since, Until time.Time }
+
+// IsAll reports whether the span has no bounds.
+func (s Span) IsAll() bool { return s.Since.IsZero() && s.Until.IsZero() }
+
+// begins reports whether a time, in Unix milliseconds, is in the span or after it.
+func (s Span) begins(at int64) bool { return s.Since.IsZero() || at >= s.Since.UnixMilli() }
+
+// isOver reports whether a time, in Unix milliseconds, is after the span.
+func (s Span) isOver(at int64) bool { return !s.Until.IsZero() && at >= s.Until.UnixMilli() }
