@@ -252,6 +252,9 @@ func pieceOf(o storage.Object, kind string) (piece, bool) {
 	return p, true
 }
 
+// hasData reports whether the bytes of the piece are stored.
+func (p piece) hasData() bool { return !p.dropped && !p.deleted }
+
 // wins reports whether p wins over q where they overlap.
 func (p piece) wins(q piece) bool {
 	if p.joined && p.object.Len() != q.object.Len() {

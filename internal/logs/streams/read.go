@@ -59,6 +59,10 @@ type Reader struct {
 	// reader's offset. From then on a follower lists only what is.
 	hasAll  bool
 	wholeAt time.Time
+	// end is where a span ends, or noOffset. isMidLine says that the last part ended within a
+	// line.
+	end       int64
+	isMidLine bool
 }
 
 // wholeEvery is how often a follower lists the whole stream while nothing comes: markers
@@ -75,7 +79,7 @@ const maxRelists = 3
 // Reader returns a reader of an existing stream from an offset on. Callers that stop
 // before Next has returned an error must call Close.
 func (s *Store) Reader(id string, from int64) *Reader {
-	return &Reader{store: s, id: id, at: from, now: time.Now}
+	return &Reader{store: s, id: id, at: from, now: time.Now, end: noOffset}
 }
 
 // Follower is Reader for callers that wait for the end of the stream. It waits for missing
@@ -131,13 +135,18 @@ func (r *Reader) noteWhole(err error) {
 }
 
 // Next returns the next part. At the end of a stream, the error is io.EOF if the stream
-// is complete, and ErrNotYet if not. After an error, the reader holds no memory.
+// is complete or its span is over, and ErrNotYet if not. After an error, the reader holds no
+// memory.
 func (r *Reader) Next(ctx context.Context) (Part, error) {
-	part, err := r.nextOrList(ctx)
+	part, err := Part{}, io.EOF
+	if !r.isAtEnd() {
+		part, err = r.nextOrList(ctx)
+	}
 	if err != nil {
 		r.Close()
 		return part, err
 	}
+	part = r.cutAtEnd(part)
 	r.at = part.To
 	return part, nil
 }
@@ -191,7 +200,7 @@ func (r *Reader) next(ctx context.Context) (Part, error) {
 	}
 	if i, found := l.find(r.at); found {
 		p := l.known[i]
-		if !p.dropped && !p.deleted {
+		if p.hasData() {
 			return r.read(ctx, p)
 		}
 		return Part{Range: Range{r.at, p.To}, Dropped: p.dropped, Deleted: p.deleted}, nil
