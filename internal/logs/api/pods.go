@@ -28,7 +28,7 @@ const clockTolerance = time.Hour
 // incompleteWarning is what kubectl prints about a list that is incomplete.
 const incompleteWarning = `299 - "the namespace has more streams of logs than are searched: pods may be missing from this list; select them by a label or a name"`
 
-// parsePodsQuery reads the parameters of a list as Kubernetes has them, and since.
+// parsePodsQuery reads the parameters of a list as Kubernetes has them, and since and until.
 func parsePodsQuery(r *http.Request) (q streams.PodsQuery, err error) {
 	values := r.URL.Query()
 	q = streams.PodsQuery{Namespace: namespaceOf(r), Pod: values.Get("pod"), Limit: streams.MaxPodsPage}
@@ -67,10 +67,11 @@ func parsePage(values url.Values, q *streams.PodsQuery) (err error) {
 			return badParameter("continue", text, "use that of a former page: "+err.Error())
 		}
 	}
-	if text := values.Get("since"); text != "" {
-		if q.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return badParameter("since", text, "use a time such as 2026-11-26T03:00:00Z")
-		}
+	if q.Since, err = parseTime(values, "since"); err != nil {
+		return err
+	}
+	if q.Until, err = parseTime(values, "until"); err != nil {
+		return err
 	}
 	if text := values.Get("fieldSelector"); text != "" {
 		return badParameter("fieldSelector", text, "use labelSelector, or the name of a pod")
@@ -79,6 +80,18 @@ func parsePage(values url.Values, q *streams.PodsQuery) (err error) {
 		return newProblem(http.StatusMethodNotAllowed, "logs can't be watched: list them again")
 	}
 	return nil
+}
+
+// parseTime returns the time of a parameter, zero if it isn't set.
+func parseTime(values url.Values, name string) (at time.Time, err error) {
+	text := values.Get(name)
+	if text == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, badParameter(name, text, "use a time such as 2026-11-26T03:00:00Z")
+	}
+	return at, nil
 }
 
 func badParameter(name, value, advice string) error {

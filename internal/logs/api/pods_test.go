@@ -81,6 +81,7 @@ func TestThePodsWithLogsAreListedTheNewestFirst(t *testing.T) {
 	require.Nil(t, list.RemainingItemCount)
 	for parameters, want := range map[string]string{
 		"&since=2026-11-26T03:30:00Z": "a", "&since=2026-11-26T05:00:00%2B01:00": "a", "&since=2026-11-26T05:00:00Z": "",
+		"&until=2026-11-26T00:00:00Z": "", "&until=2026-12-26T00:00:00Z": "a b", "&since=2026-11-26T03:30:00Z&until=2026-11-26T05:00:00Z": "a",
 		"&pod=b": "b", "&pod=c": "", "&limit=0": "a b", "&limit=1": "a",
 		"&labelSelector=entrypointer.dev/cronjob%3Dreport": "b", "&labelSelector=entrypointer.dev/cronjob%3Dother": "",
 		"&labelSelector=entrypointer.dev/cronjob%3Dreport,!entrypointer.dev/job": "",
@@ -98,7 +99,7 @@ func TestThePodsWithLogsAreListedTheNewestFirst(t *testing.T) {
 func TestParametersOfAListThatAreWrongAreNamed(t *testing.T) {
 	s := serve(t, 1)
 	for parameters, says := range map[string]string{
-		"limit=many": `parameter limit is \"many\": use a number of pods`, "limit=-1": "use a number of pods", "since=yesterday": "use a time such as",
+		"limit=many": `parameter limit is \"many\": use a number of pods`, "limit=-1": "use a number of pods", "since=yesterday": "use a time such as", "until=tomorrow": "parameter until is",
 		"continue=_": "use that of a former page", "continue=MTI": "", "continue=YS9i": "use that of a former page",
 		"labelSelector=app%3Dweb": "logs can't be listed by this label: use one of tekton.dev/taskRun", "labelSelector=a%3D%3D%3Db": "use labels such as",
 		"labelSelector=entrypointer.dev/job": "logs can't be listed by this label", "fieldSelector=metadata.name%3Da": "use labelSelector",

@@ -67,8 +67,8 @@ func formatRanges(ranges streams.Ranges) []string {
 	return list
 }
 
-// read answers GET /logs/{id}/data: with all bytes so far, and with ?follow=true until
-// the stream is complete.
+// read answers GET /logs/{id}/data: with all bytes so far, or those of a span of time, and
+// with ?follow=true until the stream is complete.
 func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 	id, source, user, err := s.readable(r)
 	if err != nil {
@@ -79,6 +79,10 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	follow, err := parseFollow(r)
+	if err != nil {
+		return err
+	}
+	span, err := parseSpan(r, follow)
 	if err != nil {
 		return err
 	}
@@ -108,6 +112,9 @@ func (s readAPI) read(w http.ResponseWriter, r *http.Request) error {
 	}
 	reader := open(id, from)
 	defer reader.Close()
+	if err := reader.Seek(r.Context(), span); err != nil {
+		return err
+	}
 	return c.run(r.Context(), reader, follow)
 }
 
@@ -119,6 +126,28 @@ func parseFollow(r *http.Request) (bool, error) {
 		return true, nil
 	default:
 		return false, newProblem(http.StatusBadRequest, fmt.Sprintf("follow is %.100q: use true or false", value))
+	}
+}
+
+// parseSpan returns the time of the lines that are asked for. sinceTime is a parameter of
+// Kubernetes' own logs.
+func parseSpan(r *http.Request, follow bool) (span streams.Span, err error) {
+	values := r.URL.Query()
+	if span.Since, err = parseTime(values, "sinceTime"); err != nil {
+		return span, err
+	}
+	if span.Until, err = parseTime(values, "untilTime"); err != nil {
+		return span, err
+	}
+	switch {
+	case span.Until.IsZero():
+		return span, nil
+	case follow:
+		return span, newProblem(http.StatusBadRequest, "follow and untilTime are both set: use one of them, because following ends with the stream")
+	case !span.Since.Before(span.Until):
+		return span, newProblem(http.StatusBadRequest, "untilTime isn't after sinceTime: use a later time")
+	default:
+		return span, nil
 	}
 }
 

@@ -46,8 +46,8 @@ type PodsQuery struct {
 	// Selector selects by the labels of package loglabels, of which it has to require one. Nil
 	// selects all.
 	Selector labels.Selector
-	// Since selects pods of which a stream was created since then.
-	Since time.Time
+	// Span selects pods of which a stream was created in it.
+	Span
 	// NotBefore leaves out all streams that were created earlier.
 	NotBefore time.Time
 	// After is the last pod of the former page.
@@ -196,7 +196,7 @@ func (s *Store) podsPage(ctx context.Context, q PodsQuery, index map[string][]st
 			return cmp.Or(b.Written.Compare(a.Written), strings.Compare(a.Name, b.Name))
 		})
 		p := ListedPod{PodsPosition: PodsPosition{entries[0].Written, name}, First: entries[len(entries)-1].Written, Count: len(entries)}
-		if !p.Last.Before(q.Since) && (q.After.Name == "" || q.After.compare(p.PodsPosition) < 0) {
+		if q.Span.hasAny(entries) && (q.After.Name == "" || q.After.compare(p.PodsPosition) < 0) {
 			pods = append(pods, p)
 		}
 	}

@@ -76,8 +76,11 @@ func TestThePodsOfANamespaceAreListedByTheTimeOfTheirLastStream(t *testing.T) {
 		query PodsQuery
 		want  []string
 	}{
-		"since a time":              {PodsQuery{Since: hour(1)}, []string{"web", "a-job", "job"}},
-		"since a later time":        {PodsQuery{Since: hour(2)}, []string{"web"}},
+		"since a time":              {PodsQuery{Span: Span{Since: hour(1)}}, []string{"web", "a-job", "job"}},
+		"since a later time":        {PodsQuery{Span: Span{Since: hour(2)}}, []string{"web"}},
+		"until a time":              {PodsQuery{Span: Span{Until: hour(1)}}, []string{"web"}},
+		"of an hour":                {PodsQuery{Span: Span{hour(1), hour(2)}}, []string{"a-job", "job"}},
+		"of an hour of nothing":     {PodsQuery{Span: Span{hour(4), hour(5)}}, nil},
 		"of one name":               {PodsQuery{Pod: "job"}, []string{"job"}},
 		"of no such name":           {PodsQuery{Pod: "jo"}, nil},
 		"of a label":                {PodsQuery{Selector: selector(t, loglabels.Job+"=job")}, []string{"a-job", "job"}},

@@ -3,7 +3,12 @@
 
 package streams
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
+)
 
 // A Span is a span of time, from Since on and up to Until, exclusive. A bound that is zero is
 // none.
@@ -17,3 +22,11 @@ func (s Span) begins(at int64) bool { return s.Since.IsZero() || at >= s.Since.U
 
 // isOver reports whether a time, in Unix milliseconds, is after the span.
 func (s Span) isOver(at int64) bool { return !s.Until.IsZero() && at >= s.Until.UnixMilli() }
+
+// hasAny reports whether an object was written in the span.
+func (s Span) hasAny(objects []storage.Object) bool {
+	return slices.ContainsFunc(objects, func(o storage.Object) bool {
+		at := o.Written.UnixMilli()
+		return s.begins(at) && !s.isOver(at)
+	})
+}
