@@ -100,6 +100,7 @@ func TestTheManifestsHaveTheNamesThatTheProgramsUse(t *testing.T) {
 		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-logs-namespaces").Rules)
 	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}}},
 		object[rbacv1.ClusterRole](t, objects, "ClusterRole/entrypointer-logs-events").Rules)
+	require.Equal(t, "system:service-account-issuer-discovery", object[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding/entrypointer-logs-token-keys").RoleRef.Name)
 	require.Contains(t, objects, "APIService/"+apiServiceName)
 	spec := objects["APIService/"+apiServiceName].Object["spec"].(map[string]any)
 	require.Equal(t, map[string]any{"namespace": endpoint.Namespace, "name": service.Name, "port": float64(8444)}, spec["service"])

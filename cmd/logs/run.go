@@ -89,7 +89,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		return err
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
-	reviewer := identity.New(client)
+	reviewer := identity.New(client, logger)
 	service, front := api.New(store, reviewer, logger), frontproxy.New()
 	service.RegisterMetrics(registry)
 	maintenance := newKeeper(store, logger, registry, s)

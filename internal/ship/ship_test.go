@@ -45,6 +45,11 @@ func (anyPod) Writer(context.Context, string) (api.Pod, error) {
 	return api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}, nil
 }
 
+// Beginner implements api.Authenticator.
+func (a anyPod) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	return a.Writer(ctx, token)
+}
+
 func (anyPod) Reader(context.Context, string) (api.User, error) { return api.User{}, errNobodyReads }
 
 func (anyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }

@@ -56,8 +56,12 @@ type Namespace struct {
 // An Authenticator authenticates and authorizes clients. An error other than
 // ErrUnauthenticated and ErrForbidden means that it can't decide at the moment.
 type Authenticator interface {
-	// Writer returns the pod to which a token is bound, or ErrUnauthenticated.
+	// Writer returns the pod to which a token is bound, or ErrUnauthenticated. The pod may
+	// have been deleted some minutes ago.
 	Writer(ctx context.Context, token string) (Pod, error)
+	// Beginner is Writer for a request that begins a stream: it notices sooner that a pod was
+	// deleted.
+	Beginner(ctx context.Context, token string) (Pod, error)
 	// Reader returns the user of a token, or ErrUnauthenticated.
 	Reader(ctx context.Context, token string) (User, error)
 	// MayRead returns nil if a user may read the logs of a pod, or ErrForbidden. An empty
@@ -302,13 +306,13 @@ func token(r *http.Request) (string, error) {
 	return token, nil
 }
 
-// writer returns the pod that sends a request.
-func (s *Server) writer(r *http.Request) (Pod, error) {
+// sender returns the pod that sends a request, by a method of the authenticator.
+func sender(r *http.Request, pod func(context.Context, string) (Pod, error)) (Pod, error) {
 	token, err := token(r)
 	if err != nil {
 		return Pod{}, err
 	}
-	return s.authenticator.Writer(r.Context(), token)
+	return pod(r.Context(), token)
 }
 
 // A target is the stream to which a request writes, and the pod that sends it.
@@ -336,7 +340,7 @@ func (s *Server) writing(handle func(http.ResponseWriter, *http.Request, target)
 // target returns the target of a request. For a stream of another pod, it returns
 // ErrNoStream, so that its existence isn't disclosed.
 func (s *Server) target(r *http.Request) (to target, err error) {
-	if to.pod, err = s.writer(r); err != nil {
+	if to.pod, err = sender(r, s.authenticator.Writer); err != nil {
 		return to, err
 	}
 	to.id = r.PathValue("id")

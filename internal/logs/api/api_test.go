@@ -35,6 +35,7 @@ import (
 // fakeAuthenticator authenticates pods and users, in the place of the API server.
 type fakeAuthenticator struct {
 	unreachable bool
+	deleted     bool   // what a review says of the pods
 	onlyPod     string // whose logs may be read, "" for all
 	namespace   Namespace
 	noNamespace error
@@ -58,6 +59,14 @@ func (e *fakeAuthenticator) Writer(_ context.Context, token string) (Pod, error)
 		return Pod{}, ErrUnauthenticated
 	}
 	return pod, nil
+}
+
+// Beginner implements Authenticator.
+func (e *fakeAuthenticator) Beginner(ctx context.Context, token string) (Pod, error) {
+	if e.deleted {
+		return Pod{}, ErrUnauthenticated
+	}
+	return e.Writer(ctx, token)
 }
 
 // Reader implements Authenticator.
@@ -515,6 +524,14 @@ func TestClientsAreAskedToRetryWhileTheAPIServerIsDown(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 	require.NotContains(t, got.body, "API server")
+}
+
+func TestADeletedPodBeginsNoStream(t *testing.T) {
+	s := serve(t, 1)
+	path := s.stream("stdout")
+	s.who.deleted = true
+	require.Equal(t, http.StatusUnauthorized, s.do(http.MethodPost, "/logs", "token-of-a", `{"name":"stderr"}`).status)
+	s.accepted(http.MethodPatch, path+"/data", "last words", "Content-Range", "bytes 0-9/10")
 }
 
 func TestAStreamIsFollowedAtAnyReplica(t *testing.T) {

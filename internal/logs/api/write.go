@@ -30,7 +30,7 @@ type declaration struct {
 
 // create answers POST /logs.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
-	pod, err := s.writer(r)
+	pod, err := sender(r, s.authenticator.Beginner)
 	if err != nil {
 		return err
 	}

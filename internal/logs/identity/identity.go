@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,12 @@ import (
 )
 
 const (
-	// writerTTL is for how long a deleted pod may still write.
+	// writerTTL is for how long a deleted pod may still begin streams, and write, unless its
+	// tokens are verified here.
 	writerTTL = time.Minute
+	// podTTL is for how long a deleted pod may still add to its streams by tokens that are
+	// verified here.
+	podTTL = 10 * time.Minute
 	// readerTTL is for how long a reader whose token or permission was revoked may still
 	// read.
 	readerTTL = 10 * time.Second
@@ -38,12 +43,18 @@ const (
 	outageTTL = 5 * time.Minute
 	// maxRemembered bounds each kind of cached answers, of about 1 KiB each.
 	maxRemembered = 10_000
+	// maxPods bounds the tokens of pods, and the pods, that are cached. With more of them,
+	// reviews are more frequent.
+	maxPods = 30_000
 )
 
 // A Reviewer is the api.Authenticator that asks the API server.
 type Reviewer struct {
 	client  kubernetes.Interface
+	keys    *keyCache
 	writers *answerCache[api.Pod]
+	// pods has the answer[api.Pod] of the last review of each pod, by its UID.
+	pods    *cache.LRUExpireCache
 	readers *answerCache[api.User]
 	rights  *answerCache[struct{}]
 	// namespaces has those that exist, by name.
@@ -54,15 +65,23 @@ type Reviewer struct {
 var _ api.Authenticator = (*Reviewer)(nil)
 
 // New returns a Reviewer. Its client needs permission to create TokenReviews and
-// SubjectAccessReviews, and to get namespaces.
-func New(client kubernetes.Interface) *Reviewer { return newReviewer(client, time.Now) }
+// SubjectAccessReviews, and to get namespaces. To verify tokens by itself, it needs those of
+// the ClusterRole system:service-account-issuer-discovery; without them, it reviews each token
+// every minute.
+func New(client kubernetes.Interface, logger *slog.Logger) *Reviewer {
+	return newReviewer(client, logger, readOf(client), time.Now)
+}
 
-func newReviewer(client kubernetes.Interface, now func() time.Time) *Reviewer {
+func newReviewer(client kubernetes.Interface, logger *slog.Logger, read func(context.Context, string) ([]byte, error), now func() time.Time) *Reviewer {
 	return &Reviewer{
-		client:  client,
-		writers: newAnswerCache[api.Pod](maxRemembered, writerTTL, refusalTTL, outageTTL, now),
-		readers: newAnswerCache[api.User](maxRemembered, readerTTL, refusalTTL, 0, now),
-		rights:  newAnswerCache[struct{}](maxRemembered, readerTTL, refusalTTL, 0, now),
+		client: client,
+		keys: &keyCache{read: read, now: now, failed: func(err error) {
+			logger.Warn("Tokens of pods are reviewed every minute by the API server, because its keys can't be read", "error", err)
+		}},
+		writers: newAnswerCache[api.Pod](maxPods, refusalTTL, outageTTL, now),
+		pods:    cache.NewLRUExpireCacheWithClock(maxPods, clock(now)),
+		readers: newAnswerCache[api.User](maxRemembered, refusalTTL, 0, now),
+		rights:  newAnswerCache[struct{}](maxRemembered, refusalTTL, 0, now),
 
 		namespaces: cache.NewLRUExpireCacheWithClock(maxRemembered, clock(now)),
 		now:        now,
@@ -70,19 +89,65 @@ func newReviewer(client kubernetes.Interface, now func() time.Time) *Reviewer {
 }
 
 // Writer implements api.Authenticator: the token has to be for this service, and bound to
-// a pod.
+// a pod. A token that is verified here needs no review if the pod was reviewed within podTTL.
 func (r *Reviewer) Writer(ctx context.Context, token string) (api.Pod, error) {
 	key := sha256.Sum256([]byte(token))
-	return r.writers.get(ctx, key, func(ctx context.Context) (api.Pod, error) {
-		pod, err := r.reviewWriter(ctx, token)
+	return r.writers.getWithin(ctx, key, podTTL, func(ctx context.Context) (answer[api.Pod], error) {
+		is, err := r.keys.verify(ctx, token)
 		if err != nil {
-			return api.Pod{}, err
+			return r.reviewPod(ctx, key, token, verified{})
 		}
-		if known, ok := r.writers.cached(key); ok && known.value.NamespaceUID != "" {
-			return known.value, nil // a token names the same pod for good
+		if found, ok := r.pods.Get(is.pod.UID); ok {
+			known := found.(answer[api.Pod])
+			if pod := known.value; pod.Name == is.pod.Name && pod.Namespace == is.pod.Namespace && r.now().Before(known.refreshAt) {
+				known.refreshAt = earliest(known.refreshAt, is.expires)
+				return known, nil
+			}
 		}
-		return r.withNamespace(ctx, token, pod)
+		return r.reviewPod(ctx, key, token, is)
 	})
+}
+
+// Beginner implements api.Authenticator: it is Writer with a review within writerTTL.
+func (r *Reviewer) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	key := sha256.Sum256([]byte(token))
+	return r.writers.getWithin(ctx, key, writerTTL, func(ctx context.Context) (answer[api.Pod], error) {
+		is, _ := r.keys.verify(ctx, token) // if not, the review decides alone
+		return r.reviewPod(ctx, key, token, is)
+	})
+}
+
+// reviewPod has a token reviewed, and remembers its pod. The answer is valid for podTTL if the
+// token was verified as well, and else for writerTTL.
+func (r *Reviewer) reviewPod(ctx context.Context, key digest, token string, is verified) (a answer[api.Pod], err error) {
+	if a.value, err = r.reviewWriter(ctx, token); err == nil {
+		if known, ok := r.writers.cached(key); ok && known.value.NamespaceUID != "" {
+			a.value = known.value // a token names the same pod for good
+		} else {
+			a.value, err = r.withNamespace(ctx, token, a.value)
+		}
+	}
+	if isRefusal(err) && is.pod.UID != "" {
+		r.pods.Remove(is.pod.UID) // its other tokens are to be reviewed as well
+	}
+	if err != nil {
+		return a, err
+	}
+	a.asked = r.now()
+	a.refreshAt = a.asked.Add(writerTTL)
+	if is.pod.UID == a.value.UID && a.value.NamespaceUID != "" {
+		a.refreshAt = a.asked.Add(podTTL)
+		r.pods.Add(a.value.UID, a, podTTL)
+		a.refreshAt = earliest(a.refreshAt, is.expires)
+	}
+	return a, nil
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // reviewWriter returns the pod to which a valid token is bound.
@@ -100,7 +165,7 @@ func (r *Reviewer) reviewWriter(ctx context.Context, token string) (api.Pod, err
 
 // Reader implements api.Authenticator: the token has to be for the API server.
 func (r *Reviewer) Reader(ctx context.Context, token string) (api.User, error) {
-	return r.readers.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (api.User, error) {
+	return r.readers.get(ctx, sha256.Sum256([]byte(token)), readerTTL, func(ctx context.Context) (api.User, error) {
 		status, err := r.review(ctx, token)
 		if err != nil {
 			return api.User{}, err
@@ -174,7 +239,7 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 	if err != nil {
 		return fmt.Errorf("reviewing access to logs: %w", err)
 	}
-	_, err = r.rights.get(ctx, sha256.Sum256(question), func(ctx context.Context) (struct{}, error) {
+	_, err = r.rights.get(ctx, sha256.Sum256(question), readerTTL, func(ctx context.Context) (struct{}, error) {
 		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		if err != nil {
 			return struct{}{}, fmt.Errorf("reviewing access to logs: %w", err)

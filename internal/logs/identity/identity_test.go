@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,6 +50,9 @@ type apiServerOf struct {
 	namespace      *corev1.Namespace // nil if it doesn't exist
 	namespaceReads atomic.Int32
 	noNamespaces   bool // the service may not get namespaces
+
+	documents map[string]string // those of the OpenID discovery, by path
+	keyReads  atomic.Int32
 
 	mu    sync.Mutex
 	clock time.Time
@@ -102,7 +106,18 @@ func (s *apiServerOf) reviewer() *Reviewer {
 		review.Status.Allowed = s.may(review.Spec)
 		return true, review, nil
 	})
-	return newReviewer(client, s.now)
+	return newReviewer(client, slog.New(slog.DiscardHandler), s.readKeys, s.now)
+}
+
+// readKeys reads a document of the OpenID discovery.
+func (s *apiServerOf) readKeys(_ context.Context, path string) ([]byte, error) {
+	s.keyReads.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if document, is := s.documents[path]; is {
+		return []byte(document), nil
+	}
+	return nil, errors.New("forbidden")
 }
 
 // exists makes a namespace of some age.
@@ -233,7 +248,7 @@ func TestAWritersTokenReadsNothingEvenIfTheAPIServerAcceptsIt(t *testing.T) {
 			Authenticated: true, User: ofPod("pod", "uid"), Audiences: []string{endpoint.Audience},
 		}}, nil
 	})
-	_, err := New(client).Reader(t.Context(), "token")
+	_, err := New(client, slog.New(slog.DiscardHandler)).Reader(t.Context(), "token")
 	require.ErrorIs(t, err, api.ErrUnauthenticated)
 }
 
@@ -369,12 +384,12 @@ func TestConcurrentQuestionsAreMerged(t *testing.T) {
 
 func TestTheCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	m := newAnswerCache[int](10, time.Hour, time.Hour, 0, time.Now)
+	m := newAnswerCache[int](10, time.Hour, 0, time.Now)
 	good := func(context.Context) (int, error) { return 7, nil }
 	for i := range 100 {
-		_, err := m.get(t.Context(), digest{byte(i), 1}, func(context.Context) (int, error) { return 0, fmt.Errorf("%d: %w", i, api.ErrUnauthenticated) })
+		_, err := m.get(t.Context(), digest{byte(i), 1}, time.Hour, func(context.Context) (int, error) { return 0, fmt.Errorf("%d: %w", i, api.ErrUnauthenticated) })
 		require.ErrorIs(t, err, api.ErrUnauthenticated)
-		got, err := m.get(t.Context(), digest{byte(i), 2}, good)
+		got, err := m.get(t.Context(), digest{byte(i), 2}, time.Hour, good)
 		require.NoError(t, err)
 		require.Equal(t, 7, got)
 	}
@@ -383,10 +398,10 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 	// Made-up tokens evict no valid ones.
 	for i := range 100 {
-		_, err := m.get(t.Context(), digest{byte(i), 3}, func(context.Context) (int, error) { return 0, api.ErrUnauthenticated })
+		_, err := m.get(t.Context(), digest{byte(i), 3}, time.Hour, func(context.Context) (int, error) { return 0, api.ErrUnauthenticated })
 		require.ErrorIs(t, err, api.ErrUnauthenticated)
 	}
-	_, err := m.get(t.Context(), digest{99, 2}, func(context.Context) (int, error) { return 0, errors.New("asked again") })
+	_, err := m.get(t.Context(), digest{99, 2}, time.Hour, func(context.Context) (int, error) { return 0, errors.New("asked again") })
 	require.NoError(t, err)
 }
 

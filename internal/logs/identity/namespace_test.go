@@ -5,6 +5,7 @@ package identity
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -103,7 +104,7 @@ func TestAPodWritesWhileTheReadOfItsNamespaceHangs(t *testing.T) {
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	pod, err := New(client).Writer(t.Context(), "token")
+	pod, err := New(client, slog.New(slog.DiscardHandler)).Writer(t.Context(), "token")
 	require.NoError(t, err)
 	require.Equal(t, api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}, pod)
 }

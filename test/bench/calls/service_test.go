@@ -36,6 +36,11 @@ func (anyone) Writer(_ context.Context, token string) (api.Pod, error) {
 	return api.Pod{Namespace: "tenant", NamespaceUID: "uid", Name: token, UID: token}, nil
 }
 
+// Beginner implements api.Authenticator.
+func (a anyone) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	return a.Writer(ctx, token)
+}
+
 // Reader implements api.Authenticator.
 func (anyone) Reader(_ context.Context, token string) (api.User, error) {
 	return api.User{Name: token}, nil

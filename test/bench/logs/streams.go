@@ -196,6 +196,11 @@ func (anyPod) Writer(_ context.Context, token string) (api.Pod, error) {
 	return api.Pod{Namespace: "bench", Name: "prints-" + token, UID: "uid-" + token}, nil
 }
 
+// Beginner implements api.Authenticator.
+func (a anyPod) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	return a.Writer(ctx, token)
+}
+
 func (anyPod) Reader(context.Context, string) (api.User, error) { return api.User{}, errNobodyReads }
 
 func (anyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }

@@ -40,6 +40,11 @@ func (fakeAuthenticator) Writer(_ context.Context, token string) (api.Pod, error
 	return api.Pod{Namespace: "tenant", NamespaceUID: "uid-tenant", Name: "a", UID: "uid-a"}, nil
 }
 
+// Beginner implements api.Authenticator.
+func (a fakeAuthenticator) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	return a.Writer(ctx, token)
+}
+
 // Reader implements api.Authenticator.
 func (fakeAuthenticator) Reader(_ context.Context, token string) (api.User, error) {
 	if token != reader {
