@@ -64,7 +64,7 @@ func (s *settings) podsOptions(args []string, command *cobra.Command) (o logread
 		return o, fmt.Errorf("--limit is %d: use a number above 0", s.limit)
 	}
 	o.Limit = s.limit
-	if o.Since, err = s.begin(time.Now()); err != nil {
+	if o.Span, err = s.span(time.Now()); err != nil {
 		return o, err
 	}
 	switch {
@@ -94,7 +94,13 @@ func hints(pods logreader.Pods, o logreader.PodsOptions) (list []string) {
 		}
 		when := ""
 		if !o.Since.IsZero() {
-			when = " has begun to print since " + o.Since.UTC().Format(time.RFC3339) + ", and"
+			when += " since " + o.Since.UTC().Format(time.RFC3339)
+		}
+		if !o.Until.IsZero() {
+			when += " before " + o.Until.UTC().Format(time.RFC3339)
+		}
+		if when != "" {
+			when = " has begun to print" + when + ", and"
 		}
 		list = append(list, fmt.Sprintf("In namespace %q, %s%s has logs.", pods.Namespace, of, when))
 	}

@@ -30,7 +30,7 @@ type settings struct {
 	output                               string
 	tail                                 int
 	since                                time.Duration
-	sinceTime                            string
+	sinceTime, until                     string
 	grep                                 string
 	list                                 bool
 	limit                                int
@@ -45,6 +45,7 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs pod/x --previous
   kubectl entrypointer logs -l app=web -f
   kubectl entrypointer logs pod/x --timestamps --since 10m
+  kubectl entrypointer logs deploy/web --since-time 2026-11-26T03:00:00Z --until 2026-11-26T04:00:00Z
   kubectl entrypointer logs taskrun/build --events
   kubectl entrypointer logs --list --since 24h
   kubectl entrypointer logs --list cronjob/report`
@@ -117,6 +118,7 @@ func logsCommand() *cobra.Command {
 	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
 	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h; with --list, pods of which a container has begun to print since then")
 	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
+	flags.StringVar(&s.until, "until", "", "print only lines older than a duration, such as 5s, 2m or 3h, or from before a time (RFC 3339); with --list, pods of which a container has begun to print before")
 	flags.StringVar(&s.grep, "grep", "", "print only lines that match a regular expression (RE2), and where bytes are missing; --tail counts lines before that")
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
 	flags.StringVarP(&s.output, "output", "o", "", "with --events, json prints the events as they are stored; with --list, json or yaml prints a document, and wide more columns")
@@ -151,8 +153,11 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 		return o, errors.New("--previous and --follow are both set: use one of them, because a run that is over prints nothing any more")
 	}
 	o.Printer.Timestamps = s.timestamps
-	if o.Printer.Since, err = s.begin(time.Now()); err != nil {
+	if o.Printer.Span, err = s.span(time.Now()); err != nil {
 		return o, err
+	}
+	if s.until != "" && s.follow {
+		return o, errors.New("--until and --follow are both set: use one of them, because following ends with the pod or run")
 	}
 	if s.grep != "" {
 		if o.Printer.Match, err = regexp.Compile(s.grep); err != nil {
@@ -203,6 +208,24 @@ func (s *settings) begin(now time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("--since-time is %q: use a time such as %s", s.sinceTime, now.UTC().Format(time.RFC3339))
 	}
 	return begin, nil
+}
+
+// span returns the span of time of which lines are printed.
+func (s *settings) span(now time.Time) (span logreader.Span, err error) {
+	if span.Since, err = s.begin(now); err != nil || s.until == "" {
+		return span, err
+	}
+	if span.Until, err = time.Parse(time.RFC3339, s.until); err != nil {
+		before, err := time.ParseDuration(s.until)
+		if err != nil || before < 0 {
+			return span, fmt.Errorf("--until is %q: use a duration such as 2m, or a time such as %s", s.until, now.UTC().Format(time.RFC3339))
+		}
+		span.Until = now.Add(-before)
+	}
+	if !span.Since.Before(span.Until) {
+		return span, fmt.Errorf("--until is %s, which isn't after %s of --since: use a later time", span.Until.UTC().Format(time.RFC3339), span.Since.UTC().Format(time.RFC3339))
+	}
+	return span, nil
 }
 
 func (s *settings) showEvents(o *logreader.Options) error {

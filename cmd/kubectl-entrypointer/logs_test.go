@@ -73,6 +73,7 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--color=auto": "hi\n", "--color=never": "hi\n", "--prefix": "[pod/build-pod/step-a] hi\n", "--color=always": "\x1b[36mhi\x1b[0m\n",
 		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--grep=^h.$": "hi\n", "--grep=ho": "", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
+		"--until=1ns": "hi\n", "--until=87600h": "", "--until=2026-11-18T11:06:41Z": "hi\n", "--until=2026-11-18T12:06:40+01:00": "",
 		"--events": "2026-11-18T11:06:40.007Z exited exitCode=1\n", "--events --output=json": `{"time":"2026-11-18T05:46:40.007Z","event":"exited","exitCode":1}` + "\n",
 	} {
 		out, err := runs(append([]string{"--kubeconfig", config, "taskrun/build"}, strings.Fields(flag)...)...)
@@ -112,35 +113,40 @@ func TestALogThatWasCutOffHasAnExitCodeOfItsOwn(t *testing.T) {
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for says, args := range map[string][]string{
-		"--grep is \"(\"":                       {"p", "--grep", "("},
-		"isn't negative":                        {"p", "--since=-1s"},
-		"use one of them":                       {"p", "--since=1s", "--since-time=2026-11-18T05:46:40Z"},
-		"use a time such as":                    {"p", "--since-time=yesterday"},
-		"use json, with --events":               {"p", "--output=json"},
-		`--output is "yaml"`:                    {"p", "--events", "-o", "yaml"},
-		"a stream of their own":                 {"p", "--events", "--stream=stdout"},
-		"use stdout or stderr":                  {"p", "--stream", "stdin"},
-		"use auto, always or never":             {"p", "--color", "red"},
-		"use TYPE/NAME":                         {"secret/p"},
-		"--previous and --follow are both set":  {"p", "-p", "-f"},
-		"name one object, as TYPE/NAME":         {},
-		"or labels of pods by --selector":       {"p", "-l", "app=web"},
-		"--selector is \"app in web\"":          {"-l", "app in web"},
-		"accepts at most 2 arg(s), received 3":  {"p", "main", "q"},
-		`"main" and --container are both set`:   {"p", "main", "-c", "main"},
-		"finding the cluster":                   {"p", "--kubeconfig", "/none"},
-		"invalid argument \"x\" for \"--tail\"": {"p", "--tail", "x"},
-		"use --tail to print fewer lines":       {"p", "--limit", "5"},
-		"--list and --follow are both set":      {"--list", "-f"},
-		"--list and --tail are both set":        {"--list", "p", "--tail", "5"},
-		"--limit is 0: use a number above 0":    {"--list", "--limit", "0"},
-		"--list takes one object":               {"--list", "p", "main"},
-		"or none of them for all pods":          {"--list", "p", "-l", "tekton.dev/taskRun=build"},
-		"with --list, use a value of one of":    {"--list", "-l", "app=web"},
-		"labels such as tekton.dev/taskRun":     {"--list", "-l", "app in web"},
-		"use json, yaml or wide":                {"--list", "-o", "name"},
-		"reading \"secret/p\"":                  {"--list", "secret/p"},
-		"--since-time is \"yesterday\"":         {"--list", "--since-time", "yesterday"},
+		"--grep is \"(\"":                          {"p", "--grep", "("},
+		"isn't negative":                           {"p", "--since=-1s"},
+		"use one of them":                          {"p", "--since=1s", "--since-time=2026-11-18T05:46:40Z"},
+		"use a time such as":                       {"p", "--since-time=yesterday"},
+		"--until is \"yesterday\": use a duration": {"p", "--until=yesterday"},
+		"--until is \"-1s\": use a duration":       {"p", "--until=-1s"},
+		"which isn't after":                        {"p", "--since=1s", "--until=2s"},
+		"--until and --follow are both set":        {"p", "--until=1s", "-f"},
+		"use json, with --events":                  {"p", "--output=json"},
+		`--output is "yaml"`:                       {"p", "--events", "-o", "yaml"},
+		"a stream of their own":                    {"p", "--events", "--stream=stdout"},
+		"use stdout or stderr":                     {"p", "--stream", "stdin"},
+		"use auto, always or never":                {"p", "--color", "red"},
+		"use TYPE/NAME":                            {"secret/p"},
+		"--previous and --follow are both set":     {"p", "-p", "-f"},
+		"name one object, as TYPE/NAME":            {},
+		"or labels of pods by --selector":          {"p", "-l", "app=web"},
+		"--selector is \"app in web\"":             {"-l", "app in web"},
+		"accepts at most 2 arg(s), received 3":     {"p", "main", "q"},
+		`"main" and --container are both set`:      {"p", "main", "-c", "main"},
+		"finding the cluster":                      {"p", "--kubeconfig", "/none"},
+		"invalid argument \"x\" for \"--tail\"":    {"p", "--tail", "x"},
+		"use --tail to print fewer lines":          {"p", "--limit", "5"},
+		"--list and --follow are both set":         {"--list", "-f"},
+		"--list and --tail are both set":           {"--list", "p", "--tail", "5"},
+		"--limit is 0: use a number above 0":       {"--list", "--limit", "0"},
+		"--list takes one object":                  {"--list", "p", "main"},
+		"or none of them for all pods":             {"--list", "p", "-l", "tekton.dev/taskRun=build"},
+		"with --list, use a value of one of":       {"--list", "-l", "app=web"},
+		"labels such as tekton.dev/taskRun":        {"--list", "-l", "app in web"},
+		"use json, yaml or wide":                   {"--list", "-o", "name"},
+		"reading \"secret/p\"":                     {"--list", "secret/p"},
+		"--since-time is \"yesterday\"":            {"--list", "--since-time", "yesterday"},
+		"--until is \"tomorrow\"":                  {"--list", "--until", "tomorrow"},
 	} {
 		_, err := runs(args...)
 		require.ErrorContains(t, err, says)
@@ -184,6 +190,9 @@ func TestPodsWithLogsAreListed(t *testing.T) {
 	_, warnings, err = said("--list", "--since-time", "2026-11-26T04:00:00+01:00", "--kubeconfig", config)
 	require.NoError(t, err)
 	require.Equal(t, "In namespace \"tenant\", no pod has begun to print since 2026-11-26T03:00:00Z, and has logs.\n", warnings)
+	_, warnings, err = said("--list", "--since-time", "2026-11-26T04:00:00+01:00", "--until", "2026-11-26T04:00:00Z", "--kubeconfig", config)
+	require.NoError(t, err)
+	require.Equal(t, "In namespace \"tenant\", no pod has begun to print since 2026-11-26T03:00:00Z before 2026-11-26T04:00:00Z, and has logs.\n", warnings)
 	_, err = runs("--list", "--kubeconfig", config, "-n", "other")
 	require.Equal(t, 1, exitCode(err))
 }

@@ -28,6 +28,27 @@ type Stream struct {
 	Labels                                  map[string]string // those of package loglabels
 
 	former bool // a later run of the container has sent something
+	span   Span // what of it is read
+}
+
+// A Span is a span of time, from Since on and up to Until, exclusive. A bound that is zero is
+// none.
+type Span struct{ Since, Until time.Time }
+
+// overlaps reports whether something of a run can be in the span.
+func (s Span) overlaps(began, ended time.Time) bool {
+	return !ended.Before(s.Since) && (s.Until.IsZero() || began.Before(s.Until))
+}
+
+// parameters adds the bounds to a request about a stream, under the names that the log service
+// has for them.
+func (s Span) parameters(r *rest.Request, since, until string) *rest.Request {
+	for name, at := range map[string]time.Time{since: s.Since, until: s.Until} {
+		if !at.IsZero() {
+			r = r.Param(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return r
 }
 
 // markFormer marks the streams of runs that others have followed.
@@ -149,10 +170,11 @@ const noticeBegins = "[entrypointer: "
 
 // read calls each for the parts of a stream from an offset on, and reports whether the
 // stream is complete with the last of them. Without follow, it ends at the last byte so
-// far.
-func (c *Client) read(ctx context.Context, id string, from int64, follow bool, each func(part) error) (complete bool, err error) {
+// far, or with the span of the stream.
+func (c *Client) read(ctx context.Context, s Stream, from int64, follow bool, each func(part) error) (complete bool, err error) {
 	// The API server doesn't limit the time of requests whose path ends with "log".
-	body, err := c.get(id, "log").Param("from", strconv.FormatInt(from, 10)).Param("follow", strconv.FormatBool(follow)).
+	request := c.get(s.ID, "log").Param("from", strconv.FormatInt(from, 10)).Param("follow", strconv.FormatBool(follow))
+	body, err := s.span.parameters(request, "sinceTime", "untilTime").
 		SetHeader("Accept", "text/event-stream").Stream(ctx)
 	if err != nil {
 		return false, err

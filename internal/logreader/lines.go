@@ -12,6 +12,7 @@ const longestLine = 64 << 10
 type line struct {
 	text      []byte // with its newline, if it has one; valid until the next call
 	time      int64  // the time of its first byte, in Unix milliseconds
+	printed   int64  // the same by the sender's clock, which may have been set back
 	continued bool   // an earlier piece of the same line was returned
 }
 
@@ -20,7 +21,9 @@ type splitter struct {
 	unread    part   // the rest of the last part
 	held      []byte // the beginning of a line
 	began     int64  // the time of its first byte
+	printed   int64  // the same by the sender's clock
 	lastTime  int64  // the time of the last byte so far; before it, that of the start
+	lastClock int64  // the same by the sender's clock
 	continued bool   // pieces of the current line were returned
 }
 
@@ -42,7 +45,7 @@ func (l *splitter) next() (line, bool) {
 		return line{}, false
 	}
 	if len(l.held) == 0 && !l.continued {
-		l.began = l.nextTime()
+		l.began, l.printed = l.nextTime()
 	}
 	end := bytes.IndexByte(text, '\n') + 1
 	ended := end > 0
@@ -63,19 +66,20 @@ func (l *splitter) next() (line, bool) {
 }
 
 func (l *splitter) newLine(text []byte, ended bool) line {
-	is := line{text, l.began, l.continued}
+	is := line{text, l.began, l.printed, l.continued}
 	l.continued = !ended
 	return is
 }
 
-// nextTime returns the time of the next byte. Times never go back, even if several
-// senders have different clocks.
-func (l *splitter) nextTime() int64 {
+// nextTime returns the time of the next byte, and that of the sender's clock. Times never go
+// back, even if several senders have different clocks.
+func (l *splitter) nextTime() (at, clock int64) {
 	for len(l.unread.Times) > 0 && l.unread.Times[0][0] <= l.unread.From {
-		l.lastTime = max(l.lastTime, l.unread.Times[0][1])
+		l.lastClock = l.unread.Times[0][1]
+		l.lastTime = max(l.lastTime, l.lastClock)
 		l.unread.Times = l.unread.Times[1:]
 	}
-	return l.lastTime
+	return l.lastTime, l.lastClock
 }
 
 // rest returns the last line, which has no newline.

@@ -166,7 +166,7 @@ func (c *Client) lostRuns(ctx context.Context, o Options) (lost []endedRun, err 
 	}
 	for _, p := range pods {
 		for _, run := range p.endedRuns() {
-			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && !run.ended.Before(o.Printer.Since) {
+			if (o.Container == "" || run.container == o.Container) && (run.isPrevious || !o.Previous) && o.Printer.overlaps(run.began, run.ended) {
 				lost = append(lost, run)
 			}
 		}

@@ -123,6 +123,8 @@ func TestAContainerThatEndedBeforeWhatIsAskedForIsNotNamed(t *testing.T) {
 	c.end(c.stream("p", "other", start(0), "stdout", "x\n"), 2)
 	_, err := c.printed("p", func(o *Options) { o.Printer.Since = time.UnixMilli(base).Add(time.Hour) })
 	require.NoError(t, err)
+	_, err = c.printed("p", func(o *Options) { o.Printer.Until = time.UnixMilli(base).Add(-time.Hour) })
+	require.NoError(t, err)
 	_, err = c.printed("p", func(o *Options) { o.Printer.Since = time.UnixMilli(base) })
 	requireCutOff(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 const (
@@ -140,6 +141,7 @@ func (m *merger) fill(ctx context.Context, s *source) error {
 	complete, err := m.copyParts(ctx, s.stream, s.from, false, to)
 	if len(to.parts) > 0 {
 		s.parts, s.from = to.parts, to.parts[len(to.parts)-1].To
+		s.stream.span.Since = time.Time{} // which is found
 	}
 	switch {
 	case errors.Is(err, errEnough):

@@ -118,6 +118,48 @@ func TestOnlyLinesSinceATimeArePrinted(t *testing.T) {
 	}
 }
 
+func TestOnlyLinesUntilATimeArePrinted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	out := c.prints("p", "a", start(0), "stdout", said{1, "a1\n"}, said{5, "a5\n"}, said{7, "a7, "}, said{20, "its rest\n"}, said{30, "a30\n"})
+	c.prints("p", "a", start(0), "stderr", said{2, "a2!\n"}, said{9, "a9!\n"})
+	c.ends("Succeeded")
+	c.end(out, 23)
+	for _, test := range []struct {
+		since, until int64
+		tail         int
+		want         string
+	}{
+		{0, 1, -1, ""},
+		{0, 5, -1, "a1\na2!\n"},
+		{2, 8, -1, "a2!\na5\na7, its rest\n"},
+		{0, 8, 1, "a2!\na7, its rest\n"},
+		{0, 9, 2, "a2!\na5\na7, its rest\n"},
+		{3, 8, 2, "a5\na7, its rest\n"},
+		{0, 8, 0, ""},
+	} {
+		text, err := c.printed("p", func(o *Options) {
+			o.Tail, o.Printer.Span = test.tail, Span{time.UnixMilli(base + test.since), time.UnixMilli(base + test.until)}
+		})
+		require.NoError(t, err, "what is after the time isn't waited for")
+		require.Equal(t, test.want, text, "%+v", test)
+	}
+}
+
+// A line has the greatest time so far, so that lines stay in their order. Whether it is from
+// before Until is said by the clock.
+func TestNoLineIsLostUntilATimeAfterAClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id := c.prints("p", "a", start(0), "stdout", said{1, "a1\n"}, said{90, "a90\n"})
+	require.NoError(t, c.store.Write(t.Context(), id, 7, []byte("a2\na3\na50\n"), times.Mark{At: 7, Time: base + 2}, times.Mark{At: 13, Time: base + 50}))
+	c.end(id, 17)
+	c.ends("Succeeded")
+	text, err := c.printed("p", func(o *Options) { o.Printer.Until = time.UnixMilli(base + 10) })
+	require.NoError(t, err)
+	require.Equal(t, "a1\na2\na3\n", text)
+}
+
 // To find a time in a long log, few bytes are read.
 func TestATimeIsFoundInALongLog(t *testing.T) {
 	t.Parallel()

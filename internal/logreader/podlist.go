@@ -70,8 +70,8 @@ type PodLogs struct {
 type PodsOptions struct {
 	Target   target.Target
 	Selector labels.Selector
-	// Since selects pods of which a container has begun to print since then.
-	Since time.Time
+	// Span selects pods of which a container has begun to print in it.
+	Span
 	// Limit bounds the pods.
 	Limit int
 }
@@ -90,9 +90,7 @@ func (c *Client) ListPods(ctx context.Context, o PodsOptions) (pods Pods, err er
 		case o.Target.Of != "":
 			request = request.Param("labelSelector", o.Target.LogLabel()+"="+o.Target.Of)
 		}
-		if !o.Since.IsZero() {
-			request = request.Param("since", o.Since.UTC().Format(time.RFC3339))
-		}
+		request = o.Span.parameters(request, "since", "until")
 		if after != "" {
 			request = request.Param("continue", after)
 		}
@@ -125,7 +123,7 @@ func (c *Client) getPod(ctx context.Context, o PodsOptions, pods *Pods) error {
 	if err != nil {
 		return c.explainList(err, fmt.Sprintf("looking for logs of %s in namespace %q", o.Target, c.Namespace), true)
 	}
-	if !found.Status.LastStreamTime.Time.Before(o.Since) {
+	if o.overlaps(found.Status.FirstStreamTime.Time, found.Status.LastStreamTime.Time) {
 		pods.Pods = append(pods.Pods, podLogs(found))
 	}
 	return nil

@@ -74,14 +74,18 @@ func TestThePodsThatHaveLogsAreListed(t *testing.T) {
 		"report-29929876-b report-29929875-a": {Target: named(t, "cj/report")},
 		"web-7d4b9-c":                         {Selector: selector},
 		"report-29929876-b":                   {Target: named(t, "report-29929876-b")},
-		"":                                    {Since: time.Now().Add(time.Hour)},
+		"":                                    {Span: Span{Since: time.Now().Add(time.Hour)}},
 		"web-7d4b9-c report-29929876-b":       {Limit: 2},
-		"web-7d4b9-c report-29929876-b report-29929875-a": {Since: time.Now().Add(-time.Hour)},
+		"web-7d4b9-c report-29929876-b report-29929875-a": {Span: Span{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)}},
 	} {
 		_, names := c.listed(o)
 		require.Equal(t, want, names, want)
 	}
-	_, names = c.listed(PodsOptions{Target: named(t, "report-29929876-b"), Since: time.Now().Add(time.Hour)})
+	_, names = c.listed(PodsOptions{Target: named(t, "report-29929876-b"), Span: Span{Since: time.Now().Add(time.Hour)}})
+	require.Empty(t, names)
+	_, names = c.listed(PodsOptions{Target: named(t, "report-29929876-b"), Span: Span{Until: time.Now().Add(-time.Hour)}})
+	require.Empty(t, names)
+	_, names = c.listed(PodsOptions{Span: Span{Until: time.Now().Add(-time.Hour)}})
 	require.Empty(t, names)
 	pods, _ = c.listed(PodsOptions{Limit: 1})
 	require.Equal(t, int64(2), pods.Remaining)

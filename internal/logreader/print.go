@@ -113,67 +113,32 @@ func (c *Client) streams(ctx context.Context, o Options) ([]Stream, error) {
 			return nil, err
 		}
 	}
+	for at := range all {
+		if o.Printer != nil { // records are read whole
+			all[at].span = o.Printer.Span
+		}
+	}
 	return slices.DeleteFunc(all, func(s Stream) bool {
 		return o.Container != "" && s.Container != o.Container || o.Stream != "" && s.Name != o.Stream || (s.Name == events) != o.Events
 	}), nil
 }
 
-// startOffset returns the offset from which to read a stream for Tail and Since.
+// startOffset returns the offset from which to read a stream for Tail.
 func (c *Client) startOffset(ctx context.Context, s Stream, o Options) (int64, error) {
-	if o.Tail < 0 && o.Printer.Since.IsZero() {
+	if o.Tail < 0 {
 		return 0, nil
 	}
 	end, err := c.knownEnd(ctx, s.ID)
 	if err != nil || o.Tail == 0 {
 		return end, err
 	}
-	from := int64(0)
-	if o.Tail > 0 {
-		if from, err = c.startOfTail(ctx, s, o.Tail, end); err != nil {
-			return 0, err
-		}
-	}
-	if o.Printer.Since.IsZero() {
-		return from, nil
-	}
-	return c.startSince(ctx, s, o.Printer.Since.UnixMilli(), from, end)
+	return c.startOfTail(ctx, s, o.Tail, end)
 }
 
-// startSince returns an offset, between two others, before which everything is from
-// before a time. The printer checks each line behind it.
-func (c *Client) startSince(ctx context.Context, s Stream, since, from, end int64) (int64, error) {
-	for end-from > minHeld {
-		middle := from + (end-from)/2
-		start := &firstTime{}
-		if _, err := c.copyParts(ctx, s, middle, false, start); err != nil && !errors.Is(err, errEnough) {
-			return 0, err
-		}
-		if start.found && start.time < since {
-			from = middle
-		} else {
-			end = middle
-		}
-	}
-	return from, nil
-}
-
-// A firstTime is a partSink that takes the time of the first byte.
-type firstTime struct {
-	time  int64
-	found bool
-}
-
-func (f *firstTime) part(p part) error {
-	if len(p.Times) == 0 {
-		return nil
-	}
-	f.time, f.found = p.Times[0][1], true
-	return errEnough
-}
-
-// startOfTail returns the offset at which the last lines of a stream begin.
+// startOfTail returns the offset at which the last lines of a stream, up to Until, begin.
 func (c *Client) startOfTail(ctx context.Context, s Stream, lines int, end int64) (int64, error) {
 	// Begin near the end, and further back each time, to read little of a long log.
+	s.span.Since = time.Time{} // which the last lines may be older than
 	for size := int64(64 << 10); ; size *= 8 {
 		from := max(0, end-size)
 		t := &tail{lines: lines}
@@ -235,11 +200,12 @@ type sinkError struct{ error }
 func (c *Client) copyParts(ctx context.Context, s Stream, from int64, follow bool, to partSink) (complete bool, err error) {
 	for fruitless := 0; ; {
 		before := from
-		complete, err := c.read(ctx, s.ID, from, follow, func(p part) error {
+		complete, err := c.read(ctx, s, from, follow, func(p part) error {
 			if err := to.part(p); err != nil {
 				return sinkError{err}
 			}
 			from = p.To
+			s.span.Since = time.Time{} // which is found, and needn't be looked for again
 			return nil
 		})
 		if complete || err == nil && !follow {

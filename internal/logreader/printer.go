@@ -37,8 +37,8 @@ type Printer struct {
 	Color bool
 	// Timestamps begins each line with the time of its first byte.
 	Timestamps bool
-	// Since leaves out lines from before a time, to the millisecond.
-	Since time.Time
+	// Span leaves out lines from before or after it, to the millisecond.
+	Span
 	// Match leaves out lines that it doesn't match, but for those in the place of bytes that
 	// are missing; nil stands for all lines. Of a line that is split, the first piece counts.
 	Match *regexp.Regexp
@@ -135,9 +135,9 @@ func (p *Printer) write() error {
 	return nil
 }
 
-// gather adds a line to the text, unless it is from before Since, or doesn't match.
+// gather adds a line to the text, unless it isn't of the span, or doesn't match.
 func (s *sink) gather(l line) error {
-	if !s.Since.IsZero() && l.time < s.Since.UnixMilli() {
+	if !s.Since.IsZero() && l.time < s.Since.UnixMilli() || !s.Until.IsZero() && l.printed >= s.Until.UnixMilli() {
 		return nil
 	}
 	if s.Match != nil && !l.continued {
