@@ -105,6 +105,11 @@ func (onlyPod) Writer(_ context.Context, token string) (api.Pod, error) {
 	return api.Pod{Namespace: "tenant", Name: "pod", UID: "uid"}, nil
 }
 
+// Beginner implements api.Authenticator.
+func (p onlyPod) Beginner(ctx context.Context, token string) (api.Pod, error) {
+	return p.Writer(ctx, token)
+}
+
 func (onlyPod) Reader(context.Context, string) (api.User, error) { return api.User{}, errNobodyReads }
 
 func (onlyPod) MayRead(context.Context, api.User, string, string) error { return errNobodyReads }
