@@ -156,9 +156,6 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 	if o.Printer.Span, err = s.span(time.Now()); err != nil {
 		return o, err
 	}
-	if s.until != "" && s.follow {
-		return o, errors.New("--until and --follow are both set: use one of them, because following ends with the pod or run")
-	}
 	if s.grep != "" {
 		if o.Printer.Match, err = regexp.Compile(s.grep); err != nil {
 			return o, fmt.Errorf("--grep is %q: %w", s.grep, err)
@@ -214,6 +211,9 @@ func (s *settings) begin(now time.Time) (time.Time, error) {
 func (s *settings) span(now time.Time) (span logreader.Span, err error) {
 	if span.Since, err = s.begin(now); err != nil || s.until == "" {
 		return span, err
+	}
+	if s.follow {
+		return span, errors.New("--until and --follow are both set: use one of them, because following ends with the pod or run")
 	}
 	if span.Until, err = time.Parse(time.RFC3339, s.until); err != nil {
 		before, err := time.ParseDuration(s.until)

@@ -35,6 +35,11 @@ type Stream struct {
 // none.
 type Span struct{ Since, Until time.Time }
 
+// has reports whether a line is in the span, to the millisecond.
+func (s Span) has(l line) bool {
+	return (s.Since.IsZero() || l.time >= s.Since.UnixMilli()) && (s.Until.IsZero() || l.printed < s.Until.UnixMilli())
+}
+
 // overlaps reports whether something of a run can be in the span.
 func (s Span) overlaps(began, ended time.Time) bool {
 	return !ended.Before(s.Since) && (s.Until.IsZero() || began.Before(s.Until))

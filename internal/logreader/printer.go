@@ -137,7 +137,7 @@ func (p *Printer) write() error {
 
 // gather adds a line to the text, unless it isn't of the span, or doesn't match.
 func (s *sink) gather(l line) error {
-	if !s.Since.IsZero() && l.time < s.Since.UnixMilli() || !s.Until.IsZero() && l.printed >= s.Until.UnixMilli() {
+	if !s.Span.has(l) {
 		return nil
 	}
 	if s.Match != nil && !l.continued {

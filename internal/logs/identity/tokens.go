@@ -75,16 +75,24 @@ func (k *keyCache) verify(ctx context.Context, token string) (v verified, err er
 		return v, fmt.Errorf("verifying a token: %w", err)
 	}
 	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{endpoint.Audience}, Time: k.now()}
-	if err := claims.ValidateWithLeeway(expected, clockSkew); err != nil {
+	if err = claims.ValidateWithLeeway(expected, clockSkew); err != nil {
 		return v, fmt.Errorf("verifying a token: %w", err)
 	}
 	if claims.Expiry == nil {
 		return v, errors.New("verifying a token: it doesn't expire")
 	}
-	of := own.Kubernetes
+	v.expires = claims.Expiry.Time()
+	v.pod, err = own.pod(claims.Subject)
+	return v, err
+}
+
+// pod returns the pod to which a token is bound whose subject is a service account.
+func (c podClaims) pod(subject string) (api.Pod, error) {
+	of := c.Kubernetes
 	account := "system:serviceaccount:" + of.Namespace + ":" + of.ServiceAccount.Name
-	if of.Namespace == "" || of.ServiceAccount.Name == "" || strings.Contains(of.Namespace+of.ServiceAccount.Name, ":") || claims.Subject != account || of.Pod.Name == "" || of.Pod.UID == "" {
-		return v, errors.New("verifying a token: it isn't that of a service account, bound to a pod")
+	isAccount := of.Namespace != "" && of.ServiceAccount.Name != "" && !strings.Contains(of.Namespace+of.ServiceAccount.Name, ":")
+	if !isAccount || subject != account || of.Pod.Name == "" || of.Pod.UID == "" {
+		return api.Pod{}, errors.New("verifying a token: it isn't that of a service account, bound to a pod")
 	}
-	return verified{api.Pod{Namespace: of.Namespace, Name: of.Pod.Name, UID: of.Pod.UID}, claims.Expiry.Time()}, nil
+	return api.Pod{Namespace: of.Namespace, Name: of.Pod.Name, UID: of.Pod.UID}, nil
 }

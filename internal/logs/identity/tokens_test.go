@@ -70,12 +70,13 @@ func (s *apiServerOf) publish(t testing.TB, keys ...signingKey) {
 
 // claimsOf returns the claims of the token of a pod, at a time.
 func claimsOf(name, uid string, now time.Time) (jwt.Claims, map[string]any) {
-	return jwt.Claims{
-			Issuer: "https://issuer", Subject: "system:serviceaccount:tenant:default", Audience: jwt.Audience{endpoint.Audience},
-			Expiry: jwt.NewNumericDate(now.Add(time.Hour)), NotBefore: jwt.NewNumericDate(now), IssuedAt: jwt.NewNumericDate(now),
-		}, map[string]any{"kubernetes.io": map[string]any{
-			"namespace": "tenant", "pod": map[string]any{"name": name, "uid": uid}, "serviceaccount": map[string]any{"name": "default", "uid": "uid-default"},
-		}}
+	claims := jwt.Claims{
+		Issuer: "https://issuer", Subject: "system:serviceaccount:tenant:default", Audience: jwt.Audience{endpoint.Audience},
+		Expiry: jwt.NewNumericDate(now.Add(time.Hour)), NotBefore: jwt.NewNumericDate(now), IssuedAt: jwt.NewNumericDate(now),
+	}
+	return claims, map[string]any{"kubernetes.io": map[string]any{
+		"namespace": "tenant", "pod": map[string]any{"name": name, "uid": uid}, "serviceaccount": map[string]any{"name": "default", "uid": "uid-default"},
+	}}
 }
 
 // tokenOf returns a token of a pod that the API server knows.
