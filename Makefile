@@ -38,6 +38,7 @@ help:
 	@echo 'make test-all  before a release: everything, in about three hours'
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
+	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
@@ -94,6 +95,12 @@ unit:
 	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/monitoring && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
+	cd test/destinations && go test -vet=off -timeout 40m .
+
+# With Loki as well, whose first build takes four to nine minutes on 2 cores.
+.PHONY: destinations
+destinations:
+	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki .
 
 # The tests with random moments, at full extent.
 .PHONY: stress

@@ -13,7 +13,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/export"
 	"github.com/entrypointer/entrypointer/internal/version"
 )
 
@@ -45,6 +48,7 @@ func main() {
 	flag.StringVar(&s.listen, "listen", ":8443", "the address to serve the API on, over TLS")
 	flag.StringVar(&s.listenProxied, "listen-proxied", ":8444", "the address to serve users on for whom the API server asks (an APIService), over TLS with its front proxy's certificate")
 	flag.StringVar(&s.probes, "probes", ":8080", "the address to serve /healthz, /readyz and /metrics on")
+	addExportFlags(&s.export)
 	kubeconfig := flag.String("kubeconfig", "", "the path of a kubeconfig, outside of a cluster")
 	version.AddFlag("logs")
 	flag.Parse()
@@ -56,6 +60,22 @@ func main() {
 		logger.Error("The log service failed", "error", err)
 		os.Exit(1) //nolint:gocritic // the process ends, and so does the notification
 	}
+}
+
+// addExportFlags adds the flags for sending logs on.
+func addExportFlags(o *export.Options) {
+	flag.StringVar(&o.URL, "export-otlp", "", "the URL to send logs on to, by OTLP over HTTP, such as https://HOST:4318/v1/logs for a collector or https://HOST:3100/otlp/v1/logs for Loki")
+	flag.StringVar(&o.Headers, "export-headers", "", "a file with headers for -export-otlp, NAME: VALUE on each line, such as a key of a Secret that is mounted")
+	flag.StringVar(&o.CA, "export-ca", "", "a file with the certificates of the CA of -export-otlp, as PEM, instead of those of the system")
+	flag.DurationVar(&o.Timeout, "export-timeout", 30*time.Second, "how long a request to -export-otlp may take, a minute at most")
+	flag.Func("export-namespaces", "the namespaces whose logs are sent on, separated by commas; all if it isn't set", func(value string) error {
+		o.Namespaces = strings.Split(value, ",")
+		return nil
+	})
+	flag.Func("export-since", "the time since when a stream has to be created to be sent on, such as 2026-11-26T00:00:00Z; if it isn't set, all that is stored is sent on", func(value string) (err error) {
+		o.Since, err = time.Parse(time.RFC3339, value)
+		return err
+	})
 }
 
 func start(ctx context.Context, logger *slog.Logger, kubeconfig string, s settings) error {

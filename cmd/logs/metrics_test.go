@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/export"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/test/markdown"
@@ -61,6 +63,8 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	storage.MeasureSpace(nil, d)
 	api.New(nil, nil, logger).RegisterMetrics(d)
 	_ = keeper.New(nil, logger, d)
+	_, err := newExporter(nil, nil, logger, d, settings{export: export.Options{URL: "http://collector:4318/v1/logs", Timeout: time.Second}})
+	require.NoError(t, err)
 	registerBuild(d)
 	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})
 	documented, err := markdown.Metrics("../../docs/logs.md", "entrypointer_")

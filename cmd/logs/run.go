@@ -20,6 +20,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/api"
 	"github.com/entrypointer/entrypointer/internal/logs/authority"
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/logs/export"
 	"github.com/entrypointer/entrypointer/internal/logs/frontproxy"
 	"github.com/entrypointer/entrypointer/internal/logs/identity"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
@@ -30,7 +31,10 @@ import (
 )
 
 // settings are the values of the flags.
-type settings struct{ directory, bucket, listen, listenProxied, probes string }
+type settings struct {
+	directory, bucket, listen, listenProxied, probes string
+	export                                           export.Options // without a URL, nothing is sent on
+}
 
 // clients are the clients of the API server.
 type clients struct {
@@ -68,6 +72,17 @@ func newKeeper(store *streams.Store, logger *slog.Logger, registry prometheus.Re
 	return k
 }
 
+// newExporter returns what sends logs on, nil if nothing does.
+func newExporter(store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer, s settings) (*export.Exporter, error) {
+	if s.export.URL == "" {
+		return nil, nil //nolint:nilnil // its absence is no error
+	}
+	if s.export.Pause = export.PauseOnVolume; s.bucket != "" {
+		s.export.Pause = export.PauseOnBucket
+	}
+	return export.New(store, bucket, s.export, logger, registry)
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (err error) {
 	bucket, closeBucket, err := openBucket(ctx, s)
@@ -80,7 +95,8 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	if files, is := bucket.(*storage.Files); is {
 		storage.MeasureSpace(files, registry)
 	}
-	store, err := streams.Open(ctx, storage.Measured(bucket, registry))
+	bucket = storage.Measured(bucket, registry)
+	store, err := streams.Open(ctx, bucket)
 	if err != nil {
 		return err
 	}
@@ -96,6 +112,13 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	service.Limit(maintenance)
 	notifier := notices.New(client.CoreV1(), reviewer, logger)
 	service.Notify(notifier)
+	exporter, err := newExporter(store, bucket, logger, registry, s)
+	if err != nil {
+		return err
+	}
+	if exporter != nil {
+		service.Export(exporter)
+	}
 
 	pods, proxied, probes, err := listen(ctx, s)
 	if err != nil {
@@ -124,5 +147,8 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
 	group.Go(func() error { return maintenance.Run(ctx) })
 	group.Go(func() error { return notifier.Run(ctx) })
+	if exporter != nil {
+		group.Go(func() error { return exporter.Run(ctx) })
+	}
 	return group.Wait()
 }

@@ -65,7 +65,7 @@ func TestTheOwnerOfLogsIsATarget(t *testing.T) {
 	for _, label := range loglabels.All() {
 		owner := loglabels.OwnerOf(map[string]string{label: "x"})
 		if owner == "" {
-			require.Contains(t, []string{loglabels.PipelineRun, loglabels.PipelineTask, loglabels.CronJob}, label)
+			require.Contains(t, []string{loglabels.PipelineRun, loglabels.PipelineTask, loglabels.CronJob, loglabels.TraceParent}, label)
 			continue
 		}
 		got, err := target.Parse(owner, target.All())

@@ -35,6 +35,10 @@ const (
 	CronJob     = "entrypointer.dev/cronjob"
 )
 
+// TraceParent is the trace to which a pod's work belongs, in the form of the header
+// traceparent of W3C Trace Context. Admission makes it of an annotation.
+const TraceParent = "entrypointer.dev/traceparent"
+
 // OfPods returns the labels that pods have. A pod has those of its owner.
 func OfPods() []string {
 	return []string{TaskRun, PipelineRun, PipelineTask, Service, Revision, Workflow}
@@ -42,7 +46,7 @@ func OfPods() []string {
 
 // All returns all labels.
 func All() []string {
-	return append(OfPods(), Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
+	return append(OfPods(), Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob, TraceParent)
 }
 
 // owners are the types of the objects to which pods belong, by their labels. The first that a

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,12 +17,15 @@ import (
 )
 
 // logLabels returns the labels by which the logs of a pod are found, as KEY=VALUE: those of
-// the pod, and those that its controller stands for.
+// the pod, its trace, and those that its controller stands for.
 func logLabels(pod *corev1.Pod) (list []string) {
 	for _, key := range loglabels.OfPods() {
 		if value := pod.Labels[key]; value != "" {
 			list = append(list, key+"="+value)
 		}
+	}
+	if parent := traceParent(pod); parent != "" {
+		list = append(list, loglabels.TraceParent+"="+parent)
 	}
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil {
@@ -47,6 +51,21 @@ func logLabels(pod *corev1.Pod) (list []string) {
 		add(loglabels.CronJob, cronJobOf(controller.Name))
 	}
 	return list
+}
+
+// spanContext is the annotation in which Tekton passes the trace context of a TaskRun to its
+// pod: a map of the headers of W3C Trace Context, as JSON.
+const spanContext = "tekton.dev/taskrunSpanContext"
+
+var validParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceParent returns the trace to which a pod's work belongs, "" without one.
+func traceParent(pod *corev1.Pod) string {
+	var headers map[string]string
+	if err := json.Unmarshal([]byte(pod.Annotations[spanContext]), &headers); err != nil || !validParent.MatchString(headers["traceparent"]) {
+		return ""
+	}
+	return headers["traceparent"]
 }
 
 // podTemplateHash is the label by which a Deployment tells the pods of its ReplicaSets apart.

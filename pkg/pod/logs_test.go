@@ -334,6 +334,23 @@ func TestTheControllerGoesAlongWithTheLogs(t *testing.T) {
 	}
 }
 
+func TestTheTraceOfATaskRunGoesAlongWithTheLogs(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for context, want := range map[string]bool{
+		`{"traceparent":"` + parent + `","tracestate":""}`: true,
+		`{"traceparent":"` + parent + `; rm"}`:             false,
+		`{"traceparent":7}`:                                false,
+		parent:                                             false,
+		`{}`:                                               false,
+	} {
+		p := annotated(sending(running("main", "serve")), "entrypointer.dev/logs", "stream")
+		p.Annotations["tekton.dev/taskrunSpanContext"] = context
+		args := inject(t, withLogs(), p).Pod.Spec.Containers[0].Args
+		require.Equal(t, want, slices.Contains(args, "-logs-label=entrypointer.dev/traceparent="+parent), context)
+		require.Equal(t, want, strings.Contains(strings.Join(args, " "), "traceparent"), context)
+	}
+}
+
 func TestACommandWaitsForTheLogServiceByTheKindOfItsPod(t *testing.T) {
 	never := corev1.ContainerRestartPolicyNever
 	for name, test := range map[string]struct {

@@ -123,6 +123,7 @@ type Server struct {
 	timing        timing
 	limits        Limits
 	notices       Notices
+	exports       Exports
 	metrics       *metrics
 
 	stopFollowingOnce sync.Once
@@ -141,7 +142,7 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 // New returns a server of the streams of a store.
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, metrics: newMetrics(),
+		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, metrics: newMetrics(),
 		memory:        tenants.NewShares(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
 		readers:       tenants.NewShares(maxReaders, maxReadersNamespace, maxReadersUser),
 		stopFollowing: make(chan struct{}),

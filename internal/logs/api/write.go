@@ -83,9 +83,11 @@ func (s *Server) appendData(w http.ResponseWriter, r *http.Request, to target) e
 	}
 	defer release()
 	if len(sent.data) > 0 {
-		if _, err := s.countingStore(to.pod.Namespace, to.id).Append(r.Context(), to.id, sent.data); err != nil {
+		from, err := s.countingStore(to.pod.Namespace, to.id).Append(r.Context(), to.id, sent.data)
+		if err != nil {
 			return err
 		}
+		s.exports.Wrote(to.id, to.source, from+int64(len(sent.data)))
 		s.metrics.accepted.Add(float64(len(sent.data)))
 	}
 	s.accept(w, r, to)
@@ -123,9 +125,11 @@ func (s *Server) acceptRange(w http.ResponseWriter, r *http.Request, to target, 
 		if err := s.streams.End(r.Context(), to.id, at.total); err != nil {
 			return err
 		}
+		s.exports.Wrote(to.id, to.source, at.total)
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
+	s.exports.Wrote(to.id, to.source, at.To)
 	s.accept(w, r, to)
 	return nil
 }

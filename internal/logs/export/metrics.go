@@ -1,0 +1,53 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are documented in docs/logs.md.
+type metrics struct {
+	records, bytes, refused, gaps, failures, unknown prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "entrypointer_logs_export_" + name, Help: help})
+	}
+	m := &metrics{
+		records:  counter("records_total", "Records that the destination has taken."),
+		bytes:    counter("bytes_total", "Bytes of output that the destination has taken."),
+		refused:  counter("refused_records_total", "Records that the destination has refused for good."),
+		gaps:     counter("gaps_total", "Records of bytes that were dropped, deleted, missing or refused."),
+		failures: counter("failures_total", "Requests that failed, and are sent again."),
+		unknown:  counter("postponed_total", "Writes of streams that are left to the next scan, because too many streams have something to send."),
+	}
+	registry.MustRegister(m.records, m.bytes, m.refused, m.gaps, m.failures, m.unknown)
+	for name, gauge := range map[string]struct {
+		help  string
+		value func() float64
+	}{
+		"lag_seconds": {"How long ago the oldest bytes were stored that aren't sent.", func() float64 {
+			since, _, _ := q.lag()
+			if since.IsZero() {
+				return 0
+			}
+			return max(0, now().Sub(since).Seconds())
+		}},
+		"lag_bytes": {"Bytes that are stored and not sent.", func() float64 {
+			_, bytes, _ := q.lag()
+			return float64(bytes)
+		}},
+		"streams": {"Streams that have something to send, or had a moment ago.", func() float64 {
+			_, _, jobs := q.lag()
+			return float64(jobs)
+		}},
+	} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_export_" + name, Help: gauge.help}, gauge.value))
+	}
+	return m
+}

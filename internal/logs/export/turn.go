@@ -1,0 +1,189 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/entrypointer/entrypointer/internal/logs/streams"
+)
+
+// turn adds what a stream has to a batch, and sends the batch whenever it is full.
+func (e *Exporter) turn(ctx context.Context, j *job, b *batch) outcome {
+	j.refuses = false
+	source, err := e.store.Source(ctx, j.id)
+	if err == nil {
+		err = e.hold(ctx, j, source)
+	}
+	if err == nil {
+		err = e.describe(ctx, j, source)
+	}
+	if err != nil {
+		return outcome{job: j, end: j.offset, err: err}
+	}
+	return e.read(ctx, j, b)
+}
+
+// hold makes sure that this replica may send a stream for maxTurn.
+func (e *Exporter) hold(ctx context.Context, j *job, source streams.Source) error {
+	if e.claims.isHeld(j) {
+		return nil
+	}
+	isNew := j.claim.number == 0
+	offset, err := e.claims.take(ctx, j, e.queue.writtenTo(j))
+	if err != nil {
+		return err
+	}
+	j.offset = max(j.offset, offset)
+	if !isNew || e.options.Since.IsZero() {
+		return nil
+	}
+	created, err := e.store.Created(ctx, j.id)
+	if err == nil && created.Before(e.options.Since) {
+		err = errOld
+	}
+	return err
+}
+
+// errOld says that a stream was created before Options.Since.
+var errOld = errors.New("the stream is older than those that are sent")
+
+// describe prepares what the records of a stream have in common.
+func (e *Exporter) describe(ctx context.Context, j *job, source streams.Source) error {
+	if !j.counted {
+		restarts, known, err := e.store.Restarts(ctx, source)
+		if err != nil {
+			return err
+		}
+		if j.restarts, j.counted = restarts, true; !known {
+			j.restarts = -1
+		}
+	}
+	j.name, j.resource, j.trace = source.Name, resource(source, j.restarts), traceOf(source)
+	return nil
+}
+
+// read reads a stream from the offset up to which it was sent.
+func (e *Exporter) read(ctx context.Context, j *job, b *batch) (o outcome) {
+	o = outcome{job: j, end: j.offset}
+	add := func(r record) error {
+		o.end = r.To
+		b.add(j, r)
+		if b.isFull() {
+			return e.flush(ctx, b)
+		}
+		return nil
+	}
+	store, release := e.store.WithMemoryHold(j.namespace)
+	defer release()
+	reader := store.Follower(j.id, j.offset)
+	defer reader.Close()
+	c, began, length := &cutter{}, e.now(), int64(0)
+	for !o.more && o.err == nil {
+		part, err := reader.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			if o.err = c.flush(false, add); o.err == nil {
+				o.err = io.EOF
+			}
+		case errors.Is(err, streams.ErrNotYet):
+			o.err = e.holdBack(j, c, add)
+			return o
+		case err != nil:
+			o.err = err
+		default:
+			o.err = c.cut(part, add)
+			length += int64(len(part.Data))
+			o.more = length >= maxTurnBytes || e.now().Sub(began) >= maxTurnTime
+		}
+	}
+	return o
+}
+
+// holdBack waits for the end of a line, but not for long.
+func (e *Exporter) holdBack(j *job, c *cutter, add func(record) error) error {
+	if len(c.line) == 0 {
+		j.heldFrom = time.Time{}
+		return nil
+	}
+	if j.heldFrom.IsZero() || j.heldAt != c.from {
+		j.heldAt, j.heldFrom = c.from, e.now()
+	}
+	if e.now().Sub(j.heldFrom) < partialWait {
+		return nil
+	}
+	j.heldFrom = time.Time{}
+	return c.flush(true, add)
+}
+
+// settle decides when a stream has its next turn. The error is why the batch that has its
+// last records wasn't sent.
+func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
+	j, now := o.job, e.now()
+	j.resource = nil
+	switch {
+	case errors.Is(o.err, streams.ErrNoStream), errors.Is(o.err, errDone):
+		e.queue.done(j, true)
+	case errors.Is(o.err, errHeld):
+		e.queue.again(j, now.Add(heldPause), true)
+	case errors.Is(o.err, errOld):
+		e.finish(ctx, j, now)
+	case j.refuses:
+		e.queue.again(j, now.Add(refusedPause), true)
+	case failed != nil:
+		e.renew(ctx, j)
+		e.queue.again(j, now.Add(firstPause), true) // the gate lets nobody send before it opens
+	case errors.Is(o.err, io.EOF) && j.offset >= o.end:
+		e.finish(ctx, j, now)
+	case o.err != nil:
+		if ctx.Err() == nil {
+			e.logger.Warn("A stream whose logs are to be sent can't be read now", "namespace", j.namespace, "pod", j.pod, "error", o.err)
+		}
+		e.queue.again(j, now.Add(failedPause), true)
+	default:
+		e.renew(ctx, j)
+		e.wait(ctx, o, now)
+	}
+}
+
+// finish notes that all of a stream was sent.
+func (e *Exporter) finish(ctx context.Context, j *job, now time.Time) {
+	if err := e.claims.end(ctx, j, isDone); err != nil {
+		e.logger.Warn("That a stream was sent can't be noted, and will be tried again", "error", err)
+		e.queue.again(j, now.Add(failedPause), true)
+		return
+	}
+	e.queue.done(j, true)
+}
+
+func (e *Exporter) renew(ctx context.Context, j *job) {
+	if err := e.claims.renew(ctx, j); err != nil && ctx.Err() == nil {
+		e.logger.Warn("Up to where a stream was sent can't be noted", "error", err)
+	}
+}
+
+// wait decides when a stream has its next turn that has given all it had, or as much as a
+// turn allows.
+func (e *Exporter) wait(ctx context.Context, o outcome, now time.Time) {
+	j := o.job
+	switch {
+	case o.more:
+		e.queue.again(j, now, false)
+		return
+	case !j.heldFrom.IsZero() || e.queue.writtenTo(j) > j.offset:
+		j.idle = time.Time{}
+		e.queue.again(j, now.Add(e.options.Pause), false)
+		return
+	case j.idle.IsZero() || j.idleAt != j.offset:
+		j.idle, j.idleAt = now, j.offset
+	case now.Sub(j.idle) >= idleTime:
+		if err := e.claims.end(ctx, j, atRest); err == nil && e.queue.done(j, false) {
+			return
+		}
+	}
+	e.queue.again(j, now.Add(idleTime), false)
+}

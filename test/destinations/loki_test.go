@@ -1,0 +1,80 @@
+// Copyright The entrypointer Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build loki
+
+package destinations
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLokiFindsARunAndItsTrace(t *testing.T) {
+	at, directory := free(t), t.TempDir()
+	_, port, err := net.SplitHostPort(at)
+	require.NoError(t, err)
+	_, other, err := net.SplitHostPort(free(t))
+	require.NoError(t, err)
+	config := filepath.Join(directory, "config.yaml")
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
+auth_enabled: false
+server: {http_listen_address: 127.0.0.1, http_listen_port: %s, grpc_listen_address: 127.0.0.1, grpc_listen_port: %s}
+common:
+  instance_addr: 127.0.0.1
+  path_prefix: %s
+  replication_factor: 1
+  storage: {filesystem: {chunks_directory: %[3]s/chunks, rules_directory: %[3]s/rules}}
+  ring: {kvstore: {store: inmemory}}
+schema_config:
+  configs: [{from: "2024-01-01", store: tsdb, object_store: filesystem, schema: v13, index: {prefix: index_, period: 24h}}]
+analytics: {reporting_enabled: false}
+`, port, other, directory), 0o600))
+	start(t, "http://"+at+"/metrics", build(t, "loki", "github.com/grafana/loki/v3/cmd/loki"), "-config.file", config)
+	sends(t, "http://"+at+"/otlp/v1/logs")
+	for _, query := range []string{
+		`{k8s_namespace_name="team-a"} | cicd_pipeline_run_id="nightly-7"`,
+		`{service_name="test"} | trace_id="0af7651916cd43dd8448eb211c80319c"`,
+	} {
+		require.Eventually(t, func() bool { return len(ask(t, at, query)) == len(lines) }, startLimit, 200*time.Millisecond, "%s", query)
+		require.ElementsMatch(t, lines, ask(t, at, query))
+	}
+	require.Equal(t, lines[2:], ask(t, at, `{k8s_namespace_name="team-a"} | entrypointer_gap="dropped"`))
+}
+
+// ask returns the lines that a query finds.
+func ask(t *testing.T, at, query string) (found []string) {
+	t.Helper()
+	values := url.Values{"query": {query}, "limit": {"100"}, "start": {strconv.FormatInt(time.Now().Add(-time.Hour).UnixNano(), 10)}}
+	response, err := http.Get("http://" + at + "/loki/api/v1/query_range?" + values.Encode())
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	var answer struct {
+		Data struct {
+			Result []struct{ Values [][2]string }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || response.StatusCode != http.StatusOK {
+		t.Logf("%s: %d: %s", query, response.StatusCode, body)
+		return nil
+	}
+	for _, r := range answer.Data.Result {
+		for _, v := range r.Values {
+			found = append(found, v[1])
+		}
+	}
+	return found
+}
