@@ -72,15 +72,45 @@ func newKeeper(store *streams.Store, logger *slog.Logger, registry prometheus.Re
 	return k
 }
 
-// newExporter returns what sends logs on, nil if nothing does.
-func newExporter(store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer, s settings) (*export.Exporter, error) {
+// newExporter has a service send logs on, if that is asked for, and returns what runs then.
+func newExporter(service *api.Server, store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer, s settings) (run func(context.Context) error, err error) {
 	if s.export.URL == "" {
-		return nil, nil //nolint:nilnil // its absence is no error
+		return func(context.Context) error { return nil }, nil
 	}
 	if s.export.Pause = export.PauseOnVolume; s.bucket != "" {
 		s.export.Pause = export.PauseOnBucket
 	}
-	return export.New(store, bucket, s.export, logger, registry)
+	exporter, err := export.New(store, bucket, s.export, logger, registry)
+	if err != nil {
+		return nil, err
+	}
+	service.Export(exporter)
+	return exporter.Run, nil
+}
+
+// publishing publishes the address and the CA of the service until ctx is done.
+func publishing(ctx context.Context, group *errgroup.Group, logger *slog.Logger, client clients, address endpoint.Endpoint, ca []byte) {
+	group.Go(func() error {
+		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
+		return publish(ctx, logger, "Failed to publish the address of the log service", func(ctx context.Context) error {
+			return publishEndpoint(ctx, maps, client.CoreV1().Services(endpoint.Namespace), address)
+		})
+	})
+	group.Go(func() error {
+		return publish(ctx, logger, "Failed to publish the CA of the log service to the API server", func(ctx context.Context) error {
+			return publishCA(ctx, client.apiServices, ca)
+		})
+	})
+}
+
+// openStreams returns the streams in a bucket, and the bucket as it is measured.
+func openStreams(ctx context.Context, bucket storage.Bucket, registry prometheus.Registerer) (storage.Bucket, *streams.Store, error) {
+	if files, is := bucket.(*storage.Files); is {
+		storage.MeasureSpace(files, registry)
+	}
+	bucket = storage.Measured(bucket, registry)
+	store, err := streams.Open(ctx, bucket)
+	return bucket, store, err
 }
 
 // run serves until ctx is done.
@@ -92,11 +122,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	defer func() { err = errors.Join(err, closeBucket()) }()
 	registry := prometheus.NewRegistry()
 	registerBuild(registry)
-	if files, is := bucket.(*storage.Files); is {
-		storage.MeasureSpace(files, registry)
-	}
-	bucket = storage.Measured(bucket, registry)
-	store, err := streams.Open(ctx, bucket)
+	bucket, store, err := openStreams(ctx, bucket, registry)
 	if err != nil {
 		return err
 	}
@@ -108,16 +134,12 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	reviewer := identity.New(client, logger)
 	service, front := api.New(store, reviewer, logger), frontproxy.New()
 	service.RegisterMetrics(registry)
-	maintenance := newKeeper(store, logger, registry, s)
+	maintenance, notifier := newKeeper(store, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
-	notifier := notices.New(client.CoreV1(), reviewer, logger)
 	service.Notify(notifier)
-	exporter, err := newExporter(store, bucket, logger, registry, s)
+	exports, err := newExporter(service, store, bucket, logger, registry, s)
 	if err != nil {
 		return err
-	}
-	if exporter != nil {
-		service.Export(exporter)
 	}
 
 	pods, proxied, probes, err := listen(ctx, s)
@@ -132,23 +154,11 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 		group.Go(func() error { return serveLogs(ctx, logger, service, p, ca) })
 	}
 	group.Go(func() error { return serveProbes(ctx, logger, probes, readinessCheck(store, ca), registry) })
-	group.Go(func() error {
-		maps := client.CoreV1().ConfigMaps(endpoint.Namespace)
-		return publish(ctx, logger, "Failed to publish the address of the log service", func(ctx context.Context) error {
-			return publishEndpoint(ctx, maps, client.CoreV1().Services(endpoint.Namespace), address)
-		})
-	})
-	group.Go(func() error {
-		return publish(ctx, logger, "Failed to publish the CA of the log service to the API server", func(ctx context.Context) error {
-			return publishCA(ctx, client.apiServices, ca.PEM())
-		})
-	})
+	publishing(ctx, group, logger, client, address, ca.PEM())
 	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
 	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
 	group.Go(func() error { return maintenance.Run(ctx) })
 	group.Go(func() error { return notifier.Run(ctx) })
-	if exporter != nil {
-		group.Go(func() error { return exporter.Run(ctx) })
-	}
+	group.Go(func() error { return exports(ctx) })
 	return group.Wait()
 }

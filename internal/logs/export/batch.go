@@ -6,13 +6,13 @@ package export
 import (
 	"time"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	logscollector "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
-	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 const (

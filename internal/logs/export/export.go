@@ -120,7 +120,7 @@ func (e *Exporter) wants(namespace string) bool {
 
 // Wrote notes that bytes of a stream up to an offset were stored, or its end. It never waits.
 func (e *Exporter) Wrote(id string, source streams.Source, to int64) {
-	if e.wants(source.Namespace) && !e.queue.wrote(id, source.Namespace, source.Pod, to, soon, e.options.Pause) {
+	if e.wants(source.Namespace) && !e.queue.wrote(id, source.Namespace, source.Pod, to, e.options.Pause) {
 		e.metrics.unknown.Inc()
 	}
 }

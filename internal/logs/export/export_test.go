@@ -333,27 +333,27 @@ func TestClaimsOfStreamsThatAreGoneAreDeleted(t *testing.T) {
 func TestADestinationThatFailsLosesNothing(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("it got a request") }))
-	defer elsewhere.Close()
+	t.Cleanup(elsewhere.Close)
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request, _ []*logspb.ResourceLogs) bool{
 		"429": func(w http.ResponseWriter, _ *http.Request, _ []*logspb.ResourceLogs) bool {
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 			return false
 		},
 		"500": func(w http.ResponseWriter, _ *http.Request, _ []*logspb.ResourceLogs) bool {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			return false
 		},
 		"wrong token": func(w http.ResponseWriter, _ *http.Request, _ []*logspb.ResourceLogs) bool {
-			w.WriteHeader(401)
+			w.WriteHeader(http.StatusUnauthorized)
 			return false
 		},
 		"redirect": func(w http.ResponseWriter, r *http.Request, _ []*logspb.ResourceLogs) bool {
-			http.Redirect(w, r, elsewhere.URL, 307)
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 			return false
 		},
 		"cut": func(http.ResponseWriter, *http.Request, []*logspb.ResourceLogs) bool { panic(http.ErrAbortHandler) },
 		"endless": func(w http.ResponseWriter, r *http.Request, _ []*logspb.ResourceLogs) bool {
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.Copy(w, endless{})
 			return false
 		},
@@ -551,7 +551,7 @@ func TestANamespaceCantFillTheQueue(t *testing.T) {
 	require.True(t, q.offer("a", "greedy", "pod", time.Now()))
 	require.True(t, q.offer("b", "greedy", "pod", time.Now()))
 	require.False(t, q.offer("c", "greedy", "pod", time.Now()))
-	require.False(t, q.wrote("c", "greedy", "pod", 1, soon, soon))
+	require.False(t, q.wrote("c", "greedy", "pod", 1, soon))
 	require.True(t, q.offer("d", "modest", "pod", time.Now()))
 }
 
@@ -656,7 +656,7 @@ func TestAStreamIsLookedAtSeldomUnlessThereIsMuchToSend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(time.Now)
-		q.wrote("id", "tenant", "pod", 10, soon, time.Minute)
+		q.wrote("id", "tenant", "pod", 10, time.Minute)
 		j, in := q.tryNext()
 		require.Nil(t, j)
 		require.Equal(t, soon, in)
@@ -664,14 +664,14 @@ func TestAStreamIsLookedAtSeldomUnlessThereIsMuchToSend(t *testing.T) {
 		j, _ = q.tryNext()
 		j.offset = 10
 		q.again(j, time.Now().Add(idleTime), false)
-		q.wrote("id", "tenant", "pod", 20, soon, time.Minute)
+		q.wrote("id", "tenant", "pod", 20, time.Minute)
 		_, in = q.tryNext()
 		require.Equal(t, time.Minute, in, "a stream is looked at once in a pause")
-		q.wrote("id", "tenant", "pod", 20+maxBatch, soon, time.Minute)
+		q.wrote("id", "tenant", "pod", 20+maxBatch, time.Minute)
 		j, _ = q.tryNext()
 		require.NotNil(t, j, "unless there is much to send")
 		q.again(j, time.Now().Add(time.Hour), true)
-		q.wrote("id", "tenant", "pod", 30+maxBatch, soon, time.Minute)
+		q.wrote("id", "tenant", "pod", 30+maxBatch, time.Minute)
 		_, in = q.tryNext()
 		require.Equal(t, time.Minute, in)
 		since, lag, _ := q.lag()

@@ -112,7 +112,7 @@ func (q *queue) jobOf(id, namespace, pod string, due time.Time) *job {
 
 // wrote notes that bytes up to an offset were stored. At most soon after, or at once if there
 // are many, a worker looks at the stream.
-func (q *queue) wrote(id, namespace, pod string, to int64, soon, pause time.Duration) bool {
+func (q *queue) wrote(id, namespace, pod string, to int64, pause time.Duration) bool {
 	now := q.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -276,11 +276,11 @@ func latest(a, b time.Time) time.Time {
 // A jobHeap has the jobs that wait, the one that is due next at the top.
 type jobHeap []*job
 
-func (h jobHeap) Len() int           { return len(h) }
-func (h jobHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h jobHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
+func (h *jobHeap) Len() int           { return len(*h) }
+func (h *jobHeap) Less(i, j int) bool { return (*h)[i].due.Before((*h)[j].due) }
+func (h *jobHeap) Swap(i, j int) {
+	(*h)[i], (*h)[j] = (*h)[j], (*h)[i]
+	(*h)[i].at, (*h)[j].at = i, j
 }
 
 // Push implements heap.Interface.

@@ -155,14 +155,14 @@ func (c *cutter) flush(partial bool, each func(record) error) error {
 // encode returns the record of OTLP. Its ID is the same each time that it is sent.
 func (r record) encode(id, name string, trace traceContext, now time.Time) *logspb.LogRecord {
 	encoded := &logspb.LogRecord{
-		ObservedTimeUnixNano: uint64(now.UnixNano()), //nolint:gosec // G115: after 1970
+		ObservedTimeUnixNano: uint64(now.UnixNano()),
 		SeverityNumber:       logspb.SeverityNumber_SEVERITY_NUMBER_UNSPECIFIED,
 		Body:                 &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: r.body}},
 		Attributes:           []*commonpb.KeyValue{text(string(semconv.LogRecordUIDKey), fmt.Sprintf("%s-%x", id, r.From))},
 		TraceId:              trace.trace, SpanId: trace.span, Flags: trace.flags,
 	}
 	if r.at > 0 {
-		encoded.TimeUnixNano = uint64(r.at) * uint64(time.Millisecond) //nolint:gosec // G115: it isn't negative
+		encoded.TimeUnixNano = uint64(r.at) * uint64(time.Millisecond)
 	}
 	if name == "stdout" || name == "stderr" {
 		encoded.Attributes = append(encoded.Attributes, text(string(semconv.LogIostreamKey), name))

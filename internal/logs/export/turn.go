@@ -17,7 +17,7 @@ func (e *Exporter) turn(ctx context.Context, j *job, b *batch) outcome {
 	j.refuses = false
 	source, err := e.store.Source(ctx, j.id)
 	if err == nil {
-		err = e.hold(ctx, j, source)
+		err = e.hold(ctx, j)
 	}
 	if err == nil {
 		err = e.describe(ctx, j, source)
@@ -29,7 +29,7 @@ func (e *Exporter) turn(ctx context.Context, j *job, b *batch) outcome {
 }
 
 // hold makes sure that this replica may send a stream for maxTurn.
-func (e *Exporter) hold(ctx context.Context, j *job, source streams.Source) error {
+func (e *Exporter) hold(ctx context.Context, j *job) error {
 	if e.claims.isHeld(j) {
 		return nil
 	}
