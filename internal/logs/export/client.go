@@ -86,6 +86,9 @@ func newClient(o Options) (*client, error) {
 		// The headers, and what tenants print, are meant for this destination alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	if o.Transport != nil {
+		c.http.Transport = o.Transport
+	}
 	_, err = c.readHeaders()
 	return c, err
 }

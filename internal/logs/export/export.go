@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"time"
 
@@ -76,6 +77,8 @@ type Options struct {
 	Since time.Time
 	// Pause is the time between two looks at a stream.
 	Pause time.Duration
+	// Transport is what sends requests, nil for HTTP by the other options.
+	Transport http.RoundTripper
 }
 
 // An Exporter sends logs on.
@@ -137,12 +140,12 @@ func (e *Exporter) Run(ctx context.Context) error {
 	return nil
 }
 
-// scan scans at intervals until ctx is done. The first scan looks at all streams that
-// weren't sent to their end, because bytes may have been stored just before a crash.
+// scan scans at intervals until ctx is done. Some scans look at all streams that weren't sent
+// to their end, because bytes may have been stored just before a crash: the first one, the
+// one after it, when another replica may have stopped since, and one a day.
 func (e *Exporter) scan(ctx context.Context) {
-	all := true
-	for {
-		s := scan{Exporter: e, all: all}
+	for number := 0; ; {
+		s := scan{Exporter: e, all: number < 2 || number%fullEvery == 0}
 		err := s.run(ctx)
 		if ctx.Err() != nil {
 			return
@@ -154,7 +157,9 @@ func (e *Exporter) scan(ctx context.Context) {
 		if err != nil || s.full {
 			pause = soonPause
 		}
-		all = all && (err != nil || s.full)
+		if err == nil && !s.full {
+			number++
+		}
 		select {
 		case <-ctx.Done():
 			return

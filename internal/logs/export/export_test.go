@@ -277,6 +277,21 @@ func TestOneReplicaSendsAStreamAndAnotherGoesOnAfterIt(t *testing.T) {
 	require.Len(t, b.to.lines("pod"), 2, "the first one knows that it holds the stream no more")
 }
 
+func TestAStreamThatAnotherReplicaGoesOnSendingIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.writes(source("pod"), 0, "one\n")
+	holder, other := b.replica(), b.replica()
+	turnOf(holder, id, "pod")
+	turnOf(other, id, "pod")
+	require.Len(t, other.queue.all(), 1)
+	j := holder.queue.all()[0]
+	j.claim.until = time.Now().Add(renewTime)
+	require.NoError(t, holder.claims.renew(t.Context(), j))
+	turnOf(other, id, "pod")
+	require.Empty(t, other.queue.all())
+}
+
 func TestAReplicaTakesOverFromOneThatHasCrashed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -453,8 +468,8 @@ func TestADestinationThatTakesNothingOfAStreamLosesNothing(t *testing.T) {
 		}
 		return true
 	})
-	id := b.writes(source("pod"), 0, strings.Repeat("line\n", 1000))
-	b.ends(id, 5000)
+	id := b.writes(source("pod"), 0, strings.Repeat("line\n", 5000))
+	b.ends(id, 25000)
 	other := b.writes(source("other"), 0, "fine\n")
 	b.ends(other, 5)
 	e := b.replica()
@@ -469,7 +484,7 @@ func TestADestinationThatTakesNothingOfAStreamLosesNothing(t *testing.T) {
 	require.Zero(t, e.queue.all()[0].offset)
 	b.to.will(nil)
 	turnOf(e, id, "pod")
-	require.Len(t, b.to.lines("pod"), 1000)
+	require.Len(t, b.to.lines("pod"), 5000, "nothing is left out, though one request has no room for all")
 }
 
 func TestAPartialSuccessIsCountedAndNotRepeated(t *testing.T) {

@@ -26,6 +26,7 @@ type job struct {
 	id, namespace, pod string
 
 	claim    claim
+	others   int64 // the claim of another replica that was seen last, 0 for none
 	offset   int64 // up to where the stream was sent
 	heldAt   int64 // the offset of a line whose end is waited for
 	heldFrom time.Time
@@ -39,6 +40,7 @@ type job struct {
 	trace    traceContext
 	restarts int
 	counted  bool // whether restarts is known
+	isYoung  bool // whether the stream was created after Options.Since
 
 	// Guarded by the queue:
 	state   jobState

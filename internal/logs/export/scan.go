@@ -19,6 +19,8 @@ const (
 	// scanPause is the time between two scans, with up to a fifth more so that replicas don't
 	// scan at the same time. The next scan comes sooner after one that has found too much, or has failed.
 	scanPause, soonPause = time.Hour, 5 * time.Minute
+	// fullEvery is how many scans come to one of all streams.
+	fullEvery = 24
 	// staleAge is the age from which the claims of a stream are deleted that isn't there.
 	staleAge = time.Hour
 	// streamLength is the length of the ID of a stream.

@@ -33,21 +33,24 @@ func (e *Exporter) hold(ctx context.Context, j *job) error {
 	if e.claims.isHeld(j) {
 		return nil
 	}
-	isNew := j.claim.number == 0
 	offset, err := e.claims.take(ctx, j, e.queue.writtenTo(j))
 	if err != nil {
 		return err
 	}
 	j.offset = max(j.offset, offset)
-	if !isNew || e.options.Since.IsZero() {
+	if j.isYoung || e.options.Since.IsZero() {
 		return nil
 	}
 	created, err := e.store.Created(ctx, j.id)
 	if err == nil && created.Before(e.options.Since) {
-		err = errOld
+		j.offset, err = streams.MaxOffset, errOld // so none of it counts as unsent
 	}
+	j.isYoung = err == nil
 	return err
 }
+
+// errRefused says that the destination takes nothing of a stream.
+var errRefused = errors.New("the destination takes nothing of the stream")
 
 // errOld says that a stream was created before Options.Since.
 var errOld = errors.New("the stream is older than those that are sent")
@@ -73,10 +76,14 @@ func (e *Exporter) read(ctx context.Context, j *job, b *batch) (o outcome) {
 	add := func(r record) error {
 		o.end = r.To
 		b.add(j, r)
-		if b.isFull() {
-			return e.flush(ctx, b)
+		if !b.isFull() {
+			return nil
 		}
-		return nil
+		err := e.flush(ctx, b)
+		if err == nil && j.refuses {
+			err = errRefused // or what comes next would be sent without what was refused
+		}
+		return err
 	}
 	store, release := e.store.WithMemoryHold(j.namespace)
 	defer release()
@@ -129,6 +136,12 @@ func (e *Exporter) settle(ctx context.Context, o outcome, failed error) {
 	case errors.Is(o.err, streams.ErrNoStream), errors.Is(o.err, errDone):
 		e.queue.done(j, true)
 	case errors.Is(o.err, errHeld):
+		// Of a scan's streams, only those matter whose holder doesn't go on.
+		if before := j.others; before != 0 && before != j.claim.number && e.queue.writtenTo(j) == 0 {
+			e.queue.done(j, true)
+			return
+		}
+		j.others = j.claim.number
 		e.queue.again(j, now.Add(heldPause), true)
 	case errors.Is(o.err, errOld):
 		e.finish(ctx, j, now)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/entrypointer/entrypointer/internal/logs/api"
+	"github.com/entrypointer/entrypointer/internal/logs/export"
 	"github.com/entrypointer/entrypointer/internal/logs/keeper"
 	"github.com/entrypointer/entrypointer/internal/logs/retries"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
@@ -67,7 +69,16 @@ type service struct {
 	running  sync.WaitGroup
 }
 
-func serve(t *testing.T) *service {
+// taker is a destination of logs that takes all requests.
+type taker struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (taker) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, err := io.Copy(io.Discard, r.Body)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, err
+}
+
+func serve(t *testing.T, exported bool) *service {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	s := &service{t: t, bucket: newBucket(), context: func() context.Context { return ctx }, stop: stop}
@@ -78,6 +89,12 @@ func serve(t *testing.T) *service {
 		keeps.Use(&keeper.DefaultLimits)
 		server := api.New(store, anyone{}, slog.New(slog.DiscardHandler))
 		server.Limit(keeps)
+		if exported {
+			exporter, err := export.New(store, s.bucket, export.Options{URL: "http://collector/v1/logs", Timeout: time.Minute, Pause: export.PauseOnBucket, Transport: taker{}}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			require.NoError(t, err)
+			server.Export(exporter)
+			s.running.Go(func() { _ = exporter.Run(ctx) })
+		}
 		s.replicas = append(s.replicas, server.Handler())
 		s.running.Go(func() { _ = keeps.Run(ctx) })
 	}
