@@ -40,7 +40,8 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 		"/logs/{id}/data": reads.read,
 		// The API server limits requests to a minute, except for watches and for the
 		// subresource log.
-		"/logs/{id}/log": reads.read,
+		"/logs/{id}/log":   reads.read,
+		"/logs/search/log": reads.search,
 	} {
 		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.handleWith(kubernetesStatus, handle))
 	}

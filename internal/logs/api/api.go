@@ -119,6 +119,8 @@ type Server struct {
 	logger        *slog.Logger
 	memory        *tenants.Shares
 	readers       *tenants.Shares // of places for maxReaders
+	searches      *tenants.Shares // of places for maxSearches
+	bounds        searchBounds
 	sources       *sources
 	timing        timing
 	limits        Limits
@@ -145,12 +147,14 @@ func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger)
 		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, metrics: newMetrics(),
 		memory:        tenants.NewShares(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
 		readers:       tenants.NewShares(maxReaders, maxReadersNamespace, maxReadersUser),
+		searches:      tenants.NewShares(maxSearches, maxSearchesNamespace, maxSearchesUser),
+		bounds:        defaultBounds,
 		stopFollowing: make(chan struct{}),
 	}
 }
 
-// CutFollowers ends the responses to followers, which would keep a server from stopping.
-// To the clients, it looks like a broken connection, so they reconnect to another
+// CutFollowers ends searches, and the responses to followers, which would keep a server from
+// stopping. To followers, it looks like a broken connection, so they reconnect to another
 // replica.
 func (s *Server) CutFollowers() { s.stopFollowingOnce.Do(func() { close(s.stopFollowing) }) }
 
@@ -161,6 +165,7 @@ func (s *Server) Handler() http.Handler {
 	reads := readAPI{s, s.tokenUser}
 	mux.Handle("GET /logs", s.handle(reads.list))
 	mux.Handle("GET /pods", s.handle(reads.listPods))
+	mux.Handle("GET /search", s.handle(reads.search))
 	mux.Handle("GET /logs/{id}", s.handle(reads.state))
 	mux.Handle("GET /logs/{id}/data", s.handle(reads.read))
 	mux.Handle("POST /logs/{id}/data", s.handle(s.writing(s.appendData)))

@@ -23,6 +23,10 @@ type listedStream struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
+func listedOf(l streams.Listed) listedStream {
+	return listedStream{ID: l.ID, Name: l.Name, Container: l.Container, Start: l.Start, Pod: l.Pod, Namespace: l.Namespace, PodUID: l.PodUID, Labels: l.Labels}
+}
+
 // A listQuery selects the streams of a pod, or of a label.
 type listQuery struct{ namespace, pod, key, value string }
 
@@ -81,7 +85,7 @@ func (s readAPI) list(w http.ResponseWriter, r *http.Request) error {
 		More bool           `json:"more,omitempty"`
 	}{Logs: []listedStream{}, More: more}
 	for _, l := range all {
-		body.Logs = append(body.Logs, listedStream{ID: l.ID, Name: l.Name, Container: l.Container, Start: l.Start, Pod: l.Pod, Namespace: l.Namespace, PodUID: l.PodUID, Labels: l.Labels})
+		body.Logs = append(body.Logs, listedOf(l))
 	}
 	writeJSON(w, http.StatusOK, body)
 	return nil

@@ -19,6 +19,7 @@ type metrics struct {
 	latency                   *prometheus.HistogramVec
 	refused                   *prometheus.CounterVec
 	accepted, stored, dropped prometheus.Counter
+	searched                  prometheus.Counter
 	following                 prometheus.Gauge
 }
 
@@ -31,7 +32,7 @@ func newMetrics() *metrics {
 			Name: "entrypointer_logs_requests_total", Help: "Requests that were answered.",
 		}, []string{"path", "method", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "entrypointer_logs_request_duration_seconds", Help: "How long responses took, without those that follow a stream.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+			Name: "entrypointer_logs_request_duration_seconds", Help: "How long responses took, without those that follow a stream or search.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"path", "method"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "entrypointer_logs_refused_total", Help: "Requests that were refused because of a limit.",
@@ -39,6 +40,7 @@ func newMetrics() *metrics {
 		accepted:  counter("accepted_bytes_total", "Bytes that were accepted, before compression."),
 		stored:    counter("stored_bytes_total", "Bytes that were stored, as quotas count them."),
 		dropped:   counter("dropped_bytes_total", "Bytes that were marked as dropped."),
+		searched:  counter("searched_bytes_total", "Bytes that were searched, before compression."),
 		following: prometheus.NewGauge(prometheus.GaugeOpts{Name: "entrypointer_logs_followers", Help: "Readers that follow a stream."}),
 	}
 }
@@ -46,9 +48,11 @@ func newMetrics() *metrics {
 // RegisterMetrics registers the metrics of the server.
 func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 	m := s.metrics
-	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.following,
+	registry.MustRegister(m.requests, m.latency, m.refused, m.accepted, m.stored, m.dropped, m.searched, m.following,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_readers", Help: "Readers, including those that follow a stream."},
 			func() float64 { return float64(s.readers.InUse()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_searches", Help: "Searches that run."},
+			func() float64 { return float64(s.searches.InUse()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "entrypointer_logs_reading_bytes", Help: "Memory that responses to readers hold."},
 			func() float64 { return float64(s.streams.HeldBytes()) }))
 }
@@ -74,7 +78,7 @@ func (s *Server) InstrumentHandler(handler http.Handler) http.Handler {
 				code = "cut"
 			}
 			s.metrics.requests.WithLabelValues(path, method, code).Inc()
-			if r.URL.Query().Get("follow") == "" {
+			if query := r.URL.Query(); query.Get("follow") == "" && !query.Has("grep") {
 				s.metrics.latency.WithLabelValues(path, method).Observe(time.Since(began).Seconds())
 			}
 		}()

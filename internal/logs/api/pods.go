@@ -30,6 +30,14 @@ const incompleteWarning = `299 - "the namespace has more streams of logs than ar
 
 // parsePodsQuery reads the parameters of a list as Kubernetes has them, and since and until.
 func parsePodsQuery(r *http.Request) (q streams.PodsQuery, err error) {
+	if q, err = parsePods(r); err != nil {
+		return q, err
+	}
+	return q, parsePage(r.URL.Query(), &q)
+}
+
+// parsePods reads which pods are asked for.
+func parsePods(r *http.Request) (q streams.PodsQuery, err error) {
 	values := r.URL.Query()
 	q = streams.PodsQuery{Namespace: namespaceOf(r), Pod: values.Get("pod"), Limit: streams.MaxPodsPage}
 	if err := streams.CheckNamespace(q.Namespace); err != nil {
@@ -48,10 +56,14 @@ func parsePodsQuery(r *http.Request) (q streams.PodsQuery, err error) {
 			return q, err
 		}
 	}
-	return q, parsePage(values, &q)
+	if q.Since, err = parseTime(values, "since"); err != nil {
+		return q, err
+	}
+	q.Until, err = parseTime(values, "until")
+	return q, err
 }
 
-// parsePage reads which of the pods are asked for.
+// parsePage reads which of the pods are to be listed.
 func parsePage(values url.Values, q *streams.PodsQuery) (err error) {
 	if text := values.Get("limit"); text != "" {
 		limit, err := strconv.Atoi(text)
@@ -66,12 +78,6 @@ func parsePage(values url.Values, q *streams.PodsQuery) (err error) {
 		if q.After, err = parsePosition(text); err != nil {
 			return badParameter("continue", text, "use that of a former page: "+err.Error())
 		}
-	}
-	if q.Since, err = parseTime(values, "since"); err != nil {
-		return err
-	}
-	if q.Until, err = parseTime(values, "until"); err != nil {
-		return err
 	}
 	if text := values.Get("fieldSelector"); text != "" {
 		return badParameter("fieldSelector", text, "use labelSelector, or the name of a pod")

@@ -104,6 +104,9 @@ func (s *Scanner) Break() error {
 	return err
 }
 
+// HeldFrom is the offset from which on lines may still be found.
+func (s *Scanner) HeldFrom() int64 { return s.at }
+
 func (s *Scanner) offset(place int) int64 { return s.at + int64(place) }
 
 // end is the offset behind the last byte.

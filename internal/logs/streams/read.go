@@ -299,6 +299,9 @@ func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 	return nil
 }
 
+// errTooLong says that an object contradicts its name.
+var errTooLong = errors.New("the object has more bytes than its name says")
+
 // unpack returns the bytes of a gzip member, and their times if the member has any.
 func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
 	unpacked, err := gzip.NewReader(bytes.NewReader(member))
@@ -312,7 +315,7 @@ func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
 	}
 	// gzip checks the checksum only at the end.
 	if n, err := unpacked.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, nil, errors.Join(errors.New("the object has more bytes than its name says"), err)
+		return nil, nil, errors.Join(errTooLong, err)
 	}
 	return data, marks, nil
 }

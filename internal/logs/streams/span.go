@@ -23,6 +23,15 @@ func (s Span) begins(at int64) bool { return s.Since.IsZero() || at >= s.Since.U
 // isOver reports whether a time, in Unix milliseconds, is after the span.
 func (s Span) isOver(at int64) bool { return !s.Until.IsZero() && at >= s.Until.UnixMilli() }
 
+// Has reports whether a time, in Unix milliseconds, is in the span.
+func (s Span) Has(at int64) bool { return s.begins(at) && !s.isOver(at) }
+
+// mayHave reports whether an object that was written at a time may have lines of the span:
+// those were printed before.
+func (s Span) mayHave(written time.Time) bool {
+	return s.Since.IsZero() || !written.Add(skewTolerance).Before(s.Since)
+}
+
 // hasAny reports whether an object was written in the span.
 func (s Span) hasAny(objects []storage.Object) bool {
 	return slices.ContainsFunc(objects, func(o storage.Object) bool {

@@ -85,6 +85,7 @@ type Store struct {
 	podStreams *podStreams
 	follows    *follows
 	ends       *ends
+	searching  chan struct{} // slots for what searches compute
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -117,7 +118,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds()}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds(), searching: newSearchSlots()}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.
