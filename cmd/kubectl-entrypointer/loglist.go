@@ -21,7 +21,7 @@ import (
 const listedPods = 50
 
 // ofLogs are the flags that say which lines are printed, and how.
-var ofLogs = []string{"container", "stream", "follow", "previous", "tail", "prefix", "timestamps", "grep", "events", "color"}
+var ofLogs = []string{"container", "stream", "follow", "previous", "tail", "prefix", "timestamps", "grep", "ignore-case", "before-context", "after-context", "context-lines", "events", "color"}
 
 // listPods lists the pods that have logs.
 func (s *settings) listPods(args []string, command *cobra.Command, from *cluster) error {
@@ -60,8 +60,8 @@ func (s *settings) podsOptions(args []string, command *cobra.Command) (o logread
 	if err := checkOutput(s.output, wide); err != nil {
 		return o, err
 	}
-	if s.limit < 1 {
-		return o, fmt.Errorf("--limit is %d: use a number above 0", s.limit)
+	if err := s.checkLimit(command, listedPods); err != nil {
+		return o, err
 	}
 	o.Limit = s.limit
 	if o.Span, err = s.span(time.Now()); err != nil {

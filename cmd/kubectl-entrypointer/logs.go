@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ type settings struct {
 	tail                                 int
 	since                                time.Duration
 	sinceTime, until                     string
-	grep                                 string
+	grep                                 grepSettings
 	list                                 bool
 	limit                                int
 }
@@ -47,6 +46,8 @@ const examples = `  kubectl entrypointer logs pod/x
   kubectl entrypointer logs pod/x --timestamps --since 10m
   kubectl entrypointer logs deploy/web --since-time 2026-11-26T03:00:00Z --until 2026-11-26T04:00:00Z
   kubectl entrypointer logs taskrun/build --events
+  kubectl entrypointer logs taskrun/build --grep 'connection (refused|reset)' -C 3
+  kubectl entrypointer logs --grep timeout --since 24h
   kubectl entrypointer logs --list --since 24h
   kubectl entrypointer logs --list cronjob/report`
 
@@ -76,6 +77,13 @@ pods at most. For that, you need the right to list pods.
 With --previous, only the logs of the run of each container before its last one are
 printed. For a pod that exists, it is the run before the last restart.
 
+With --grep, the log service searches, and only lines that match are printed, as they are
+found: of one container after another, the ones that have begun last first. Without an
+object, all logs of the namespace are searched, for which you need the right to get
+pods/log of all its pods. The exit code is 79 if no line matches. With -f, --previous and
+--tail, the plugin reads the logs and picks the lines, in the order in which they were
+printed.
+
 With --list, the pods of the namespace that have logs are listed, the newest first, also
 those that are gone: all, or those of an object or of labels that the log service keeps.
 FIRST and LAST are the times at which the first and the last container have begun to
@@ -89,7 +97,7 @@ func logsCommand() *cobra.Command {
 	var s settings
 	var from *cluster
 	command := &cobra.Command{
-		Use: "logs ([TYPE/]NAME [CONTAINER] | -l LABELS | --list [TYPE/NAME | -l LABELS])", Short: "Print the logs of containers", Long: description, Example: examples,
+		Use: "logs ([TYPE/]NAME [CONTAINER] | -l LABELS | --grep RE | --list [TYPE/NAME | -l LABELS])", Short: "Print the logs of containers", Long: description, Example: examples,
 		Args: usageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if s.list {
@@ -104,7 +112,14 @@ func logsCommand() *cobra.Command {
 				return err
 			}
 			logs := &logreader.Client{REST: client.REST, Namespace: client.Namespace}
-			return logs.Print(command.Context(), options)
+			if !s.searches() {
+				return logs.Print(command.Context(), options)
+			}
+			err = logs.Search(command.Context(), options, s.grep.search(s.limit))
+			if errors.Is(err, logreader.ErrNothingFound) {
+				return errFinding
+			}
+			return err
 		},
 	}
 	flags := command.Flags()
@@ -114,16 +129,16 @@ func logsCommand() *cobra.Command {
 	flags.BoolVarP(&s.follow, "follow", "f", false, "print new lines until the pod or run has ended")
 	flags.BoolVarP(&s.previous, "previous", "p", false, "print only the logs of the run of each container before its last one")
 	flags.IntVar(&s.tail, "tail", -1, "the number of last lines of each stream to begin with; -1 stands for all")
-	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default for several containers, and with -f for all types but pod)")
+	flags.BoolVar(&s.prefix, "prefix", false, "begin each line with its pod and container (the default for several containers, with -f for all types but pod, and with --grep unless one container of a pod is named)")
 	flags.BoolVar(&s.timestamps, "timestamps", false, "begin each line with the time at which it was printed")
 	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h; with --list, pods of which a container has begun to print since then")
 	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
 	flags.StringVar(&s.until, "until", "", "print only lines older than a duration, such as 5s, 2m or 3h, or from before a time (RFC 3339); with --list, pods of which a container has begun to print before")
-	flags.StringVar(&s.grep, "grep", "", "print only lines that match a regular expression (RE2), and where bytes are missing; --tail counts lines before that")
+	s.grep.register(flags)
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
 	flags.StringVarP(&s.output, "output", "o", "", "with --events, json prints the events as they are stored; with --list, json or yaml prints a document, and wide more columns")
 	flags.BoolVar(&s.list, "list", false, "list the pods that have logs, also those that are gone, instead of printing logs")
-	flags.IntVar(&s.limit, "limit", listedPods, "with --list, the number of pods")
+	flags.IntVar(&s.limit, "limit", 0, fmt.Sprintf("with --list, the number of pods (%d by default); with --grep, of lines that match (%d by default)", listedPods, foundLines))
 	flags.StringVar(&s.color, "color", "auto", "print each container in its own color: auto (on a terminal), always or never")
 	from = kubectlFlags(command)
 	completeTargets(command, from, target.All(), 0, 1)
@@ -132,8 +147,8 @@ func logsCommand() *cobra.Command {
 }
 
 func (s *settings) options(args []string, command *cobra.Command) (o logreader.Options, err error) {
-	if command.Flags().Changed("limit") {
-		return o, errors.New("--limit is of use with --list alone: use --tail to print fewer lines")
+	if err := s.checkLimit(command, foundLines); err != nil {
+		return o, err
 	}
 	if err := s.choose(&o, args); err != nil {
 		return o, err
@@ -156,10 +171,8 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 	if o.Printer.Span, err = s.span(time.Now()); err != nil {
 		return o, err
 	}
-	if s.grep != "" {
-		if o.Printer.Match, err = regexp.Compile(s.grep); err != nil {
-			return o, fmt.Errorf("--grep is %q: %w", s.grep, err)
-		}
+	if err := s.match(&o, command); err != nil {
+		return o, err
 	}
 	if err := s.showEvents(&o); err != nil {
 		return o, err
@@ -172,6 +185,8 @@ func (s *settings) options(args []string, command *cobra.Command) (o logreader.O
 func (s *settings) choose(o *logreader.Options, args []string) (err error) {
 	o.Container = s.container
 	switch {
+	case len(args) == 0 && s.selector == "" && s.searches():
+		return nil
 	case (len(args) > 0) == (s.selector != ""):
 		return errors.New("name one object, as TYPE/NAME, or labels of pods by --selector")
 	case s.selector != "":

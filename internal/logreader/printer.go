@@ -116,6 +116,13 @@ func (s *sink) print(l line) error {
 	return s.gather(l)
 }
 
+// separate gathers a line between lines that aren't neighbours.
+func (p *Printer) separate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text.WriteString("--\n")
+}
+
 // flush writes what is gathered.
 func (p *Printer) flush() error {
 	p.mu.Lock()

@@ -75,6 +75,9 @@ func (s *Store) Search(ctx context.Context, q SearchQuery, to Searcher) (more bo
 		return false, err
 	}
 	entries, more, err := s.searchedStreams(ctx, q)
+	if ended := context.Cause(ctx); ended != nil {
+		return more, ended
+	}
 	if err != nil {
 		return more, fmt.Errorf("looking for the streams of namespace %q: %w", q.Namespace, err)
 	}
