@@ -49,6 +49,7 @@ help:
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
 	@echo 'make bench-logs        logs alone'
 	@echo 'make bench-calls       what logs cost in an object store, which needs no cluster'
+	@echo 'make bench-search      how fast logs are searched, which needs no cluster'
 	@echo 'make bench-supervisor  the supervisor alone, which needs no cluster'
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
 	@echo 'make bench-pipes       how fast two containers of a pod talk to each other'
@@ -158,7 +159,7 @@ equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
 .PHONY: bench
-bench: bench-supervisor bench-calls bench-order deploy
+bench: bench-supervisor bench-calls bench-search bench-order deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
 	@$(in-cluster) go run ./test/bench/start -update
@@ -182,6 +183,10 @@ bench-logs: deploy
 .PHONY: bench-calls
 bench-calls:
 	go test -count=1 ./test/bench/calls -update
+
+.PHONY: bench-search
+bench-search:
+	go run ./test/bench/search -update
 
 .PHONY: bench-supervisor
 bench-supervisor:

@@ -72,7 +72,7 @@ func TestLogsComeFromKubectlsNamespace(t *testing.T) {
 	config := kubeconfig(t, mux)
 	for flag, want := range map[string]string{
 		"--color=auto": "hi\n", "--color=never": "hi\n", "--prefix": "[pod/build-pod/step-a] hi\n", "--color=always": "\x1b[36mhi\x1b[0m\n",
-		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--grep=^h.$": "hi\n", "--grep=ho": "", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
+		"--timestamps": "2026-11-18T11:06:40.007Z hi\n", "--since=87600h": "hi\n", "--tail=5 --grep=^h.$": "hi\n", "--tail=5 --grep=^H.$ -i": "hi\n", "--tail=5 --grep=ho": "", "--since=1ns": "", "--since-time=2026-11-18T11:06:40Z": "hi\n", "--since-time=2026-11-18T12:06:40+01:00": "hi\n", "--since-time=2026-11-18T11:06:41Z": "",
 		"--until=1ns": "hi\n", "--until=87600h": "", "--until=2026-11-18T11:06:41Z": "hi\n", "--until=2026-11-18T12:06:40+01:00": "",
 		"--events": "2026-11-18T11:06:40.007Z exited exitCode=1\n", "--events --output=json": `{"time":"2026-11-18T05:46:40.007Z","event":"exited","exitCode":1}` + "\n",
 	} {
@@ -117,10 +117,6 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"isn't negative":                           {"p", "--since=-1s"},
 		"use one of them":                          {"p", "--since=1s", "--since-time=2026-11-18T05:46:40Z"},
 		"use a time such as":                       {"p", "--since-time=yesterday"},
-		"--until is \"yesterday\": use a duration": {"p", "--until=yesterday"},
-		"--until is \"-1s\": use a duration":       {"p", "--until=-1s"},
-		"which isn't after":                        {"p", "--since=1s", "--until=2s"},
-		"--until and --follow are both set":        {"p", "--until=1s", "-f"},
 		"use json, with --events":                  {"p", "--output=json"},
 		`--output is "yaml"`:                       {"p", "--events", "-o", "yaml"},
 		"a stream of their own":                    {"p", "--events", "--stream=stdout"},
@@ -136,6 +132,11 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"finding the cluster":                      {"p", "--kubeconfig", "/none"},
 		"invalid argument \"x\" for \"--tail\"":    {"p", "--tail", "x"},
 		"use --tail to print fewer lines":          {"p", "--limit", "5"},
+		"--limit is 100001: use 100000 at most":    {"p", "--grep", "x", "--limit", "100001"},
+		"set without --grep":                       {"p", "-A", "5"},
+		"of no use with --follow":                  {"p", "--grep", "x", "-f", "-C", "5"},
+		"but 0 to 100":                             {"p", "--grep", "x", "-B", "101"},
+		"--list and --ignore-case are both set":    {"--list", "-i"},
 		"--list and --follow are both set":         {"--list", "-f"},
 		"--list and --tail are both set":           {"--list", "p", "--tail", "5"},
 		"--limit is 0: use a number above 0":       {"--list", "--limit", "0"},
@@ -146,6 +147,10 @@ func TestInvalidFlagsAreRefused(t *testing.T) {
 		"use json, yaml or wide":                   {"--list", "-o", "name"},
 		"reading \"secret/p\"":                     {"--list", "secret/p"},
 		"--since-time is \"yesterday\"":            {"--list", "--since-time", "yesterday"},
+		"--until is \"yesterday\": use a duration": {"p", "--until=yesterday"},
+		"--until is \"-1s\": use a duration":       {"p", "--until=-1s"},
+		"which isn't after":                        {"p", "--since=1s", "--until=2s"},
+		"--until and --follow are both set":        {"p", "--until=1s", "-f"},
 		"--until is \"tomorrow\"":                  {"--list", "--until", "tomorrow"},
 	} {
 		_, err := runs(args...)

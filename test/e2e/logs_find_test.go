@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,6 +48,7 @@ func findsWhatIsGone(t *testing.T, kubectl plugin) {
 		require.Equal(t, want, kubectl.reads(t, viewer, "", "-n", namespace, name))
 		requireGets(t, viewer, namespace, name, named)
 	}
+	searchesWhatIsGone(t, kubectl, viewer, namespace)
 	require.Contains(t, kubectl.reads(t, viewer, "of the cronjob", "-n", namespace, "cronjob/nightly"), "the Jobs named nightly-MINUTES")
 	out, err := kubectl.command(t.Context(), viewer, "-n", namespace, "--list", "-o", "json").Output()
 	require.NoError(t, err)
@@ -54,6 +56,19 @@ func findsWhatIsGone(t *testing.T, kubectl plugin) {
 	out, err = kubectl.command(t.Context(), viewer, "-n", namespace, "job/reprot").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "similar names have logs: report; kubectl entrypointer logs --list -n "+namespace)
+}
+
+// A word is found whoever has printed it, and so is that nobody has printed another.
+func searchesWhatIsGone(t *testing.T, kubectl plugin, viewer, namespace string) {
+	t.Helper()
+	found := kubectl.reads(t, viewer, "of the cronjob", "-n", namespace, "--grep", "^of the (JOB|cronjob)$", "-i")
+	require.Len(t, strings.Split(strings.TrimSpace(found), "\n"), 2, found)
+	require.Contains(t, found, "/main] of the job\n")
+	require.Equal(t, "of the job\n", kubectl.reads(t, viewer, "", "-n", namespace, "job/report", "--grep", "job", "--prefix=false"))
+	err := kubectl.command(t.Context(), viewer, "-n", namespace, "--grep", "nobody has printed this").Run()
+	exit, is := errors.AsType[*exec.ExitError](err)
+	require.True(t, is, err)
+	require.Equal(t, 79, exit.ExitCode())
 }
 
 // printing is the template of pods that print a line.
