@@ -9,7 +9,6 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/entrypointer/entrypointer/internal/logreader"
 )
@@ -31,7 +30,8 @@ type grepSettings struct {
 // ofGrep are the flags that need --grep.
 var ofGrep = []string{"ignore-case", "before-context", "after-context", "context-lines"}
 
-func (g *grepSettings) register(flags *pflag.FlagSet) {
+func (g *grepSettings) register(command *cobra.Command) {
+	flags := command.Flags()
 	flags.StringVar(&g.expression, "grep", "", "print only lines that match a regular expression (RE2); without an object, of all logs of the namespace; --tail counts lines before that")
 	flags.BoolVarP(&g.ignoreCase, "ignore-case", "i", false, "with --grep, ignore the case of letters")
 	flags.IntVarP(&g.before, "before-context", "B", 0, "with --grep, the number of lines that are printed before each line that matches")

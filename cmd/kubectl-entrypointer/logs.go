@@ -134,7 +134,7 @@ func logsCommand() *cobra.Command {
 	flags.DurationVar(&s.since, "since", 0, "print only lines newer than a duration, such as 5s, 2m or 3h; with --list, pods of which a container has begun to print since then")
 	flags.StringVar(&s.sinceTime, "since-time", "", "print only lines from this time on (RFC 3339)")
 	flags.StringVar(&s.until, "until", "", "print only lines older than a duration, such as 5s, 2m or 3h, or from before a time (RFC 3339); with --list, pods of which a container has begun to print before")
-	s.grep.register(flags)
+	s.grep.register(command)
 	flags.BoolVar(&s.events, "events", false, "print the events of the containers instead of their output")
 	flags.StringVarP(&s.output, "output", "o", "", "with --events, json prints the events as they are stored; with --list, json or yaml prints a document, and wide more columns")
 	flags.BoolVar(&s.list, "list", false, "list the pods that have logs, also those that are gone, instead of printing logs")

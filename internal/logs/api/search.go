@@ -142,14 +142,15 @@ func (s readAPI) search(w http.ResponseWriter, r *http.Request) error {
 		Namespace: q.Namespace, Pod: q.Pod, Selector: q.Selector, NotBefore: q.NotBefore, Span: q.Span,
 		Keep: func(l streams.Listed) bool { return q.selects(l) && keep(l) },
 	}, f)
-	return s.endSearch(r, f, more, err)
+	if r.Context().Err() != nil || errors.Is(err, errCutOff) {
+		return nil // the client has gone
+	}
+	return s.endSearch(f, more, err)
 }
 
 // endSearch ends the response to a search.
-func (s readAPI) endSearch(r *http.Request, f *finder, more bool, err error) error {
+func (s readAPI) endSearch(f *finder, more bool, err error) error {
 	switch {
-	case r.Context().Err() != nil || errors.Is(err, errCutOff): // the client has gone
-		return nil
 	case errors.Is(err, errLimit), errors.Is(err, errBytes), errors.Is(err, errTime), errors.Is(err, errStopping):
 		f.end.Reason = firstOf(err, errLimit, errBytes, errTime, errStopping)
 	case err != nil && !f.out.hasBegun():

@@ -14,14 +14,14 @@ import (
 
 // An alphabet groups characters to classes: a program can't tell those of a class apart.
 type alphabet struct {
-	ascii  [utf8.RuneSelf]uint16 // the class of each, and of a newline newline
+	ascii  [utf8.RuneSelf]uint16 // the class of each
 	starts []rune                // of ranges of characters, sorted; the first is 0
 	class  []uint16              // of each range
 	sample []rune                // a character of each class; that of newline is endOfText
 }
 
 const (
-	// newline is the class of the end of a line.
+	// newline is the class of the end of a line, and so of the character.
 	newline = 0
 	// endOfText is how package syntax calls what is in front of a text, and behind it.
 	endOfText rune = -1
@@ -38,7 +38,7 @@ func newAlphabet(program *syntax.Prog) *alphabet {
 		inst := &program.Inst[i]
 		switch inst.Op {
 		case syntax.InstEmptyWidth:
-			hasWords = hasWords || syntax.EmptyOp(inst.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
+			hasWords = hasWords || asksFor(inst, syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary)
 		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			if kind := kindOf(inst); !known[kind] {
 				known[kind] = true
@@ -77,9 +77,14 @@ func newAlphabet(program *syntax.Prog) *alphabet {
 	return a
 }
 
+// asksFor reports whether an instruction asks for one of some conditions.
+func asksFor(inst *syntax.Inst, conditions syntax.EmptyOp) bool {
+	return inst.Op == syntax.InstEmptyWidth && inst.Arg&uint32(conditions) != 0
+}
+
 // kindOf returns the same for instructions that test for the same characters.
 func kindOf(inst *syntax.Inst) string {
-	kind := []byte{byte(inst.Op), byte(inst.Arg)}
+	kind := binary.AppendUvarint([]byte{byte(inst.Op)}, uint64(inst.Arg))
 	for _, r := range inst.Rune {
 		kind = binary.AppendVarint(kind, int64(r))
 	}

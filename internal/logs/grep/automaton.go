@@ -50,12 +50,10 @@ const (
 
 func newAutomaton(e *Expression) *automaton {
 	a := &automaton{Expression: e, width: len(e.alphabet.sample), seen: make([]uint64, len(e.program.Inst))}
-	for _, inst := range e.program.Inst {
-		if inst.Op == syntax.InstEmptyWidth {
-			op := syntax.EmptyOp(inst.Arg)
-			a.asksForBegin = a.asksForBegin || op&(syntax.EmptyBeginLine|syntax.EmptyBeginText) != 0
-			a.asksForWords = a.asksForWords || op&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
-		}
+	for i := range e.program.Inst {
+		inst := &e.program.Inst[i]
+		a.asksForBegin = a.asksForBegin || asksFor(inst, syntax.EmptyBeginLine|syntax.EmptyBeginText)
+		a.asksForWords = a.asksForWords || asksFor(inst, syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary)
 	}
 	a.reset()
 	return a
@@ -165,7 +163,7 @@ func (a *automaton) follow(from state, next rune, each func(at uint32)) (isMatch
 		case syntax.InstCapture, syntax.InstNop:
 			a.pending = append(a.pending, inst.Out)
 		case syntax.InstEmptyWidth:
-			if syntax.EmptyOp(inst.Arg)&^flags == 0 {
+			if inst.Arg&^uint32(flags) == 0 {
 				a.pending = append(a.pending, inst.Out)
 			}
 		case syntax.InstFail:

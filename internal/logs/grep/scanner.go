@@ -262,14 +262,13 @@ func (s *Scanner) beginLong() {
 func (s *Scanner) readLong(text []byte) {
 	if len(s.partial) > 0 { // its last bytes come first
 		more := min(utf8.UTFMax, len(text))
-		joined := append(s.partial, text[:more]...)
-		had := len(s.partial)
-		var n int
-		if s.state, n = s.automaton.read(s.state, joined); s.state == matched {
+		had, n := len(s.partial), 0
+		s.partial = append(s.partial, text[:more]...)
+		if s.state, n = s.automaton.read(s.state, s.partial); s.state == matched {
 			return
 		}
 		if n < had {
-			s.partial = joined[n:] // all that there is
+			s.partial = append(s.partial[:0], s.partial[n:]...) // all that there is
 			return
 		}
 		s.partial, text = s.partial[:0], text[n-had:]

@@ -152,16 +152,21 @@ type coming[T any] struct {
 }
 
 // begin makes a value aside.
-func begin[T any](running *sync.WaitGroup, make func() T) *coming[T] {
-	c := &coming[T]{made: newSignal()}
+func begin[T any](running *sync.WaitGroup, get func() T) *coming[T] {
+	c := &coming[T]{made: make(chan struct{})}
 	running.Go(func() {
-		c.value = make()
+		c.value = get()
 		close(c.made)
 	})
 	return c
 }
 
-func newSignal() chan struct{} { return make(chan struct{}) }
+// isMade is a value that others needn't wait for.
+func isMade[T any](value T) *coming[T] {
+	c := &coming[T]{made: make(chan struct{}), value: value}
+	close(c.made)
+	return c
+}
 
 // wait returns the value once it is made. Makers end with the search, so this does.
 func (c *coming[T]) wait() T {
@@ -273,33 +278,35 @@ func (r *search) fetch(from <-chan *coming[*openStream], to chan<- *coming[*fetc
 func (r *search) fetchStream(o *openStream, to chan<- *coming[*fetchedObject]) bool {
 	is := func(f fetchedObject) bool {
 		f.of, f.release = o, func() {}
-		done := &coming[*fetchedObject]{newSignal(), &f}
-		close(done.made)
-		return put(r.ctx, to, done)
+		return put(r.ctx, to, isMade(&f))
 	}
-	if o.err == nil {
-		at, known := int64(0), o.layout.known
-		for i, p := range known {
-			if at < p.From && r.counts(known[i:]) && !is(fetchedObject{gap: &Part{Range: Range{at, p.From}}}) {
+	if o.err != nil {
+		return is(fetchedObject{err: o.err, isEnd: true})
+	}
+	at, known := int64(0), o.layout.known
+	for i, p := range known {
+		var gaps []Part
+		if at < p.From && r.counts(known[i:]) {
+			gaps = append(gaps, Part{Range: Range{at, p.From}})
+		}
+		isGap := p.dropped || p.deleted
+		if isGap && r.counts(known[i+1:]) {
+			gaps = append(gaps, Part{Range: p.Range, Dropped: p.dropped, Deleted: p.deleted})
+		}
+		for _, gap := range gaps {
+			if !is(fetchedObject{gap: &gap}) {
 				return false
 			}
-			at = p.To
-			switch isGap := p.dropped || p.deleted; {
-			case isGap && r.counts(known[i+1:]):
-				if !is(fetchedObject{gap: &Part{Range: p.Range, Dropped: p.dropped, Deleted: p.deleted}}) {
-					return false
-				}
-			case !isGap && r.query.Span.mayHave(p.written):
-				if !r.fetchPiece(o, p, to) {
-					return false
-				}
-			}
 		}
-		if o.layout.complete && at < o.layout.total && !is(fetchedObject{gap: &Part{Range: Range{at, o.layout.total}}}) {
+		if !isGap && r.query.Span.mayHave(p.written) && !r.fetchPiece(o, p, to) {
 			return false
 		}
+		at = p.To
 	}
-	return is(fetchedObject{err: o.err, from: o.end, isEnd: true})
+	if gap := (Range{at, o.layout.total}); o.layout.complete && gap.Len() > 0 && !is(fetchedObject{gap: &Part{Range: gap}}) {
+		return false
+	}
+	return is(fetchedObject{isEnd: true})
 }
 
 // counts reports whether bytes that are no more in front of some pieces may be of the span.
@@ -362,12 +369,11 @@ func (r *search) unpack(from <-chan *coming[*fetchedObject], to chan<- *coming[*
 		}
 		if f.gap != nil || f.err != nil || f.isEnd {
 			f.release()
-			done := &coming[*batch]{newSignal(), &batch{of: f.of, from: f.from, err: f.err, isEnd: f.isEnd}}
+			b := &batch{of: f.of, from: f.from, err: f.err, isEnd: f.isEnd}
 			if f.gap != nil {
-				done.value.parts = []Part{*f.gap}
+				b.parts = []Part{*f.gap}
 			}
-			close(done.made)
-			goesOn = put(r.ctx, to, done)
+			goesOn = put(r.ctx, to, isMade(b))
 			continue
 		}
 		goesOn = r.unpackObject(f, to)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,7 +112,7 @@ func TestASearchReadsWhatReadersRead(t *testing.T) {
 		require.Equal(t, ids, c.order, "the newest first")
 		for _, id := range ids {
 			want, _ := textOf(t, m, s, id, 0)
-			require.True(t, want == c.texts[id], "seed %d", seed)
+			require.Equal(t, want, c.texts[id], "seed %d", seed)
 		}
 		require.Zero(t, s.HeldBytes())
 	}
