@@ -277,6 +277,9 @@ func (k *Keeper) removeOrphan(ctx context.Context, id string, now time.Time) err
 	if err != nil || isDeleted || k.inDoubt {
 		return err
 	}
+	if isErased, err := k.streams.FinishErasure(ctx, id, now); err != nil || isErased {
+		return err
+	}
 	// Another replica may have restored it, and deleted the tombstone, in between.
 	if _, err := k.streams.Source(ctx, id); !errors.Is(err, streams.ErrNoStream) {
 		return err

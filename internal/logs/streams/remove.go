@@ -59,9 +59,17 @@ func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error
 	return s.bucket.Directories(ctx, "streams", func(name string) bool { return !IsID(name) || each(name) })
 }
 
-// MarkDeleted is the first step of deleting a stream: it writes the tombstone.
+// MarkDeleted is the first step of deleting a stream: it writes the tombstone, unless the
+// stream is held.
 func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error {
-	meta, err := json.Marshal(source)
+	isHeld, err := s.IsHeld(ctx, source)
+	if err == nil && isHeld {
+		return nil
+	}
+	meta := []byte{}
+	if err == nil {
+		meta, err = json.Marshal(source)
+	}
 	if err == nil {
 		err = s.create(ctx, tombstones+id, meta)
 	}
@@ -90,7 +98,7 @@ func (s *Store) oldTombstones(ctx context.Context, before, after time.Time) (old
 
 // FinishDeletions looks at old tombstones, and at those from the future. It undoes the first
 // step for streams whose retention isn't over, because the clock was wrong when they were
-// marked as deleted, or because the retention was shorter. For others whose tombstones are
+// marked as deleted, or because the retention was shorter, and for those that are held. For others whose tombstones are
 // old it takes the second step, unless the time is in doubt: it deletes their objects. It
 // returns the numbers of streams. A failure for one stream doesn't stop the others.
 func (s *Store) FinishDeletions(ctx context.Context, now time.Time, keep func(namespace string) time.Duration, inDoubt bool) (restored, removed int, err error) {
@@ -145,7 +153,14 @@ func (s *Store) restore(ctx context.Context, tombstone storage.Object, now time.
 			}
 		}
 	}
-	if retention := keep(source.Namespace); last.IsZero() || retention > 0 && now.Sub(last) > retention {
+	isOver := false
+	if retention := keep(source.Namespace); retention > 0 && now.Sub(last) > retention {
+		isHeld, err := s.IsHeld(ctx, source)
+		if isOver = !isHeld; err != nil {
+			return false, err
+		}
+	}
+	if last.IsZero() || isOver {
 		return false, nil
 	}
 	if err := s.create(ctx, directory(id)+"meta", meta); err != nil {
@@ -187,10 +202,6 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	if err := s.RemoveObjects(ctx, id, buried); err != nil {
 		return err
 	}
-	entries, err := indexDirectories(source)
-	if err != nil {
-		return err
-	}
 	// A replica with a cached source may have stored bytes since: keep them, and the stream.
 	if late, err := s.listPieces(ctx, id); err != nil {
 		return err
@@ -199,17 +210,7 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 			return err
 		}
 	}
-	for _, entry := range entries {
-		if err := s.bucket.Delete(ctx, entry+id); err != nil {
-			return err
-		}
-	}
-	// If a pod creates the stream again, it writes meta first, and these entries after it.
-	again, err := s.Source(ctx, id)
-	if err == nil {
-		err = s.index(ctx, id, again)
-	}
-	if err != nil && !errors.Is(err, ErrNoStream) {
+	if err := s.unindex(ctx, id, source); err != nil {
 		return err
 	}
 	return s.bucket.Delete(ctx, tombstones+id)

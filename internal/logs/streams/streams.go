@@ -13,13 +13,15 @@
 //	trim/<0>-<len>           up to where the stream was deleted (trim.go)
 //	claim/<from>             the length of an append by a client that knows no offset
 //	end                      its length, once it is complete
+//	erased                   its source, after somebody has deleted it (erase.go)
 //
 // Offsets and lengths are hexadecimal, in bytes before compression. A repeated request
 // writes an object of the same name, so it changes nothing. Objects may be written in any
 // order; overlaps are resolved by readers (layout.go). The index has an empty object
 // pods/<namespace>/<pod>/<id> for each stream, and labels/<namespace>/<key>/<value>/<id>
 // for each of its labels (list.go). A stream that is being deleted has gone/<id>
-// (remove.go), and one that is followed has followed/<id>-<slot> (follows.go).
+// (remove.go), and one that is followed has followed/<id>-<slot> (follows.go). held/ has
+// whose streams aren't deleted (holds.go).
 package streams
 
 import (

@@ -121,8 +121,12 @@ func (t *tidier) run(ctx context.Context) error {
 		return err
 	}
 	// A joined object is younger than its content, so a stream may expire later.
-	if t.Expired = t.keep > 0 && t.now.Sub(t.Last) > t.keep; t.Expired {
-		return nil
+	if t.keep > 0 && t.now.Sub(t.Last) > t.keep {
+		isHeld, err := t.store.isHeld(ctx, t.id)
+		if t.Expired = !isHeld; err != nil || t.Expired {
+			return err
+		}
+		t.keep = 0
 	}
 	for _, step := range []func(context.Context) error{t.trimByAge, t.deleteTrimmed, t.deleteClaims, t.deleteData, t.deleteJoined, t.tidyDrops, t.joinData} {
 		if err := step(ctx); err != nil {

@@ -73,10 +73,13 @@ func (t *tidier) oldMembers(ctx context.Context, p piece, to int64) (int64, erro
 	return to, nil
 }
 
-// trim trims the stream up to an offset.
+// trim trims the stream up to an offset, unless it is held.
 func (t *tidier) trim(ctx context.Context, to int64) error {
 	if to <= t.Trimmed {
 		return nil
+	}
+	if isHeld, err := t.store.isHeld(ctx, t.id); err != nil || isHeld {
+		return err
 	}
 	if err := t.store.create(ctx, directory(t.id)+"trim/"+rangeName(Range{0, to}), nil); err != nil {
 		return err
