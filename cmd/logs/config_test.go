@@ -28,7 +28,7 @@ func shipped(t *testing.T) map[string]unstructured.Unstructured {
 	t.Helper()
 	paths, err := filepath.Glob("../../config/logs/*.yaml")
 	require.NoError(t, err)
-	require.Len(t, paths, 8)
+	require.Len(t, paths, 9)
 	objects := map[string]unstructured.Unstructured{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)

@@ -136,6 +136,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	service.RegisterMetrics(registry)
 	maintenance, notifier := newKeeper(store, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
+	service.Permit(reviewer)
 	service.Notify(notifier)
 	exports, err := newExporter(service, store, bucket, logger, registry, s)
 	if err != nil {

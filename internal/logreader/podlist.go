@@ -62,6 +62,8 @@ type PodLogs struct {
 	Last time.Time `json:"last"`
 	// Whether all containers have ended, and everything has reached the log service.
 	Complete bool `json:"complete"`
+	// Whether the logs are kept until they are released, beyond retention and quota.
+	Held bool `json:"held"`
 	// Whether there are older streams, which pods, containers, runs and complete don't count.
 	Partial bool `json:"partial"`
 }
@@ -133,7 +135,7 @@ func podLogs(item loglist.Log) PodLogs {
 	s := item.Status
 	return PodLogs{
 		Name: item.Name, Owner: s.Owner, Labels: item.Labels, Pods: s.Pods, Containers: s.Containers, Runs: s.Runs, Streams: s.Streams,
-		First: s.FirstStreamTime.UTC(), Last: s.LastStreamTime.UTC(), Complete: s.Complete, Partial: s.Partial,
+		First: s.FirstStreamTime.UTC(), Last: s.LastStreamTime.UTC(), Complete: s.Complete, Held: s.Held, Partial: s.Partial,
 	}
 }
 
@@ -142,7 +144,7 @@ func (p Pods) Print(out io.Writer, wide bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	header := "POD\tOWNER\tCONTAINERS\tRUNS\tFIRST\tLAST"
 	if wide {
-		header += "\tCOMPLETE\tPODS\tSTREAMS"
+		header += "\tCOMPLETE\tHELD\tPODS\tSTREAMS"
 	}
 	_, _ = fmt.Fprintln(table, header) // Flush returns the error
 	for _, pod := range p.Pods {
@@ -153,7 +155,7 @@ func (p Pods) Print(out io.Writer, wide bool) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s", printable.Line(pod.Name), cmp.Or(printable.Line(pod.Owner), "-"), printable.Line(strings.Join(pod.Containers, ",")),
 			runs, pod.First.Format(time.RFC3339), pod.Last.Format(time.RFC3339))
 		if wide {
-			_, _ = fmt.Fprintf(table, "\t%t\t%d\t%d", pod.Complete, pod.Pods, pod.Streams)
+			_, _ = fmt.Fprintf(table, "\t%t\t%t\t%d\t%d", pod.Complete, pod.Held, pod.Pods, pod.Streams)
 		}
 		_, _ = fmt.Fprintln(table)
 	}

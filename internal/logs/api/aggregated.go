@@ -45,6 +45,12 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	} {
 		mux.Handle("GET "+root+"/namespaces/{namespace}"+path, s.handleWith(kubernetesStatus, handle))
 	}
+	const named = root + "/namespaces/{namespace}/logs/{id}"
+	for pattern, handle := range map[string]handler{
+		"DELETE " + named: reads.erase, "POST " + named + "/hold": reads.hold, "DELETE " + named + "/hold": reads.hold,
+	} {
+		mux.Handle(pattern, s.handleWith(kubernetesStatus, handle))
+	}
 	mux.Handle("GET "+root+"/logs", s.handleWith(kubernetesStatus, refuseAllNamespaces))
 	return s.limitTime(mux)
 }
@@ -75,16 +81,20 @@ func refuseAllNamespaces(http.ResponseWriter, *http.Request) error {
 // discover answers API discovery, which is the same for everybody. Of the verbs, logs have
 // those that can be answered with Kubernetes' objects. Kubernetes' own controllers leave
 // them alone: to delete a namespace needs the verb delete of a resource, to collect garbage
-// delete, list and watch, and a quota create as well.
+// delete, list and watch, and a quota create as well. So logs outlast their namespace, and
+// kubectl delete works without it.
 func discover(w http.ResponseWriter, _ *http.Request) {
 	list := metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: endpoint.Group + "/" + endpoint.Version,
 	}
-	for _, name := range []string{"logs", "logs/data", "logs/log"} {
+	for _, name := range []string{"logs", "logs/data", "logs/log", "logs/hold"} {
 		resource := metav1.APIResource{Name: name, Namespaced: true, Kind: loglist.Kind, Verbs: metav1.Verbs{"get"}}
-		if name == "logs" {
+		switch name {
+		case "logs":
 			resource.SingularName, resource.Verbs = "log", metav1.Verbs{"get", "list"}
+		case "logs/hold":
+			resource.Verbs = metav1.Verbs{verbCreate, verbDelete}
 		}
 		list.APIResources = append(list.APIResources, resource)
 	}
@@ -95,7 +105,7 @@ func discover(w http.ResponseWriter, _ *http.Request) {
 func kubernetesStatus(p *problem) any {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
-		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusNotFound: metav1.StatusReasonNotFound,
+		http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusConflict: metav1.StatusReasonConflict, http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed, http.StatusNotFound: metav1.StatusReasonNotFound,
 		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 	}
 	return metav1.Status{

@@ -103,7 +103,8 @@ func TestKubernetesClientsDiscoverTheAPI(t *testing.T) {
 		require.JSONEq(t, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"logs.entrypointer.dev/v1alpha1","resources":[
 			{"name":"logs","singularName":"log","namespaced":true,"kind":"Log","verbs":["get","list"]},
 			{"name":"logs/data","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]},
-			{"name":"logs/log","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]}]}`, got.body)
+			{"name":"logs/log","singularName":"","namespaced":true,"kind":"Log","verbs":["get"]},
+			{"name":"logs/hold","singularName":"","namespaced":true,"kind":"Log","verbs":["create","delete"]}]}`, got.body)
 	}
 	require.Equal(t, http.StatusNotFound, s.aggregated(&proxy{}, "/namespaces/tenant/pods", "tenant").status)
 }

@@ -126,6 +126,7 @@ type Server struct {
 	limits        Limits
 	notices       Notices
 	exports       Exports
+	permissions   Permissions
 	metrics       *metrics
 
 	stopFollowingOnce sync.Once
@@ -144,7 +145,7 @@ func (s *Server) countingStore(namespace, id string) *streams.Store {
 // New returns a server of the streams of a store.
 func New(store *streams.Store, authenticator Authenticator, logger *slog.Logger) *Server {
 	return &Server{
-		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, metrics: newMetrics(),
+		streams: store, authenticator: authenticator, logger: logger, sources: newSources(store), timing: defaultTiming, limits: unlimited{}, notices: noNotices{}, exports: noExports{}, permissions: noPermissions{}, metrics: newMetrics(),
 		memory:        tenants.NewShares(maxBodyMemory, maxBodyMemoryNamespace, maxBodyMemoryPod),
 		readers:       tenants.NewShares(maxReaders, maxReadersNamespace, maxReadersUser),
 		searches:      tenants.NewShares(maxSearches, maxSearchesNamespace, maxSearchesUser),
@@ -262,6 +263,10 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: create it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
+	case errors.Is(err, streams.ErrHeld):
+		return &problem{status: http.StatusConflict, text: streams.ErrHeld.Error()}
+	case errors.Is(err, streams.ErrManyHolds):
+		return &problem{status: http.StatusForbidden, text: streams.ErrManyHolds.Error()}
 	case errors.Is(err, streams.ErrTooMany):
 		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), retry: true, retryAfter: retryAfterJoining, reason: reasonPieces}
 	case errors.Is(err, storage.ErrFull):
@@ -272,6 +277,8 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
 	case errors.Is(err, ErrNotProxy):
 		return &problem{status: http.StatusUnauthorized, text: ErrNotProxy.Error()}
+	case errors.Is(err, ErrMayNotChange):
+		return &problem{status: http.StatusForbidden, text: ErrMayNotChange.Error()}
 	case errors.Is(err, ErrForbidden):
 		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
 	default: // its text may have paths of the storage, and answers of the API server

@@ -195,6 +195,11 @@ func (s readAPI) findPods(r *http.Request, user User, q streams.PodsQuery) (list
 			list.Items = append(list.Items, logOf(q.Namespace, p))
 		}
 	}
+	holds, err := store.Holds(r.Context(), q.Namespace)
+	if err != nil {
+		return list, err
+	}
+	noteHolds(holds, page.Pods, list.Items)
 	if page.Remaining > 0 {
 		remaining := int64(page.Remaining)
 		list.RemainingItemCount, list.Continue = &remaining, formatPosition(page.Pods[len(page.Pods)-1].PodsPosition)

@@ -180,7 +180,7 @@ func TestKubectlGetsLogsAsRows(t *testing.T) {
 		require.Len(t, row.Cells, len(list.ColumnDefinitions))
 		rows = append(rows, fmt.Sprint(row.Cells))
 	}
-	require.Equal(t, []string{"[a job/report main 1 False 3h 3h 1 1]", "[b <none>  1 False 25h 25h 1 1]"}, rows)
+	require.Equal(t, []string{"[a job/report main 1 False False 3h 3h 1 1]", "[b <none>  1 False False 25h 25h 1 1]"}, rows)
 	require.Equal(t, rows[0], fmt.Sprint(table("/namespaces/tenant/logs/a").Rows[0].Cells))
 	for include, want := range map[string]string{"": `"kind":"PartialObjectMetadata"`, "Metadata": `"name":"a"`, "Object": `"containers":["main"]`, "None": "null"} {
 		list := table("/namespaces/tenant/logs?includeObject=" + include)

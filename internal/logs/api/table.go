@@ -44,6 +44,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Containers", Type: "string", Description: "The names of the containers."},
 	{Name: "Runs", Type: "string", Description: "How often the containers have started."},
 	{Name: "Complete", Type: "string", Description: "Whether everything has reached the log service, to its end."},
+	{Name: "Held", Type: "string", Description: "Whether the logs are kept beyond retention and quota."},
 	{Name: "Last", Type: "string", Description: "How long ago the last stream was created."},
 	{Name: "Age", Type: "string", Description: "How long ago the first stream was created."},
 	{Name: "Pods", Type: "integer", Priority: 1, Description: "How many pods had this name."},
@@ -87,9 +88,13 @@ func cells(l *loglist.Log, now time.Time) []any {
 	if l.Status.Complete {
 		complete = "True"
 	}
+	held := "False"
+	if l.Status.Held {
+		held = "True"
+	}
 	age := func(t metav1.Time) string { return duration.HumanDuration(now.Sub(t.Time)) }
 	return []any{
-		l.Name, owner, printable.Line(strings.Join(l.Status.Containers, ",")), runs, complete, age(l.Status.LastStreamTime), age(l.Status.FirstStreamTime),
+		l.Name, owner, printable.Line(strings.Join(l.Status.Containers, ",")), runs, complete, held, age(l.Status.LastStreamTime), age(l.Status.FirstStreamTime),
 		l.Status.Pods, l.Status.Streams,
 	}
 }

@@ -62,7 +62,10 @@ type Reviewer struct {
 	now        func() time.Time
 }
 
-var _ api.Authenticator = (*Reviewer)(nil)
+var (
+	_ api.Authenticator = (*Reviewer)(nil)
+	_ api.Permissions   = (*Reviewer)(nil)
+)
 
 // New returns a Reviewer. Its client needs permission to create TokenReviews and
 // SubjectAccessReviews, and to get namespaces. To verify tokens by itself, it needs those of
@@ -226,11 +229,23 @@ func single(values []string) string {
 
 // MayRead implements api.Authenticator: users who may use kubectl logs may read.
 func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod string) error {
+	return r.may(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: "get", Version: "v1", Resource: "pods", Subresource: "log", Namespace: namespace, Name: pod,
+	}, api.ErrForbidden)
+}
+
+// MayChange implements api.Permissions.
+func (r *Reviewer) MayChange(ctx context.Context, user api.User, verb, subresource, namespace, pod string) error {
+	return r.may(ctx, user, authorizationv1.ResourceAttributes{
+		Verb: verb, Group: endpoint.Group, Version: endpoint.Version, Resource: "logs", Subresource: subresource, Namespace: namespace, Name: pod,
+	}, api.ErrMayNotChange)
+}
+
+// may returns nil if a user has a right, or the refusal.
+func (r *Reviewer) may(ctx context.Context, user api.User, right authorizationv1.ResourceAttributes, refusal error) error {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: "get", Version: "v1", Resource: "pods", Subresource: "log", Namespace: namespace, Name: pod,
-		},
+		ResourceAttributes: &right,
 	}
 	for key, values := range user.Extra {
 		spec.Extra[key] = values
@@ -245,7 +260,7 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 			return struct{}{}, fmt.Errorf("reviewing access to logs: %w", err)
 		}
 		if !review.Status.Allowed || review.Status.Denied {
-			return struct{}{}, api.ErrForbidden
+			return struct{}{}, refusal
 		}
 		return struct{}{}, nil
 	})
@@ -254,5 +269,5 @@ func (r *Reviewer) MayRead(ctx context.Context, user api.User, namespace, pod st
 
 // isRefusal reports whether an error is a decision of the API server.
 func isRefusal(err error) bool {
-	return errors.Is(err, api.ErrUnauthenticated) || errors.Is(err, api.ErrForbidden)
+	return errors.Is(err, api.ErrUnauthenticated) || errors.Is(err, api.ErrForbidden) || errors.Is(err, api.ErrMayNotChange)
 }

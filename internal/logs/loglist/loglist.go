@@ -46,6 +46,8 @@ type Status struct {
 	// Complete is whether the end of each stream is known: its container has ended, and
 	// everything has reached the log service.
 	Complete bool `json:"complete"`
+	// Held is whether the logs are kept until they are released, beyond retention and quota.
+	Held bool `json:"held,omitempty"`
 	// Partial says that there are older streams, which Pods, Containers, Runs and Complete
 	// don't count.
 	Partial bool `json:"partial,omitempty"`
