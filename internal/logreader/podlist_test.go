@@ -94,8 +94,8 @@ func TestThePodsThatHaveLogsAreListed(t *testing.T) {
 	pods.Pods[0].Partial = true
 	require.NoError(t, pods.Print(&out, true))
 	text := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).ReplaceAllString(out.String(), "(the time of today)")
-	require.Equal(t, `POD           OWNER           CONTAINERS   RUNS   FIRST                  LAST                   COMPLETE   PODS   STREAMS
-web-7d4b9-c   taskrun/build   main,proxy   2+     (the time of today)   (the time of today)   false      1      2
+	require.Equal(t, `POD           OWNER           CONTAINERS   RUNS   FIRST                  LAST                   COMPLETE   HELD    PODS   STREAMS
+web-7d4b9-c   taskrun/build   main,proxy   2+     (the time of today)   (the time of today)   false      false   1      2
 `, text)
 }
 
