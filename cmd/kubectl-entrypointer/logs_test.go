@@ -201,3 +201,45 @@ func TestPodsWithLogsAreListed(t *testing.T) {
 	_, err = runs("--list", "--kubeconfig", config, "-n", "other")
 	require.Equal(t, 1, exitCode(err))
 }
+
+func TestLogsAreDeletedAndHeldByThePlugin(t *testing.T) {
+	t.Parallel()
+	const logs = " /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs/"
+	mux := http.NewServeMux()
+	deletions := 0
+	mux.HandleFunc("DELETE"+logs+"web", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if deletions++; deletions == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503,"message":"7 streams are left"}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Success","message":"deleted 2 streams of %s, dry run %s"}`, r.URL.Query().Get("container"), r.URL.Query().Get("dryRun"))
+	})
+	for _, method := range []string{"POST", "DELETE"} {
+		mux.HandleFunc(method+logs+"{name}/hold", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.PathValue("name") != "web" && r.URL.Query().Get("label") != "tekton.dev/taskRun=build" {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+		})
+	}
+	config := kubeconfig(t, mux)
+	for _, test := range []struct{ args, want string }{
+		{"delete-logs web main", "pod/web: deleted 2 streams of main, dry run \n"},
+		{"delete-logs web --dry-run", "pod/web: not deleted 2 streams of , dry run All (dry run)\n"},
+		{"hold-logs web", "the logs of pod/web are held\n"},
+		{"hold-logs taskrun/build", "the logs of taskrun/build are held\n"},
+		{"release-logs taskrun/build", "the logs of taskrun/build are released\n"},
+	} {
+		out, _, err := runsCommand(rootCommand(), "", append(strings.Fields(test.args), "--kubeconfig", config)...)
+		require.NoError(t, err, test.args)
+		require.Equal(t, test.want, out)
+	}
+	_, _, err := runsCommand(rootCommand(), "", "hold-logs", "job/x", "--kubeconfig", config)
+	require.ErrorContains(t, err, `holding the logs of job/x in namespace "tenant"`)
+	_, _, err = runsCommand(rootCommand(), "", "delete-logs", "--kubeconfig", config)
+	require.Equal(t, exitUsage, exitCode(err))
+}

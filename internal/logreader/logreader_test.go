@@ -79,7 +79,9 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	store := streamstest.Open(t, t.TempDir())
 	c := &cluster{t: t, store: store, phase: "Running", containers: map[string]string{}, specs: map[string]string{}, inits: map[string]string{}}
-	service := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler)).Aggregated(fakeAuthenticator{})
+	replica := api.New(store, fakeAuthenticator{}, slog.New(slog.DiscardHandler))
+	replica.Permit(fakeAuthenticator{})
+	service := replica.Aggregated(fakeAuthenticator{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		gone, forbidden, ill, cut := c.gone, c.forbidden, c.ill, strings.HasSuffix(r.URL.Path, "/log") && c.cuts > 0
