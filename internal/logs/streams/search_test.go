@@ -63,7 +63,7 @@ func newCollector() *collector {
 }
 
 // all is the query for a whole namespace.
-func all() SearchQuery {
+func wholeTenant() SearchQuery {
 	return SearchQuery{Namespace: "tenant", Keep: func(Listed) bool { return true }}
 }
 
@@ -105,7 +105,7 @@ func TestASearchReadsWhatReadersRead(t *testing.T) {
 			}
 		}
 		c := newCollector()
-		more, err := s.Search(t.Context(), all(), c)
+		more, err := s.Search(t.Context(), wholeTenant(), c)
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Empty(t, c.unread)
@@ -139,7 +139,7 @@ func TestASearchSelectsStreams(t *testing.T) {
 		"a pod without logs":  {func(q *SearchQuery) { q.Pod = "c" }, nil},
 		"a namespace without": {func(q *SearchQuery) { q.Namespace = "none" }, nil},
 	} {
-		found, q := newCollector(), all()
+		found, q := newCollector(), wholeTenant()
 		c.change(&q)
 		_, err := s.Search(t.Context(), q, found)
 		require.NoError(t, err, name)
@@ -167,7 +167,7 @@ func TestObjectsThatAreJoinedDuringASearchAreRead(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := s.Search(t.Context(), all(), c)
+	_, err := s.Search(t.Context(), wholeTenant(), c)
 	require.NoError(t, err)
 	require.Empty(t, c.unread)
 	require.Equal(t, want.String(), c.texts[id])
@@ -184,7 +184,7 @@ func TestWhatCanNotBeReadIsNamedAndTheRestIsRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(directory, "streams", broken, "data", rangeName(Range{0, 3})), []byte("no gzip"), 0o600))
 	c := newCollector()
 	c.hook = func(*Listed, Part) error { return nil }
-	_, err := s.Search(t.Context(), all(), c)
+	_, err := s.Search(t.Context(), wholeTenant(), c)
 	require.NoError(t, err)
 	require.Len(t, c.unread, 1)
 	require.Error(t, c.unread[broken])
@@ -221,7 +221,7 @@ func TestOldObjectsAreNotReadForAShortSpan(t *testing.T) {
 			require.NoError(t, s.Drop(t.Context(), id, Range{33, 36}))
 		}
 	}
-	reads, c, q := countReads(t, s), newCollector(), all()
+	reads, c, q := countReads(t, s), newCollector(), wholeTenant()
 	c.hook = func(_ *Listed, p Part) error {
 		require.NotNil(t, p.Data, "what was dropped long ago doesn't count")
 		return nil
@@ -243,7 +243,7 @@ func TestWhoTakesPartsHoldsASearchBack(t *testing.T) {
 		require.LessOrEqual(t, reads.reads.Load(), int64(most))
 		return enough
 	}
-	_, err := s.Search(t.Context(), all(), c)
+	_, err := s.Search(t.Context(), wholeTenant(), c)
 	require.ErrorIs(t, err, enough)
 	require.LessOrEqual(t, reads.reads.Load(), int64(most), "nothing is read any more")
 }
@@ -258,11 +258,11 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 	c := newCollector()
 	c.hook = func(*Listed, Part) error { cancel(reason); return nil }
 	holding, release := s.WithMemoryHold("tenant")
-	_, err := holding.Search(ctx, all(), c)
+	_, err := holding.Search(ctx, wholeTenant(), c)
 	require.ErrorIs(t, err, reason)
 	require.Equal(t, "abc", c.texts[id])
 	before := m.calls.Load()
-	_, err = holding.Search(ctx, all(), newCollector())
+	_, err = holding.Search(ctx, wholeTenant(), newCollector())
 	require.ErrorIs(t, err, reason)
 	require.LessOrEqual(t, m.calls.Load()-before, int64(20), "no more than the streams ahead")
 	release()
@@ -274,11 +274,11 @@ func TestSearchesShareTheMemoryOfReaders(t *testing.T) {
 	for range maxNamespaceMemory / SearchMemory {
 		holding, release := s.WithMemoryHold("tenant")
 		t.Cleanup(release)
-		_, err := holding.Search(t.Context(), all(), newCollector())
+		_, err := holding.Search(t.Context(), wholeTenant(), newCollector())
 		require.NoError(t, err)
 	}
 	holding, release := s.WithMemoryHold("tenant")
 	defer release()
-	_, err := holding.Search(t.Context(), all(), newCollector())
+	_, err := holding.Search(t.Context(), wholeTenant(), newCollector())
 	require.ErrorIs(t, err, ErrBusy)
 }
