@@ -63,6 +63,14 @@ func listen(ctx context.Context, s settings) (pods, proxied, probes net.Listener
 	return pods, proxied, probes, nil
 }
 
+// newService returns the service of a store, whose users a reviewer authenticates.
+func newService(store *streams.Store, reviewer *identity.Reviewer, logger *slog.Logger, registry *prometheus.Registry) *api.Server {
+	service := api.New(store, reviewer, logger)
+	service.Permit(reviewer)
+	service.RegisterMetrics(registry)
+	return service
+}
+
 // newKeeper returns the keeper for the storage that is chosen.
 func newKeeper(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer, s settings) *keeper.Keeper {
 	k := keeper.New(store, logger, registry)
@@ -132,11 +140,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	}
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	reviewer := identity.New(client, logger)
-	service, front := api.New(store, reviewer, logger), frontproxy.New()
-	service.RegisterMetrics(registry)
+	service, front := newService(store, reviewer, logger, registry), frontproxy.New()
 	maintenance, notifier := newKeeper(store, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
-	service.Permit(reviewer)
 	service.Notify(notifier)
 	exports, err := newExporter(service, store, bucket, logger, registry, s)
 	if err != nil {

@@ -253,7 +253,7 @@ func problemOf(err error) *problem {
 	if p, is := errors.AsType[*problem](err); is {
 		return p
 	}
-	if p := limitProblem(err); p != nil {
+	if p := cmp.Or(limitProblem(err), changeProblem(err)); p != nil {
 		return p
 	}
 	switch {
@@ -263,10 +263,6 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusNotFound, text: "there is no such stream: create it by POST /logs"}
 	case errors.Is(err, streams.ErrEnded), errors.Is(err, streams.ErrConflict):
 		return &problem{status: http.StatusConflict, text: err.Error()}
-	case errors.Is(err, streams.ErrHeld):
-		return &problem{status: http.StatusConflict, text: streams.ErrHeld.Error()}
-	case errors.Is(err, streams.ErrManyHolds):
-		return &problem{status: http.StatusForbidden, text: streams.ErrManyHolds.Error()}
 	case errors.Is(err, streams.ErrTooMany):
 		return &problem{status: http.StatusTooManyRequests, text: streams.ErrTooMany.Error(), retry: true, retryAfter: retryAfterJoining, reason: reasonPieces}
 	case errors.Is(err, storage.ErrFull):
@@ -277,8 +273,6 @@ func problemOf(err error) *problem {
 		return &problem{status: http.StatusUnauthorized, text: ErrUnauthenticated.Error()}
 	case errors.Is(err, ErrNotProxy):
 		return &problem{status: http.StatusUnauthorized, text: ErrNotProxy.Error()}
-	case errors.Is(err, ErrMayNotChange):
-		return &problem{status: http.StatusForbidden, text: ErrMayNotChange.Error()}
 	case errors.Is(err, ErrForbidden):
 		return &problem{status: http.StatusForbidden, text: ErrForbidden.Error()}
 	default: // its text may have paths of the storage, and answers of the API server

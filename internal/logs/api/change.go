@@ -236,6 +236,18 @@ func (s readAPI) hold(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// changeProblem returns the problem of a change that is refused, nil for another error.
+func changeProblem(err error) *problem {
+	for refusal, status := range map[error]int{
+		streams.ErrHeld: http.StatusConflict, streams.ErrManyHolds: http.StatusForbidden, ErrMayNotChange: http.StatusForbidden,
+	} {
+		if errors.Is(err, refusal) {
+			return &problem{status: status, text: refusal.Error()}
+		}
+	}
+	return nil
+}
+
 // audit logs what a user has changed. Whoever reads the log of the service learns of it also
 // where the API server has no audit log.
 func (s *Server) audit(user User, what, namespace, pod string, details ...any) {

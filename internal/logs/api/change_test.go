@@ -93,7 +93,9 @@ func TestADryRunDeletesNothing(t *testing.T) {
 func TestLogsAreDeletedAndHeldByThoseWhoMay(t *testing.T) {
 	s, log, path := serveDeleters(t)
 	for _, change := range []struct{ method, path string }{
-		{http.MethodDelete, "tenant/logs/a"}, {http.MethodPost, "tenant/logs/a/hold"}, {http.MethodDelete, "tenant/logs/a/hold"},
+		{http.MethodDelete, "tenant/logs/a"},
+		{http.MethodPost, "tenant/logs/a/hold"},
+		{http.MethodDelete, "tenant/logs/a/hold"},
 		{http.MethodPost, "tenant/logs/-/hold?label=tekton.dev/taskRun=build"},
 	} {
 		got := s.changes(0, change.method, change.path, "stranger", "")

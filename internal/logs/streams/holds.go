@@ -35,14 +35,11 @@ type HoldScope struct{ Pod, Key, Value string }
 
 // name returns the part of the key of a hold behind its namespace.
 func (scope HoldScope) name(namespace string) (string, error) {
-	directory, prefix, err := "", "pods/", error(nil)
-	if scope.Pod != "" {
-		directory, err = podDirectory(namespace, scope.Pod)
-	} else {
-		prefix = "labels/"
+	directory, err := podDirectory(namespace, scope.Pod)
+	if scope.Pod == "" {
 		directory, err = labelDirectory(namespace, scope.Key, scope.Value)
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(directory, prefix+namespace+"/"), "/"), err
+	return strings.TrimSuffix(strings.TrimPrefix(directory, scope.kind()+namespace+"/"), "/"), err
 }
 
 func (scope HoldScope) key(namespace string) (string, error) {
@@ -59,7 +56,7 @@ func (scope HoldScope) kind() string {
 
 func heldDirectory(namespace string) string { return held + namespace + "/" }
 
-// Hold keeps streams until Release. The note says by whom. It is idempotent.
+// Hold keeps streams until Release, and notes by whom. It is idempotent.
 func (s *Store) Hold(ctx context.Context, namespace string, scope HoldScope, by string) error {
 	key, err := scope.key(namespace)
 	if err != nil {
