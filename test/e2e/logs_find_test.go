@@ -156,8 +156,8 @@ func requireGets(t *testing.T, kubeconfig, namespace, name, owner string) {
 	}
 	for _, args := range [][]string{nil, {name}, {"-o", "wide"}} {
 		text := get(args...)
-		require.Regexp(t, `^NAME +OWNER +CONTAINERS +RUNS +COMPLETE +LAST +AGE`, text)
-		require.Regexp(t, `(?m)^`+name+` +`+owner+` +main +1 +(True|False) +\S+ +\S+`, text)
+		require.Regexp(t, `^NAME +OWNER +CONTAINERS +RUNS +COMPLETE +HELD +LAST +AGE`, text)
+		require.Regexp(t, `(?m)^`+name+` +`+owner+` +main +1 +(True|False) +False +\S+ +\S+`, text)
 	}
 	require.Equal(t, name, get(name, "-o", "jsonpath={.metadata.name}"))
 	require.Contains(t, get("-o", "name"), "log.logs.entrypointer.dev/"+name+"\n")
