@@ -262,7 +262,8 @@ func (s *Scanner) beginLong() {
 func (s *Scanner) readLong(text []byte) {
 	if len(s.partial) > 0 { // its last bytes come first
 		more := min(utf8.UTFMax, len(text))
-		had, n := len(s.partial), 0
+		var n int
+		had := len(s.partial)
 		s.partial = append(s.partial, text[:more]...)
 		if s.state, n = s.automaton.read(s.state, s.partial); s.state == matched {
 			return

@@ -285,20 +285,12 @@ func (r *search) fetchStream(o *openStream, to chan<- *coming[*fetchedObject]) b
 	}
 	at, known := int64(0), o.layout.known
 	for i, p := range known {
-		var gaps []Part
-		if at < p.From && r.counts(known[i:]) {
-			gaps = append(gaps, Part{Range: Range{at, p.From}})
-		}
-		isGap := p.dropped || p.deleted
-		if isGap && r.counts(known[i+1:]) {
-			gaps = append(gaps, Part{Range: p.Range, Dropped: p.dropped, Deleted: p.deleted})
-		}
-		for _, gap := range gaps {
+		for _, gap := range r.gapsUpTo(at, known[i:]) {
 			if !is(fetchedObject{gap: &gap}) {
 				return false
 			}
 		}
-		if !isGap && r.query.Span.mayHave(p.written) && !r.fetchPiece(o, p, to) {
+		if !p.isGap() && r.query.Span.mayHave(p.written) && !r.fetchPiece(o, p, to) {
 			return false
 		}
 		at = p.To
@@ -309,10 +301,26 @@ func (r *search) fetchStream(o *openStream, to chan<- *coming[*fetchedObject]) b
 	return is(fetchedObject{isEnd: true})
 }
 
+// gapsUpTo returns the gaps that count between an offset and the end of the first of some
+// pieces.
+func (r *search) gapsUpTo(at int64, pieces []piece) (gaps []Part) {
+	p := pieces[0]
+	if at < p.From && r.counts(pieces) {
+		gaps = append(gaps, Part{Range: Range{at, p.From}})
+	}
+	if p.isGap() && r.counts(pieces[1:]) {
+		gaps = append(gaps, Part{Range: p.Range, Dropped: p.dropped, Deleted: p.deleted})
+	}
+	return gaps
+}
+
+// isGap reports whether the bytes of a piece aren't stored.
+func (p piece) isGap() bool { return p.dropped || p.deleted }
+
 // counts reports whether bytes that are no more in front of some pieces may be of the span.
 func (r *search) counts(pieces []piece) bool {
 	for _, p := range pieces {
-		if !p.dropped && !p.deleted {
+		if !p.isGap() {
 			return r.query.Span.mayHave(p.written)
 		}
 	}
