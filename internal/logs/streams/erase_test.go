@@ -221,3 +221,23 @@ func TestAPodWithManyStreamsIsErasedByRepeatedRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, found)
 }
+
+func TestASearchFindsNothingOfWhatIsErased(t *testing.T) {
+	m, s, _ := openMemory(t)
+	id := secretStream(t, m, s)
+	other, err := Open(t.Context(), m)
+	require.NoError(t, err)
+	found := func() string {
+		c := newCollector()
+		_, err := other.Search(t.Context(), SearchQuery{Namespace: build.Namespace, Keep: everything}, c)
+		require.NoError(t, err)
+		require.Empty(t, c.unread)
+		return c.texts[id]
+	}
+	require.Contains(t, found(), "secret")
+	_, err = s.Erase(t.Context(), id, build)
+	require.NoError(t, err)
+	require.NotContains(t, found(), "secret")
+	require.NoError(t, other.Write(t.Context(), id, 60, []byte("secret")), "a request that was sent before")
+	require.NotContains(t, found(), "secret")
+}

@@ -62,7 +62,7 @@ func newCollector() *collector {
 	return &collector{texts: map[string]string{}, unread: map[string]error{}}
 }
 
-// all is the query for a whole namespace.
+// wholeTenant is the query for a whole namespace.
 func wholeTenant() SearchQuery {
 	return SearchQuery{Namespace: "tenant", Keep: func(Listed) bool { return true }}
 }
