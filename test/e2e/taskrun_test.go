@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,8 @@ func describe(t *testing.T, run *pipelinev1.TaskRun) taskRunResult {
 		Succeeded: condition.Status,
 		Reason:    condition.Reason,
 		Message:   strings.ReplaceAll(condition.Message, run.Namespace, "NAMESPACE"),
-		Results:   run.Status.Results,
+		// Their order is that in which Tekton's controller has first seen them.
+		Results: slices.SortedFunc(slices.Values(run.Status.Results), func(a, b pipelinev1.TaskRunResult) int { return strings.Compare(a.Name, b.Name) }),
 	}
 	for _, s := range run.Status.Steps {
 		require.NotNil(t, s.Terminated, "the end of step %q", s.Name)
