@@ -284,7 +284,7 @@ func problemOf(err error) *problem {
 // nil for another error.
 func limitProblem(err error) *problem {
 	for limit, reason := range map[error]string{
-		streams.ErrScattered: reasonPieces, streams.ErrTooLong: reasonPieces, streams.ErrPodStreams: reasonStreams,
+		streams.ErrTooLong: reasonPieces, streams.ErrPodStreams: reasonStreams,
 	} {
 		if errors.Is(err, limit) {
 			return &problem{status: http.StatusRequestEntityTooLarge, text: limit.Error(), reason: reason}

@@ -46,8 +46,9 @@ func (unlimited) RecordUsage(string, string, int64, int64) {}
 func (s *Server) Limit(limits Limits) { s.limits = limits }
 
 // surplus reports whether a stream, if it is new, is beyond its namespace's limit. Such a
-// surplus stream is created so that its pod can mark the refused bytes. Beyond
-// CheckSurplusStream, it is an error.
+// surplus stream is created so that its pod can mark the refused bytes: a container that
+// gets no stream keeps its output, asks again, and waits at its end, for 75 s if it is a
+// step or a Job. Beyond CheckSurplusStream, it is an error.
 func (s *Server) surplus(ctx context.Context, source streams.Source) (bool, error) {
 	if s.limits.CheckStream(source.Namespace) == nil {
 		return false, nil

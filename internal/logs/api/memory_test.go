@@ -128,7 +128,7 @@ func get(ctx context.Context, t *testing.T, url, user string) (*http.Response, e
 func TestReadersOfManyCrowdedStreamsStayWithinTheMemory(t *testing.T) {
 	const limit = 200 << 20
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
-	s, bucket, front := crowd(t, streams.MaxSmall)
+	s, bucket, front := crowd(t, streams.MaxPieces/2) // and twice as many markers
 	var ids []string
 	for i := range 24 {
 		ids = append(ids, bucket.stream(t, s, "crowd", i))

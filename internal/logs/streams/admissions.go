@@ -14,14 +14,12 @@ import (
 )
 
 const (
-	// MaxSmall bounds the small objects of a stream that aren't joined, so that listing them
-	// takes only some tenths of a second. The bound of markers, and that of small and large
-	// objects together, is twice as high. The bound of joined objects is MaxSmall as well:
-	// for a stream that compresses well, it allows 80 GB. Everything that a stream may have
-	// fits into memory (memory.go).
-	MaxSmall = 20_000
-	// smallObject is the size below which an object is small, in bytes before compression.
-	smallObject = 64 << 10
+	// MaxPieces bounds the objects of a stream that aren't joined: data, markers and claims.
+	// There may be half as many again if these are markers, which take the place of data that
+	// is refused. Half of MaxPieces is the bound of joined objects: for a stream that
+	// compresses well, it allows 80 GB. Everything that a stream may have fits into memory
+	// (memory.go), and listing it takes less than a second.
+	MaxPieces = 40_000
 	// maxAdmissions bounds the cached admissions, of some 100 bytes each.
 	maxAdmissions = 20_000
 	// refusalTTL is how long a refusal is cached.
@@ -30,16 +28,15 @@ const (
 
 // The errors of a stream with too many objects.
 var (
-	ErrTooMany   = errors.New("the stream has too many small pieces that aren't joined yet: send larger pieces, later")
-	ErrTooLong   = errors.New("the stream has reached its limit of objects: create another stream")
-	ErrScattered = errors.New("the stream has too many pieces that can't be joined because of the gaps between them: send the missing pieces")
+	ErrTooMany = errors.New("the stream has too many pieces that aren't joined yet: send larger pieces, later")
+	ErrTooLong = errors.New("the stream has reached its limit of objects, and joining makes no room: send the pieces that are missing between others, or create another stream")
 )
 
 // admissions decide from cached counts whether a stream takes another object. Each
 // replica counts only its own objects between two listings, so with n replicas a limit
-// can be exceeded by n-1 quarters.
+// can be exceeded by n-1 eighths.
 type admissions struct {
-	most int // MaxSmall
+	most int // MaxPieces
 
 	mu     sync.Mutex
 	limits map[string]*admission
@@ -58,26 +55,20 @@ func newAdmissions(most int) *admissions {
 
 // The kinds of objects that have a limit.
 const (
-	smallData = iota
-	marker
-	largeData
+	dataObject = iota
+	markerObject
 	admissionKinds
 )
 
 // objectCounts are the numbers of objects of a stream.
 type objectCounts struct {
-	small  int // small objects that aren't joined, including markers and claims
-	data   int // data objects that aren't joined
+	pieces int // objects that aren't joined
+	ranges int // of bytes that touch: joining leaves as many objects at least
 	joined int
-	// The ranges of bytes that touch: of data, and of data and markers.
-	dataRanges, ranges int
 }
 
 // admit returns an error if a stream takes no more objects of a kind.
 func (s *Store) admit(ctx context.Context, id string, r Range, what int) error {
-	if r.Len() >= smallObject && what == smallData {
-		what = largeData
-	}
 	if known, refused := s.admissions.tryTake(id, what, time.Now()); known {
 		return refused
 	}
@@ -98,7 +89,7 @@ func (b *admissions) tryTake(id string, what int, now time.Time) (known bool, re
 		if len(b.limits) >= maxAdmissions {
 			clear(b.limits)
 		}
-		of = &admission{remaining: [admissionKinds]int{b.most / 4, b.most / 4, b.most / 4}}
+		of = &admission{remaining: [admissionKinds]int{b.most / 8, b.most / 8}}
 		b.limits[id] = of
 	}
 	if refused := of.refused[what]; refused != nil {
@@ -111,18 +102,13 @@ func (b *admissions) tryTake(id string, what int, now time.Time) (known bool, re
 // setCounts caches the counts of a listing, and counts the object that has caused it.
 func (b *admissions) setCounts(id string, have objectCounts, now time.Time) *admission {
 	of := &admission{until: now.Add(refusalTTL)}
-	for what, count := range [admissionKinds]struct{ have, most, ranges int }{
-		smallData: {have.small, b.most, have.ranges},
-		marker:    {have.small, 2 * b.most, have.ranges},
-		largeData: {have.data, 2 * b.most, have.dataRanges},
-	} {
-		of.remaining[what] = min(b.most/4, count.most-count.have)
+	for what, most := range [admissionKinds]int{dataObject: b.most, markerObject: b.most + b.most/2} {
+		of.remaining[what] = min(b.most/8, most-have.pieces)
+		isFull := of.remaining[what] <= 0
 		switch {
-		case what != marker && have.joined >= b.most:
+		case have.ranges >= most/2, what == dataObject && have.joined >= b.most/2, what == markerObject && isFull: // markers never get a 429
 			of.refused[what] = ErrTooLong
-		case count.ranges >= count.most/2, what == marker && of.remaining[what] <= 0: // markers never get a 429
-			of.refused[what] = ErrScattered
-		case of.remaining[what] <= 0:
+		case isFull:
 			of.refused[what] = ErrTooMany
 		}
 		of.remaining[what]-- // for the object that has caused the listing
@@ -144,18 +130,11 @@ func (s *Store) countObjects(ctx context.Context, id string) (have objectCounts,
 		if err != nil {
 			return have, fmt.Errorf("counting the objects of stream %q: %w", id, err)
 		}
-		for _, p := range pieces {
-			if p.dropped || p.object.Len() < smallObject {
-				have.small++
-			}
-		}
-		ranges := len(union(pieces))
-		if have.ranges += ranges; kind == "data" {
-			have.data, have.dataRanges = len(pieces), ranges
-		}
+		have.pieces += len(pieces)
+		have.ranges += len(union(pieces))
 		h.release()
 	}
-	for kind, n := range map[string]*int{"claim": &have.small, "joined": &have.joined} {
+	for kind, n := range map[string]*int{"claim": &have.pieces, "joined": &have.joined} {
 		err := s.bucket.Each(ctx, directory(id)+kind, func(storage.Object) bool {
 			*n++
 			return true

@@ -33,7 +33,7 @@ const (
 	// erasedAge is for how long late writes of erased bytes are expected: longer than the
 	// tokens of a deleted pod are valid, and than a shipper repeats a request.
 	erasedAge = 7 * 24 * time.Hour
-	// erasers bounds the streams that one request erases in parallel. Each may have MaxSmall
+	// erasers bounds the streams that one request erases in parallel. Each may have MaxPieces
 	// names of objects in memory several times.
 	erasers = 4
 )

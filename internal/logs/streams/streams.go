@@ -120,7 +120,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxSmall), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds(), searching: newSearchSlots()}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxPieces), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds(), searching: newSearchSlots()}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.
