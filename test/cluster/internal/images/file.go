@@ -15,7 +15,7 @@ import (
 	"runtime"
 	"strings"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -30,7 +30,7 @@ func (i Image) pushFile(ctx context.Context, l layout.Layout, recipe string, wri
 		return err
 	}
 	for _, tag := range i.Tags {
-		err := i.push(ctx, tag, input, func() (v1.Image, error) {
+		err := i.push(ctx, tag, input, func() (remote.Taggable, error) {
 			file := l.Layers(path.Base(i.Repository) + "-" + input[:8] + ".tar.gz")
 			if err := writeLayer(ctx, file, write); err != nil {
 				return nil, err
@@ -43,7 +43,7 @@ func (i Image) pushFile(ctx context.Context, l layout.Layout, recipe string, wri
 			if err != nil {
 				return nil, err
 			}
-			return i.make(base, input, layer)
+			return i.make(base, runtime.GOARCH, input, layer)
 		})
 		if err != nil {
 			return err

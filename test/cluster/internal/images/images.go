@@ -26,6 +26,9 @@ type Image struct {
 	Env        []string // besides PATH
 	StopSignal string   // "" is SIGTERM
 	User       string   // "" is root
+	// Architectures are those of an image without programs, which serves several. None is
+	// this machine's.
+	Architectures []string
 }
 
 // File is a file, a directory or a symbolic link in an image. Directories that
@@ -69,10 +72,11 @@ func Base() ([]Image, error) {
 			User:       nonroot,
 		},
 		{
-			Repository: "static",
-			Tags:       []string{"latest"},
-			Files:      staticFiles(),
-			User:       nonroot,
+			Repository:    "static",
+			Tags:          []string{"latest"},
+			Files:         staticFiles(),
+			User:          nonroot,
+			Architectures: []string{"amd64", "arm64"}, // those of a release
 		},
 		{
 			Repository: "library/busybox",

@@ -49,6 +49,33 @@ func TestLayer(t *testing.T) {
 	}
 }
 
+func TestAnImageWithoutProgramsServesSeveralArchitectures(t *testing.T) {
+	both := Image{Files: []File{{Path: "etc/passwd", Content: "root"}}, Architectures: []string{"amd64", "arm64"}}
+	layer, err := both.layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := fetch(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := both.makeIndex(base, "0a1b", layers(layer)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, of := range manifest.Manifests {
+		platforms = append(platforms, of.Platform.String())
+	}
+	if got := strings.Join(platforms, " "); got != "linux/amd64 linux/arm64" {
+		t.Errorf("platforms: got %s", got)
+	}
+}
+
 func TestMakeSetsPlatform(t *testing.T) {
 	layer, err := image.layer()
 	if err != nil {
@@ -59,7 +86,7 @@ func TestMakeSetsPlatform(t *testing.T) {
 		t.Fatal(err)
 	}
 	const input = "0a1b"
-	made, err := image.make(base, input, layers(layer)...)
+	made, err := image.make(base, runtime.GOARCH, input, layers(layer)...)
 	if err != nil {
 		t.Fatal(err)
 	}

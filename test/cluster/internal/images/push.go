@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -63,12 +64,15 @@ func (i Image) pushAll(ctx context.Context) error {
 		return fmt.Errorf("making the image %q: %w", i.Repository, err)
 	}
 	for _, tag := range i.Tags {
-		err := i.push(ctx, tag, input, func() (v1.Image, error) {
+		err := i.push(ctx, tag, input, func() (remote.Taggable, error) {
 			base, err := fetch(ctx, below)
 			if err != nil {
 				return nil, err
 			}
-			return i.make(base, input, layers(tar)...)
+			if len(i.Architectures) > 0 {
+				return i.makeIndex(base, input, layers(tar)...)
+			}
+			return i.make(base, runtime.GOARCH, input, layers(tar)...)
 		})
 		if err != nil {
 			return err
@@ -79,7 +83,7 @@ func (i Image) pushAll(ctx context.Context) error {
 
 // push pushes what is made under one tag, unless the registry has an image of
 // the same input there.
-func (i Image) push(ctx context.Context, tag, input string, made func() (v1.Image, error)) error {
+func (i Image) push(ctx context.Context, tag, input string, made func() (remote.Taggable, error)) error {
 	reference, err := name.NewTag(layout.Registry+"/"+i.Repository+":"+tag, name.StrictValidation)
 	if err != nil {
 		return fmt.Errorf("naming the image %q: %w", i.Repository, err)
@@ -95,7 +99,7 @@ func (i Image) push(ctx context.Context, tag, input string, made func() (v1.Imag
 		if err != nil {
 			return err
 		}
-		return remote.Write(reference, image, options...)
+		return remote.Push(reference, image, options...)
 	})
 }
 
@@ -125,9 +129,23 @@ func layers(tar []byte) []v1.Layer {
 	return []v1.Layer{layer}
 }
 
-// make puts layers on an image, for this machine's platform: without one,
-// Tekton wouldn't run it.
-func (i Image) make(base v1.Image, input string, layers ...v1.Layer) (v1.Image, error) {
+// makeIndex makes an image for each of the architectures.
+func (i Image) makeIndex(base v1.Image, input string, layers ...v1.Layer) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, architecture := range i.Architectures {
+		image, err := i.make(base, architecture, input, layers...)
+		if err != nil {
+			return nil, err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: architecture}},
+		})
+	}
+	return index, nil
+}
+
+// make puts layers on an image. It names a platform: without one, Tekton wouldn't run it.
+func (i Image) make(base v1.Image, architecture, input string, layers ...v1.Layer) (v1.Image, error) {
 	image, err := mutate.AppendLayers(base, layers...)
 	if err != nil {
 		return nil, err
@@ -137,7 +155,7 @@ func (i Image) make(base v1.Image, input string, layers ...v1.Layer) (v1.Image, 
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", architecture
 	config.Config = i.config()
 	config.Config.Labels = map[string]string{inputLabel: input}
 	return mutate.ConfigFile(image, config)
@@ -164,6 +182,7 @@ func (i Image) input(below string, layer io.Reader) (string, error) {
 	hash := sha256.New()
 	hash.Write(config)
 	hash.Write([]byte(below))
+	hash.Write([]byte(strings.Join(i.Architectures, ",")))
 	if _, err := io.Copy(hash, layer); err != nil {
 		return "", err
 	}
