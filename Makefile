@@ -57,6 +57,9 @@ help:
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
+	@echo 'make release VERSION=v0.1.0  images and a Helm chart in REPOSITORY, or the registry of the cluster, and a folder dist/VERSION'
+	@echo 'make e2e-release   installs releases by kubectl and by Helm; afterwards, make deploy installs this checkout'
+	@echo 'make release-twice  that two clones make the same release, which compiles everything once more'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34 is another version, for the other targets, too'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
@@ -72,7 +75,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample equality-sample
-test-all: lint unit stress e2e e2e-slow equality
+test-all: lint unit stress e2e e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -95,6 +98,7 @@ unit:
 	cd test/cluster/programs && go test -vet=off ./boundedrunc
 	cd test/apiserver && go test -vet=off -timeout 40m .
 	cd test/monitoring && go test -vet=off -timeout 40m .
+	cd test/chart && go test -vet=off -timeout 40m .
 	cd test/stores && go test -vet=off -timeout 40m .
 	cd test/destinations && go test -vet=off -timeout 40m .
 
@@ -217,6 +221,27 @@ ko := $(if $(filter source,$(CLUSTER)),,$(KO))
 .PHONY: deploy
 deploy: up $(ko)
 	@$(in-cluster) hack/deploy.sh $(or $(ko),ko)
+
+# A registry of one's own needs no cluster, but ko.
+.PHONY: release
+release: $(if $(REPOSITORY),$(KO),up $(ko))
+	$(if $(VERSION),,$(error VERSION is missing: make release VERSION=v0.1.0))
+	@$(if $(REPOSITORY),KO_DOCKER_REPO=$(REPOSITORY),$(in-cluster)) go run ./hack/release -version $(VERSION) \
+		-folder $(or $(FOLDER),dist/$(VERSION)) -ko $(if $(REPOSITORY),$(KO),$(or $(ko),ko)) $(ARGS)
+
+# Two releases of this commit, and the tests that install them in place of what is installed.
+# Afterwards, the injector isn't installed.
+.PHONY: e2e-release
+e2e-release: up $(ko)
+	go build -C test/chart -o $(CACHE)/tools/helm helm.sh/helm/v4/cmd/helm
+	@$(in-cluster) export RELEASES=$$(mktemp -d) HELM=$(CACHE)/tools/helm && trap 'rm -r "$$RELEASES"' EXIT && \
+		for version in v0.0.0-rc.1 v0.0.0-rc.2; do \
+			go run ./hack/release -version $$version -folder $$RELEASES/$$version -ko $(or $(ko),ko) -image-platforms linux/$$(go env GOARCH) -plugin-platforms linux/$$(go env GOARCH) || exit 1; \
+		done && go test -vet=off -tags e2e -count 1 -timeout 40m ./test/release $(ARGS)
+
+.PHONY: release-twice
+release-twice: up $(ko)
+	@$(in-cluster) hack/release-twice.sh $(or $(ko),ko)
 
 .PHONY: up fixtures down status env
 up:
