@@ -67,7 +67,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	require.NoError(t, err)
 	registerBuild(d)
 	registerConnections(d, map[string]*port{"pods": podsPort(nil, api.New(nil, nil, logger))})
-	documented, err := markdown.Metrics("../../docs/logs.md", "entrypointer_")
+	documented, err := markdown.Metrics("../../docs/operating-logs.md", "entrypointer_")
 	require.NoError(t, err)
 	markdown.SortMetrics(d.metrics)
 	require.Equal(t, documented, d.metrics)

@@ -17,7 +17,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/report"
 )
 
-// events are the state from which events are described. docs/logs.md documents each event
+// events are the state from which events are described. docs/reference.md documents each event
 // and its fields.
 type events struct {
 	startTimes map[output.Event]time.Time

@@ -131,9 +131,9 @@ var (
 		{"Delivery", "claim: its objects are those of this release", "upgrading.md", checkPart("claims")},
 		{"Delivery", "claim: the claims are ready", "claims.md", checkClaims},
 		{"Log service", "its objects are those of this release", "upgrading.md", checkPart("logs")},
-		{"Log service", "all replicas are available", "logs.md#for-an-operator", checkLogReplicas},
-		{"Log service", "the API server passes on the requests of readers", "logs.md#for-an-operator", checkAPIService},
-		{"Log service", "its storage has space", "logs.md#what-is-kept", checkLogStorage},
+		{"Log service", "all replicas are available", "operating-logs.md#outages", checkLogReplicas},
+		{"Log service", "the API server passes on the requests of readers", "operating-logs.md#namespaces-that-stay-terminating", checkAPIService},
+		{"Log service", "its storage has space", "operating-logs.md#what-is-kept", checkLogStorage},
 		{"Namespaces", "their labels follow their annotations", "troubleshooting.md#without-the-plugin", checkLabels},
 		{"Namespaces", "the pods of those that opted in are wrapped", "cli.md#the-answers", checkPods},
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logreader"
 )
 
-// An event is a line of the stream events (docs/logs.md#events).
+// An event is a line of the stream events (docs/reference.md#events).
 type event struct {
 	Time       time.Time `json:"time"`
 	Event      string    `json:"event"`

@@ -80,7 +80,7 @@ func requireAlert(t *testing.T, value string) {
 	})
 }
 
-// What docs/logs.md says of an outage of the log service, and of its end.
+// What docs/operating-logs.md says of an outage of the log service, and of its end.
 func TestWithoutTheLogServiceNoNamespaceIsDeletedUntilItOrItsAPIServiceIs(t *testing.T) {
 	client, err := dynamic.NewForConfig(cluster.Config)
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ func Dashboard() ([]byte, error) {
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		Link(pageLink("What to do on alerts", "operations.md#alerts")).
 		Link(pageLink("Metrics of the injector", "metrics.md")).
-		Link(pageLink("Metrics of the log service", "logs.md#metrics-of-the-service")).
+		Link(pageLink("Metrics of the log service", "operating-logs.md#metrics-of-the-service")).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
 		WithVariable(chosen("namespace", "Namespace", "")).
 		WithVariable(chosen("job", "Job", `namespace=~"$namespace"`)).

@@ -40,7 +40,7 @@ var quoted = regexp.MustCompile("`([A-Za-z0-9-]+)`")
 func exported(t *testing.T) map[string]metric {
 	t.Helper()
 	all := exportedByAPIServers(t)
-	for _, name := range []string{"metrics.md", "logs.md"} {
+	for _, name := range []string{"metrics.md", "operating-logs.md"} {
 		documented, err := markdown.Metrics(top+"/docs/"+name, "entrypointer_")
 		require.NoError(t, err)
 		page, err := os.ReadFile(top + "/docs/" + name)

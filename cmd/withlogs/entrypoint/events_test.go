@@ -42,14 +42,14 @@ func (s *service) kinds() (all []string) {
 	return all
 }
 
-// documented returns the events in the table of docs/logs.md, with their fields.
+// documented returns the events in the table of docs/reference.md, with their fields.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/logs.md")
+	text, err := os.ReadFile("../../../docs/reference.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Events\n")
 	require.True(t, found)
-	section, _, found = strings.Cut(section, "\n### Kubernetes Events\n")
+	section, _, found = strings.Cut(section, "\n## From within the container\n")
 	require.True(t, found)
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\|.*\\|([^|]*)\\|$").FindAllStringSubmatch(section, -1)
 	kinds := map[string][]string{}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are listed in docs/logs.md. No label has a value that a client chooses, or a
+// metrics are listed in docs/operating-logs.md. No label has a value that a client chooses, or a
 // namespace: tenants could create any number of values.
 type metrics struct {
 	requests                  *prometheus.CounterVec

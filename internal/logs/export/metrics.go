@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are documented in docs/logs.md.
+// metrics are documented in docs/operating-logs.md.
 type metrics struct {
 	records, bytes, refused, gaps, failures, unknown prometheus.Counter
 }

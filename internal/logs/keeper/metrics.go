@@ -5,7 +5,7 @@ package keeper
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are documented in docs/logs.md.
+// metrics are documented in docs/operating-logs.md.
 type metrics struct {
 	duration                                    prometheus.Histogram
 	joined, deleted, trimmed, removed, failures prometheus.Counter
