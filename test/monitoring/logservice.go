@@ -10,6 +10,7 @@ func logServiceRows() []row {
 		{"Log service: output and readers", outputPanels()},
 		{"Log service: keeper", keeperPanels()},
 		{"Log service: storage", storagePanels()},
+		{"Log service: sending on", exportPanels()},
 	}
 }
 
@@ -96,5 +97,28 @@ func storagePanels() []panel {
 			query{"min(" + storage + "free_bytes{$selected})", "free"}), 1e9).Span(half),
 		withFloor(lines("Free inodes", "Inodes that are left on the volume.", plainUnit,
 			query{"min(" + storage + "free_inodes{$selected})", "free"}), 1e5).Span(half),
+	}
+}
+
+func exportPanels() []panel {
+	const export = "entrypointer_logs_export_"
+	return []panel{
+		withLimit(lines("Lag", "How long ago the oldest output was stored that isn't sent. The retention bounds what may wait.", secondsUnit,
+			query{"max(" + export + "lag_seconds{$selected})", "oldest"}), 900),
+		lines("Output that waits", "Stored, and not sent.", bytesUnit,
+			query{"sum(" + export + "lag_bytes{$selected})", "waits"}),
+		lines("Streams that wait", "Streams that have something to send, or had a moment ago.", plainUnit,
+			query{"sum(" + export + "streams{$selected})", "wait"}).Decimals(0),
+		lines("Sent output", "What the destination has taken, before compression.", bytesPerUnit,
+			inTotal("sent", export+"bytes_total", "")),
+		lines("Records", "sent: taken by the destination; refused: for good.", perSecondUnit,
+			inTotal("sent", export+"records_total", ""),
+			inTotal("refused", export+"refused_records_total", "")),
+		lines("Failed requests", "Requests to the destination per second that failed, and are sent again.", requestsUnit,
+			inTotal("failed", export+"failures_total", "")),
+		lines("Gaps by reason", "Gaps in an hour. dropped: by containers that print more than could be sent to the log service; deleted: before they were sent on; refused: by the destination.", plainUnit,
+			query{"sum by (reason) (increase(" + export + "gaps_total{$selected}[1h]))", "{{reason}}"}).Span(2 * third),
+		lines("Postponed writes", "Writes in an hour that are left to the next scan, because too many streams have something to send.", plainUnit,
+			query{"sum(increase(" + export + "postponed_total{$selected}[1h]))", "postponed"}),
 	}
 }

@@ -295,7 +295,7 @@ func (e *Exporter) giveUp(ctx context.Context, items []item, no *refusal) error 
 		return err
 	}
 	e.logger.Warn("The destination of logs has refused records, which are replaced by one that says so", "namespace", j.namespace, "pod", j.pod, "records", len(items), "reason", no.why)
-	e.metrics.gaps.Inc()
+	e.metrics.gaps.WithLabelValues(gapRefused).Inc()
 	e.metrics.refused.Add(float64(len(items)))
 	advance(items)
 	return nil
@@ -330,7 +330,7 @@ func (e *Exporter) took(items []item, rejected int64, why string) {
 		if i.gap == "" {
 			e.metrics.bytes.Add(float64(i.Len()))
 		} else {
-			e.metrics.gaps.Inc()
+			e.metrics.gaps.WithLabelValues(i.gap).Inc()
 		}
 	}
 	advance(items)

@@ -215,8 +215,10 @@ func TestGapsAreRecords(t *testing.T) {
 	require.NoError(t, b.store.Drop(t.Context(), id, streams.Range{From: 6, To: 16}))
 	b.writes(source("pod"), 16, "end\n")
 	b.ends(id, 20)
-	turnOf(b.replica(), id, "pod")
+	e := b.replica()
+	turnOf(e, id, "pod")
 	require.Equal(t, []string{"one", "tw", "[10 bytes were dropped]", "end"}, b.to.lines("pod"))
+	require.Equal(t, map[string]float64{"dropped": 1, "deleted": 0, "missing": 0, "refused": 0}, gapsOf(e))
 	records := b.to.taken[0].ScopeLogs[0].LogRecords
 	require.Equal(t, true, attributes(records[1].Attributes)["entrypointer.partial"])
 	require.Equal(t, map[string]any{
@@ -228,8 +230,18 @@ func TestGapsAreRecords(t *testing.T) {
 	b.ends(other, 5)
 	_, err = b.store.Trim(t.Context(), other, time.Now(), 0)
 	require.NoError(t, err)
-	turnOf(b.replica(), other, "other")
+	turnOf(e, other, "other")
 	require.Equal(t, []string{"[5 bytes were deleted]"}, b.to.lines("other"))
+	require.Equal(t, map[string]float64{"dropped": 1, "deleted": 1, "missing": 0, "refused": 0}, gapsOf(e))
+}
+
+// gapsOf returns how many gaps an exporter has sent for each reason.
+func gapsOf(e *Exporter) map[string]float64 {
+	all := map[string]float64{}
+	for _, reason := range []string{gapDropped, gapDeleted, gapMissing, gapRefused} {
+		all[reason] = testutil.ToFloat64(e.metrics.gaps.WithLabelValues(reason))
+	}
+	return all
 }
 
 func TestALongLineIsSentInPartsWithoutSplittingCharacters(t *testing.T) {
@@ -455,8 +467,10 @@ func TestARecordThatIsRefusedIsReplacedAndTheOthersAreSent(t *testing.T) {
 	})
 	id := b.writes(source("pod"), 0, "one\ntwo\nbad\nthree\n")
 	b.ends(id, 18)
-	turnOf(b.replica(), id, "pod")
+	e := b.replica()
+	turnOf(e, id, "pod")
 	require.Equal(t, []string{"one", "two", "[4 bytes were refused: HTTP 400: it is bad]", "three"}, b.to.lines("pod"))
+	require.Equal(t, map[string]float64{"dropped": 0, "deleted": 0, "missing": 0, "refused": 1}, gapsOf(e))
 }
 
 func TestADestinationThatTakesNothingOfAStreamLosesNothing(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 
 // metrics are documented in docs/operating-logs.md.
 type metrics struct {
-	records, bytes, refused, gaps, failures, unknown prometheus.Counter
+	records, bytes, refused, failures, unknown prometheus.Counter
+	gaps                                       *prometheus.CounterVec // by reason
 }
 
 func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) *metrics {
@@ -22,9 +23,14 @@ func newMetrics(registry prometheus.Registerer, q *queue, now func() time.Time) 
 		records:  counter("records_total", "Records that the destination has taken."),
 		bytes:    counter("bytes_total", "Bytes of output that the destination has taken."),
 		refused:  counter("refused_records_total", "Records that the destination has refused for good."),
-		gaps:     counter("gaps_total", "Records of bytes that were dropped, deleted, missing or refused."),
 		failures: counter("failures_total", "Requests that failed, and are sent again."),
 		unknown:  counter("postponed_total", "Writes of streams that are left to the next scan, because too many streams have something to send."),
+		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "entrypointer_logs_export_gaps_total", Help: "Records of bytes that were dropped, deleted, missing or refused.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []string{gapDropped, gapDeleted, gapMissing, gapRefused} {
+		m.gaps.WithLabelValues(reason) // so that increase() sees the first one
 	}
 	registry.MustRegister(m.records, m.bytes, m.refused, m.gaps, m.failures, m.unknown)
 	for name, gauge := range map[string]struct {

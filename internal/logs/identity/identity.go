@@ -39,7 +39,8 @@ const (
 	refusalTTL = 10 * time.Second
 	// outageTTL is for how much longer a pod is trusted while the API server can't be asked,
 	// so that its logs don't end with the API server. The cost: a token of a pod that was
-	// deleted meanwhile can still write to that pod's own streams.
+	// deleted can still write to that pod's own streams, and begin some, for as long as
+	// podTTL and outageTTL after the pod's last review.
 	outageTTL = 5 * time.Minute
 	// maxRemembered bounds each kind of cached answers, of about 1 KiB each.
 	maxRemembered = 10_000

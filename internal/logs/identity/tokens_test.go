@@ -136,6 +136,32 @@ func TestAPodIsReviewedSeldomIfItsTokensAreVerified(t *testing.T) {
 	require.LessOrEqual(t, server.keyReads.Load(), int32(2*3), "the keys are read again every ten minutes")
 }
 
+// The price of streams that begin in an outage: whether the pod was deleted, before it or
+// during it, nobody says.
+func TestInAnOutageOfTheAPIServerADeletedPodBeginsStreamsForAQuarterOfAnHour(t *testing.T) {
+	t.Parallel()
+	server, key := &apiServerOf{}, newKey(t, "1")
+	reviewer := server.reviewer()
+	server.publish(t, key)
+	signed := server.tokenOf(t, key, "pod", "uid")
+	unknown := server.tokenOf(t, key, "another", "uid-2")
+	_, err := reviewer.Beginner(t.Context(), signed)
+	require.NoError(t, err)
+	delete(server.tokens, signed)
+	server.down.Store(true)
+	server.pass(podTTL + outageTTL - time.Second)
+	_, err = reviewer.Beginner(t.Context(), signed)
+	require.NoError(t, err)
+	_, err = reviewer.Beginner(t.Context(), unknown)
+	require.Error(t, err, "a pod that wasn't reviewed before begins none")
+	server.pass(time.Second + outagePause)
+	_, err = reviewer.Beginner(t.Context(), signed)
+	require.ErrorContains(t, err, "no leader")
+	server.down.Store(false)
+	_, err = reviewer.Beginner(t.Context(), signed)
+	require.ErrorIs(t, err, api.ErrUnauthenticated, "after the outage, at once")
+}
+
 func TestAPodOfWhichAReviewSaysThatItIsGoneIsReviewedByItsOtherTokens(t *testing.T) {
 	t.Parallel()
 	server, key := &apiServerOf{}, newKey(t, "1")
