@@ -47,7 +47,7 @@ func (s *Server) Aggregated(front FrontProxy) http.Handler {
 	}
 	const named = root + "/namespaces/{namespace}/logs/{id}"
 	for pattern, handle := range map[string]handler{
-		"DELETE " + named: reads.erase, "POST " + named + "/hold": reads.hold, "DELETE " + named + "/hold": reads.hold,
+		"DELETE " + named: reads.eraseEither, "POST " + named + "/hold": reads.hold, "DELETE " + named + "/hold": reads.hold,
 	} {
 		mux.Handle(pattern, s.handleWith(kubernetesStatus, handle))
 	}

@@ -53,13 +53,24 @@ const (
 	anyPod = "-"
 	// eraseTime bounds the work of one request. The API server waits for a minute.
 	eraseTime = 40 * time.Second
+	// maxDeletion bounds the body of a deletion, in bytes: of MaxRedactions ranges.
+	maxDeletion = 64 << 10
 )
 
-// eraseRequest says which streams of a pod are to be erased.
+// eraseRequest says which streams of a pod are to be erased, or which bytes of a stream.
 type eraseRequest struct {
 	namespace, pod, container string
 	uid                       string // of the pod, "" for all with the name
+	ranges                    []string
 	dryRun                    bool
+}
+
+// deleteOptions are the body of a deletion.
+type deleteOptions struct {
+	metav1.DeleteOptions
+
+	// Ranges are bytes of the stream that the path names, as formatRanges formats them.
+	Ranges []string `json:"ranges"`
 }
 
 func (s *Server) parseErase(w http.ResponseWriter, r *http.Request) (q eraseRequest, err error) {
@@ -68,8 +79,8 @@ func (s *Server) parseErase(w http.ResponseWriter, r *http.Request) (q eraseRequ
 	if err := streams.CheckPod(q.namespace, q.pod); err != nil {
 		return q, err
 	}
-	options := metav1.DeleteOptions{}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDocument))
+	options := deleteOptions{}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDeletion))
 	if err != nil {
 		return q, err
 	}
@@ -81,6 +92,7 @@ func (s *Server) parseErase(w http.ResponseWriter, r *http.Request) (q eraseRequ
 			return q, newProblem(http.StatusBadRequest, fmt.Sprintf("reading the body as DeleteOptions: %v", err))
 		}
 	}
+	q.ranges = options.Ranges
 	// As the API server does, an option of either place counts.
 	for _, value := range slices.Concat(options.DryRun, values["dryRun"]) {
 		if value != metav1.DryRunAll {
@@ -99,6 +111,15 @@ func (s *Server) parseErase(w http.ResponseWriter, r *http.Request) (q eraseRequ
 	return q, nil
 }
 
+// eraseEither deletes bytes of a stream, or the Log of a pod. A name that is an ID stands for
+// the stream.
+func (s readAPI) eraseEither(w http.ResponseWriter, r *http.Request) error {
+	if streams.IsID(r.PathValue("id")) {
+		return s.redact(w, r)
+	}
+	return s.erase(w, r)
+}
+
 // erase answers DELETE of the Log of a pod: it deletes all logs of the pods with a name, or
 // those of a container or of the pod with a UID.
 func (s readAPI) erase(w http.ResponseWriter, r *http.Request) error {
@@ -109,6 +130,9 @@ func (s readAPI) erase(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.parseErase(w, r)
 	if err != nil {
 		return err
+	}
+	if len(q.ranges) > 0 { // or everything would be deleted
+		return newProblem(http.StatusBadRequest, "ranges are those of a stream: use its ID in the path instead of a pod's name")
 	}
 	if err := s.permissions.MayChange(r.Context(), user, verbDelete, "", q.namespace, q.pod); err != nil {
 		return err
@@ -126,7 +150,7 @@ func (s readAPI) erase(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(eraseTime + s.timing.reader))
 	done, err := s.streams.ErasePod(ctx, q.namespace, q.pod, chosen, q.dryRun)
-	s.audit(user, "Logs were deleted", q.namespace, q.pod, "container", q.container, "podUID", q.uid, "dryRun", q.dryRun,
+	s.audit(user, outcome("deleted", done.Streams == 0, q.dryRun, err), q.namespace, q.pod, "container", q.container, "podUID", q.uid, "dryRun", q.dryRun,
 		"streams", done.Streams, "bytes", done.Bytes, "left", done.Left, "error", errorText(err))
 	switch {
 	case done.Left > 0:
@@ -146,6 +170,22 @@ func (s readAPI) erase(w http.ResponseWriter, r *http.Request) error {
 		Details: &metav1.StatusDetails{Name: q.pod, Group: endpoint.Group, Kind: "logs", UID: types.UID("deleted")},
 	})
 	return nil
+}
+
+// outcome says what has become of a change, which may have changed nothing.
+func outcome(did string, nothing, dryRun bool, err error) string {
+	switch {
+	case err != nil && nothing:
+		return "Logs couldn't be " + did
+	case err != nil:
+		return "Logs were " + did + " in part"
+	case nothing:
+		return "No logs were " + did
+	case dryRun:
+		return "Logs would be " + did
+	default:
+		return "Logs were " + did
+	}
 }
 
 func errorText(err error) string {
@@ -222,7 +262,7 @@ func (s readAPI) hold(w http.ResponseWriter, r *http.Request) error {
 		text = "released"
 		did, err = s.streams.Release(r.Context(), namespace, scope)
 	}
-	s.audit(user, "Logs were "+text, namespace, scope.Pod, "label", scope.Key+"="+scope.Value, "error", errorText(err))
+	s.audit(user, outcome(text, !did || err != nil, false, err), namespace, scope.Pod, "label", scope.Key+"="+scope.Value, "error", errorText(err))
 	if err != nil {
 		return err
 	}
@@ -239,7 +279,7 @@ func (s readAPI) hold(w http.ResponseWriter, r *http.Request) error {
 // changeProblem returns the problem of a change that is refused, nil for another error.
 func changeProblem(err error) *problem {
 	for refusal, status := range map[error]int{
-		streams.ErrHeld: http.StatusConflict, streams.ErrManyHolds: http.StatusForbidden, ErrMayNotChange: http.StatusForbidden,
+		streams.ErrHeld: http.StatusConflict, streams.ErrNotStored: http.StatusConflict, streams.ErrManyRedactions: http.StatusConflict, streams.ErrManyHolds: http.StatusForbidden, ErrMayNotChange: http.StatusForbidden,
 	} {
 		if errors.Is(err, refusal) {
 			return &problem{status: status, text: refusal.Error()}

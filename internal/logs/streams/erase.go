@@ -169,7 +169,7 @@ func (s *Store) extent(ctx context.Context, id string) (end, bytes int64, err er
 	var trimmed int64
 	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
 		p, ok := pieceOf(o, kind)
-		if !ok || kind == "" {
+		if !ok || kind == "" || kind == "redact" {
 			return true
 		}
 		end = max(end, p.object.To)

@@ -145,20 +145,21 @@ func (j *joinedObject) add(m member, within Range) {
 }
 
 // readJoined reads a joined object.
-func (s *Store) readJoined(ctx context.Context, id string, name Range) (*joinedObject, error) {
-	object, err := s.bucket.Read(ctx, directory(id)+"joined/"+rangeName(name))
+func (s *Store) readJoined(ctx context.Context, id string, p piece) (*joinedObject, error) {
+	object, err := s.bucket.Read(ctx, directory(id)+p.key())
 	if err != nil {
 		return nil, err
 	}
-	return decodeJoined(name, object)
+	return decodeJoined(p.object, object)
 }
 
 // supersededObjects returns the joined objects whose bytes are all in one longer object
-// that is visible to all. So of two objects with the same bytes, one always stays.
+// that is visible to all, or in one of the same length of which more is masked. So of two
+// objects with the same bytes, one always stays.
 func supersededObjects(objects []piece, isVisibleToAll func(piece) bool) (list []piece) {
 	objects = slices.Clone(objects)
 	slices.SortFunc(objects, func(a, b piece) int {
-		return cmp.Or(cmp.Compare(a.object.From, b.object.From), cmp.Compare(b.object.To, a.object.To))
+		return cmp.Or(cmp.Compare(a.object.From, b.object.From), cmp.Compare(b.object.To, a.object.To), cmp.Compare(b.masked(), a.masked()), a.written.Compare(b.written))
 	})
 	var furthest int64 // of the visible objects before
 	for _, o := range objects {

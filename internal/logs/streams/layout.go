@@ -21,11 +21,13 @@ import (
 // Where objects overlap, the one that was written first wins; of those with the same time,
 // the first by name. Settled objects are joined (tidy.go), and joined objects win over
 // others. Stored bytes win over markers, whatever was written first. So neither the order
-// nor the repetition of requests matters. What was trimmed wins over everything.
+// nor the repetition of requests matters. What was trimmed wins over everything. Readers mask
+// what is redacted, whatever object has it (redact.go).
 type layout struct {
 	known        []piece     // sorted and disjoint
 	earliestFrom []time.Time // by piece, and for the end: the first write from there on
-	total        int64       // the length, if complete
+	redacted     Ranges
+	total        int64 // the length, if complete
 	complete     bool
 	ended        time.Time // when the end was written
 	// isTail says that it has only the data objects from an offset on. Gaps in it may be none.
@@ -41,13 +43,14 @@ type piece struct {
 	joined  bool
 	written time.Time
 	size    int64 // of the object as stored
+	mask    *mask // nil unless the object was rewritten
 }
 
 // A view has the objects of a stream by kind. Those in no directory of their own are on
 // top.
 type view struct {
-	drops, data, joined, trims []piece
-	claims, top                []storage.Object
+	drops, data, joined, redacts, trims []piece
+	claims, top                         []storage.Object
 }
 
 const (
@@ -66,7 +69,8 @@ var errListTimeout = errors.New("listing a stream took too long")
 // those on top.
 //
 // The kinds come in the order of their names: joined objects after the data that they
-// replace, and trims last, so no object is missed that was joined or trimmed meanwhile.
+// replace, then what is redacted, and trims last, so no object is missed that was joined,
+// redacted or trimmed meanwhile.
 func (s *Store) eachObject(ctx context.Context, id string, each func(kind string, o storage.Object) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
@@ -86,7 +90,7 @@ func (s *Store) eachObject(ctx context.Context, id string, each func(kind string
 
 // listPieces lists a stream. It takes memory without a bound.
 func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
-	kinds := map[string]*[]piece{"drop": &v.drops, "data": &v.data, "joined": &v.joined, "trim": &v.trims}
+	lists := listsOf(&v)
 	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
 		switch kind {
 		case "":
@@ -94,13 +98,18 @@ func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
 		case "claim":
 			v.claims = append(v.claims, o)
 		default:
-			if p, ok := pieceOf(o, kind); ok && kinds[kind] != nil {
-				*kinds[kind] = append(*kinds[kind], p)
+			if p, ok := pieceOf(o, kind); ok && lists[kind] != nil {
+				*lists[kind] = append(*lists[kind], p)
 			}
 		}
 		return true
 	})
 	return v, err
+}
+
+// listsOf returns the lists of a view by the directories of their objects.
+func listsOf(v *view) map[string]*[]piece {
+	return map[string]*[]piece{"drop": &v.drops, "data": &v.data, "joined": &v.joined, "redact": &v.redacts, "trim": &v.trims}
 }
 
 // trimmed returns up to where the stream was trimmed.
@@ -115,7 +124,40 @@ func (v view) trimmed() (to int64) {
 func (v view) stored() []piece { return mergeDrops(resolveOverlaps(v.joined), resolveOverlaps(v.data)) }
 
 // newLayout lists a stream. The hold keeps the memory of the layout.
+//
+// An object that is rewritten because of a redaction is deleted at once. A listing of files
+// takes names before it looks at them, so it may find neither of the two. The next listing
+// finds the later one. So if bytes are missing, the stream is listed again, until they are
+// missing in two listings.
 func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layout, error) {
+	l, err := s.listLayout(ctx, id, h)
+	for tries := 0; err == nil && len(l.redacted) > 0 && tries < maxRelists; tries++ {
+		before := l.missing()
+		if len(before) == 0 {
+			break
+		}
+		h.shrinkTo(0)
+		if l, err = s.listLayout(ctx, id, h); err == nil && !slices.ContainsFunc(l.missing(), func(r Range) bool { return !before.contain(r) }) {
+			break
+		}
+	}
+	return l, err
+}
+
+// missing returns the unknown bytes before a known one, or before the end.
+func (l *layout) missing() (missing Ranges) {
+	var at int64
+	for _, p := range l.known {
+		missing = missing.With(Range{at, p.From})
+		at = p.To
+	}
+	if l.complete {
+		missing = missing.With(Range{at, l.total})
+	}
+	return missing
+}
+
+func (s *Store) listLayout(ctx context.Context, id string, h *memoryHold) (*layout, error) {
 	l, v := &layout{}, view{}
 	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListTimeout)
 	defer cancel()
@@ -123,14 +165,14 @@ func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layou
 	if err := s.readEnd(ctx, id, l); err != nil {
 		return nil, err
 	}
-	if err := s.listForLayout(ctx, id, h, l, &v, "drop", "data", "joined", "trim"); err != nil {
+	if err := s.listForLayout(ctx, id, h, l, &v, "drop", "data", "joined", "redact", "trim"); err != nil {
 		return nil, err
 	}
 	if drops := v.drops; len(drops) > 0 {
 		// Markers before data, because stored bytes win over them.
 		h.shrinkTo(perListedPiece * int64(len(drops)))
 		v = view{drops: drops}
-		if err := s.listForLayout(ctx, id, h, l, &v, "data", "joined", "trim"); err != nil {
+		if err := s.listForLayout(ctx, id, h, l, &v, "data", "joined", "redact", "trim"); err != nil {
 			return nil, err
 		}
 	}
@@ -142,6 +184,7 @@ func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layou
 		}
 	}
 	l.known = slices.Clone(trimFront(mergeDrops(v.stored(), union(v.drops)), union(v.trims))) // without spare capacity
+	l.redacted = v.redacted()
 	l.earliestFrom = make([]time.Time, len(l.known)+1)
 	l.earliestFrom[len(l.known)] = l.ended
 	for i, p := range slices.Backward(l.known) {
@@ -149,14 +192,14 @@ func (s *Store) newLayout(ctx context.Context, id string, h *memoryHold) (*layou
 			l.earliestFrom[i] = p.written
 		}
 	}
-	h.shrinkTo(perLayoutPiece * int64(cap(l.known)+1))
+	h.shrinkTo(perLayoutPiece * int64(cap(l.known)+len(v.redacts)+1))
 	return l, nil
 }
 
 // listForLayout adds the objects of some kinds to a view.
 func (s *Store) listForLayout(ctx context.Context, id string, h *memoryHold, l *layout, v *view, kinds ...string) error {
 	taken := pieceList{ctx: ctx, hold: h}
-	lists := map[string]*[]piece{"data": &v.data, "drop": &v.drops, "joined": &v.joined, "trim": &v.trims}
+	lists := listsOf(v)
 	err := s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
 		if kind == "" && o.Name == "end" && l.complete {
 			l.ended = o.Written
@@ -242,14 +285,38 @@ func (s *Store) eachPiece(ctx context.Context, id, kind string, each func(piece)
 
 func pieceOf(o storage.Object, kind string) (piece, bool) {
 	r, ok := parseRangeName(o.Name)
-	if !ok || kind == "data" && r.Len() > MaxWrite || kind == "joined" && r.Len() > MaxJoined {
-		return piece{}, false
-	}
 	p := piece{Range: r, object: r, dropped: kind == "drop", deleted: kind == "trim", joined: kind == "joined", written: o.Written, size: o.Size}
-	if p.joined {
+	if !ok && (kind == "data" || p.joined) {
+		p.object, p.written, p.mask, ok = parseMaskedName(o)
+		p.Range = p.object
+	} else if p.joined {
 		p.written = o.Written.Add(-settleTime) // its content is older
 	}
+	if !ok || kind == "data" && p.Len() > MaxWrite || p.joined && p.Len() > MaxJoined {
+		return piece{}, false
+	}
 	return p, true
+}
+
+// name returns the name of the object.
+func (p piece) name() string {
+	if p.mask != nil {
+		return maskedName(p.object, p.mask.bytes, p.written)
+	}
+	return rangeName(p.object)
+}
+
+// key returns the key of an object with data, below the directory of its stream.
+func (p piece) key() string {
+	if p.joined {
+		return "joined/" + p.name()
+	}
+	return "data/" + p.name()
+}
+
+// isOf reports whether both pieces are of the same object.
+func (p piece) isOf(q piece) bool {
+	return p.object == q.object && p.joined == q.joined && p.mask == q.mask
 }
 
 // hasData reports whether the bytes of the piece are stored.
@@ -262,6 +329,9 @@ func (p piece) wins(q piece) bool {
 	}
 	if !p.written.Equal(q.written) {
 		return p.written.Before(q.written)
+	}
+	if p.object == q.object {
+		return p.masked() > q.masked()
 	}
 	return strings.Compare(rangeName(p.object), rangeName(q.object)) < 0
 }
@@ -302,7 +372,7 @@ func resolveOverlaps(pieces []piece) (cut []piece) {
 			p.To = min(p.To, pieces[i].From)
 		}
 		at = p.To
-		if last := len(cut) - 1; last >= 0 && cut[last].object == p.object && cut[last].To == p.From {
+		if last := len(cut) - 1; last >= 0 && cut[last].isOf(p) && cut[last].To == p.From {
 			cut[last].To = p.To
 		} else {
 			cut = append(cut, p)
@@ -417,11 +487,8 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 	if err := s.hold.take(perReportedPiece * int64(len(l.known))); err != nil {
 		return State{}, err
 	}
-	state := State{Total: l.total, Complete: l.complete}
-	var at int64
+	state := State{Missing: l.missing(), Total: l.total, Complete: l.complete}
 	for _, p := range l.known {
-		state.Missing = state.Missing.With(Range{at, p.From})
-		at = p.To
 		switch {
 		case p.deleted:
 			state.Deleted = state.Deleted.With(p.Range)
@@ -430,9 +497,6 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 		default:
 			state.Stored = state.Stored.With(p.Range)
 		}
-	}
-	if l.complete {
-		state.Missing = state.Missing.With(Range{at, l.total})
 	}
 	return state, nil
 }

@@ -19,7 +19,7 @@ const (
 
 	// The memory of a piece, in bytes: during a listing, which makes copies; in a layout;
 	// and as text in a response.
-	perListedPiece, perLayoutPiece, perReportedPiece = 320, 96, 256
+	perListedPiece, perLayoutPiece, perReportedPiece = 360, 104, 256
 	// perSourceByte is for each byte of a listed source, which is copied and encoded.
 	perSourceByte = 8
 	// perTimeMark is for a mark and its JSON, perIndexEntry for an entry of an index.

@@ -4,8 +4,6 @@
 package streams
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -223,6 +221,7 @@ func (r *Reader) read(ctx context.Context, p piece) (Part, error) {
 		return part, fmt.Errorf("reading bytes %d to %d of stream %q: %w", r.at, p.To-1, r.id, err)
 	}
 	part.Data = r.data[r.at-r.object.From : part.To-r.object.From]
+	r.layout.redacted.mask(part.From, part.Data)
 	part.Times = times.Cut(r.times, part.From, part.To)
 	return part, nil
 }
@@ -261,7 +260,7 @@ func (r *Reader) loadData(ctx context.Context, p piece) error {
 	if err := r.store.hold.take(p.size); err != nil {
 		return err
 	}
-	content, err := r.store.bucket.Read(ctx, directory(r.id)+"data/"+rangeName(p.object))
+	content, err := r.store.bucket.Read(ctx, directory(r.id)+p.key())
 	if err != nil {
 		return err
 	}
@@ -272,7 +271,7 @@ func (r *Reader) loadJoined(ctx context.Context, p piece) error {
 	if err := r.store.hold.take(p.size + unpackIndexMemory); err != nil {
 		return err
 	}
-	j, err := r.store.readJoined(ctx, r.id, p.object)
+	j, err := r.store.readJoined(ctx, r.id, p)
 	if err != nil {
 		return err
 	}
@@ -287,35 +286,16 @@ func (r *Reader) unpack(object Range, written time.Time, member []byte) error {
 	if err := r.store.hold.take(object.Len() + perTimeMark*times.Most); err != nil {
 		return err
 	}
-	data, marks, err := unpack(object, member)
+	data := make([]byte, object.Len())
+	extra, err := new(inflater).inflate(data, member)
 	if err != nil {
 		return err
 	}
+	marks := times.Decode(extra, object.From, object.To)
 	if marks == nil {
 		marks = []times.Mark{{At: object.From, Time: written.UnixMilli()}}
 	}
 	r.object, r.data, r.times = object, data, marks
 	r.store.hold.shrinkTo(r.joinedMemory + object.Len() + perTimeMark*int64(len(marks)))
 	return nil
-}
-
-// errTooLong says that an object contradicts its name.
-var errTooLong = errors.New("the object has more bytes than its name says")
-
-// unpack returns the bytes of a gzip member, and their times if the member has any.
-func unpack(object Range, member []byte) ([]byte, []times.Mark, error) {
-	unpacked, err := gzip.NewReader(bytes.NewReader(member))
-	if err != nil {
-		return nil, nil, err
-	}
-	marks := times.Decode(unpacked.Extra, object.From, object.To)
-	data := make([]byte, object.Len())
-	if _, err := io.ReadFull(unpacked, data); err != nil {
-		return nil, nil, err
-	}
-	// gzip checks the checksum only at the end.
-	if n, err := unpacked.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, nil, errors.Join(errTooLong, err)
-	}
-	return data, marks, nil
 }

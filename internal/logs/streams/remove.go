@@ -223,7 +223,7 @@ func (s *Store) RemoveObjects(ctx context.Context, id string, before time.Time) 
 	if err := s.removeOld(ctx, directory(id), "end", before); err != nil {
 		return err
 	}
-	for _, kind := range []string{"data", "joined", "drop", "claim", "trim"} {
+	for _, kind := range []string{"data", "joined", "drop", "claim", "redact", "trim"} {
 		if err := s.removeOld(ctx, directory(id)+kind+"/", "", before); err != nil {
 			return err
 		}

@@ -250,15 +250,16 @@ func (r *search) whileBusy(do func() error) error {
 
 // A fetchedObject is an object with a piece of a stream.
 type fetchedObject struct {
-	of      *openStream
-	from    int64     // the offset of the piece
-	gap     *Part     // the part, if it has no bytes
-	members []member  // the members with the bytes of the piece
-	within  Range     // of the piece
-	written time.Time // of members without times
-	err     error
-	isEnd   bool // nothing of the stream comes behind this
-	release func()
+	of       *openStream
+	from     int64    // the offset of the piece
+	gap      *Part    // the part, if it has no bytes
+	members  []member // the members with the bytes of the piece
+	within   Range    // of the piece
+	redacted Ranges
+	written  time.Time // of members without times
+	err      error
+	isEnd    bool // nothing of the stream comes behind this
+	release  func()
 }
 
 // fetch reads the objects of the streams.
@@ -290,7 +291,7 @@ func (r *search) fetchStream(o *openStream, to chan<- *coming[*fetchedObject]) b
 				return false
 			}
 		}
-		if !p.isGap() && r.query.Span.mayHave(p.written) && !r.fetchPiece(o, p, to) {
+		if p.hasData() && r.query.Span.mayHave(p.written) && !r.fetchPiece(o, p, to) {
 			return false
 		}
 		at = p.To
@@ -308,19 +309,16 @@ func (r *search) gapsUpTo(at int64, pieces []piece) (gaps []Part) {
 	if at < p.From && r.counts(pieces) {
 		gaps = append(gaps, Part{Range: Range{at, p.From}})
 	}
-	if p.isGap() && r.counts(pieces[1:]) {
+	if !p.hasData() && r.counts(pieces[1:]) {
 		gaps = append(gaps, Part{Range: p.Range, Dropped: p.dropped, Deleted: p.deleted})
 	}
 	return gaps
 }
 
-// isGap reports whether the bytes of a piece aren't stored.
-func (p piece) isGap() bool { return p.dropped || p.deleted }
-
 // counts reports whether bytes that are no more in front of some pieces may be of the span.
 func (r *search) counts(pieces []piece) bool {
 	for _, p := range pieces {
-		if !p.isGap() {
+		if p.hasData() {
 			return r.query.Span.mayHave(p.written)
 		}
 	}
@@ -334,16 +332,17 @@ func (r *search) fetchPiece(o *openStream, p piece, to chan<- *coming[*fetchedOb
 		return false
 	}
 	release := sync.OnceFunc(func() { r.memory.Release(memory) })
+	redacted := o.layout.redacted
 	return put(r.ctx, to, begin(&r.running, func() *fetchedObject {
-		f := &fetchedObject{of: o, from: p.From, within: p.Range, written: p.written, release: release}
+		f := &fetchedObject{of: o, from: p.From, within: p.Range, redacted: redacted, written: p.written, release: release}
 		if !p.joined {
 			var content []byte
-			content, f.err = r.bucket.Read(r.ctx, directory(o.ID)+"data/"+rangeName(p.object))
+			content, f.err = r.bucket.Read(r.ctx, directory(o.ID)+p.key())
 			f.members = []member{{counts: p.Range, object: p.object, content: content, written: p.written}}
 			return f
 		}
 		var j *joinedObject
-		if j, f.err = r.readJoined(r.ctx, o.ID, p.object); f.err != nil {
+		if j, f.err = r.readJoined(r.ctx, o.ID, p); f.err != nil {
 			return f
 		}
 		for at := p.From; at < p.To; {
@@ -424,6 +423,9 @@ func (r *search) unpackBatch(f *fetchedObject, members []member) *batch {
 	defer func() { <-r.searching }()
 	b.packs = unpackers.Get().(*unpacker)
 	b.parts, b.err = b.packs.unpack(members, f.within)
+	for _, p := range b.parts {
+		f.redacted.mask(p.From, p.Data)
+	}
 	return b
 }
 

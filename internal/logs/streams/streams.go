@@ -9,6 +9,7 @@
 //	meta                     its source
 //	data/<from>-<len>        bytes, as a gzip member with their times (package times)
 //	joined/<from>-<len>      many of these in one object, which takes precedence (joined.go)
+//	redact/<from>-<len>      bytes that nobody may read any more (redact.go)
 //	drop/<from>-<len>        a marker of bytes that will never come
 //	trim/<0>-<len>           up to where the stream was deleted (trim.go)
 //	claim/<from>             the length of an append by a client that knows no offset
@@ -88,6 +89,7 @@ type Store struct {
 	follows    *follows
 	ends       *ends
 	searching  chan struct{} // slots for what searches compute
+	redacters  int           // see there
 }
 
 // WithAccounting returns the same store for the writers of a namespace. It calls took after
@@ -120,7 +122,7 @@ func Open(ctx context.Context, bucket storage.Bucket) (*Store, error) {
 }
 
 func newStore(bucket storage.Bucket, key []byte) *Store {
-	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxPieces), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds(), searching: newSearchSlots()}
+	return &Store{bucket: bucket, key: key, admissions: newAdmissions(MaxPieces), layouts: newLayoutCache(), took: func(int64, int64) {}, podStreams: newPodStreams(MaxPodStreams), follows: newFollows(), ends: newEnds(), searching: newSearchSlots(), redacters: redacters}
 }
 
 // Check returns an error if the bucket can't be used, or has another key than at Open.

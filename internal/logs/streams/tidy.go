@@ -128,7 +128,7 @@ func (t *tidier) run(ctx context.Context) error {
 		}
 		t.keep = 0
 	}
-	for _, step := range []func(context.Context) error{t.trimByAge, t.deleteTrimmed, t.deleteClaims, t.deleteData, t.deleteJoined, t.tidyDrops, t.joinData} {
+	for _, step := range []func(context.Context) error{t.trimByAge, t.deleteTrimmed, t.deleteClaims, t.deleteData, t.deleteJoined, t.tidyDrops, t.maskRedacted, t.joinData} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -170,8 +170,8 @@ func (t *tidier) inspect(ctx context.Context) (err error) {
 			}
 		}
 	}
-	for _, p := range t.trims {
-		t.Bytes += p.size + ObjectOverhead // trimming is no write
+	for _, p := range slices.Concat(t.redacts, t.trims) {
+		t.Bytes += p.size + ObjectOverhead // neither is a write
 	}
 	t.Trimmed = t.trimmed()
 	return nil
@@ -200,7 +200,7 @@ func (t *tidier) isSettled(p piece) bool { return p.joined || t.now.Sub(p.writte
 
 // isVisibleToAll reports whether every listing under way has a joined object.
 func (t *tidier) isVisibleToAll(p piece) bool {
-	return t.now.Sub(p.written) >= joinedDelay+settleTime // the time of a joined piece is settleTime before that of its object
+	return t.now.Sub(p.createdAt()) >= joinedDelay
 }
 
 // delete deletes an object, which another replica may have deleted already.
@@ -236,13 +236,13 @@ func (t *tidier) deleteData(ctx context.Context) error {
 			kept = kept.With(p.object)
 		}
 	}
-	seen := map[Range]bool{}
+	seen := map[string]bool{}
 	for _, p := range resolveOverlaps(t.data) {
-		seen[p.object] = seen[p.object] || p.To > t.Trimmed && !kept.contain(p.Range)
+		seen[p.name()] = seen[p.name()] || p.To > t.Trimmed && !kept.contain(p.Range)
 	}
 	for _, p := range t.data {
-		if kept.contain(p.object) || !seen[p.object] && t.isSettled(p) {
-			if err := t.delete(ctx, "data/"+rangeName(p.object), p.size); err != nil {
+		if kept.contain(p.object) || !seen[p.name()] && t.isSettled(p) {
+			if err := t.delete(ctx, p.key(), p.size); err != nil {
 				return err
 			}
 		}
@@ -252,7 +252,7 @@ func (t *tidier) deleteData(ctx context.Context) error {
 
 func (t *tidier) deleteJoined(ctx context.Context) error {
 	for _, p := range supersededObjects(t.joined, t.isVisibleToAll) {
-		if err := t.delete(ctx, "joined/"+rangeName(p.object), p.size); err != nil {
+		if err := t.delete(ctx, p.key(), p.size); err != nil {
 			return err
 		}
 	}
@@ -371,37 +371,38 @@ func joinGroups(run []piece, minSize int) (list [][]piece) {
 
 // joinGroup writes one object with the bytes of a group that readers see.
 func (t *tidier) joinGroup(ctx context.Context, group []piece) error {
-	name := Range{group[0].From, group[len(group)-1].To}
+	object := t.joinedName(group)
+	name := object.object
 	whole := &joinedObject{name: name}
 	for _, p := range group {
 		if err := t.addPiece(ctx, whole, p); err != nil {
 			return fmt.Errorf("joining bytes %d to %d: %w", name.From, name.To-1, err)
 		}
 	}
-	object, err := whole.encode()
+	content, err := whole.encode()
 	if err != nil {
 		return err
 	}
-	if err := t.store.create(ctx, directory(t.id)+"joined/"+rangeName(name), object); err != nil {
+	if err := t.store.create(ctx, directory(t.id)+object.key(), content); err != nil {
 		return err
 	}
 	t.Joined++
-	t.Bytes += int64(len(object)) + ObjectOverhead
+	t.Bytes += int64(len(content)) + ObjectOverhead
 	return nil
 }
 
 func (t *tidier) addPiece(ctx context.Context, whole *joinedObject, p piece) error {
 	if !p.joined {
-		content, err := t.store.bucket.Read(ctx, directory(t.id)+"data/"+rangeName(p.object))
+		content, err := t.store.bucket.Read(ctx, directory(t.id)+p.key())
 		if err == nil && int64(len(content)) != p.size {
-			err = fmt.Errorf("object %s has %d bytes, but %d in its listing", rangeName(p.object), len(content), p.size)
+			err = fmt.Errorf("object %s has %d bytes, but %d in its listing", p.name(), len(content), p.size)
 		}
 		if err == nil {
 			whole.add(member{counts: p.Range, object: p.object, content: content, written: p.written}, p.Range)
 		}
 		return err
 	}
-	from, err := t.store.readJoined(ctx, t.id, p.object)
+	from, err := t.store.readJoined(ctx, t.id, p)
 	if err != nil {
 		return err
 	}

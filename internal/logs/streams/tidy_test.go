@@ -131,6 +131,7 @@ func openMemory(t *testing.T) (*memory, *Store, string) {
 	m := newMemory()
 	s, err := Open(t.Context(), m)
 	require.NoError(t, err)
+	s.redacters = 1 // a memory is of one goroutine
 	return m, s, created(t, s)
 }
 
@@ -362,11 +363,14 @@ type world struct {
 	plain  *Store // that of readers and writers
 	id     string
 	oracle oracle
+	sent   map[Range][]byte
 	total  int64
 	reader *Reader // one that goes on
+	masks  masksOf // what it masks
 	depth  int
 
 	trims     bool
+	redacting *redactions // nil if nothing is redacted
 	following bool
 	frozen    bool // while somebody lists, no minute passes
 }
@@ -415,6 +419,10 @@ func (w *world) act() {
 			require.ErrorIs(w.t, err, errKilled)
 		}
 	case 3:
+		if w.redacting != nil && w.random.IntN(2) == 0 {
+			w.redact(Range{from, to})
+			return
+		}
 		w.read(from)
 	case 4:
 		w.follow()
@@ -432,6 +440,10 @@ func (w *world) act() {
 		for i := range data {
 			data[i] = byte('a' + w.random.IntN(26))
 		}
+		if sent := w.sent[Range{from, to}]; sent != nil {
+			data = sent // a repeated request has the same bytes
+		}
+		w.sent[Range{from, to}] = data
 		key := directory(w.id) + "data/" + rangeName(Range{from, to})
 		_, exists := w.memory.objects[key]
 		require.NoError(w.t, w.plain.Write(w.t.Context(), w.id, from, data))
@@ -457,15 +469,18 @@ func (w *world) read(from int64) {
 	before := oracle{w.oracle.data, slices.Clone(w.oracle.have), slices.Clone(w.oracle.drops)}
 	r := w.busy(0).Reader(w.id, from)
 	r.now = w.reader.now
+	var masks masksOf
 	for {
+		masks.before(w)
 		part, err := r.Next(w.t.Context())
+		masks.after(r)
 		if errors.Is(err, ErrNotYet) || errors.Is(err, io.EOF) {
 			part.Range = Range{r.at, w.total}
 		} else {
 			require.NoError(w.t, err)
 		}
 		if part.Data != nil {
-			require.Equal(w.t, w.oracle.text(part.From, part.To), string(part.Data))
+			masks.check(w, part)
 			continue
 		}
 		if part.Deleted {
@@ -490,23 +505,28 @@ func (w *world) follow() {
 	w.following = true
 	defer func() { w.following = false }()
 	for range w.random.IntN(10) {
+		w.masks.before(w)
 		part, err := w.reader.Next(w.t.Context())
+		w.masks.after(w.reader)
 		if errors.Is(err, ErrNotYet) || errors.Is(err, io.EOF) {
 			w.reader.at = w.random.Int64N(w.total)
 			return
 		}
 		require.NoError(w.t, err)
 		if part.Data != nil {
-			require.Equal(w.t, w.oracle.text(part.From, part.To), string(part.Data))
+			w.masks.check(w, part)
 		}
 	}
 }
 
-func runWorld(t *testing.T, seed uint64, trims bool) {
+func runWorld(t *testing.T, seed uint64, trims, redacts bool) {
 	m, s, id := openMemory(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	total := 50 + random.Int64N(400)
-	w := &world{t: t, random: random, memory: m, plain: s, id: id, total: total, trims: trims}
+	w := &world{t: t, random: random, memory: m, plain: s, id: id, sent: map[Range][]byte{}, total: total, trims: trims}
+	if redacts {
+		w.redacting = &redactions{sure: make([]bool, total), maybe: make([]bool, total)}
+	}
 	w.reader = w.busy(0).Reader(id, 0)
 	w.oracle = oracle{make([]byte, total), make([]bool, total), make([]bool, total)}
 	w.reader.now = func() time.Time { return m.now.Add(time.Hour) }
@@ -520,11 +540,12 @@ func runWorld(t *testing.T, seed uint64, trims bool) {
 	w.read(0)
 	text, complete := textOf(t, m, s, id, 0)
 	trimmed := w.trimmed()
-	require.Equal(t, strings.Repeat("-", int(trimmed))+w.oracle.text(trimmed, total), text)
+	require.Equal(t, strings.Repeat("-", int(trimmed))+w.redacting.mask(w.oracle.text(trimmed, total), trimmed, m, id), text)
 	require.True(t, complete)
+	requireMasked(t, m, id)
 	cut := 0 // objects that are partly trimmed
 	for key := range m.objects {
-		if r, ok := parseRangeName(path.Base(key)); ok && strings.HasPrefix(key, directory(id)+"data") && r.From < trimmed {
+		if p, ok := pieceOf(storage.Object{Name: path.Base(key)}, "data"); ok && strings.HasPrefix(key, directory(id)+"data") && p.object.From < trimmed {
 			cut++
 		}
 	}
@@ -542,19 +563,19 @@ func seeds() uint64 {
 
 func TestJoiningChangesNothingForReaders(t *testing.T) {
 	for seed := range seeds() {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, false) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, false, false) })
 	}
 }
 
 func TestTrimmingChangesNothingBehindItForReaders(t *testing.T) {
 	for seed := range seeds() {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, true) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { runWorld(t, seed, true, false) })
 	}
 }
 
 func FuzzJoining(f *testing.F) {
-	f.Add(uint64(1), false)
-	f.Add(uint64(1), true)
+	f.Add(uint64(1), false, false)
+	f.Add(uint64(1), true, true)
 	f.Fuzz(runWorld)
 }
 
@@ -616,4 +637,9 @@ func TestMarkersStayFewWhileBytesAreBeingDropped(t *testing.T) {
 			require.Equal(t, want.String(), text)
 		})
 	}
+}
+
+// storageObject returns an object as a listing has it.
+func storageObject(name string, o stored) storage.Object {
+	return storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written}
 }

@@ -58,7 +58,7 @@ func (t *tidier) trimByAge(ctx context.Context) error {
 // oldMembers returns the end of those members of a joined object that are older than the
 // retention, or the offset that it got.
 func (t *tidier) oldMembers(ctx context.Context, p piece, to int64) (int64, error) {
-	from, err := t.store.readJoined(ctx, t.id, p.object)
+	from, err := t.store.readJoined(ctx, t.id, p)
 	if err != nil {
 		return to, fmt.Errorf("looking for old bytes: %w", err)
 	}
@@ -103,7 +103,7 @@ func (t *tidier) deleteTrimmed(ctx context.Context) error {
 				kept = append(kept, p)
 				continue
 			}
-			if err := t.delete(ctx, kind+"/"+rangeName(p.object), p.size); err != nil {
+			if err := t.delete(ctx, kind+"/"+p.name(), p.size); err != nil {
 				return err
 			}
 		}

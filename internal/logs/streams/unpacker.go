@@ -18,12 +18,37 @@ import (
 // batchSize bounds the bytes that an unpacker has at a time: those of two writes.
 const batchSize = 2 * MaxWrite
 
-// An unpacker decompresses many members, without new memory for each.
-type unpacker struct {
+// An inflater decompresses one gzip member after another.
+type inflater struct {
 	gzip   gzip.Reader
 	packed bytes.Reader
-	data   []byte
 	beyond [1]byte
+}
+
+// errTooLong says that an object contradicts its name.
+var errTooLong = errors.New("the object has more bytes than its name says")
+
+// inflate decompresses a member to data, which has the length that the name of its object
+// says. It returns the extra field of the header, which is valid until the next call.
+func (i *inflater) inflate(data, member []byte) (extra []byte, err error) {
+	i.packed.Reset(member)
+	if err := i.gzip.Reset(&i.packed); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(&i.gzip, data); err != nil {
+		return nil, err
+	}
+	// gzip checks the checksum only at the end.
+	if n, err := i.gzip.Read(i.beyond[:]); n != 0 || !errors.Is(err, io.EOF) {
+		return nil, errors.Join(errTooLong, err)
+	}
+	return i.gzip.Extra, nil
+}
+
+// An unpacker decompresses many members, without new memory for each.
+type unpacker struct {
+	inflater
+	data []byte
 }
 
 var unpackers = sync.Pool{New: func() any { return &unpacker{data: make([]byte, 0, batchSize)} }}
@@ -38,7 +63,10 @@ func (u *unpacker) unpack(members []member, within Range) (parts []Part, err err
 	u.data = u.data[:0]
 	for _, m := range members {
 		counts := Range{max(m.counts.From, within.From), min(m.counts.To, within.To)}
-		data, extra, err := u.next(m)
+		had := len(u.data)
+		u.data = u.data[:had+int(m.object.Len())]
+		data := u.data[had:]
+		extra, err := u.inflate(data, m.content)
 		if err != nil {
 			return parts, fmt.Errorf("unpacking bytes %d to %d: %w", counts.From, counts.To-1, err)
 		}
@@ -51,23 +79,4 @@ func (u *unpacker) unpack(members []member, within Range) (parts []Part, err err
 		})
 	}
 	return parts, nil
-}
-
-// next unpacks a member behind those before.
-func (u *unpacker) next(m member) (data, extra []byte, err error) {
-	u.packed.Reset(m.content)
-	if err := u.gzip.Reset(&u.packed); err != nil {
-		return nil, nil, err
-	}
-	had := len(u.data)
-	u.data = u.data[:had+int(m.object.Len())]
-	data = u.data[had:]
-	if _, err := io.ReadFull(&u.gzip, data); err != nil {
-		return nil, nil, err
-	}
-	// gzip checks the checksum only at the end.
-	if n, err := u.gzip.Read(u.beyond[:]); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, nil, errors.Join(errTooLong, err)
-	}
-	return data, u.gzip.Extra, nil
 }
