@@ -22,6 +22,12 @@ on or printed elsewhere stay.
 What a container prints later is kept. What it has printed, but not sent yet, comes later:
 for a container that runs, repeat the command after 30 s.
 
+With --grep, only the lines that match are deleted: each of their bytes becomes an
+asterisk, at once for all readers, and in the storage until the command ends. The log
+service searches first, so you also need the right to read the logs, and lines that are
+printed after the search stay. With --dry-run, the lines are printed. The exit code is 79 if
+no line matches.
+
 Logs that are held can't be deleted: release them first.
 
 The right is that to delete logs of the API group logs.entrypointer.dev, such as by the
@@ -30,9 +36,10 @@ ClusterRole entrypointer-log-deletion. kubectl delete logs POD does the same.`
 func deleteLogsCommand() *cobra.Command {
 	var from *cluster
 	var dryRun bool
+	var grep grepSettings
 	command := &cobra.Command{
 		Use: "delete-logs [TYPE/]NAME [CONTAINER]", Short: "Delete logs", Long: deleteDescription, Args: usageArgs(cobra.RangeArgs(1, 2)),
-		Example: "  kubectl entrypointer delete-logs pod/x --dry-run\n  kubectl entrypointer delete-logs taskrun/build\n  kubectl entrypointer delete-logs taskrun/build step-test",
+		Example: "  kubectl entrypointer delete-logs pod/x --dry-run\n  kubectl entrypointer delete-logs taskrun/build\n  kubectl entrypointer delete-logs taskrun/build step-test\n  kubectl entrypointer delete-logs taskrun/build --grep 'password=' --dry-run",
 		RunE: func(command *cobra.Command, args []string) error {
 			logs, of, err := changed(args, from)
 			if err != nil {
@@ -41,6 +48,9 @@ func deleteLogsCommand() *cobra.Command {
 			container := ""
 			if len(args) == 2 {
 				container = args[1]
+			}
+			if grep.expression != "" || command.Flags().Changed("ignore-case") {
+				return deleteLines(command, logs, of, container, grep, dryRun)
 			}
 			errPrint := error(nil)
 			err = logs.Delete(command.Context(), of, container, dryRun, func(d logreader.Deletion) {
@@ -57,10 +67,37 @@ func deleteLogsCommand() *cobra.Command {
 			return errors.Join(err, errPrint)
 		},
 	}
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
+	flags := command.Flags()
+	flags.BoolVar(&dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
+	flags.StringVar(&grep.expression, "grep", "", "delete only lines that match a regular expression (RE2), as those of logs --grep")
+	flags.BoolVarP(&grep.ignoreCase, "ignore-case", "i", false, "with --grep, ignore the case of letters")
 	from = kubectlFlags(command)
 	completeTargets(command, from, target.All(), 0, 1)
 	return command
+}
+
+// deleteLines deletes the lines that match.
+func deleteLines(command *cobra.Command, logs *logreader.Client, of target.Target, container string, grep grepSettings, dryRun bool) error {
+	if _, err := grep.compile(); err != nil {
+		return &usageError{err}
+	}
+	out, errPrint := command.OutOrStdout(), error(nil)
+	options := logreader.Options{Target: of, Container: container, Printer: logreader.NewPrinter(out), Warnings: command.ErrOrStderr()}
+	err := logs.DeleteLines(command.Context(), options, grep.search(0), dryRun, func(d logreader.LinesDeletion) {
+		text := fmt.Sprintf("deleted %d lines", d.Lines)
+		switch {
+		case d.Err != nil:
+			text = "failed"
+		case dryRun:
+			text = "not " + text + " (dry run)"
+		}
+		_, failed := fmt.Fprintf(out, "%s: %s\n", printable.Line("pod/"+d.Of.Pod+"/"+d.Of.Container+" "+d.Of.Name), text)
+		errPrint = errors.Join(errPrint, failed)
+	})
+	if errors.Is(err, logreader.ErrNothingFound) {
+		return errFinding
+	}
+	return errors.Join(err, errPrint)
 }
 
 // changed returns the client and the target of a command that changes logs.

@@ -68,18 +68,27 @@ func (s *settings) match(o *logreader.Options, command *cobra.Command) (err erro
 	if g.expression == "" {
 		return nil
 	}
+	match, err := g.compile()
+	if err == nil && !s.searches() {
+		o.Printer.Match = match
+	}
+	return err
+}
+
+// compile returns the expression for the plugin.
+func (g *grepSettings) compile() (*regexp.Regexp, error) {
 	expression := g.expression
+	if expression == "" {
+		return nil, errors.New("--ignore-case is set without --grep: use both, or none of them")
+	}
 	if g.ignoreCase {
 		expression = "(?i)" + expression
 	}
 	match, err := regexp.Compile(expression)
 	if err != nil {
-		return fmt.Errorf("--grep is %q: %w", g.expression, err)
+		return nil, fmt.Errorf("--grep is %q: %w", g.expression, err)
 	}
-	if !s.searches() {
-		o.Printer.Match = match
-	}
-	return nil
+	return match, nil
 }
 
 // checkLimit checks --limit, and sets the usual one.

@@ -6,6 +6,7 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -97,4 +98,55 @@ func TestTheExitCodeOfASearchIsThatOfGrep(t *testing.T) {
 		}
 		require.Contains(t, warnings, c.says, name)
 	}
+}
+
+func TestLinesThatAreFoundAreDeleted(t *testing.T) {
+	t.Parallel()
+	mux, bodies := http.NewServeMux(), []string{}
+	const logs = " /apis/logs.entrypointer.dev/v1alpha1/namespaces/tenant/logs/"
+	mux.HandleFunc("GET"+logs+"search/log", func(w http.ResponseWriter, r *http.Request) {
+		found := ""
+		if r.URL.Query().Get("grep") == "t" {
+			found = streamEvent + lineEvent(0, "one", "") + lineEvent(4, "two", "") + lineEvent(100, "three", "") +
+				strings.NewReplacer(`"id":"1"`, `"id":"2"`, "stdout", "stderr").Replace(streamEvent) + lineEvent(7, "four", "")
+		}
+		_, _ = fmt.Fprint(w, found+`event: end`+"\n"+`data: {"complete":true,"found":4,"streams":2}`+"\n\n")
+	})
+	mux.HandleFunc("DELETE"+logs+"{id}", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Header.Get("Content-Type") != "application/json" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("dryRun") == "All" {
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+			return
+		}
+		bodies = append(bodies, r.PathValue("id")+string(body))
+		if len(bodies) > 3 {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success","message":"deleted"}`)
+	})
+	config := kubeconfig(t, mux)
+	run := func(args ...string) (string, error) {
+		out, _, err := runsCommand(rootCommand(), "", append([]string{"delete-logs", "p", "--kubeconfig", config}, args...)...)
+		return out, err
+	}
+	out, err := run("--grep=t", "--dry-run")
+	require.NoError(t, err)
+	require.Equal(t, "[pod/p/main] one\n[pod/p/main] two\n[pod/p/main] three\n[pod/p/main] four\npod/p/main stdout: not deleted 3 lines (dry run)\npod/p/main stderr: not deleted 1 lines (dry run)\n", out)
+	require.Empty(t, bodies)
+	out, err = run("--grep=t")
+	require.NoError(t, err)
+	require.Equal(t, "pod/p/main stdout: deleted 3 lines\npod/p/main stderr: deleted 1 lines\n", out)
+	require.Equal(t, []string{`1{"kind":"DeleteOptions","apiVersion":"v1","ranges":["0-7","100-105"]}`, `2{"kind":"DeleteOptions","apiVersion":"v1","ranges":["7-11"]}`}, bodies)
+	out, err = run("--grep=t")
+	require.ErrorContains(t, err, `deleting lines of stderr of container "main" of pod "p" in namespace "tenant"`)
+	require.ErrorContains(t, err, "a release that deletes no lines")
+	require.Equal(t, "pod/p/main stdout: deleted 3 lines\npod/p/main stderr: failed\n", out)
+	_, err = run("--grep=(")
+	require.Equal(t, exitUsage, exitCode(err))
 }

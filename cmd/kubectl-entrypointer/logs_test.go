@@ -238,7 +238,9 @@ func TestLogsAreDeletedAndHeldByThePlugin(t *testing.T) {
 		require.NoError(t, err, test.args)
 		require.Equal(t, test.want, out)
 	}
-	_, _, err := runsCommand(rootCommand(), "", "hold-logs", "job/x", "--kubeconfig", config)
+	_, _, err := runsCommand(rootCommand(), "", "delete-logs", "web", "-i", "--kubeconfig", config)
+	require.ErrorContains(t, err, "without --grep")
+	_, _, err = runsCommand(rootCommand(), "", "hold-logs", "job/x", "--kubeconfig", config)
 	require.ErrorContains(t, err, `holding the logs of job/x in namespace "tenant"`)
 	_, _, err = runsCommand(rootCommand(), "", "delete-logs", "--kubeconfig", config)
 	require.Equal(t, exitUsage, exitCode(err))

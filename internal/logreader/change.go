@@ -85,18 +85,31 @@ func (c *Client) podsOf(ctx context.Context, t target.Target) (names []string, e
 // maxPodsChanged bounds the pods of one command.
 const maxPodsChanged = 2000
 
-// deletePod deletes the logs of a pod. What one request can't finish, others continue.
+// deletePod deletes the logs of a pod.
 func (c *Client) deletePod(ctx context.Context, pod, container string, dryRun bool) (message string, err error) {
-	for try := 0; ; try++ {
-		request := c.change(http.MethodDelete, pod)
+	return untilDone(ctx, func() *rest.Request {
+		request := c.deletion(pod, dryRun)
 		if container != "" {
 			request = request.Param("container", container)
 		}
-		if dryRun {
-			request = request.Param("dryRun", metav1.DryRunAll)
-		}
+		return request
+	})
+}
+
+// deletion returns the request to delete logs of a pod, or bytes of a stream.
+func (c *Client) deletion(of string, dryRun bool) *rest.Request {
+	request := c.change(http.MethodDelete, of)
+	if dryRun {
+		request = request.Param("dryRun", metav1.DryRunAll)
+	}
+	return request
+}
+
+// untilDone sends a deletion. What one request can't finish, others continue.
+func untilDone(ctx context.Context, request func() *rest.Request) (message string, err error) {
+	for try := 0; ; try++ {
 		var status metav1.Status
-		err = request.MaxRetries(0).Do(ctx).Into(&status)
+		err = request().MaxRetries(0).Do(ctx).Into(&status)
 		if !apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err) || try == maxDeleteTries {
 			return status.Message, err
 		}

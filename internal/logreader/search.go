@@ -82,6 +82,7 @@ type searching struct {
 	*Client
 	Options
 	query Search
+	found *foundLines // nil unless lines are to be deleted
 
 	sink    *sink // of the stream of the next line
 	last    *sink // of that of the last one
@@ -189,6 +190,12 @@ func (s *searching) event(kind string, data []byte) error {
 		}
 		_, _ = fmt.Fprintf(s.Warnings, "A part of %s can't be read.\n", s.sink.of)
 	case "line":
+		if s.found != nil && s.sink != nil {
+			s.found.add(s.sink.of, line.From, line.To)
+		}
+		if s.found != nil && !s.found.print {
+			return nil
+		}
 		return s.line(line.Text, line.From, line.To, line.Time, line.Cut)
 	case "end":
 		s.add(end)

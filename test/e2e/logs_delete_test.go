@@ -31,6 +31,32 @@ func (p plugin) changes(t *testing.T, kubeconfig string, args ...string) (string
 	return string(text), err
 }
 
+// mayDelete lets the users of a namespace delete its logs.
+func mayDelete(t *testing.T, namespace string) {
+	t.Helper()
+	_, err := cluster.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "log-deletion"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "may", Namespace: namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "entrypointer-log-deletion"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// succeeds waits until a command that changes logs succeeds: refusals are cached.
+func (p plugin) succeeds(t *testing.T, kubeconfig, says string, args ...string) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprint(args), func() error {
+		text, err := p.changes(t, kubeconfig, args...)
+		if err == nil && !strings.Contains(text, says) {
+			err = fmt.Errorf("it says nothing of %q", says)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+		return nil
+	})
+}
+
 func TestLastNightsFailedRunIsFoundHeldAndDeleted(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, "logs"))
@@ -55,24 +81,10 @@ func TestLastNightsFailedRunIsFoundHeldAndDeleted(t *testing.T) {
 	text, err := kubectl.changes(t, jane, "delete-logs", "-n", namespace, "job/nightly")
 	require.Error(t, err)
 	require.Contains(t, text, "entrypointer-log-deletion", "who may read may not delete")
-	_, err = cluster.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "log-deletion"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "may", Namespace: namespace}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "entrypointer-log-deletion"},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	mayDelete(t, namespace)
 	succeeds := func(says string, args ...string) {
 		t.Helper()
-		eventually(t, 30*time.Second, fmt.Sprint(args), func() error { // refusals are cached
-			text, err := kubectl.changes(t, jane, args...)
-			if err == nil && !strings.Contains(text, says) {
-				err = fmt.Errorf("it says nothing of %q", says)
-			}
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, text)
-			}
-			return nil
-		})
+		kubectl.succeeds(t, jane, says, args...)
 	}
 	succeeds("are held", "hold-logs", "-n", namespace, "job/nightly")
 	text, err = kubectl.changes(t, jane, "delete-logs", "-n", namespace, "job/nightly")
@@ -96,5 +108,40 @@ func TestLastNightsFailedRunIsFoundHeldAndDeleted(t *testing.T) {
 		out, err = kubectl.command(t.Context(), jane, "-n", namespace, "--list").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.NotContains(t, string(out), "job/nightly")
+	}
+}
+
+func TestALineThatLeakedIsDeletedFromAllReplicas(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, cluster.WaitForDeployment(t.Context(), endpoint.Namespace, "logs"))
+	kubectl := newPlugin(t)
+	namespace, token := logsNamespace(t, "stream")
+	jane := withToken(t, token)
+	const secret = "password=hunter2"
+	runOnce(t, namespace, printing(t, "first; echo "+secret+"; echo last", corev1.RestartPolicyNever))
+	kubectl.reads(t, jane, "last", "-n", namespace, "job/report")
+	deletion := []string{"delete-logs", "-n", namespace, "job/report", "--grep", "PASSWORD=", "-i"}
+
+	text, err := kubectl.changes(t, jane, deletion...)
+	require.Error(t, err)
+	require.Contains(t, text, "entrypointer-log-deletion", "who may read may not delete")
+	mayDelete(t, namespace)
+	kubectl.succeeds(t, jane, "are held", "hold-logs", "-n", namespace, "job/report")
+	text, err = kubectl.changes(t, jane, deletion...)
+	require.Error(t, err)
+	require.Contains(t, text, "release them first")
+	kubectl.succeeds(t, jane, "are released", "release-logs", "-n", namespace, "job/report")
+	kubectl.succeeds(t, jane, secret, append(deletion, "--dry-run")...)
+	kubectl.reads(t, jane, secret, "-n", namespace, "job/report")
+	kubectl.succeeds(t, jane, "main stdout: deleted 1 lines", deletion...)
+
+	// Whichever replica responds.
+	for range 10 {
+		out, err := kubectl.command(t.Context(), jane, "-n", namespace, "job/report", "--prefix=false").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "first\n"+strings.Repeat("*", len(secret))+"\nlast\n")
+		out, err = kubectl.command(t.Context(), jane, "-n", namespace, "job/report", "--grep", "hunter[0-9]").CombinedOutput()
+		require.Error(t, err, "nothing is found: %s", out)
+		require.NotContains(t, string(out), secret)
 	}
 }
