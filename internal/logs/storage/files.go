@@ -236,6 +236,27 @@ func (f *Files) Walk(ctx context.Context, directory, after string, each func(Obj
 	return nil
 }
 
+// Scan implements Bucket.
+func (f *Files) Scan(ctx context.Context, prefix string, each func(Object) bool) error {
+	directory, start := path.Split(prefix)
+	directory = path.Clean(directory)
+	entries, err := f.sortedEntries(ctx, directory)
+	below := strings.TrimPrefix(directory+"/", "./")
+	for _, entry := range entries {
+		if err != nil || !strings.HasPrefix(entry.Name(), start) {
+			continue
+		}
+		var more bool
+		if more, err = f.walkEntry(ctx, ".", below, "", entry, each); err == nil && !more {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("listing %q: %w", prefix, err)
+	}
+	return nil
+}
+
 // walk is Walk for the part of the directory below a name, which is "" or ends with a
 // slash. It reports whether each wants more.
 func (f *Files) walk(ctx context.Context, directory, below, after string, each func(Object) bool) (more bool, err error) {
@@ -244,28 +265,30 @@ func (f *Files) walk(ctx context.Context, directory, below, after string, each f
 		return false, err
 	}
 	for _, entry := range entries {
-		name := below + sortName(entry)
-		if entry.IsDir() {
-			if more, err := f.walk(ctx, directory, name, after, each); err != nil || !more {
-				return false, err
-			}
-			continue
-		}
-		if name <= after || !entry.Type().IsRegular() {
-			continue
-		}
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the object was just deleted
-		}
-		if err != nil {
+		if more, err := f.walkEntry(ctx, directory, below, after, entry, each); err != nil || !more {
 			return false, err
-		}
-		if !each(Object{Name: name, Size: info.Size(), Written: info.ModTime()}) {
-			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// walkEntry is walk for one entry.
+func (f *Files) walkEntry(ctx context.Context, directory, below, after string, entry fs.DirEntry, each func(Object) bool) (more bool, err error) {
+	name := below + sortName(entry)
+	if entry.IsDir() {
+		return f.walk(ctx, directory, name, after, each)
+	}
+	if name <= after || !entry.Type().IsRegular() {
+		return true, nil
+	}
+	info, err := entry.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // the object was just deleted
+	}
+	if err != nil {
+		return false, err
+	}
+	return each(Object{Name: name, Size: info.Size(), Written: info.ModTime()}), nil
 }
 
 // sortName returns the name by which an entry is sorted: keys are compared as a whole.
@@ -358,6 +381,16 @@ func (f *Files) Delete(_ context.Context, key string) error {
 	defer f.mu.Unlock()
 	for above := path.Dir(key); above != "." && above != temporaryDirectory && f.root.Remove(above) == nil; above = path.Dir(above) {
 		delete(f.durable, above)
+	}
+	return nil
+}
+
+// DeleteAll implements Bucket.
+func (f *Files) DeleteAll(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if err := errors.Join(ctx.Err(), f.Delete(ctx, key)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

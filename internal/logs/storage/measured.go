@@ -90,6 +90,16 @@ func (m *measured) Walk(ctx context.Context, directory, after string, each func(
 	return m.call("List", func() error { return m.Bucket.Walk(ctx, directory, after, each) })
 }
 
+// Scan implements Bucket.
+func (m *measured) Scan(ctx context.Context, prefix string, each func(Object) bool) error {
+	return m.call("Scan", func() error { return m.Bucket.Scan(ctx, prefix, each) })
+}
+
+// DeleteAll implements Bucket.
+func (m *measured) DeleteAll(ctx context.Context, keys []string) error {
+	return m.call("DeleteAll", func() error { return m.Bucket.DeleteAll(ctx, keys) })
+}
+
 // Delete implements Bucket.
 func (m *measured) Delete(ctx context.Context, key string) error {
 	return m.call("Delete", func() error { return m.Bucket.Delete(ctx, key) })

@@ -32,6 +32,7 @@ type ObjectStore struct {
 	// buffer is the buffer of a write, in bytes: 0 for the default of the store's client, -1
 	// for none.
 	buffer int
+	batch  *batches // nil if the store deletes one object at a time
 }
 
 // writeBuffers are the buffers of writes, by the scheme of the URL. Google's client would
@@ -55,7 +56,7 @@ func OpenObjectStore(ctx context.Context, location string) (*ObjectStore, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket of the logs, %q: %w", u.Redacted(), err)
 	}
-	o := &ObjectStore{bucket, buffer}
+	o := &ObjectStore{bucket, buffer, batchesOf(bucket, u)}
 	if err := o.checkExclusiveCreate(ctx); err != nil {
 		return nil, fmt.Errorf("checking the bucket of the logs, %q: %w", u.Redacted(), errors.Join(err, o.Close()))
 	}
@@ -146,6 +147,13 @@ func (o *ObjectStore) Walk(ctx context.Context, directory, after string, each fu
 	return o.pages(ctx, directory, &blob.ListOptions{Prefix: prefix, BeforeList: startAfter(prefix, after)}, func(entry *blob.ListObject) bool {
 		name := strings.TrimPrefix(entry.Key, prefix)
 		return name <= after || strings.HasSuffix(name, "/") || each(Object{Name: name, Size: entry.Size, Written: creationTime(entry)})
+	})
+}
+
+// Scan implements Bucket.
+func (o *ObjectStore) Scan(ctx context.Context, prefix string, each func(Object) bool) error {
+	return o.pages(ctx, prefix, &blob.ListOptions{Prefix: prefix}, func(entry *blob.ListObject) bool {
+		return strings.HasSuffix(entry.Key, "/") || each(Object{Name: entry.Key, Size: entry.Size, Written: creationTime(entry)})
 	})
 }
 

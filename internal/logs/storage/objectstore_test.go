@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -125,4 +126,47 @@ func TestAWalkAsksOnlyForWhatComesAfterAName(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	require.NoError(t, (&ObjectStore{bucket: bucket}).Walk(t.Context(), "a/data", "0007", func(Object) bool { return true }))
 	require.Equal(t, "a/data/0007", <-asked)
+}
+
+func TestWhatARequestForManyObjectsHasLeftIsDeletedOneByOne(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"it fails for one":           `<DeleteResult><Error><Key>in/b</Key><Code>InternalError</Code></Error></DeleteResult>`,
+		"the server doesn't know it": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deleted := make(chan string, 10)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodDelete:
+					deleted <- r.URL.Path
+				case r.Method == http.MethodHead:
+				case answer == "":
+					w.WriteHeader(http.StatusNotImplemented)
+					_, _ = fmt.Fprint(w, "<Error><Code>NotImplemented</Code></Error>")
+				default:
+					_, _ = fmt.Fprint(w, answer)
+				}
+			}))
+			t.Cleanup(server.Close)
+			location, err := url.Parse("s3://logs?region=x&anonymous=true&use_path_style=true&prefix=in/&endpoint=" + server.URL)
+			require.NoError(t, err)
+			bucket, err := blob.OpenBucket(t.Context(), location.String())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+			store := &ObjectStore{bucket: bucket, batch: batchesOf(bucket, location)}
+			require.NoError(t, store.DeleteAll(t.Context(), []string{"a", "b"}))
+			close(deleted)
+			var one []string
+			for path := range deleted {
+				one = append(one, path)
+			}
+			if answer == "" {
+				require.ElementsMatch(t, []string{"/logs/in/a", "/logs/in/b"}, one)
+			} else {
+				require.Equal(t, []string{"/logs/in/b"}, one)
+			}
+		})
+	}
 }

@@ -23,7 +23,7 @@ var (
 
 // An Object is an entry of a listing.
 type Object struct {
-	Name    string // the last element of its key, except in a Walk
+	Name    string // the last element of its key, except in a Walk or a Scan
 	Size    int64  // in bytes
 	Written time.Time
 }
@@ -46,9 +46,15 @@ type Bucket interface {
 	// name, in the order of their names, until each returns false. A name is the part of the
 	// key behind the directory here.
 	Walk(ctx context.Context, directory, after string, each func(Object) bool) error
+	// Scan is Walk for all objects whose keys begin with a prefix, such as streams/7. The names
+	// are the whole keys.
+	Scan(ctx context.Context, prefix string, each func(Object) bool) error
 	// Directories calls each for the names of the subdirectories that aren't empty, in any
 	// order, until each returns false.
 	Directories(ctx context.Context, directory string, each func(name string) bool) error
 	// Delete deletes an object, if it exists.
 	Delete(ctx context.Context, key string) error
+	// DeleteAll deletes objects, as far as they exist, in any order and some at the same time.
+	// After an error, any of them may be left.
+	DeleteAll(ctx context.Context, keys []string) error
 }

@@ -90,6 +90,28 @@ func (m *memory) Walk(_ context.Context, directory, after string, each func(stor
 	return passOn(list, nil, each)
 }
 
+// Scan implements storage.Bucket.
+func (m *memory) Scan(_ context.Context, prefix string, each func(storage.Object) bool) error {
+	m.calls.Add(1)
+	var list []storage.Object
+	for key, o := range m.objects {
+		if strings.HasPrefix(key, prefix) {
+			list = append(list, storage.Object{Name: key, Size: int64(len(o.content)), Written: o.written})
+		}
+	}
+	slices.SortFunc(list, func(a, b storage.Object) int { return strings.Compare(a.Name, b.Name) })
+	return passOn(list, nil, each)
+}
+
+// DeleteAll implements storage.Bucket.
+func (m *memory) DeleteAll(_ context.Context, keys []string) error {
+	m.calls.Add(1)
+	for _, key := range keys {
+		delete(m.objects, key)
+	}
+	return nil
+}
+
 // Directories implements storage.Bucket.
 func (m *memory) Directories(_ context.Context, directory string, each func(string) bool) error {
 	m.calls.Add(1)
@@ -316,6 +338,17 @@ func (i *interrupted) pages(all func() ([]storage.Object, error)) (list []storag
 func (i *interrupted) Each(ctx context.Context, directory string, each func(storage.Object) bool) error {
 	list, err := i.List(ctx, directory)
 	return passOn(list, err, each)
+}
+
+// DeleteAll implements storage.Bucket. Others continue between two objects, whose order nobody
+// knows.
+func (i *interrupted) DeleteAll(ctx context.Context, keys []string) error {
+	for _, at := range rand.New(rand.NewPCG(uint64(len(keys)), 1)).Perm(len(keys)) {
+		if err := i.Delete(ctx, keys[at]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Delete implements storage.Bucket.

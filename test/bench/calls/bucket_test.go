@@ -122,13 +122,17 @@ func (b *bucket) Each(ctx context.Context, directory string, each func(storage.O
 
 // Walk implements storage.Bucket.
 func (b *bucket) Walk(_ context.Context, directory, after string, each func(storage.Object) bool) error {
+	return b.walk(directory, after, "", each)
+}
+
+func (b *bucket) walk(directory, after, start string, each func(storage.Object) bool) error {
 	b.mu.Lock()
 	var list []storage.Object
 	clean := path.Clean(directory)
 	for other, objects := range b.directories {
 		below, is := strings.CutPrefix(other+"/", clean+"/")
 		for name, o := range objects {
-			if name = below + name; is && name > after {
+			if name = below + name; is && name > after && strings.HasPrefix(name, start) {
 				list = append(list, storage.Object{Name: name, Size: int64(len(o.content)), Written: o.written})
 			}
 		}
@@ -177,5 +181,28 @@ func (b *bucket) Delete(_ context.Context, key string) error {
 	b.count.deletes++
 	directory, name := path.Split(key)
 	delete(b.directories[path.Clean(directory)], name)
+	return nil
+}
+
+// Scan implements storage.Bucket.
+func (b *bucket) Scan(ctx context.Context, prefix string, each func(storage.Object) bool) error {
+	directory, start := path.Split(prefix)
+	return b.walk(directory, "", start, func(o storage.Object) bool {
+		o.Name = directory + o.Name
+		return each(o)
+	})
+}
+
+// DeleteAll implements storage.Bucket. It is a POST for each thousand.
+func (b *bucket) DeleteAll(_ context.Context, keys []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(keys) > 0 {
+		b.count.puts += float64((len(keys) + page - 1) / page)
+	}
+	for _, key := range keys {
+		directory, name := path.Split(key)
+		delete(b.directories[path.Clean(directory)], name)
+	}
 	return nil
 }

@@ -33,7 +33,9 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		"a long listing has all objects":             longListing,
 		"the directories below one are found":        directories,
 		"a walk has what comes after a name":         walk,
+		"a scan has what begins with a prefix":       scan,
 		"deleting a missing object is no error":      deletion,
+		"many objects are deleted at once":           deleteAll,
 		"one of many writers wins":                   manyWriters,
 		"another replica sees an object at once":     otherReplica,
 		"a key can't escape from the bucket":         keys,
@@ -193,6 +195,46 @@ func walk(t *testing.T, place Place) {
 		return seen < 3
 	}))
 	require.Equal(t, 3, seen, "each is called until it returns false")
+}
+
+func scan(t *testing.T, place Place) {
+	bucket := place(t)
+	create(t, bucket, "a/71/end", "a/71/data/2", "a/71/data/1", "a/71-x", "a/70", "a/8", "a/6/7/1", "a7")
+	for prefix, want := range map[string][]string{
+		"a/7":  {"a/70", "a/71-x", "a/71/data/1", "a/71/data/2", "a/71/end"},
+		"a/71": {"a/71-x", "a/71/data/1", "a/71/data/2", "a/71/end"},
+		"a/":   {"a/6/7/1", "a/70", "a/71-x", "a/71/data/1", "a/71/data/2", "a/71/end", "a/8"},
+		"a/9":  nil, "b/7": nil,
+	} {
+		var found []string
+		require.NoError(t, bucket.Scan(t.Context(), prefix, func(o storage.Object) bool {
+			found = append(found, o.Name)
+			return true
+		}))
+		require.Equal(t, want, found, prefix)
+	}
+	seen := 0
+	require.NoError(t, bucket.Scan(t.Context(), "a/7", func(storage.Object) bool {
+		seen++
+		return seen < 4
+	}))
+	require.Equal(t, 4, seen, "each is called until it returns false")
+}
+
+func deleteAll(t *testing.T, place Place) {
+	bucket := place(t)
+	var keys []string
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range many {
+		keys = append(keys, fmt.Sprintf("a/%04d", i))
+		group.Go(func() error { return bucket.Create(t.Context(), keys[i], nil) })
+	}
+	require.NoError(t, group.Wait())
+	create(t, bucket, "a/stays")
+	require.NoError(t, bucket.DeleteAll(t.Context(), append(keys, "a/missing")))
+	require.Equal(t, []string{"stays"}, names(t, bucket, "a"))
+	require.NoError(t, bucket.DeleteAll(t.Context(), nil))
 }
 
 func deletion(t *testing.T, place Place) {
