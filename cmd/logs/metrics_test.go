@@ -62,7 +62,7 @@ func TestTheTableOfMetricsIsComplete(t *testing.T) {
 	_ = storage.Measured(nil, d)
 	storage.MeasureSpace(nil, d)
 	api.New(nil, nil, logger).RegisterMetrics(d)
-	_ = keeper.New(nil, logger, d)
+	_ = keeper.New(nil, nil, logger, d)
 	_, err := newExporter(api.New(nil, nil, logger), nil, nil, logger, d, settings{export: export.Options{URL: "http://collector:4318/v1/logs", Timeout: time.Second}})
 	require.NoError(t, err)
 	registerBuild(d)

@@ -72,10 +72,10 @@ func newService(store *streams.Store, reviewer *identity.Reviewer, logger *slog.
 }
 
 // newKeeper returns the keeper for the storage that is chosen.
-func newKeeper(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer, s settings) *keeper.Keeper {
-	k := keeper.New(store, logger, registry)
+func newKeeper(store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer, s settings) *keeper.Keeper {
+	k := keeper.New(store, bucket, logger, registry)
 	if s.bucket == "" {
-		k.OwnLinger = keeper.LingerOnVolume
+		k.OwnLinger, k.Alone = keeper.LingerOnVolume, true // the directory is locked
 	}
 	return k
 }
@@ -141,7 +141,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	address := endpoint.Endpoint{Address: "https://" + serverNames[0], CA: ca.Pin()}
 	reviewer := identity.New(client, logger)
 	service, front := newService(store, reviewer, logger, registry), frontproxy.New()
-	maintenance, notifier := newKeeper(store, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
+	maintenance, notifier := newKeeper(store, bucket, logger, registry, s), notices.New(client.CoreV1(), reviewer, logger)
 	service.Limit(maintenance)
 	service.Notify(notifier)
 	exports, err := newExporter(service, store, bucket, logger, registry, s)
@@ -167,5 +167,7 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	group.Go(func() error { return maintenance.Run(ctx) })
 	group.Go(func() error { return notifier.Run(ctx) })
 	group.Go(func() error { return exports(ctx) })
-	return group.Wait()
+	err = group.Wait()
+	maintenance.Leave(ctx)
+	return err
 }

@@ -101,7 +101,13 @@ func runs(t *testing.T, directory string, objects ...*corev1.ConfigMap) *service
 	for _, o := range objects {
 		require.NoError(t, kube.Tracker().Add(o))
 	}
+	done := make(chan struct{})
+	t.Cleanup(func() { // before the directory is removed
+		stop()
+		<-done
+	})
 	go func() {
+		defer close(done)
 		s.ended <- run(ctx, slog.New(slog.NewJSONHandler(s.logs, nil)), withAPIService(kube), settings{directory: directory, listen: s.address, listenProxied: s.proxied, probes: s.probes})
 	}()
 	require.Eventually(t, func() bool {

@@ -21,7 +21,7 @@ import (
 
 // setLimits sets the limits of all namespaces.
 func (s *service) setLimits(limits keeper.NamespaceLimits) *keeper.Keeper {
-	k := keeper.New(s.store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	k := keeper.New(s.store, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	k.Use(&keeper.Limits{Defaults: limits})
 	s.mu.Lock() // which each request takes
 	defer s.mu.Unlock()

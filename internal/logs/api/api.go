@@ -133,8 +133,20 @@ type Server struct {
 	stopFollowing     chan struct{} // closed by CutFollowers
 }
 
+// createStream creates a stream. What is stored counts against the limits, also after an
+// error, when the ID isn't known.
+func (s *Server) createStream(ctx context.Context, source streams.Source) (id string, err error) {
+	var bytes, made int64
+	id, err = s.streams.WithAccounting(source.Namespace, func(b, n int64) { bytes, made = bytes+b, made+n }).Create(ctx, source)
+	if bytes > 0 {
+		s.limits.RecordUsage(source.Namespace, id, bytes, made)
+		s.metrics.stored.Add(float64(bytes))
+	}
+	return id, err
+}
+
 // countingStore returns the store for writing to a stream of a namespace. What is stored
-// counts against the limits. The id is "" for a new stream.
+// counts against the limits.
 func (s *Server) countingStore(namespace, id string) *streams.Store {
 	return s.streams.WithAccounting(namespace, func(bytes, made int64) {
 		s.limits.RecordUsage(namespace, id, bytes, made)

@@ -54,7 +54,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		s.noteRefusal(pod, source, err)
 		return err
 	}
-	id, err := s.countingStore(pod.Namespace, "").Create(r.Context(), source)
+	id, err := s.createStream(r.Context(), source)
 	if err != nil {
 		s.noteRefusal(pod, source, err)
 		return err

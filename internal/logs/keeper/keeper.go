@@ -3,7 +3,7 @@
 
 // Package keeper maintains the storage of the log service: it joins the objects of
 // streams, deletes streams after their retention, and knows how much each namespace has
-// stored. Any number of replicas may do so at the same time.
+// stored. Any number of replicas share that work, and it does no harm if several do the same.
 package keeper
 
 import (
@@ -12,74 +12,64 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/entrypointer/entrypointer/internal/logs/storage"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
-)
-
-const (
-	// streamTimeout bounds the work on one stream in a sweep.
-	streamTimeout = 5 * time.Minute
-	// maxInspectPause bounds the time between two inspections of a stream that isn't
-	// written.
-	maxInspectPause = 24 * time.Hour
-	// maxRemembered bounds the records, of some 150 bytes each. A sweep inspects streams
-	// without a record each time.
-	maxRemembered = 200_000
-	// orphanAge is the age from which objects without a stream are deleted.
-	orphanAge = time.Hour
 )
 
 // A Keeper maintains a store.
 type Keeper struct {
-	streams *streams.Store
+	store   *streams.Store
+	bucket  storage.Bucket
 	logger  *slog.Logger
 	metrics *metrics
 	// OwnLinger is the time that LingerByStorage stands for.
 	OwnLinger time.Duration
-	limits    atomic.Pointer[Limits]
-	known     atomic.Bool // whether limits are those of the operator
-	changed   chan struct{}
-	full      chan struct{} // that bytes were refused because of a quota
-	usage     *usage
+	// Alone says that there is no other replica.
+	Alone   bool
+	limits  atomic.Pointer[Limits]
+	known   atomic.Bool // whether limits are those of the operator
+	changed chan struct{}
+	full    chan struct{} // that bytes were refused because of a quota
+	usage   *usage
 	// hopeless has the namespaces to which the last sweep couldn't give room.
 	hopeless atomic.Pointer[map[string]bool]
-	records  map[string]streamRecord // by ID, as of the last sweep
 
-	// Of the current sweep:
-	gap       streams.Gap // the reason to doubt the clock, if any
-	inDoubt   bool        // nothing is deleted: because of gap, or because the limits aren't known
-	postponed int         // the number of streams that would be deleted otherwise
+	journal    *journal
+	partitions [partitions]*partition
+	first, end int // the partitions of this replica
 }
 
-// A streamRecord is what a sweep has found of a stream.
-type streamRecord struct {
-	namespace string
-	bytes     int64     // of its objects
-	content   int64     // the part of bytes that trimming can free
-	copies    int64     // the part of bytes that joining will free
-	index     int64     // bytes of its entries in the index
-	written   int       // how many objects this replica has written since the last inspection
-	last, due time.Time // the times of the last write, and of the next inspection
-}
-
-// New returns a keeper with the default limits. Until Use is called, it deletes nothing.
-func New(store *streams.Store, logger *slog.Logger, registry prometheus.Registerer) *Keeper {
-	k := &Keeper{streams: store, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1), usage: newUsage(), OwnLinger: LingerOnBucket}
+// New returns a keeper of the streams in a bucket with the default limits. Until Use is
+// called, it deletes nothing.
+func New(store *streams.Store, bucket storage.Bucket, logger *slog.Logger, registry prometheus.Registerer) *Keeper {
+	k := &Keeper{
+		store: store, bucket: bucket, logger: logger, metrics: newMetrics(registry), changed: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		usage: newUsage(), OwnLinger: LingerOnBucket, journal: newJournal(bucket),
+	}
+	for i := range k.partitions {
+		k.partitions[i] = newPartition(i)
+	}
 	limits := DefaultLimits
 	k.limits.Store(&limits)
 	k.hopeless.Store(&map[string]bool{})
 	return k
 }
 
-// fullSpeed is how many times sooner the next sweep may begin if a namespace has reached its
-// quota, so that it gets room.
-const fullSpeed = 10
+const (
+	// fullSpeed is how many times sooner the next sweep may begin if a namespace has reached its
+	// quota, so that it gets room.
+	fullSpeed = 10
+	// leaveTimeout bounds what is left to do when the service stops.
+	leaveTimeout = 10 * time.Second
+)
 
-// Run sweeps at intervals until ctx is done.
+// Run sweeps at intervals until ctx is done. Leave follows once nothing is written any more.
 func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -89,204 +79,236 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.metrics.failures.Inc()
 			k.logger.Error("A sweep over the logs failed, and will be repeated", "error", err)
 		}
-		// Jitter keeps replicas from sweeping at the same time.
-		pause := k.limits.Load().Interval
-		pause += rand.N(pause/5 + 1) //nolint:gosec // G404: no secret
-		select {
-		case <-ctx.Done():
+		if !k.pause(ctx) {
 			return nil
-		case <-k.changed:
-			continue
-		case <-time.After(pause / fullSpeed):
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-k.changed:
-		case <-k.full:
-		case <-time.After(pause - pause/fullSpeed):
 		}
 	}
 }
 
-// Sweep inspects all streams once. A failure for one stream doesn't keep others from
-// being inspected.
+// pause waits until the next sweep, and reports whether there is one.
+func (k *Keeper) pause(ctx context.Context) bool {
+	// Jitter keeps replicas from sweeping at the same time.
+	pause := k.limits.Load().Interval
+	pause += rand.N(pause/5 + 1) //nolint:gosec // G404: no secret
+	select {
+	case <-ctx.Done():
+		return false
+	case <-k.changed:
+		return true
+	case <-time.After(pause / fullSpeed):
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-k.changed:
+	case <-k.full:
+	case <-time.After(pause - pause/fullSpeed):
+	}
+	return true
+}
+
+// Leave saves what this replica knows, and leaves its partitions to others at once. Without
+// it, they find out.
+func (k *Keeper) Leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	now, err := k.store.Now(ctx)
+	s := &sweep{Keeper: k, now: now}
+	for _, p := range s.own() {
+		if err == nil && p.dirty {
+			err = s.save(ctx, p)
+		}
+	}
+	if err == nil {
+		err = k.publish(ctx, now, true)
+	}
+	if err != nil {
+		k.logger.Warn("What the keeper knows can't be saved: other replicas find out", "error", err)
+	}
+}
+
+// A sweep goes through this replica's partitions once.
+type sweep struct {
+	*Keeper
+	streams   *streams.Sweep
+	now       time.Time
+	limits    *Limits
+	gap       streams.Gap  // the reason to doubt the clock, if any
+	inDoubt   bool         // nothing is deleted: because of gap, or because the limits aren't known
+	postponed atomic.Int64 // the number of streams that would be deleted otherwise
+}
+
+// Sweep inspects the streams that need it once. A failure for one stream doesn't keep others
+// from being inspected.
 func (k *Keeper) Sweep(ctx context.Context) error {
-	now, err := k.streams.Now(ctx)
+	now, err := k.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if k.gap, err = k.streams.NoteSweep(ctx, now); err != nil {
+	s := &sweep{Keeper: k, now: now, limits: k.limits.Load()}
+	if s.gap, err = k.store.NoteSweep(ctx, now); err != nil {
 		return err
 	}
-	k.postponed, k.inDoubt = 0, k.gap != streams.Gap{} || !k.known.Load()
-	written, all := k.usage.beginSweep()
-	k.noteWritten(written, all, now)
-	found, seen := map[string]amount{}, map[string]streamRecord{}
-	var firstErr error
-	failed, noted := 0, time.Now()
-	err = k.streams.EachStream(ctx, func(id string) bool {
-		if time.Since(noted) > time.Hour { // a long sweep isn't a gap
-			noted = time.Now()
-			k.noteLongSweep(ctx)
-		}
-		stream, err := k.sweepStream(ctx, id, now)
-		if err != nil {
-			failed++
-			if firstErr == nil {
-				firstErr = err
-			}
-			stream = k.records[id] // counts as it did in the last sweep
-			stream.due = now
-		}
-		if stream.namespace != "" {
-			found[stream.namespace] = found[stream.namespace].plus(amount{stream.bytes + stream.index, 1})
-			if len(seen) < maxRemembered {
-				seen[id] = stream
-			}
-		}
-		return ctx.Err() == nil
-	})
-	if err := errors.Join(err, ctx.Err()); err != nil {
-		return fmt.Errorf("going through all streams: %w", err)
-	}
-	var trimErr error
-	if k.known.Load() {
-		trimErr = k.makeRoom(ctx, now, found, seen)
-	}
-	k.records = seen
-	k.usage.endSweep(found)
-	if err = nil; k.known.Load() {
-		err = k.finishDeletions(ctx, now)
-	}
-	if firstErr != nil {
-		firstErr = fmt.Errorf("%d streams failed, the first one: %w", failed, firstErr)
-	}
-	return errors.Join(err, trimErr, firstErr, k.streams.ForgetFollowers(ctx))
+	s.inDoubt = s.gap != streams.Gap{} || !k.known.Load()
+	s.streams = k.store.NewSweep(now, s.inDoubt)
+	k.usage.beginSweep()
+	stop := s.signOfLife(ctx)
+	defer stop()
+	return s.run(ctx)
 }
 
-// noteLongSweep notes that a sweep still runs. The next sweep repeats what fails.
-func (k *Keeper) noteLongSweep(ctx context.Context) {
-	now, err := k.streams.Now(ctx)
-	if err == nil {
-		_, err = k.streams.NoteSweep(ctx, now)
+func (s *sweep) run(ctx context.Context) error {
+	pages, all := s.readJournal(ctx)
+	listed := false
+	for _, p := range s.own() {
+		if !p.loaded {
+			continue
+		}
+		listed = listed || p.isFull(s.now)
+		if err := s.sweepPartition(ctx, p); err != nil {
+			all = errors.Join(all, err)
+		}
+		if ctx.Err() != nil {
+			return errors.Join(all, ctx.Err())
+		}
 	}
-	if err != nil && ctx.Err() == nil {
-		k.logger.Warn("That a sweep still runs can't be noted", "error", err)
+	if s.known.Load() {
+		hasTrimmed, err := s.makeRoom(ctx)
+		all = errors.Join(all, err, s.finishDeletions(ctx))
+		listed = listed || hasTrimmed
+	}
+	s.usage.endSweep()
+	if listed && !s.Alone { // others have to know at once how much is stored
+		all = errors.Join(all, s.publish(ctx, s.now, false))
+	}
+	return errors.Join(all, s.forget(ctx, pages))
+}
+
+// own returns the partitions of this replica.
+func (k *Keeper) own() []*partition { return k.partitions[k.first:k.end] }
+
+// readJournal writes and reads pages, and finds the partitions of this replica.
+func (s *sweep) readJournal(ctx context.Context) (pages []listedPage, err error) {
+	failed := s.publish(ctx, s.now, false) // such as on a volume that is full
+	if pages, err = s.journal.list(ctx); err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	first, end := s.share(pages, s.now)
+	for i, p := range s.partitions {
+		if p.loaded && (i < first || i >= end) {
+			if p.dirty {
+				failed = errors.Join(failed, s.save(ctx, p))
+			}
+			p.forget()
+		}
+	}
+	s.first, s.end = first, end
+	s.metrics.partitions.Set(float64(end - first))
+	if err := s.loadLedgers(ctx); err != nil {
+		return pages, errors.Join(failed, err)
+	}
+	for _, p := range s.own() {
+		p.relist = p.relist || p.missedPages(pages)
+	}
+	for _, from := range pages {
+		failed = errors.Join(failed, s.readPage(ctx, from))
+	}
+	return pages, failed
+}
+
+// readPage reads a page, unless everything knows it.
+func (s *sweep) readPage(ctx context.Context, from listedPage) error {
+	isNew := func(p *partition) bool { return p.read[from.replica] < from.number }
+	if s.usage.knows(from.pageName) && !slices.ContainsFunc(s.own(), isNew) {
+		return nil
+	}
+	content, err := s.journal.read(ctx, from)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil // it was old
+	case errors.Is(err, errPage):
+		s.metrics.ledgerFailures.Inc()
+		s.logger.Warn("A page of a journal can't be read: all streams are listed instead", "error", err)
+		content = &page{All: true}
+	case err != nil:
+		return err
+	}
+	s.usage.note(from.pageName, from.at, content)
+	written := content.written()
+	for _, p := range s.own() {
+		p.note(from, written, content.All)
+	}
+	return nil
+}
+
+// signOfLife writes pages while the sweep takes longer than its interval, and notes that it
+// still runs, so that it isn't taken for a gap.
+func (s *sweep) signOfLife(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(max(time.Second, s.limits.Interval))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			now, err := s.store.Now(ctx)
+			if err == nil {
+				_, err = s.store.NoteSweep(ctx, now)
+			}
+			if err == nil {
+				err = s.publish(ctx, now, false)
+			}
+			if err != nil && ctx.Err() == nil {
+				s.logger.Warn("That a sweep still runs can't be noted", "error", err)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
 	}
 }
 
 // finishDeletions restores or removes streams that were marked as deleted. While the clock
 // is doubted, nothing is removed.
-func (k *Keeper) finishDeletions(ctx context.Context, now time.Time) error {
-	k.metrics.postponed.Set(float64(k.postponed))
-	keep := func(namespace string) time.Duration { return k.limits.Load().Of(namespace).Retention }
-	restored, removed, err := k.streams.FinishDeletions(ctx, now, keep, k.inDoubt)
-	k.metrics.removed.Add(float64(removed))
-	if restored > 0 {
-		k.logger.Warn("Streams were restored, because their retention isn't over", "streams", restored)
+func (s *sweep) finishDeletions(ctx context.Context) error {
+	postponed := s.postponed.Load()
+	s.metrics.postponed.Set(float64(postponed))
+	if s.gap != (streams.Gap{}) && postponed > 0 {
+		s.logger.Warn("The deletion of streams is postponed: no sweep ran for hours, so either the service was down, or the clock of the storage was changed. Check the clock: if it is right, nothing is to be done",
+			"streams", postponed, "lastSweep", s.gap.From, "nextSweep", s.gap.To, "until", s.gap.DoubtUntil())
 	}
-	if k.gap != (streams.Gap{}) && k.postponed > 0 {
-		k.logger.Warn("The deletion of streams is postponed: no sweep ran for hours, so either the service was down, or the clock of the storage was changed. Check the clock: if it is right, nothing is to be done",
-			"streams", k.postponed, "lastSweep", k.gap.From, "nextSweep", k.gap.To, "until", k.gap.DoubtUntil())
+	if s.first == s.end {
+		return nil
+	}
+	keep := func(namespace string) time.Duration { return s.Keeper.limits.Load().Of(namespace).Retention }
+	restored, removed, err := s.streams.FinishDeletions(ctx, s.partitions[s.first].digit[0], s.partitions[s.end-1].digit[0], keep)
+	s.metrics.removed.Add(float64(removed))
+	if restored > 0 {
+		s.logger.Warn("Streams were restored, because their retention isn't over", "streams", restored)
 	}
 	return err
 }
 
-// noteWritten adds what was written to the records. Those of streams that have grown much
-// become due. When the last write was is left to the next inspection, which comes at once if
-// the retention looks over. What was written while the last sweep inspected its stream may be counted
-// twice, until the next inspection.
-func (k *Keeper) noteWritten(written map[string]growth, all bool, now time.Time) {
-	for id, stream := range k.records {
-		more, is := written[id]
-		if !is && !all {
-			continue
-		}
-		stream.bytes, stream.content, stream.written = stream.bytes+more.bytes, stream.content+more.bytes, stream.written+more.objects
-		if soon := now.Add(streams.MaxGrowthPause); stream.due.After(soon) {
-			stream.due = soon
-		}
-		if all || streams.IsWorthTidying(stream.written) {
-			stream.due = time.Time{}
-		}
-		k.records[id] = stream
+// forget deletes old pages, and old signs of followers. One replica is enough for that.
+func (s *sweep) forget(ctx context.Context, pages []listedPage) error {
+	s.usage.forgetPages(s.now.Add(-2 * pageAge))
+	if s.first > 0 || s.end == 0 {
+		return nil
 	}
-}
-
-// sweepStream inspects and tidies a stream, unless its record is still good.
-func (k *Keeper) sweepStream(ctx context.Context, id string, now time.Time) (streamRecord, error) {
-	last := k.records[id]
-	if last.isCurrent(now) {
-		isOver := k.expired(last.namespace, last.last, now)
-		if isOver && k.inDoubt {
-			k.postponed++
-		}
-		if !isOver || k.inDoubt {
-			return last, nil
+	var old []string
+	for _, p := range pages {
+		if age := s.now.Sub(p.at); age.Abs() > pageAge && s.usage.isNewer(p.at) {
+			old = append(old, p.key)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
-	defer cancel()
-	source, err := k.streams.Source(ctx, id)
-	if errors.Is(err, streams.ErrNoStream) {
-		return streamRecord{}, k.removeOrphan(ctx, id, now)
+	if err := s.bucket.DeleteAll(ctx, old); err != nil {
+		return fmt.Errorf("deleting old pages of the journal: %w", err)
 	}
-	if err != nil {
-		return last, err
-	}
-	tidy := k.streams.Tidy
-	if k.inDoubt {
-		tidy = k.streams.TidyInDoubt
-	}
-	keep := k.limits.Load().Of(source.Namespace).Retention
-	done, err := tidy(ctx, id, now, keep)
-	k.metrics.joined.Add(float64(done.Joined))
-	k.metrics.deleted.Add(float64(done.Deleted))
-	if err != nil {
-		return last, err
-	}
-	if done.Expired && !k.inDoubt {
-		return streamRecord{}, k.streams.MarkDeleted(ctx, id, source)
-	}
-	if done.Expired {
-		k.postponed++
-	}
-	again := min(maxInspectPause, done.NextTidy(now, keep))
-	return streamRecord{
-		namespace: source.Namespace, bytes: done.Bytes, content: done.Content, copies: done.Copies, index: streams.IndexBytes(source),
-		last: done.Last, due: now.Add(again),
-	}, nil
-}
-
-// isCurrent reports whether a record needs no other inspection yet. One that is due later
-// than any comes from a time when the clock was ahead.
-func (r streamRecord) isCurrent(now time.Time) bool {
-	return now.Before(r.due) && r.due.Sub(now) <= maxInspectPause
-}
-
-func (k *Keeper) expired(namespace string, last, now time.Time) bool {
-	keep := k.limits.Load().Of(namespace).Retention
-	return keep > 0 && now.Sub(last) > keep
-}
-
-// removeOrphan deletes objects that were written to a stream after its deletion. The objects
-// of a stream with a tombstone belong to it.
-func (k *Keeper) removeOrphan(ctx context.Context, id string, now time.Time) error {
-	isDeleted, err := k.streams.IsDeleted(ctx, id)
-	if err != nil || isDeleted || k.inDoubt {
-		return err
-	}
-	if isErased, err := k.streams.FinishErasure(ctx, id, now); err != nil || isErased {
-		return err
-	}
-	// Another replica may have restored it, and deleted the tombstone, in between.
-	if _, err := k.streams.Source(ctx, id); !errors.Is(err, streams.ErrNoStream) {
-		return err
-	}
-	found, err := k.streams.Tidy(ctx, id, now, 0)
-	if err != nil || now.Sub(found.Last) <= orphanAge {
-		return err
-	}
-	return k.streams.RemoveObjects(ctx, id, now.Add(-orphanAge))
+	return s.store.ForgetFollowers(ctx)
 }

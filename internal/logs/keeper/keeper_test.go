@@ -6,6 +6,7 @@ package keeper
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,8 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/entrypointer/entrypointer/internal/logs/storage/storagetest"
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
-	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/synced"
 )
 
@@ -36,9 +37,12 @@ type testKeeper struct {
 func open(t *testing.T) *testKeeper {
 	t.Helper()
 	directory := t.TempDir()
-	store := streamstest.Open(t, directory)
-	keeper := New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	bucket := storagetest.OpenFiles(t, directory)
+	store, err := streams.Open(t.Context(), bucket)
+	require.NoError(t, err)
+	keeper := New(store, bucket, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	keeper.known.Store(true)
+	keeper.Alone = true
 	return &testKeeper{keeper, t, directory, store}
 }
 
@@ -79,9 +83,51 @@ func (h *testKeeper) age(by time.Duration) {
 
 func (h *testKeeper) look() {
 	h.t.Helper()
-	clear(h.records) // as if that much time had passed
+	h.forgetLedgers() // as if that much time had passed
 	require.NoError(h.t, h.Sweep(h.t.Context()))
 }
+
+// forgetLedgers has the next sweep list all streams, and know none.
+func (h *testKeeper) forgetLedgers() {
+	for _, p := range h.partitions {
+		p.forget()
+	}
+	for _, path := range h.files("ledgers") {
+		key, err := filepath.Rel(h.directory, path)
+		require.NoError(h.t, err)
+		require.NoError(h.t, h.bucket.Delete(h.t.Context(), key))
+	}
+}
+
+// edit changes the record of a stream, and returns it.
+func (h *testKeeper) edit(id string, change func(*record)) (found record) {
+	h.t.Helper()
+	stream, ok := parseID(id)
+	require.True(h.t, ok)
+	p := h.partitions[stream.partition()]
+	r, err := readLedger(p.ledger)
+	require.NoError(h.t, err)
+	w := newLedgerWriter()
+	require.NoError(h.t, w.begin(r.head))
+	for {
+		one, of, err := r.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(h.t, err)
+		if one == stream {
+			change(&of)
+			found = of
+		}
+		require.NoError(h.t, w.add(one, of))
+	}
+	p.ledger, err = w.end()
+	require.NoError(h.t, err)
+	p.next = time.Time{}
+	return found
+}
+
+func (h *testKeeper) record(id string) record { return h.edit(id, func(*record) {}) }
 
 // run lets time pass in which sweeps run.
 func (h *testKeeper) run(duration time.Duration) {
@@ -113,7 +159,7 @@ func TestAStreamIsJoinedAndDeletedInTheEnd(t *testing.T) {
 	require.InDelta(t, 1, testutil.ToFloat64(h.metrics.removed), 0)
 	left, err := os.ReadDir(h.directory)
 	require.NoError(t, err)
-	require.Len(t, left, 3, "the key, the last sweeps, and where files are written: %v", left)
+	require.Len(t, left, 4, "the key, the last sweeps, the journal, and where files are written: %v", left)
 }
 
 func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
@@ -134,10 +180,10 @@ func TestAStreamThatIsWrittenAgainIsInspectedAgain(t *testing.T) {
 	}
 	write(1, 51)
 	require.Empty(t, h.files("streams/"+id+"/joined"), "too little is new")
-	require.Equal(t, 50, h.records[id].written)
+	require.Equal(t, int64(50), h.record(id).written)
 	write(51, 151)
 	require.Len(t, h.files("streams/"+id+"/joined"), 1)
-	require.Zero(t, h.records[id].written)
+	require.Zero(t, h.record(id).written)
 }
 
 // Its record knows the last write of its last inspection, which may be an hour ago.
@@ -151,19 +197,16 @@ func TestAStreamThatWasWrittenExpiresByItsLastWrite(t *testing.T) {
 	store := h.store.WithAccounting("tenant", func(bytes, made int64) { h.RecordUsage("tenant", id, bytes, made) })
 	require.NoError(t, store.Write(t.Context(), id, 1, []byte("x")))
 	require.NoError(t, h.Sweep(t.Context()))
-	require.Equal(t, 1, h.records[id].written)
+	require.Equal(t, int64(1), h.record(id).written)
 	h.age(3 * time.Hour)
-	stale := h.records[id] // as if three hours had passed
-	stale.last = stale.last.Add(-3 * time.Hour)
-	h.records[id] = stale
+	threeHoursAgo := func(r *record) { r.last = r.last.Add(-3 * time.Hour) } // as if that much time had passed
+	h.edit(id, threeHoursAgo)
 	require.NoError(t, store.Write(t.Context(), id, 2, []byte("x")))
 	require.NoError(t, h.Sweep(t.Context()))
 	_, err = h.store.Source(t.Context(), id)
 	require.NoError(t, err, "it has just been written")
 	h.age(3 * time.Hour)
-	stale = h.records[id]
-	stale.last = stale.last.Add(-3 * time.Hour)
-	h.records[id] = stale
+	h.edit(id, threeHoursAgo)
 	require.NoError(t, h.Sweep(t.Context()))
 	_, err = h.store.Source(t.Context(), id)
 	require.ErrorIs(t, err, streams.ErrNoStream)

@@ -209,7 +209,8 @@ func (k *Keeper) readLimits(ctx context.Context, configMaps corev1client.ConfigM
 // Use puts limits in force.
 func (k *Keeper) Use(limits *Limits) {
 	known := k.known.Swap(true)
-	if before := k.limits.Swap(limits); !known || fmt.Sprint(*before) != fmt.Sprint(*limits) {
+	if before := k.limits.Load(); !known || fmt.Sprint(*before) != fmt.Sprint(*limits) {
+		k.limits.Store(limits)
 		k.logger.Info("The limits are in force", slog.Any("default", limits.Defaults), slog.Int("namespaces", len(limits.Namespaces)))
 		select {
 		case k.changed <- struct{}{}: // Run begins a sweep now

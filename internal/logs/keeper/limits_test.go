@@ -60,7 +60,7 @@ func TestInvalidLimitsAreReported(t *testing.T) {
 
 // An object of a volume costs no money, so its containers hold little back.
 func TestTheLingerOfTheOperatorOrElseOfTheStorageCounts(t *testing.T) {
-	k := New(nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	k := New(nil, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.Equal(t, 30*time.Second, k.Linger("team-a"))
 	k.OwnLinger = LingerOnVolume
 	require.Equal(t, time.Second, k.Linger("team-a"))

@@ -181,7 +181,7 @@ func TestAnExpiredStreamThatCouldBeRestoredIsErasedToo(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, m.hasOutput(id))
 	require.Zero(t, m.count(tombstones))
-	restored, _, err := s.FinishDeletions(t.Context(), m.now.Add(tombstoneAge), func(string) time.Duration { return 0 }, false)
+	restored, _, err := s.NewSweep(m.now.Add(tombstoneAge), false).FinishDeletions(t.Context(), '0', 'f', func(string) time.Duration { return 0 })
 	require.NoError(t, err)
 	require.Zero(t, restored)
 }

@@ -79,7 +79,7 @@ func TestAStreamThatIsHeldAfterItsExpiryIsRestored(t *testing.T) {
 	m.now = m.now.Add(time.Hour)
 	require.NoError(t, s.Hold(t.Context(), "tenant", ofBuild, "jane"))
 	m.now = m.now.Add(tombstoneAge)
-	restored, removed, err := s.FinishDeletions(t.Context(), m.now, func(string) time.Duration { return time.Nanosecond }, false)
+	restored, removed, err := s.NewSweep(m.now, false).FinishDeletions(t.Context(), '0', 'f', func(string) time.Duration { return time.Nanosecond })
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 0}, []int{restored, removed})
 	_, err = s.Source(t.Context(), id)

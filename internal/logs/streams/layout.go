@@ -90,18 +90,8 @@ func (s *Store) eachObject(ctx context.Context, id string, each func(kind string
 
 // listPieces lists a stream. It takes memory without a bound.
 func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
-	lists := listsOf(&v)
 	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
-		switch kind {
-		case "":
-			v.top = append(v.top, o)
-		case "claim":
-			v.claims = append(v.claims, o)
-		default:
-			if p, ok := pieceOf(o, kind); ok && lists[kind] != nil {
-				*lists[kind] = append(*lists[kind], p)
-			}
-		}
+		v.add(kind, o)
 		return true
 	})
 	return v, err
@@ -110,6 +100,28 @@ func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
 // listsOf returns the lists of a view by the directories of their objects.
 func listsOf(v *view) map[string]*[]piece {
 	return map[string]*[]piece{"drop": &v.drops, "data": &v.data, "joined": &v.joined, "redact": &v.redacts, "trim": &v.trims}
+}
+
+// add adds an object of a kind.
+func (v *view) add(kind string, o storage.Object) {
+	p, ok := pieceOf(o, kind)
+	switch {
+	case kind == "":
+		v.top = append(v.top, o)
+	case kind == "claim":
+		v.claims = append(v.claims, o)
+	case !ok:
+	case kind == "drop":
+		v.drops = append(v.drops, p)
+	case kind == "data":
+		v.data = append(v.data, p)
+	case kind == "joined":
+		v.joined = append(v.joined, p)
+	case kind == "redact":
+		v.redacts = append(v.redacts, p)
+	case kind == "trim":
+		v.trims = append(v.trims, p)
+	}
 }
 
 // trimmed returns up to where the stream was trimmed.

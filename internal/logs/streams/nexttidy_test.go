@@ -24,9 +24,9 @@ func TestAStreamIsTidiedAgainWhenThatIsWorthAListing(t *testing.T) {
 		"it has just ended":                        {TidyResult{Recent: 10, Ended: true}, time.Minute, 0, settleTime - time.Minute},
 		"it has ended, and copies are left":        {TidyResult{Ended: true, Copies: 1}, time.Hour, 0, 0},
 		"it has ended, and was joined":             {TidyResult{Ended: true, Joined: 1}, time.Hour, 0, 0},
-		"it has ended long ago":                    {TidyResult{Ended: true}, 8 * time.Hour, 0, 2 * time.Hour},
+		"it has ended long ago":                    {TidyResult{Ended: true}, 8 * time.Hour, 0, AtRest},
 		"it is silent":                             {TidyResult{}, 20 * time.Minute, 0, idleAfter - 20*time.Minute},
-		"it is silent for long":                    {TidyResult{}, 40 * time.Hour, 0, 10 * time.Hour},
+		"it is silent for long":                    {TidyResult{}, 40 * time.Hour, 0, AtRest},
 	} {
 		test.done.Last = now.Add(-test.silent)
 		require.Equal(t, test.want, test.done.NextTidy(now, test.keep), name)

@@ -385,15 +385,13 @@ func (t *tidier) forgetRedactions(ctx context.Context) error {
 	for _, p := range slices.Concat(t.data, t.joined) {
 		extents = extents.With(p.extent())
 	}
+	var old []doomed
 	for _, p := range t.redacts {
-		if p.object.To > t.Trimmed || t.now.Sub(p.written) < erasedAge || extents.within(p.object) > 0 {
-			continue
-		}
-		if err := t.delete(ctx, "redact/"+rangeName(p.object), p.size); err != nil {
-			return err
+		if p.object.To <= t.Trimmed && t.now.Sub(p.written) >= erasedAge && extents.within(p.object) == 0 {
+			old = append(old, doomed{"redact/" + rangeName(p.object), p.size})
 		}
 	}
-	return nil
+	return t.delete(ctx, old)
 }
 
 // joinedName returns the object that a group of pieces is joined to. Its parts are clean, and

@@ -53,12 +53,6 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// EachStream calls each for the IDs of all streams, including those whose meta is
-// deleted.
-func (s *Store) EachStream(ctx context.Context, each func(id string) bool) error {
-	return s.bucket.Directories(ctx, "streams", func(name string) bool { return !IsID(name) || each(name) })
-}
-
 // MarkDeleted is the first step of deleting a stream: it writes the tombstone, unless the
 // stream is held.
 func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error {
@@ -66,15 +60,8 @@ func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error
 	if err == nil && isHeld {
 		return nil
 	}
-	meta := []byte{}
 	if err == nil {
-		meta, err = json.Marshal(source)
-	}
-	if err == nil {
-		err = s.create(ctx, tombstones+id, meta)
-	}
-	if err == nil {
-		err = s.bucket.Delete(ctx, directory(id)+"meta")
+		err = s.bury(ctx, id, source)
 	}
 	if err != nil {
 		return fmt.Errorf("marking stream %q as deleted: %w", id, err)
@@ -82,57 +69,16 @@ func (s *Store) MarkDeleted(ctx context.Context, id string, source Source) error
 	return nil
 }
 
-// oldTombstones returns the tombstones that were written before a time or, because the
-// clock was wrong then, after another.
-func (s *Store) oldTombstones(ctx context.Context, before, after time.Time) (old []storage.Object, err error) {
-	if err := s.bucket.Each(ctx, tombstones, func(o storage.Object) bool {
-		if IsID(o.Name) && (!o.Written.After(before) || o.Written.After(after)) {
-			old = append(old, o)
-		}
-		return len(old) < maxListedObjects
-	}); err != nil {
-		return nil, fmt.Errorf("listing deleted streams: %w", err)
+// bury writes the tombstone of a stream.
+func (s *Store) bury(ctx context.Context, id string, source Source) error {
+	meta, err := json.Marshal(source)
+	if err == nil {
+		err = s.create(ctx, tombstones+id, meta)
 	}
-	return old, nil
-}
-
-// FinishDeletions looks at old tombstones, and at those from the future. It undoes the first
-// step for streams whose retention isn't over, because the clock was wrong when they were
-// marked as deleted, or because the retention was shorter, and for those that are held. For others whose tombstones are
-// old it takes the second step, unless the time is in doubt: it deletes their objects. It
-// returns the numbers of streams. A failure for one stream doesn't stop the others.
-func (s *Store) FinishDeletions(ctx context.Context, now time.Time, keep func(namespace string) time.Duration, inDoubt bool) (restored, removed int, err error) {
-	list, err := s.oldTombstones(ctx, now.Add(-tombstoneAge), now.Add(settleTime))
-	if err != nil {
-		return 0, 0, err
+	if err == nil {
+		err = s.bucket.Delete(ctx, directory(id)+"meta")
 	}
-	failed := 0
-	for _, o := range list {
-		did, failure := s.restore(ctx, o, now, keep)
-		switch {
-		case failure != nil:
-		case did:
-			restored++
-			continue
-		case inDoubt || o.Written.After(now.Add(-tombstoneAge)):
-			continue
-		default:
-			// Writes during the listing before the tombstone count as new, too.
-			failure = s.remove(ctx, o.Name, o.Written.Add(-listTimeout))
-		}
-		if failure == nil {
-			removed++
-		} else if failed++; err == nil {
-			err = fmt.Errorf("finishing the deletion of stream %q: %w", o.Name, failure)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	if failed > 1 {
-		err = fmt.Errorf("%d streams failed, the first one: %w", failed, err)
-	}
-	return restored, removed, err
+	return err
 }
 
 func (s *Store) restore(ctx context.Context, tombstone storage.Object, now time.Time, keep func(namespace string) time.Duration) (did bool, err error) {
@@ -216,35 +162,77 @@ func (s *Store) remove(ctx context.Context, id string, buried time.Time) error {
 	return s.bucket.Delete(ctx, tombstones+id)
 }
 
+// maxRemoved bounds the names of a stream's objects that RemoveObjects has in memory.
+const maxRemoved = 5000
+
 // RemoveObjects deletes the objects of a stream that were written before a time. Later
 // objects stay, however late the deletion is: their writers were told that they are
-// stored.
+// stored. The end is deleted first, so that the rest never reads as complete, and what hides
+// bytes last.
 func (s *Store) RemoveObjects(ctx context.Context, id string, before time.Time) error {
-	if err := s.removeOld(ctx, directory(id), "end", before); err != nil {
-		return err
-	}
-	for _, kind := range []string{"data", "joined", "drop", "claim", "redact", "trim"} {
-		if err := s.removeOld(ctx, directory(id)+kind+"/", "", before); err != nil {
+	for {
+		old, more, err := s.oldObjects(ctx, id, before)
+		if err == nil && more {
+			err = s.removeEnd(ctx, id, before) // it comes late in a listing
+		}
+		for _, kinds := range [][]string{{"end"}, {"data", "joined", "drop", "claim"}, {"redact", "trim"}} {
+			var keys []string
+			for _, kind := range kinds {
+				keys = append(keys, old[kind]...)
+			}
+			if err == nil {
+				err = s.deleteAll(ctx, keys)
+			}
+		}
+		if err != nil || !more {
 			return err
 		}
 	}
-	return nil
 }
 
-// removeOld deletes old objects of a directory: only the one with a name, or all if the
-// name is "".
-func (s *Store) removeOld(ctx context.Context, directory, only string, before time.Time) (err error) {
-	objects, err := s.bucket.List(ctx, directory)
-	if err != nil {
-		return err
-	}
-	for _, o := range objects {
-		if only != "" && o.Name != only || !o.Written.Before(before) {
-			continue
+// oldObjects returns keys of old objects by their kind, and whether there are more.
+func (s *Store) oldObjects(ctx context.Context, id string, before time.Time) (old map[string][]string, more bool, err error) {
+	old, count := map[string][]string{}, 0
+	err = s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
+		key := o.Name
+		if kind == "" {
+			kind = o.Name // end, meta or erased
+		} else {
+			key = kind + "/" + o.Name
 		}
-		if err := s.bucket.Delete(ctx, directory+o.Name); err != nil {
-			return err
+		if o.Written.Before(before) && removable[kind] {
+			if more = count == maxRemoved; more {
+				return false
+			}
+			old[kind] = append(old[kind], directory(id)+key)
+			count++
+		}
+		return true
+	})
+	return old, more, err
+}
+
+// removable has the kinds of objects that RemoveObjects deletes.
+var removable = map[string]bool{"end": true, "data": true, "joined": true, "drop": true, "claim": true, "redact": true, "trim": true}
+
+func (s *Store) removeEnd(ctx context.Context, id string, before time.Time) error {
+	top, err := s.bucket.List(ctx, directory(id))
+	for _, o := range top {
+		if o.Name == "end" && o.Written.Before(before) && err == nil {
+			err = s.bucket.Delete(ctx, directory(id)+o.Name)
 		}
 	}
-	return nil
+	return err
+}
+
+// deleteAll deletes objects.
+func (s *Store) deleteAll(ctx context.Context, keys []string) error {
+	switch len(keys) {
+	case 0:
+		return nil
+	case 1:
+		return s.bucket.Delete(ctx, keys[0])
+	default:
+		return s.bucket.DeleteAll(ctx, keys)
+	}
 }

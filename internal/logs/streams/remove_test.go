@@ -51,7 +51,7 @@ func TestADeletedStreamIsRemovedFromTheIndex(t *testing.T) {
 
 // removeDeleted is FinishDeletions where the retention of all streams is over.
 func (s *Store) removeDeleted(ctx context.Context, now time.Time) (removed int, err error) {
-	_, removed, err = s.FinishDeletions(ctx, now, func(string) time.Duration { return time.Nanosecond }, false)
+	_, removed, err = s.NewSweep(now, false).FinishDeletions(ctx, '0', 'f', func(string) time.Duration { return time.Nanosecond })
 	return removed, err
 }
 
@@ -166,6 +166,15 @@ func TestAllStreamsAreFound(t *testing.T) {
 		require.NoError(t, err)
 		want[id] = true
 	}
-	require.NoError(t, s.EachStream(t.Context(), func(id string) bool { delete(want, id); return true }))
+	last := ""
+	for digit := range 16 {
+		require.NoError(t, s.EachInventory(t.Context(), fmt.Sprintf("%x", digit), func(of *Inventory) bool {
+			require.Greater(t, of.ID, last)
+			require.True(t, of.Has("meta"))
+			delete(want, of.ID)
+			last = of.ID
+			return true
+		}))
+	}
 	require.Empty(t, want)
 }

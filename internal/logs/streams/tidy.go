@@ -38,7 +38,8 @@ type TidyResult struct {
 	Recent int
 	Ended  bool
 	// Expired says that the retention of the stream is over. Tidy has changed nothing then.
-	Expired bool
+	// Held says that it would be over, but somebody holds the stream.
+	Expired, Held bool
 	// Trimmed is up to where the stream was trimmed, in bytes.
 	Trimmed int64
 	// The number of objects that were created by joining, and of those that were deleted.
@@ -51,8 +52,11 @@ const (
 	// worthJoining is how many new objects of a stream are worth a listing while it grows. A
 	// listing costs as much as a write.
 	worthJoining = 120
-	// MaxGrowthPause bounds the time until then.
-	MaxGrowthPause = time.Hour
+	// maxGrowthPause bounds the time until then.
+	maxGrowthPause = time.Hour
+	// AtRest is after how long a stream is inspected that needs nothing. Listings of all streams
+	// come sooner.
+	AtRest = 24 * time.Hour
 	// minGroup is how many objects are worth joining while a stream is being written.
 	minGroup = 16
 	// idleAfter is after how long without a write a stream counts as finished.
@@ -67,18 +71,23 @@ func (d TidyResult) NextTidy(now time.Time, keep time.Duration) time.Duration {
 	case d.Recent > 0 && d.Ended:
 		return settleTime - silence
 	case d.Recent > 0:
-		pause := min(settleTime*worthJoining/time.Duration(d.Recent), MaxGrowthPause)
-		if keep > 0 {
-			pause = min(pause, keep/trimSlack) // old bytes are trimmed by then
-		}
-		return pause
+		return min(settleTime*worthJoining/time.Duration(d.Recent), GrowthPause(keep))
 	case d.Joined > 0 || d.Copies > 0:
 		return 0 // the copies can be deleted soon
 	case silence < idleAfter && !d.Ended:
 		return idleAfter - silence
 	default:
-		return silence / 4
+		return AtRest
 	}
+}
+
+// GrowthPause returns how long a stream that grows may wait for a Tidy, by its retention: its
+// old bytes are trimmed by then.
+func GrowthPause(keep time.Duration) time.Duration {
+	if keep > 0 {
+		return min(maxGrowthPause, keep/trimSlack)
+	}
+	return maxGrowthPause
 }
 
 // IsWorthTidying reports whether so many objects were written since the last Tidy that the
@@ -112,7 +121,8 @@ type tidier struct {
 	keep  time.Duration
 	first time.Time // the first write, as far as its object exists
 
-	inDoubt bool // about the time
+	inDoubt bool   // about the time
+	sweep   *Sweep // nil outside of one
 	view
 }
 
@@ -120,10 +130,18 @@ func (t *tidier) run(ctx context.Context) error {
 	if err := t.inspect(ctx); err != nil {
 		return err
 	}
+	if t.sweep != nil && !t.has("meta") {
+		return ErrNoStream
+	}
+	return t.work(ctx)
+}
+
+// work does what the objects of the stream need.
+func (t *tidier) work(ctx context.Context) error {
 	// A joined object is younger than its content, so a stream may expire later.
 	if t.keep > 0 && t.now.Sub(t.Last) > t.keep {
-		isHeld, err := t.store.isHeld(ctx, t.id)
-		if t.Expired = !isHeld; err != nil || t.Expired {
+		isHeld, err := t.isHeld(ctx)
+		if t.Held, t.Expired = isHeld, !isHeld; err != nil || t.Expired {
 			return err
 		}
 		t.keep = 0
@@ -136,11 +154,31 @@ func (t *tidier) run(ctx context.Context) error {
 	return nil
 }
 
+// isHeld reports whether the stream is held. In a sweep, a listing of the holds may be some
+// seconds old, because what expires can be restored.
+func (t *tidier) isHeld(ctx context.Context) (bool, error) {
+	if t.sweep == nil {
+		return t.store.isHeld(ctx, t.id)
+	}
+	source, err := t.store.Source(ctx, t.id)
+	if err != nil {
+		return false, err
+	}
+	holds, err := t.sweep.holds.of(ctx, t.store, source.Namespace)
+	return holds.Has(source), err
+}
+
 // inspect lists and counts the objects of the stream.
 func (t *tidier) inspect(ctx context.Context) (err error) {
 	if t.view, err = t.store.listPieces(ctx, t.id); err != nil {
 		return err
 	}
+	t.countAll()
+	return nil
+}
+
+// countAll counts the objects of the stream.
+func (t *tidier) countAll() {
 	for _, o := range t.top {
 		t.Ended = t.Ended || o.Name == "end"
 		t.count(o.Size, o.Written)
@@ -174,7 +212,6 @@ func (t *tidier) inspect(ctx context.Context) (err error) {
 		t.Bytes += p.size + ObjectOverhead // neither is a write
 	}
 	t.Trimmed = t.trimmed()
-	return nil
 }
 
 // copies has the objects that a joined object has replaced.
@@ -203,28 +240,39 @@ func (t *tidier) isVisibleToAll(p piece) bool {
 	return t.now.Sub(p.createdAt()) >= joinedDelay
 }
 
-// delete deletes an object, which another replica may have deleted already.
-func (t *tidier) delete(ctx context.Context, key string, size int64) error {
-	if err := t.store.bucket.Delete(ctx, directory(t.id)+key); err != nil {
+// A doomed is an object that is to be deleted.
+type doomed struct {
+	key  string // in the stream's directory
+	size int64
+}
+
+// delete deletes objects, which another replica may have deleted already.
+func (t *tidier) delete(ctx context.Context, list []doomed) error {
+	var keys []string
+	for _, o := range list {
+		keys = append(keys, directory(t.id)+o.key)
+	}
+	if err := t.store.deleteAll(ctx, keys); err != nil {
 		return err
 	}
-	t.Deleted++
-	t.Bytes -= size + ObjectOverhead
+	t.Deleted += len(list)
+	for _, o := range list {
+		t.Bytes -= o.size + ObjectOverhead
+	}
 	return nil
 }
 
 // deleteClaims deletes settled claims. The last one stays until the stream has ended,
 // because the next claim follows it.
 func (t *tidier) deleteClaims(ctx context.Context) error {
+	var old []doomed
 	for i, o := range t.claims {
 		if last := i == len(t.claims)-1; last && !t.Ended || t.now.Sub(o.Written) < settleTime {
 			continue
 		}
-		if err := t.delete(ctx, "claim/"+o.Name, o.Size); err != nil {
-			return err
-		}
+		old = append(old, doomed{"claim/" + o.Name, o.Size})
 	}
-	return nil
+	return t.delete(ctx, old)
 }
 
 // deleteData deletes objects that are in a joined object, and those of which readers see
@@ -240,23 +288,21 @@ func (t *tidier) deleteData(ctx context.Context) error {
 	for _, p := range resolveOverlaps(t.data) {
 		seen[p.name()] = seen[p.name()] || p.To > t.Trimmed && !kept.contain(p.Range)
 	}
+	var old []doomed
 	for _, p := range t.data {
 		if kept.contain(p.object) || !seen[p.name()] && t.isSettled(p) {
-			if err := t.delete(ctx, p.key(), p.size); err != nil {
-				return err
-			}
+			old = append(old, doomed{p.key(), p.size})
 		}
 	}
-	return nil
+	return t.delete(ctx, old)
 }
 
 func (t *tidier) deleteJoined(ctx context.Context) error {
+	var old []doomed
 	for _, p := range supersededObjects(t.joined, t.isVisibleToAll) {
-		if err := t.delete(ctx, p.key(), p.size); err != nil {
-			return err
-		}
+		old = append(old, doomed{p.key(), p.size})
 	}
-	return nil
+	return t.delete(ctx, old)
 }
 
 // tidyDrops joins settled markers to longer ones, and deletes markers that a longer one
@@ -264,12 +310,13 @@ func (t *tidier) deleteJoined(ctx context.Context) error {
 // because these win over markers. So the number of markers stays bounded while bytes are
 // being dropped, also if they are dropped in turns with stored ones.
 func (t *tidier) tidyDrops(ctx context.Context) error {
-	superseded := map[Range]bool{}
+	superseded, old := map[Range]bool{}, []doomed(nil)
 	for _, p := range supersededObjects(t.drops, t.isSettled) { // settleTime isn't shorter than joinedDelay
 		superseded[p.object] = true
-		if err := t.delete(ctx, "drop/"+rangeName(p.object), 0); err != nil {
-			return err
-		}
+		old = append(old, doomed{"drop/" + rangeName(p.object), 0})
+	}
+	if err := t.delete(ctx, old); err != nil {
+		return err
 	}
 	for _, p := range supersededObjects(t.drops, func(piece) bool { return true }) {
 		superseded[p.object] = true // an object isn't written again because a former one isn't settled yet

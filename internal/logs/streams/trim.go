@@ -91,25 +91,22 @@ func (t *tidier) trim(ctx context.Context, to int64) error {
 
 // deleteTrimmed deletes the objects before the offset up to which the stream was trimmed.
 func (t *tidier) deleteTrimmed(ctx context.Context) error {
+	var old []doomed
 	for _, p := range supersededObjects(t.trims, t.isSettled) {
-		if err := t.delete(ctx, "trim/"+rangeName(p.object), 0); err != nil {
-			return err
-		}
+		old = append(old, doomed{"trim/" + rangeName(p.object), 0})
 	}
 	for kind, pieces := range map[string]*[]piece{"drop": &t.drops, "data": &t.data, "joined": &t.joined} {
 		var kept []piece
 		for _, p := range *pieces {
 			if p.object.To > t.Trimmed {
 				kept = append(kept, p)
-				continue
-			}
-			if err := t.delete(ctx, kind+"/"+p.name(), p.size); err != nil {
-				return err
+			} else {
+				old = append(old, doomed{kind + "/" + p.name(), p.size})
 			}
 		}
 		*pieces = kept
 	}
-	return nil
+	return t.delete(ctx, old)
 }
 
 // Inspect returns how much of the storage a stream takes, and changes nothing.

@@ -85,7 +85,7 @@ func serve(t *testing.T, exported bool) *service {
 	for range replicas {
 		store, err := streams.Open(ctx, s.bucket)
 		require.NoError(t, err)
-		keeps := keeper.New(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		keeps := keeper.New(store, s.bucket, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		keeps.Use(&keeper.DefaultLimits)
 		server := api.New(store, anyone{}, slog.New(slog.DiscardHandler))
 		server.Limit(keeps)
