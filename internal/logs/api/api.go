@@ -136,11 +136,19 @@ type Server struct {
 // createStream creates a stream. What is stored counts against the limits, also after an
 // error, when the ID isn't known.
 func (s *Server) createStream(ctx context.Context, source streams.Source) (id string, err error) {
-	var bytes, made int64
-	id, err = s.streams.WithAccounting(source.Namespace, func(b, n int64) { bytes, made = bytes+b, made+n }).Create(ctx, source)
-	if bytes > 0 {
-		s.limits.RecordUsage(source.Namespace, id, bytes, made)
+	var meta, index int64
+	id, err = s.streams.WithAccounting(source.Namespace, func(bytes, made int64) {
 		s.metrics.stored.Add(float64(bytes))
+		if made > 0 {
+			meta += bytes
+		} else {
+			index += bytes
+		}
+	}).Create(ctx, source)
+	if meta > 0 {
+		s.limits.RecordStream(source.Namespace, id, meta, index)
+	} else if index > 0 { // it lacked an entry
+		s.limits.RecordUsage(source.Namespace, id, index, 0)
 	}
 	return id, err
 }

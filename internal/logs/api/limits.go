@@ -27,9 +27,12 @@ type Limits interface {
 	// Linger returns how long the containers of a namespace may wait between two parts of a
 	// stream that nobody follows.
 	Linger(namespace string) time.Duration
-	// RecordUsage counts bytes and streams that a namespace has stored. The id is "" for
-	// new streams.
+	// RecordUsage counts bytes and streams that a namespace has stored. The id is "" if
+	// it isn't known.
 	RecordUsage(namespace, id string, bytes, streams int64)
+	// RecordStream counts a new stream: the bytes of its meta, and those of its entries in the
+	// index.
+	RecordStream(namespace, id string, meta, index int64)
 }
 
 // unlimited is the absence of limits.
@@ -41,6 +44,9 @@ func (unlimited) CheckStream(string) error                 { return nil }
 func (unlimited) CheckSurplusStream(string) error          { return nil }
 func (unlimited) Linger(string) time.Duration              { return 0 }
 func (unlimited) RecordUsage(string, string, int64, int64) {}
+
+// RecordStream implements Limits.
+func (unlimited) RecordStream(string, string, int64, int64) {}
 
 // Limit sets the limits. It must be called before the first request.
 func (s *Server) Limit(limits Limits) { s.limits = limits }

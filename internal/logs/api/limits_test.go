@@ -55,6 +55,10 @@ func (s *strict) RecordUsage(_, _ string, bytes, streams int64) {
 	s.streams -= streams
 }
 
+func (s *strict) RecordStream(namespace, id string, meta, index int64) {
+	s.RecordUsage(namespace, id, meta+index, 1)
+}
+
 func TestANamespaceThatHasReachedItsQuotaMarksAndEndsItsStreams(t *testing.T) {
 	s := serve(t, 1)
 	limits := &strict{bytes: 4000, streams: 1}

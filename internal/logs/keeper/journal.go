@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/storage"
@@ -98,19 +97,23 @@ type journal struct {
 	bucket  storage.Bucket
 	replica string
 
-	mu     sync.Mutex
-	number int64 // of the last page
+	lock   chan struct{} // has room for whoever writes a page
+	number int64         // of the last page
 }
 
 func newJournal(bucket storage.Bucket) *journal {
-	return &journal{bucket: bucket, replica: strings.ToLower(rand.Text())}
+	return &journal{bucket: bucket, replica: strings.ToLower(rand.Text()), lock: make(chan struct{}, 1)}
 }
 
 // publish writes a page. After a failure, the next page has its streams as well.
 func (k *Keeper) publish(ctx context.Context, now time.Time, left bool) error {
 	j := k.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	select {
+	case j.lock <- struct{}{}:
+		defer func() { <-j.lock }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	name := pageName{j.replica, j.number + 1}
 	written, all := k.usage.take(name, now)
 	p := page{Version: pageVersion, All: all, Streams: make(map[string]growth, len(written)), Totals: map[int]total{}}
@@ -126,11 +129,11 @@ func (k *Keeper) publish(ctx context.Context, now time.Time, left bool) error {
 	if err == nil {
 		err = j.bucket.Create(ctx, name.keyOf(left), content)
 	}
+	j.number++ // also after a failure: the page may be there
 	if err != nil {
 		k.usage.giveBack(name, written, all)
 		return fmt.Errorf("noting which streams were written: %w", err)
 	}
-	j.number++
 	return nil
 }
 

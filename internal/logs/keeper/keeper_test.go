@@ -58,6 +58,17 @@ func (h *testKeeper) stream(namespace, pod string, bytes int) (id string) {
 	return id
 }
 
+func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }
+
+// damage overwrites a byte of a file.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	content[len(content)/2] ^= 0xff
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+}
+
 // files returns the files below a directory.
 func (h *testKeeper) files(below string) (list []string) {
 	require.NoError(h.t, filepath.WalkDir(filepath.Join(h.directory, below), func(path string, d os.DirEntry, err error) error {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
@@ -94,9 +95,15 @@ type ledgerWriter struct {
 	count      uint64
 }
 
+// compressors are kept because each takes a MiB.
+var compressors = sync.Pool{New: func() any {
+	zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a valid level
+	return zip
+}}
+
 func newLedgerWriter() *ledgerWriter {
-	w := &ledgerWriter{namespaces: map[string]uint64{}}
-	w.zip, _ = gzip.NewWriterLevel(&w.out, gzip.BestSpeed) // a valid level
+	w := &ledgerWriter{namespaces: map[string]uint64{}, zip: compressors.Get().(*gzip.Writer)}
+	w.zip.Reset(&w.out)
 	return w
 }
 
@@ -144,6 +151,7 @@ func (w *ledgerWriter) end() ([]byte, error) {
 	if err := errors.Join(err, w.zip.Close()); err != nil {
 		return nil, err
 	}
+	compressors.Put(w.zip)
 	return w.out.Bytes(), nil
 }
 

@@ -43,7 +43,7 @@ func (a amounts) add(namespace string, b amount) { a[namespace] = a[namespace].p
 type growth struct {
 	Namespace string `json:"n"`
 	Bytes     int64  `json:"b,omitempty"` // all of them
-	Index     int64  `json:"i,omitempty"` // those for which the stream was made: of its meta and of the index
+	Index     int64  `json:"i,omitempty"` // those of its entries in the index
 	Objects   int64  `json:"o,omitempty"`
 	Streams   int64  `json:"s,omitempty"` // 1 if it is new
 }
@@ -96,9 +96,10 @@ func (u *usage) of(namespace string) amount {
 	return u.stored[namespace].plus(u.since[namespace]).plus(u.loose[namespace])
 }
 
-func (u *usage) add(namespace, id string, a amount) {
+func (u *usage) add(id string, g growth) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	namespace, a := g.Namespace, amount{g.Bytes, g.Streams}
 	stream, is := parseID(id)
 	if !is {
 		u.loose.add(namespace, a)
@@ -110,13 +111,6 @@ func (u *usage) add(namespace, id string, a amount) {
 	if !known && len(u.unwritten) >= maxWritten {
 		u.all = true
 		return
-	}
-	g := growth{Namespace: namespace, Bytes: a.bytes, Streams: a.streams}
-	switch {
-	case a.streams > 0:
-		g.Index = a.bytes
-	case a.bytes > 0:
-		g.Objects = 1
 	}
 	u.unwritten[stream] = has.plus(g)
 }
@@ -328,5 +322,15 @@ func (k *Keeper) Linger(namespace string) time.Duration {
 // RecordUsage counts bytes and streams that a namespace has stored. The id is "" if it isn't
 // known.
 func (k *Keeper) RecordUsage(namespace, id string, bytes, streams int64) {
-	k.usage.add(namespace, id, amount{bytes, streams})
+	g := growth{Namespace: namespace, Bytes: bytes, Streams: streams}
+	if bytes > 0 && streams == 0 {
+		g.Objects = 1
+	}
+	k.usage.add(id, g)
+}
+
+// RecordStream counts a new stream: the bytes of its meta, and those of its entries in the
+// index.
+func (k *Keeper) RecordStream(namespace, id string, meta, index int64) {
+	k.usage.add(id, growth{Namespace: namespace, Bytes: meta + index, Index: index, Streams: 1})
 }

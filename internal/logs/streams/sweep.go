@@ -185,7 +185,7 @@ type sharedHolds struct {
 }
 
 type holdsAt struct {
-	mu    sync.Mutex
+	lock  chan struct{} // has room for whoever lists
 	began time.Time
 	holds Holds
 }
@@ -197,12 +197,16 @@ func (h *sharedHolds) of(ctx context.Context, s *Store, namespace string) (Holds
 		if len(h.known) >= maxSharedHolds {
 			clear(h.known)
 		}
-		at = &holdsAt{}
+		at = &holdsAt{lock: make(chan struct{}, 1)}
 		h.known[namespace] = at
 	}
 	h.mu.Unlock()
-	at.mu.Lock()
-	defer at.mu.Unlock()
+	select {
+	case at.lock <- struct{}{}:
+		defer func() { <-at.lock }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if now := time.Now(); at.began.IsZero() || now.Sub(at.began) > holdsAge {
 		holds, err := s.Holds(ctx, namespace)
 		if err != nil {
