@@ -419,7 +419,7 @@ func TestRedactionsAreForgottenWithWhatTheyHide(t *testing.T) {
 	require.NoError(t, err)
 	m.now = m.now.Add(time.Hour)
 	require.NoError(t, s.MarkDeleted(t.Context(), other, build))
-	_, _, err = s.FinishDeletions(t.Context(), m.now.Add(2*tombstoneAge), func(string) time.Duration { return time.Nanosecond }, false)
+	_, _, err = s.NewSweep(m.now.Add(2*tombstoneAge), false).FinishDeletions(t.Context(), '0', 'f', func(string) time.Duration { return time.Nanosecond })
 	require.NoError(t, err)
 	require.Zero(t, m.count(directory(other)))
 }
@@ -578,4 +578,32 @@ func TestReadersMissNothingWhileLinesAreDeleted(t *testing.T) {
 	cancel()
 	readers.Wait()
 	require.Positive(t, reads.Load())
+}
+
+// The keeper looks at a listing of all streams, and at the stream itself if there is something
+// to do.
+func TestALookAtAllStreamsFindsLateBytesOfARedactedLine(t *testing.T) {
+	for _, joins := range []bool{true, false} {
+		m, s, _ := openMemory(t)
+		id, leaked, _ := leakyStream(t, m, s, joins)
+		_, err := s.Redact(t.Context(), id, build, Ranges{leaked}, false)
+		require.NoError(t, err)
+		if joins { // a joined object has the late bytes, otherwise an object that isn't settled
+			tidy(t, m, s, id)
+		}
+		isAtRest := func() (is bool) {
+			require.NoError(t, s.EachInventory(t.Context(), id, func(of *Inventory) bool {
+				_, is = s.NewSweep(m.now, false).Look(of, 0)
+				return true
+			}))
+			return is
+		}
+		require.True(t, isAtRest())
+		require.NoError(t, s.Write(t.Context(), id, leaked.From, []byte(secretLine)))
+		require.NotEmpty(t, m.reveals(t, "hunter2"))
+		require.False(t, isAtRest())
+		tidy(t, m, s, id)
+		require.Empty(t, m.reveals(t, "hunter2"))
+		require.True(t, isAtRest())
+	}
 }

@@ -135,7 +135,7 @@ func (untouchable) DeleteAll(context.Context, []string) error { return errUntouc
 
 // Look says what Tidy would find. It reports whether Tidy has nothing to do.
 func (w *Sweep) Look(of *Inventory, keep time.Duration) (found TidyResult, isAtRest bool) {
-	t := tidier{store: &Store{bucket: untouchable{}}, id: of.ID, now: w.now, keep: keep, inDoubt: w.inDoubt, sweep: w, view: of.view}
+	t := tidier{store: &Store{bucket: untouchable{}, redacters: 1}, id: of.ID, now: w.now, keep: keep, inDoubt: w.inDoubt, sweep: w, view: of.view}
 	t.countAll()
 	if w.inDoubt && keep > 0 && w.now.Sub(t.Last) > keep {
 		t.Expired = true
