@@ -49,6 +49,7 @@ help:
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
 	@echo 'make bench-logs        logs alone'
 	@echo 'make bench-calls       what logs cost in an object store, which needs no cluster'
+	@echo 'make bench-sweep       how long the log service takes to look at a million streams, which needs no cluster'
 	@echo 'make bench-search      how fast logs are searched, which needs no cluster'
 	@echo 'make bench-supervisor  the supervisor alone, which needs no cluster'
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
@@ -187,6 +188,10 @@ bench-logs: deploy
 .PHONY: bench-calls
 bench-calls:
 	go test -count=1 ./test/bench/calls -update
+
+.PHONY: bench-sweep
+bench-sweep: # bench-calls has it as well
+	go test -count=1 ./test/bench/calls -run TheFirstSweep -update
 
 .PHONY: bench-search
 bench-search:
