@@ -7,13 +7,10 @@ package destinations
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -22,26 +19,15 @@ import (
 )
 
 func TestLokiFindsARunAndItsTrace(t *testing.T) {
-	at, directory := free(t), t.TempDir()
-	_, port, err := net.SplitHostPort(at)
+	at := free(t)
+	host, port, err := net.SplitHostPort(at)
 	require.NoError(t, err)
 	_, other, err := net.SplitHostPort(free(t))
 	require.NoError(t, err)
-	config := filepath.Join(directory, "config.yaml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-auth_enabled: false
-server: {http_listen_address: 127.0.0.1, http_listen_port: %s, grpc_listen_address: 127.0.0.1, grpc_listen_port: %s}
-common:
-  instance_addr: 127.0.0.1
-  path_prefix: %s
-  replication_factor: 1
-  storage: {filesystem: {chunks_directory: %[3]s/chunks, rules_directory: %[3]s/rules}}
-  ring: {kvstore: {store: inmemory}}
-schema_config:
-  configs: [{from: "2024-01-01", store: tsdb, object_store: filesystem, schema: v13, index: {prefix: index_, period: 24h}}]
-analytics: {reporting_enabled: false}
-`, port, other, directory), 0o600))
-	start(t, "http://"+at+"/metrics", build(t, "loki", "github.com/grafana/loki/v3/cmd/loki"), "-config.file", config)
+	for name, value := range map[string]string{"ADDRESS": host, "PORT": port, "GRPC_PORT": other, "DIRECTORY": t.TempDir()} {
+		t.Setenv(name, value)
+	}
+	start(t, "http://"+at+"/metrics", build(t, "loki", "github.com/grafana/loki/v3/cmd/loki"), "-config.file", "loki/config.yaml", "-config.expand-env")
 	sends(t, "http://"+at+"/otlp/v1/logs")
 	for _, query := range []string{
 		`{k8s_namespace_name="team-a"} | cicd_pipeline_run_id="nightly-7"`,

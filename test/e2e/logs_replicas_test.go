@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -27,18 +28,27 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
+// moduleImage builds the image of a program of the module in a directory of the repository.
+func moduleImage(t *testing.T, module, program string) string {
+	t.Helper()
+	top, err := framework.RepositoryRoot()
+	require.NoError(t, err)
+	build := exec.CommandContext(t.Context(), "ko", "build", program)
+	build.Dir = filepath.Join(top, filepath.FromSlash(module))
+	out, err := build.Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		t.Fatalf("building %s in %s: %v: %s", program, module, err, failed.Stderr)
+	}
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
 // s3Bucket starts a server of S3 in a namespace of its own, and returns its bucket's URL.
 func s3Bucket(t *testing.T) string {
 	t.Helper()
 	namespace := plainNamespace(t)
-	top, err := framework.RepositoryRoot()
-	require.NoError(t, err)
-	build := exec.CommandContext(t.Context(), "ko", "build", ".")
-	build.Dir = filepath.Join(top, "test", "stores", "versitygw")
-	out, err := build.Output()
-	require.NoError(t, err, string(out))
 	server := plainPod("s3", corev1.Container{
-		Name: "s3", Image: strings.TrimSpace(string(out)),
+		Name: "s3", Image: moduleImage(t, "test/stores/versitygw", "."),
 		Args:           []string{"-listen", ":7070", "-directory", "/data", "-access", "access", "-secret", "secret"},
 		VolumeMounts:   []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(7070)}}},
@@ -46,11 +56,16 @@ func s3Bucket(t *testing.T) string {
 	group := int64(65532)
 	server.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
 	server.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	return "s3://logs?region=us-east-1&use_path_style=true&endpoint=http://" + startServer(t, namespace, server) + ":7070"
+}
+
+// startServer creates a pod, waits until its container is ready, and returns its address.
+func startServer(t *testing.T, namespace string, server *corev1.Pod) (address string) {
+	t.Helper()
 	createPod(t, namespace, server)
-	waitUntilRunning(t, namespace, "s3")
-	var address string
-	eventually(t, time.Minute, "the S3 server to be ready", func() error {
-		p, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), "s3", metav1.GetOptions{})
+	waitUntilRunning(t, namespace, server.Name)
+	eventually(t, 2*time.Minute, "pod "+server.Name+" to be ready", func() error {
+		p, err := cluster.Kube.CoreV1().Pods(namespace).Get(t.Context(), server.Name, metav1.GetOptions{})
 		if err == nil && (len(p.Status.ContainerStatuses) == 0 || !p.Status.ContainerStatuses[0].Ready) {
 			err = fmt.Errorf("its container isn't")
 		}
@@ -59,7 +74,7 @@ func s3Bucket(t *testing.T) string {
 		}
 		return err
 	})
-	return "s3://logs?region=us-east-1&use_path_style=true&endpoint=http://" + address + ":7070"
+	return address
 }
 
 // changeLogService changes how the log service is deployed, and waits until it is.
@@ -82,6 +97,20 @@ func changeLogService(ctx context.Context, change func(*appsv1.DeploymentSpec)) 
 // logServiceOn has the log service be replicas on a bucket until the end of the test.
 func logServiceOn(t *testing.T, bucket string, replicas int32) {
 	t.Helper()
+	logServiceWith(t, func(spec *appsv1.DeploymentSpec) {
+		pod := &spec.Template.Spec
+		container := &pod.Containers[0]
+		require.Equal(t, "-directory", container.Args[0])
+		container.Args[0], container.Args[1] = "-bucket", bucket
+		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_ACCESS_KEY_ID", Value: "access"}, corev1.EnvVar{Name: "AWS_SECRET_ACCESS_KEY", Value: "secret"})
+		pod.Volumes, container.VolumeMounts = nil, nil
+		spec.Replicas, spec.Strategy = &replicas, appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType}
+	})
+}
+
+// logServiceWith changes how the log service is deployed until the end of the test.
+func logServiceWith(t *testing.T, change func(*appsv1.DeploymentSpec)) {
+	t.Helper()
 	deployment, err := cluster.Kube.AppsV1().Deployments(endpoint.Namespace).Get(t.Context(), framework.LogService, metav1.GetOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -91,15 +120,7 @@ func logServiceOn(t *testing.T, bucket string, replicas int32) {
 		_, err := cluster.LogServicePod(ctx)
 		require.NoError(t, err)
 	})
-	require.NoError(t, changeLogService(t.Context(), func(spec *appsv1.DeploymentSpec) {
-		pod := &spec.Template.Spec
-		container := &pod.Containers[0]
-		require.Equal(t, "-directory", container.Args[0])
-		container.Args[0], container.Args[1] = "-bucket", bucket
-		container.Env = append(container.Env, corev1.EnvVar{Name: "AWS_ACCESS_KEY_ID", Value: "access"}, corev1.EnvVar{Name: "AWS_SECRET_ACCESS_KEY", Value: "secret"})
-		pod.Volumes, container.VolumeMounts = nil, nil
-		spec.Replicas, spec.Strategy = &replicas, appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType}
-	}))
+	require.NoError(t, changeLogService(t.Context(), change))
 }
 
 // ask reads from the log service through the API server.

@@ -83,7 +83,7 @@ func (c *Cluster) LogClient(ctx context.Context, port int) (*http.Client, error)
 	if err != nil {
 		return nil, err
 	}
-	local, err := forward(ctx, endpoint.Namespace, "pod/"+pod.Name, fmt.Sprint(":", port))
+	local, err := Forward(ctx, endpoint.Namespace, "pod/"+pod.Name, fmt.Sprint(":", port))
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func (c *Cluster) LogClient(ctx context.Context, port int) (*http.Client, error)
 	}}, nil
 }
 
-// forward returns an address of this machine that leads to a port of what is in the
-// cluster, until ctx is done.
-func forward(ctx context.Context, namespace, what, port string) (string, error) {
+// Forward returns an address of this machine that leads to a port of what is in the
+// cluster, until ctx is done: ":" and the port of a pod or a Service.
+func Forward(ctx context.Context, namespace, what, port string) (string, error) {
 	command := exec.CommandContext(ctx, "kubectl", "-n", namespace, "port-forward", "--address", "127.0.0.1", what, port)
 	out, err := command.StdoutPipe()
 	if err != nil {

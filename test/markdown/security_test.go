@@ -28,6 +28,10 @@ func TestEveryTestThatRunsOnEachVersionOfKubernetesIsThere(t *testing.T) {
 	requireDefined(t, "hack/e2e-core.sh", regexp.MustCompile("(?m)^ +("+testName.String()+")$"))
 }
 
+func TestEveryTestThatIsInAllPartsOrInNoneIsThere(t *testing.T) {
+	requireDefined(t, "hack/e2e-part.sh", regexp.MustCompile("(?m)(?:^ +|')("+testName.String()+")'?$"))
+}
+
 // requireDefined requires that a file names tests, and only such as there are.
 func requireDefined(t *testing.T, file string, names *regexp.Regexp) {
 	t.Helper()
