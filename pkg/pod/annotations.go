@@ -16,11 +16,6 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
 
-// tooManyAnnotations warns of an annotation in our domain for which there is no room.
-func tooManyAnnotations(key string) Warning {
-	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, annotation.MaxTotal)
-}
-
 // checkAnnotations finds annotations in our domain that have no effect on a pod with this
 // outcome, "" if it is to be wrapped.
 func (p *parsedPod) checkAnnotations(kind *Kind, outcome Outcome) ([]Warning, error) {
@@ -152,18 +147,6 @@ func (p *parsedPod) ignoredUnasked() (warnings []Warning) {
 		default:
 			warnings = append(warnings, warning(ReasonAnnotationHasNoEffect, "annotation %s has no effect on a pod that doesn't ask by %s: \"true\"", key.text, InjectAnnotation))
 		}
-	}
-	return warnings
-}
-
-// labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations
-// only.
-func (p *parsedPod) labelsWithoutEffect() (warnings []Warning) {
-	for _, key := range p.labels {
-		if _, annotated := p.Annotations[key]; annotated {
-			continue
-		}
-		warnings = append(warnings, warning(ReasonLabelHasNoEffect, "label %s has no effect on a pod: set the annotation %s", key, key))
 	}
 	return warnings
 }

@@ -14,31 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/entrypointer/entrypointer/pkg/lookup"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
-// words are what a container runs, as arguments of its supervisor.
-type words struct {
-	// flags have the words of the image for each platform, if they differ: the node decides
-	// which platform runs, and the supervisor there chooses its platform's words.
-	flags []string
-	// argv is the original argv, or the part of it that follows the words of flags.
-	argv []string
-}
-
-// ownArgv returns the argv that a container sets by itself, nil if only its image determines
-// what it runs. The kubelet treats an empty list like an unset one.
-func ownArgv(c *corev1.Container) []string {
-	if len(c.Command) == 0 {
-		return nil
-	}
-	return slices.Concat(c.Command, c.Args)
-}
-
 // lookUpAll looks the images up that determine what containers run, or by which signal they
 // stop. No other function asks registries.
 func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error {
+	unreported := false // whether sidecars wait for the end of a container that runs unwrapped
 	for at := range containers {
 		c := &containers[at]
 		var image *lookup.Image
@@ -46,6 +30,7 @@ func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error 
 			var err error
 			if image, err = w.lookUp(ctx, c.Image); err != nil {
 				if c.waived = w.waivable(c, err); c.waived != nil {
+					unreported = unreported || w.plan.EndsSidecars(c.Name)
 					continue
 				}
 				return c.lookupFailed(err)
@@ -63,6 +48,9 @@ func (w *wrapping) lookUpAll(ctx context.Context, containers []container) error 
 		if err := w.makeFlags(c); err != nil { // anew, with what the image has told
 			return err
 		}
+	}
+	if unreported {
+		return w.keepSidecars(containers)
 	}
 	return nil
 }
@@ -83,6 +71,23 @@ func (w *wrapping) waivable(c *container, err error) *lookup.Error {
 		return nil
 	}
 	return failed
+}
+
+// keepSidecars cancels the end of sidecars: a container that runs unwrapped doesn't report
+// its end.
+func (w *wrapping) keepSidecars(containers []container) error {
+	w.warn(warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: a container that runs unwrapped doesn't report the end of its work", annotation.Domain, between.EndSidecars))
+	said := w.warnings
+	if err := w.compile(containers, nil); err != nil {
+		return err
+	}
+	w.warnings = said
+	for at := range containers {
+		if err := w.makeFlags(&containers[at]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inherit gives a container the words of its image, and pins the image: the words must

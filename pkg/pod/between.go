@@ -6,11 +6,17 @@ package pod
 import (
 	"slices"
 
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
-// compile makes the plan of what the pod's containers have to do with each other.
+// relate makes the plan of what the pod's containers have to do with each other.
+func (w *wrapping) relate(containers []container) error {
+	return w.compile(containers, endSidecars(containers))
+}
+
+// compile is relate with a given setting of the option end-sidecars, nil for none.
 func (w *wrapping) compile(containers []container, endSidecars *between.Setting) error {
 	of := between.Pod{
 		Object: w.pod.Pod, Owner: between.Owner{Name: string(w.kind.Owner), Containers: w.kind.Own, RestartsAll: w.kind.RestartsAll},
@@ -31,6 +37,11 @@ func (w *wrapping) compile(containers []container, endSidecars *between.Setting)
 		w.warn(Warning{noteReasons[note.Kind], note.Text})
 	}
 	return nil
+}
+
+// hasDoubtfulKernel reports whether a pod's containers may have kernels of their own.
+func (p Policy) hasDoubtfulKernel(spec *corev1.PodSpec) bool {
+	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && !slices.Contains(p.SharedKernelClasses, *spec.RuntimeClassName)
 }
 
 // noteReasons are the reasons of the warnings that notes become.
@@ -66,31 +77,13 @@ func replaced(containers []container, name string) string {
 	return ""
 }
 
-// endSidecars returns the setting of the option for the pod, nil without one.
-func (w *wrapping) endSidecars() *between.Setting {
-	s, set := w.settingOf(optionNamed(between.EndSidecars), nil)
-	if !set || !w.kind.takes(s.Option) {
+// endSidecars returns the pod's setting of the option, which each of its containers has, nil
+// without one.
+func endSidecars(containers []container) *between.Setting {
+	settings := containers[0].settings
+	at := slices.IndexFunc(settings, func(s setting) bool { return s.Name == between.EndSidecars })
+	if at < 0 {
 		return nil
 	}
-	return &between.Setting{Value: s.value, Source: s.source(), Own: s.isPods()}
-}
-
-// keepSidecars cancels the end of sidecars if one of the containers for whose ends they
-// are needed runs unwrapped, because an unwrapped container doesn't report its end.
-func (w *wrapping) keepSidecars(containers []container) error {
-	if !slices.ContainsFunc(containers, func(c container) bool { return c.waived != nil && w.plan.EndsSidecars(c.Name) }) {
-		return nil
-	}
-	w.warn(warning(ReasonAnnotationHasNoEffect, "annotation %s/%s of the namespace has no effect: a container that runs unwrapped doesn't report the end of its work", annotation.Domain, between.EndSidecars))
-	said := w.warnings
-	if err := w.compile(containers, nil); err != nil {
-		return err
-	}
-	w.warnings = said
-	for at := range containers {
-		if err := w.makeFlags(&containers[at]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return &between.Setting{Value: settings[at].value, Source: settings[at].source(), Own: settings[at].isPods()}
 }

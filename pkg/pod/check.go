@@ -9,48 +9,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Check checks the annotations of a pod that somebody will create later, for instance
-// from a pod template, by the code that decides on the pod then. It looks no image up,
-// and doesn't change the pod. It doesn't warn of an option that lacks another one, which
-// the pod's namespace may set. A *[Refusal] is the error with which Inject will refuse the
-// pod.
-func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
-	w, selected, outcome, err := i.decide(namespace, pod)
-	if err != nil {
-		return nil, err
-	}
-	if outcome != "" {
-		return bounded(w.warnings), nil
-	}
-	containers, err := w.read(selected)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.check(containers); err != nil {
-		return nil, err
-	}
-	for _, c := range containers {
-		if !c.isWrapped {
-			w.warnOfTools(c.toolbox)
-		}
-	}
-	return bounded(w.warnings), nil
-}
-
 // check makes the plan of the pod and the flags of its containers, as far as they don't
 // depend on images.
 func (w *wrapping) check(containers []container) error {
-	if err := w.compile(containers, w.endSidecars()); err != nil {
+	if err := w.relate(containers); err != nil {
 		return err
 	}
+	recognise(w.pod.Pod, containers)
 	for at := range containers {
 		c := &containers[at]
 		if err := checkMounts(c.Container); err != nil {
 			return err
 		}
-		c.words, c.isWrapped = wrappedWords(c.Container)
 		if !c.isWrapped {
-			c.words = words{argv: ownArgv(c.Container)}
+			c.words.argv = ownArgv(c.Container)
 		}
 		var err error
 		if c.toolbox, err = w.toolbox(c.settings); err != nil {
@@ -61,6 +33,15 @@ func (w *wrapping) check(containers []container) error {
 		}
 	}
 	return nil
+}
+
+// ownArgv returns the argv that a container sets by itself, nil if only its image determines
+// what it runs. The kubelet treats an empty list like an unset one.
+func ownArgv(c *corev1.Container) []string {
+	if len(c.Command) == 0 {
+		return nil
+	}
+	return slices.Concat(c.Command, c.Args)
 }
 
 // maxArg is the kernel's limit for one argument, with its final zero byte (MAX_ARG_STRLEN
@@ -103,22 +84,15 @@ func (w *wrapping) optionContext(c *container) optionContext {
 	to := optionContext{
 		terminationPath: c.TerminationMessagePath,
 		exec:            is(setting.isModeExec),
-		fallsBack:       c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !is(setting.leavesStatus),
-		isServer:        isServer(w.pod.Pod, c.Container),
 		isSet:           func(option string) bool { return is(func(s setting) bool { return s.Name == option }) },
 		mayNotStart:     is(func(s setting) bool { return s.beforeStart }),
 		downward:        slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 		tools:           len(c.toolbox.tools) > 0,
 		waits:           w.plan.Waits(c.Name),
 	}
-	switch why := w.whyNotSent(c.Container); {
-	case why == "":
-		to.logs, to.sends = func() []string { return w.logs(c.Container) }, is(setting.asksForLogs)
-	case is(setting.asksForLogs):
-		c.unsent = why
-	}
+	w.addLogsContext(c, &to)
 	if step, certain := parseStep(c.words.argv); certain {
-		to.step, to.start = &step, func() []string { return w.startFlags(c) }
+		to.step, to.start = &step, w.startFlags(c, &step)
 	}
 	return to
 }

@@ -67,10 +67,11 @@ var claimName = regexp.MustCompile(`^` + ClaimPrefix + `[0-9a-f]{12}$`)
 // A means is how a delivery brings the supervisor into a pod: in a volume.
 type means struct {
 	Delivery
-	// source returns the volume's source.
-	source func(w *wrapping, pod *corev1.Pod) corev1.VolumeSource
+	// source returns the volume's source. sends reports whether a container of the pod sends
+	// its output, for which another build of the supervisor is there.
+	source func(i *Injector, pod *corev1.Pod, sends bool) corev1.VolumeSource
 	// directory returns the supervisor's directory in the volume, "" for the volume itself.
-	directory func(w *wrapping, pod *corev1.Pod) string
+	directory func(sends bool) string
 	// isOurs reports whether a volume of our name may come from a release of ours.
 	isOurs func(found corev1.VolumeSource) bool
 	// copies reports whether an init container copies the supervisor into the volume.
@@ -83,44 +84,76 @@ type means struct {
 var deliveries = []means{
 	{
 		Delivery: DeliveryInitContainer, copies: true,
-		source: func(_ *wrapping, pod *corev1.Pod) corev1.VolumeSource {
+		source: func(_ *Injector, pod *corev1.Pod, _ bool) corev1.VolumeSource {
 			return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse(volumeSize)), Medium: entrypointMedium(pod)}}
 		},
-		directory: func(*wrapping, *corev1.Pod) string { return "" },
+		directory: func(bool) string { return "" },
 		isOurs:    func(found corev1.VolumeSource) bool { return found.EmptyDir != nil },
 	},
 	{
 		Delivery: DeliveryImageVolume, mounts: true,
-		source: func(w *wrapping, pod *corev1.Pod) corev1.VolumeSource {
-			volume, _ := EntrypointVolume(w.entrypointImage(pod))
+		source: func(i *Injector, _ *corev1.Pod, sends bool) corev1.VolumeSource {
+			image := i.EntrypointImage
+			if sends {
+				image = i.Logs.EntrypointImage
+			}
+			volume, _ := EntrypointVolume(image)
 			return volume.VolumeSource
 		},
-		directory: func(*wrapping, *corev1.Pod) string { return imagePath },
+		directory: func(bool) string { return imagePath },
 		isOurs:    func(found corev1.VolumeSource) bool { return found.Image != nil },
 	},
 	{Delivery: DeliveryAuto},
 	{
 		Delivery: DeliveryClaim,
-		source: func(w *wrapping, _ *corev1.Pod) corev1.VolumeSource {
-			return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.ClaimName, ReadOnly: true}}
+		source: func(i *Injector, _ *corev1.Pod, _ bool) corev1.VolumeSource {
+			return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: i.ClaimName, ReadOnly: true}}
 		},
-		directory: func(w *wrapping, pod *corev1.Pod) string { return path.Dir(w.claimPath(pod)) },
+		directory: func(sends bool) string {
+			if sends {
+				return path.Dir(ClaimPathWithLogs)
+			}
+			return path.Dir(ClaimPath)
+		},
 		isOurs: func(found corev1.VolumeSource) bool {
 			return found.PersistentVolumeClaim != nil && claimName.MatchString(found.PersistentVolumeClaim.ClaimName)
 		},
 	},
 }
 
-// meansOf returns the means of a delivery other than DeliveryAuto.
-func meansOf(d Delivery) *means {
-	return &deliveries[slices.IndexFunc(deliveries, func(m means) bool { return m.Delivery == d })]
+// A supply is what a delivery brings into a pod.
+type supply struct {
+	*means
+	volume corev1.Volume
+	mount  corev1.VolumeMount // in the containers that run the supervisor
+	copier string             // the image of the init container that fills the volume, "" for none
 }
 
-// mount returns the mount of the supervisor in a wrapped container.
-func (w *wrapping) mount(pod *corev1.Pod) corev1.VolumeMount {
-	_, mount := EntrypointVolume("")
-	mount.SubPath = meansOf(w.delivery).directory(w, pod)
-	return mount
+// supplyFor returns what brings the supervisor into a pod. sends reports whether a container
+// of the pod sends its output.
+func (i *Injector) supplyFor(pod *corev1.Pod, sends bool) supply {
+	delivery := i.Policy.Delivery
+	switch {
+	case delivery == "", delivery == DeliveryAuto && isExtraordinary(pod), delivery == DeliveryClaim && (i.ClaimName == "" || hasUserNamespace(pod)):
+		delivery = DeliveryInitContainer
+	case delivery == DeliveryAuto:
+		delivery = DeliveryImageVolume
+	}
+	s := supply{means: &deliveries[slices.IndexFunc(deliveries, func(m means) bool { return m.Delivery == delivery })]}
+	s.volume, s.mount = EntrypointVolume("")
+	s.volume.VolumeSource, s.mount.SubPath = s.source(i, pod, sends), s.directory(sends)
+	switch {
+	case s.copies && sends:
+		s.copier = i.Logs.CopierImage
+	case s.copies:
+		s.copier = i.CopierImage
+	}
+	return s
+}
+
+// isOurs reports whether a volume of our name may come from a release of ours.
+func isOurs(found corev1.VolumeSource) bool {
+	return slices.ContainsFunc(deliveries, func(m means) bool { return m.isOurs != nil && m.isOurs(found) })
 }
 
 // EntrypointVolume returns the volume of the supervisor's image for [DeliveryImageVolume], and
@@ -165,18 +198,6 @@ func NamespaceDelivery(annotations map[string]string) (Delivery, error) {
 		return "", fmt.Errorf("annotation %s: %w", DeliveryAnnotation, err)
 	}
 	return delivery, nil
-}
-
-// deliveryFor returns the delivery for a pod, in whose namespace there may be a claim.
-func (p Policy) deliveryFor(pod *corev1.Pod, claim string) Delivery {
-	switch {
-	case p.Delivery == "", p.Delivery == DeliveryAuto && isExtraordinary(pod), p.Delivery == DeliveryClaim && (claim == "" || hasUserNamespace(pod)):
-		return DeliveryInitContainer
-	case p.Delivery == DeliveryAuto:
-		return DeliveryImageVolume
-	default:
-		return p.Delivery
-	}
 }
 
 // isExtraordinary reports whether a pod may run on an extraordinary node, or in an

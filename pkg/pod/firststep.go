@@ -27,7 +27,7 @@ const tektonReady = tektonDownward + "/ready"
 // and those by which it learns that. They are empty unless all containers of the pod are
 // wrapped steps: Tekton waits for others to be ready, which only its controller knows.
 // Native sidecars don't count, because the kubelet starts them before.
-func (w *wrapping) startFlags(c *container) []string {
+func (w *wrapping) startFlags(c *container, of *step) []string {
 	if w.stepDirs == nil {
 		w.stepDirs = new(stepDirectories(w.pod.Pod))
 	}
@@ -36,7 +36,7 @@ func (w *wrapping) startFlags(c *container) []string {
 		return nil
 	}
 	flags := []string{startedFileFlag + path.Join(dirs[c.index], startedFile)}
-	if c.index > 0 || !waitsForTekton(c.words.argv) || !reads(c.Container, w.pod.Spec.Containers, dirs) {
+	if c.index > 0 || !of.waitsForTekton(c.words.argv) || !reads(c.Container, w.pod.Spec.Containers, dirs) {
 		return flags
 	}
 	for _, dir := range dirs {
@@ -82,9 +82,8 @@ func isOfPod(pod *corev1.Pod, name string) bool {
 
 // waitsForTekton reports whether Tekton's entrypoint waits for Tekton's controller, and
 // does so by the words that the supervisor replaces.
-func waitsForTekton(argv []string) bool {
-	step, _ := parseStep(argv)
-	return step.content && slices.Equal(step.waitFiles, []string{tektonReady}) && len(argv) > 2 && argv[1] == "-wait_file" && argv[2] == tektonReady
+func (s *step) waitsForTekton(argv []string) bool {
+	return s.content && slices.Equal(s.waitFiles, []string{tektonReady}) && len(argv) > 2 && argv[1] == "-wait_file" && argv[2] == tektonReady
 }
 
 // reads reports whether a container sees the directories of all of these steps.

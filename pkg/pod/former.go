@@ -13,6 +13,16 @@ import (
 
 // What an earlier release or an earlier run of the injector has left in a pod.
 
+// recognise determines what earlier calls have left of these containers of a pod.
+func recognise(pod *corev1.Pod, containers []container) {
+	former := formerStatusOf(pod)
+	for at := range containers {
+		c := &containers[at]
+		c.words, c.isWrapped = wrappedWords(c.Container)
+		c.wasUnwrapped = former.lists(c.Name)
+	}
+}
+
 // wrappedWords returns the words of a container that is wrapped, and whether it is. The
 // structure of the container decides, because the structure determines what will run, and
 // because a tenant could forge an annotation. Of the flags, only those with words of the
@@ -55,6 +65,22 @@ func Flags(c corev1.Container) []string {
 	return c.Args[:slices.Index(c.Args, "--")]
 }
 
+// orderInStatus precedes the order in the status annotation, and versionInStatus the
+// version at its end.
+const (
+	orderInStatus   = "; order: "
+	versionInStatus = "; version: "
+)
+
+// WithoutVersion returns the value of a status annotation without the version of the
+// injector, which says nothing about the pod.
+func WithoutVersion(status string) string {
+	if at := strings.LastIndex(status, versionInStatus); at >= 0 {
+		return status[:at]
+	}
+	return status
+}
+
 // A formerStatus is the status of a pod from an earlier call. It could be forged, so it
 // decides nothing.
 type formerStatus struct {
@@ -72,11 +98,7 @@ func formerStatusOf(pod *corev1.Pod) formerStatus {
 	return formerStatus{unwrapped: strings.Split(names, ",")}
 }
 
-// warnIfUnwrapped warns if the status lists this newly wrapped container as unwrapped. That
-// happens if an API server asks again and the registry has answered in the meantime.
-func (s formerStatus) warnIfUnwrapped(container string) []Warning {
-	if !s.waived && !slices.Contains(s.unwrapped, container) {
-		return nil
-	}
-	return []Warning{warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", container)}
+// lists reports whether the status lists a container as unwrapped.
+func (s formerStatus) lists(container string) bool {
+	return s.waived || slices.Contains(s.unwrapped, container)
 }

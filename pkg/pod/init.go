@@ -24,8 +24,8 @@ var copierPaths = []string{"/" + imagePath, path.Dir(MountPath), "/proc"}
 // delivery needs none: it couldn't write into an image.
 func (w *wrapping) installCopier(pod *corev1.Pod, selected []int) error {
 	var wanted []corev1.Container
-	if meansOf(w.delivery).copies {
-		wanted = append(wanted, w.copier(pod, selected))
+	if w.supply.copier != "" {
+		wanted = append(wanted, copier(w.supply.copier, pod, selected))
 		if !markSafeToEvict(pod, VolumeName) {
 			w.warn(tooManyAnnotations(safeToEvictAnnotation))
 		}
@@ -69,10 +69,10 @@ func (w *wrapping) noteAdditions(c, wanted corev1.Container) {
 
 // copier returns the init container that copies the supervisor. The container asks for
 // no right and no resource that the pod lacks without it.
-func (i *Injector) copier(pod *corev1.Pod, selected []int) corev1.Container {
+func copier(image string, pod *corev1.Pod, selected []int) corev1.Container {
 	return corev1.Container{
 		Name:            InitContainerName,
-		Image:           i.copierImage(pod),
+		Image:           image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{EntrypointPath},
 		Resources:       initResources(pod, selected),
@@ -170,4 +170,16 @@ func initSecurityContext(pod *corev1.Pod) *corev1.SecurityContext {
 		context.RunAsUser = &user
 	}
 	return context
+}
+
+// insteadOfToken returns the mount that one of our init containers has in the place of a
+// token, which it doesn't need: its own volume, read-only. API servers mount tokens before
+// they call webhooks, and again after a webhook has added a container; then the pod has
+// changed, and they would ask about it a second time. A pod that says that it gets no
+// token needs no such mount.
+func insteadOfToken(pod *corev1.Pod, volume string) []corev1.VolumeMount {
+	if mounts := pod.Spec.AutomountServiceAccountToken; mounts != nil && !*mounts {
+		return nil
+	}
+	return []corev1.VolumeMount{{Name: volume, MountPath: accountMountPath, ReadOnly: true}}
 }

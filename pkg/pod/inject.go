@@ -5,13 +5,8 @@ package pod
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/entrypointer/entrypointer/pkg/lookup"
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // Inject decides on a pod that is about to be created in namespace, and wraps it. It
@@ -28,7 +23,6 @@ func (i *Injector) Inject(ctx context.Context, namespace string, pod *corev1.Pod
 			return Result{}, err
 		}
 	}
-	w.warn(w.pod.labelsWithoutEffect()...)
 	return w.finished(result), nil
 }
 
@@ -61,47 +55,33 @@ func (w *wrapping) wrap(ctx context.Context, selected []int) (Result, error) {
 	if err := w.lookUpAll(ctx, containers); err != nil {
 		return Result{}, err
 	}
-	if err := w.keepSidecars(containers); err != nil {
-		return Result{}, err
-	}
 	return w.write(containers)
 }
 
-// A wrapping is the state of the work on one pod.
-type wrapping struct {
-	*Injector
-	namespace string
-	pod       *parsedPod // as it was sent
-	kind      *Kind
-	plan      *between.Plan
-	delivery  Delivery
-	added     int // bytes, see maxAdded
-	// signalsTook is the time that lookups of stop signals have taken so far.
-	signalsTook time.Duration
-	additions   []string // see Result
-	warnings    []Warning
-	toolboxes   map[string]*toolbox // by the sources of the settings
-	stepDirs    *[]string           // see startFlags; nil before the first look
-}
-
-// warn adds warnings.
-func (w *wrapping) warn(warnings ...Warning) { w.warnings = slices.Concat(w.warnings, warnings) }
-
-// A container is one that is to be wrapped, with what each stage has learnt of it.
-type container struct {
-	*corev1.Container     // as it was sent
-	index             int // in spec.containers
-	settings          []setting
-	toolbox           *toolbox
-	unsent            string // why the output can't be sent that is to be sent, "" if it can
-	// words are what the container runs, and isWrapped reports whether it has come with
-	// them behind a supervisor.
-	words     words
-	isWrapped bool
-	flags     []string // of its supervisor
-	added     int      // bytes of the flags and their values, see maxAdded
-	// What a registry has said: the image, pinned, and the stop signal, both "" if they
-	// are the usual ones, and the failed lookup for which the container runs unwrapped.
-	image, signal string
-	waived        *lookup.Error
+// Check checks the annotations of a pod that somebody will create later, for instance
+// from a pod template, by the code that decides on the pod then. It looks no image up,
+// and doesn't change the pod. It doesn't warn of an option that lacks another one, which
+// the pod's namespace may set. A *[Refusal] is the error with which Inject will refuse the
+// pod.
+func (i *Injector) Check(namespace string, pod *corev1.Pod) ([]Warning, error) {
+	w, selected, outcome, err := i.decide(namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	if outcome != "" {
+		return bounded(w.warnings), nil
+	}
+	containers, err := w.read(selected)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.check(containers); err != nil {
+		return nil, err
+	}
+	for _, c := range containers {
+		if !c.isWrapped {
+			w.warnOfTools(c.toolbox)
+		}
+	}
+	return bounded(w.warnings), nil
 }

@@ -45,3 +45,31 @@ type Injector struct {
 	// precedence.
 	Defaults []Defaults
 }
+
+// LogService describes the service that stores the output of containers with the option
+// logs.
+type LogService struct {
+	// Address is the URL of the service: https://logs.entrypointer-logs.svc.
+	Address string
+	// IP is an address of the service for pods whose DNS doesn't resolve the name; "" if
+	// it is unknown.
+	IP string
+	// CA identifies the CA of the service's certificates: sha256: and the hexadecimal
+	// SHA-256 of the CA's public key.
+	CA string
+	// Audience is the audience of the tokens by which the service identifies pods.
+	Audience string
+	// CopierImage and EntrypointImage replace the Injector's images in pods with such
+	// containers: they include the program that sends.
+	CopierImage, EntrypointImage string
+}
+
+// A Tool is a program that an operator offers to pods. A container that asks for the tool
+// has it in ToolsMountPath, under its name.
+type Tool struct {
+	Name string
+	// Image is pinned by digest.
+	Image string
+	// Path is the program's path in the image.
+	Path string
+}

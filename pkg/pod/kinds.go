@@ -5,8 +5,11 @@ package pod
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 )
 
 // Owner names the kind of pods to which a wrapped pod belongs.
@@ -53,6 +56,43 @@ type Kind struct {
 	byName bool
 }
 
+// tektonKind are the pods of TaskRuns. Steps only: Tekton stops a sidecar by replacing its
+// image by one in which the supervisor would keep the container alive, and reads its log
+// sidecar by protocol.
+var tektonKind = Kind{
+	Owner: Tekton, Label: "tekton.dev/taskRun", Controller: "TaskRun", Wraps: isStep, Steps: true,
+	Unsuited: map[string]string{
+		between.DependsOn:      "Tekton has an order of its own for the steps of a TaskRun, and its sidecars aren't wrapped; write the steps in their order",
+		between.StopWhen:       "Tekton ends the steps of a TaskRun in their order, and its sidecars, which aren't wrapped, after the last step",
+		between.WaitFor:        "Tekton starts a TaskRun's steps when all of its containers are ready",
+		between.EndSidecars:    "Tekton ends the sidecars of a TaskRun itself, after its last step",
+		between.Stdin:          "Tekton runs the steps of a TaskRun one after the other, and no pipe leads from one to the next; write to a file of a workspace",
+		between.ReadyWhen:      "",
+		dependsOnTimeoutOption: "",
+		"termination-message":  "", // it would replace the step's results
+	},
+}
+
+// stepPrefix begins the names of the containers of Tekton's steps. The rest is the step's
+// own name, which the author of the TaskRun wrote.
+const stepPrefix = "step-"
+
+func isStep(c corev1.Container) bool { return strings.HasPrefix(c.Name, stepPrefix) }
+
+// knativeKind are the pods of Revisions.
+var knativeKind = Kind{
+	Owner: Knative, Label: "serving.knative.dev/revision", Controller: "ReplicaSet", Own: []string{"queue-proxy"},
+	RestartsAll: "Knative restarts all containers of a Revision; remove the annotation",
+}
+
+// argoKind are the pods of Workflows. The container wait collects the outputs of the others,
+// and ends them by files and signals of its own
+// (https://github.com/argoproj/argo-workflows/blob/v4.1.2/workflow/common/common.go,
+// LabelKeyWorkflow and WaitContainerName).
+var argoKind = Kind{
+	Owner: Argo, Label: "workflows.argoproj.io/workflow", Controller: "Workflow", Own: []string{"wait"}, Optional: true,
+}
+
 // kinds are the kinds that an [Injector] knows by default.
 var kinds = []Kind{tektonKind, knativeKind, argoKind}
 
@@ -72,15 +112,4 @@ func Owners() (owners []Owner) {
 		owners = append(owners, kind.Owner)
 	}
 	return append(owners, Asking)
-}
-
-// wraps reports whether a container is wrapped.
-func (k *Kind) wraps(c corev1.Container) bool {
-	return !slices.Contains(k.Own, c.Name) && (k.Wraps == nil || k.Wraps(c))
-}
-
-// takes reports whether an option has an effect on these pods.
-func (k *Kind) takes(o *Option) bool {
-	_, unsuited := k.Unsuited[o.Name]
-	return !unsuited && (k.Steps || !o.ofSteps)
 }

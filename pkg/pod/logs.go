@@ -18,24 +18,6 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
-// LogService describes the service that stores the output of containers with the option
-// logs.
-type LogService struct {
-	// Address is the URL of the service: https://logs.entrypointer-logs.svc.
-	Address string
-	// IP is an address of the service for pods whose DNS doesn't resolve the name; "" if
-	// it is unknown.
-	IP string
-	// CA identifies the CA of the service's certificates: sha256: and the hexadecimal
-	// SHA-256 of the CA's public key.
-	CA string
-	// Audience is the audience of the tokens by which the service identifies pods.
-	Audience string
-	// CopierImage and EntrypointImage replace the Injector's images in pods with such
-	// containers: they include the program that sends.
-	CopierImage, EntrypointImage string
-}
-
 // Names and paths that are added to a pod whose output is sent.
 const (
 	// TokenVolumeName is the volume with the token by which the log service identifies
@@ -53,6 +35,26 @@ const (
 	// tokenSeconds is the lifetime of a token. The kubelet renews the token earlier.
 	tokenSeconds int64 = 3600
 )
+
+// addLogsContext adds what the options of logs depend on, and notes why the output of a
+// container can't be sent that asks for it.
+func (w *wrapping) addLogsContext(c *container, to *optionContext) {
+	asks := slices.ContainsFunc(c.settings, setting.asksForLogs)
+	to.isServer = isServer(w.pod.Pod, c.Container)
+	to.fallsBack = c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError && !slices.ContainsFunc(c.settings, setting.leavesStatus)
+	switch why := w.whyNotSent(c.Container); {
+	case why == "":
+		to.logs, to.sends = func() []string { return w.logs(c.Container) }, asks
+	case asks:
+		c.unsent = why
+	}
+}
+
+// asksForLogs reports whether the output is to be sent.
+func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
+
+// leavesStatus reports whether the status becomes the termination message.
+func (s setting) leavesStatus() bool { return s.Name == "termination-message" && s.value == "true" }
 
 // logs returns the flags of a container whose output is sent.
 func (w *wrapping) logs(c *corev1.Container) []string {
@@ -125,30 +127,6 @@ func sends(c corev1.Container) bool {
 
 // anySends reports whether a container of a pod sends its output.
 func anySends(pod *corev1.Pod) bool { return slices.ContainsFunc(pod.Spec.Containers, sends) }
-
-// copierImage returns the image of the init container.
-func (i *Injector) copierImage(pod *corev1.Pod) string {
-	if i.Logs != nil && anySends(pod) {
-		return i.Logs.CopierImage
-	}
-	return i.CopierImage
-}
-
-// entrypointImage returns the image that is mounted as a volume.
-func (i *Injector) entrypointImage(pod *corev1.Pod) string {
-	if i.Logs != nil && anySends(pod) {
-		return i.Logs.EntrypointImage
-	}
-	return i.EntrypointImage
-}
-
-// claimPath returns the directory of the pod's binary in the claim.
-func (i *Injector) claimPath(pod *corev1.Pod) string {
-	if i.Logs != nil && anySends(pod) {
-		return ClaimPathWithLogs
-	}
-	return ClaimPath
-}
 
 // installLogs gives each container that sends a token, and the Secrets to be masked.
 func (i *Injector) installLogs(pod *corev1.Pod) error {

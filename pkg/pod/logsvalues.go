@@ -49,12 +49,6 @@ func logsFlags(value string, c optionContext) ([]string, error) {
 	return flags, nil
 }
 
-// The names of the options whose defaults depend on the value of logs.
-const (
-	logsWhenFullOption = "logs-when-full"
-	logsFlushOption    = "logs-flush-timeout"
-)
-
 // A command waits for the log service by default for as long as an outage of a minute
 // takes, with the pause before the next attempt, or if it serves requests, for a moment.
 const (

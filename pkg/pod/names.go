@@ -40,6 +40,23 @@ const (
 // (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md).
 const safeToEvictAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
+// accountMountPath is the path at which API servers mount the token of a pod's service
+// account in each container that has no mount at exactly this path (DefaultAPITokenMountPath in
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/plugin/pkg/admission/serviceaccount/admission.go).
+const accountMountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// The names of options of which the code knows more than their rows say.
+const (
+	timeoutOption          = "timeout"
+	gracePeriodOption      = "grace-period"
+	hooksOption            = "before-start"
+	exitCodesOption        = "success-exit-codes"
+	dependsOnTimeoutOption = "depends-on-timeout"
+	toolsOption            = "tools"
+	logsWhenFullOption     = "logs-when-full"     // its default depends on the value of logs
+	logsFlushOption        = "logs-flush-timeout" // likewise
+)
+
 // Names and paths that are added to a pod.
 const (
 	InitContainerName = "entrypointer-init"

@@ -9,7 +9,7 @@ type optionContext struct {
 	step            *step           // of a TaskRun; nil for another container, and if its argv is unclear
 	exec            bool            // the command will replace the supervisor
 	downward        bool            // Tekton's downward API volume is mounted
-	start           func() []string // makes the flags by which the steps of a TaskRun know of their starts
+	start           []string        // the flags by which the steps of a TaskRun know of their starts
 	mayNotStart     bool            // an action that may fail comes before the command
 	logs            func() []string // makes the flags of a container that sends its output; nil if the output can't be sent
 	sends           bool            // the output can be sent, and the option logs asks for it

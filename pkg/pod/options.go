@@ -44,12 +44,6 @@ type Option struct {
 	ofSteps bool
 }
 
-// dependsOnTimeoutOption is the name of the option that limits the waits of a container.
-const dependsOnTimeoutOption = "depends-on-timeout"
-
-// toolsOption is the name of the option that asks for tools.
-const toolsOption = "tools"
-
 func always(string) bool { return true }
 
 // options are all options, in the order of their flags.
@@ -265,3 +259,9 @@ func (o Option) forContainer() string { return annotation.For(o.Name, "") }
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.
 func (o Option) needsParent(value string) bool { return o.afterStart != nil && o.afterStart(value) }
+
+// takes reports whether an option has an effect on these pods.
+func (k *Kind) takes(o *Option) bool {
+	_, unsuited := k.Unsuited[o.Name]
+	return !unsuited && (k.Steps || !o.ofSteps)
+}

@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,16 +60,4 @@ func parseKeys(annotations map[string]string) (list []parsedKey) {
 		list = append(list, parsedKey{text: key, value: annotations[key], name: name, option: optionNamed(name), container: container})
 	}
 	return list
-}
-
-// forContainer returns the annotations for one container. They name the container, or the
-// step of a TaskRun by the step's own name, unless a container has that name. Those of the
-// container's full name come first, and take precedence.
-func (p *parsedPod) forContainer(container string, kind *Kind) []*parsedKey {
-	named := p.ofContainer[container]
-	step, is := strings.CutPrefix(container, stepPrefix)
-	if !is || !kind.Steps || p.containers[step] || len(p.ofContainer[step]) == 0 {
-		return named
-	}
-	return append(slices.Clip(named), p.ofContainer[step]...)
 }

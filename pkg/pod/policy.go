@@ -5,8 +5,6 @@ package pod
 
 import (
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Policy holds the operator's decisions for all pods. The zero value is the default.
@@ -51,25 +49,4 @@ var defaultProxies = []string{
 	"daprd",
 	"otc-container", // OpenTelemetry operator
 	"gke-gcsfuse-sidecar",
-}
-
-// names reports whether the operator has chosen an owner.
-func (p Policy) names(owner Owner) bool { return slices.Contains(p.Owners, owner) }
-
-func (p Policy) selects(owner Owner) bool { return p.Owners == nil || p.names(owner) }
-
-func (p Policy) letsPodsSet(option string) bool {
-	return p.PodOptions == nil || slices.Contains(p.PodOptions, option)
-}
-
-// hasDoubtfulKernel reports whether a pod's containers may have kernels of their own.
-func (p Policy) hasDoubtfulKernel(spec *corev1.PodSpec) bool {
-	return spec.RuntimeClassName != nil && *spec.RuntimeClassName != "" && !slices.Contains(p.SharedKernelClasses, *spec.RuntimeClassName)
-}
-
-func (p Policy) isProxy(name string) bool {
-	if p.Proxies == nil {
-		return slices.Contains(defaultProxies, name)
-	}
-	return slices.Contains(p.Proxies, name)
 }

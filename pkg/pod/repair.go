@@ -55,19 +55,6 @@ func differentFields(a, b corev1.Container) (names []string) {
 	return names
 }
 
-// sameImage reports whether two references have the same digest. The registry doesn't
-// matter, because the container runtime verifies the digest.
-func sameImage(a, b string) bool {
-	return a == b || digestOf(a) != "" && digestOf(a) == digestOf(b)
-}
-
-func digestOf(reference string) string {
-	if at := strings.LastIndexByte(reference, '@'); at >= 0 {
-		return reference[at+1:]
-	}
-	return ""
-}
-
 // repairedMounts keeps the mounts that don't concern protected paths, and each of our
 // mounts once, in its place.
 func repairedMounts(found, ours []corev1.VolumeMount, protected []string) []corev1.VolumeMount {
@@ -104,4 +91,18 @@ func confined(found, wanted *corev1.SecurityContext) *corev1.SecurityContext {
 		c.RunAsUser = wanted.RunAsUser
 	}
 	return c
+}
+
+// withoutTaken leaves out the mount that stands in the place of a token if another volume
+// is mounted there: API servers refuse two mounts at one path, and with another mount they
+// add no token either. An API server may have mounted a token because a release without
+// such a mount has answered before.
+func withoutTaken(wanted, found []corev1.VolumeMount) []corev1.VolumeMount {
+	ours := func(name string) bool {
+		return slices.ContainsFunc(wanted, func(m corev1.VolumeMount) bool { return m.Name == name })
+	}
+	if !slices.ContainsFunc(found, func(m corev1.VolumeMount) bool { return m.MountPath == accountMountPath && !ours(m.Name) }) {
+		return wanted
+	}
+	return slices.DeleteFunc(slices.Clone(wanted), func(m corev1.VolumeMount) bool { return m.MountPath == accountMountPath })
 }

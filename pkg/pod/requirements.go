@@ -21,15 +21,9 @@ var requiredOptions = map[string]struct {
 	"before-start-timeout": {[]string{hooksOption}, "it limits commands of before-start; set before-start, or remove the annotation"},
 }
 
-const (
-	timeoutOption     = "timeout"
-	gracePeriodOption = "grace-period"
-	hooksOption       = "before-start"
-	exitCodesOption   = "success-exit-codes"
-	// exitTimeout is the exit code of a container whose timeout has passed
-	// (internal/supervisor).
-	exitTimeout = 124
-)
+// exitTimeout is the exit code of a container whose timeout has passed
+// (internal/supervisor).
+const exitTimeout = 124
 
 // unmetRequirements warns of annotations of the pod that have no effect on any container, for
 // lack of another option.

@@ -6,7 +6,6 @@ package pod
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,6 +44,7 @@ type Result struct {
 // status annotation, which holds the outcome, only if it has annotations or labels in our
 // domain: its author may wonder why the pod isn't wrapped.
 func (w *wrapping) finished(r Result) Result {
+	w.warn(w.pod.labelsWithoutEffect()...)
 	r.Owner = w.kind.Owner
 	status := r.status()
 	if w.Version != "" {
@@ -63,20 +63,16 @@ func (w *wrapping) finished(r Result) Result {
 	return r
 }
 
-// orderInStatus precedes the order in the status annotation, and versionInStatus the
-// version at its end.
-const (
-	orderInStatus   = "; order: "
-	versionInStatus = "; version: "
-)
-
-// WithoutVersion returns the value of a status annotation without the version of the
-// injector, which says nothing about the pod.
-func WithoutVersion(status string) string {
-	if at := strings.LastIndex(status, versionInStatus); at >= 0 {
-		return status[:at]
+// labelsWithoutEffect warns of labels in our domain: a pod sets options by annotations
+// only.
+func (p *parsedPod) labelsWithoutEffect() (warnings []Warning) {
+	for _, key := range p.labels {
+		if _, annotated := p.Annotations[key]; annotated {
+			continue
+		}
+		warnings = append(warnings, warning(ReasonLabelHasNoEffect, "label %s has no effect on a pod: set the annotation %s", key, key))
 	}
-	return status
+	return warnings
 }
 
 // status returns the value of the status annotation.

@@ -46,6 +46,11 @@ func (i *Injector) classify(pod *parsedPod) (selected []int, _ *Kind, _ Outcome,
 	return selected, kind, "", nil
 }
 
+// wraps reports whether a container is wrapped.
+func (k *Kind) wraps(c corev1.Container) bool {
+	return !slices.Contains(k.Own, c.Name) && (k.Wraps == nil || k.Wraps(c))
+}
+
 func optsOut(pod *parsedPod) (bool, error) {
 	value, set := pod.Annotations[InjectAnnotation]
 	if set && value != "true" && value != "false" {
@@ -168,4 +173,16 @@ func requiresWindows(r corev1.NodeSelectorRequirement) bool {
 func isMirror(pod *parsedPod) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok
+}
+
+// names reports whether the operator has chosen an owner.
+func (p Policy) names(owner Owner) bool { return slices.Contains(p.Owners, owner) }
+
+func (p Policy) selects(owner Owner) bool { return p.Owners == nil || p.names(owner) }
+
+func (p Policy) isProxy(name string) bool {
+	if p.Proxies == nil {
+		return slices.Contains(defaultProxies, name)
+	}
+	return slices.Contains(p.Proxies, name)
 }

@@ -4,70 +4,9 @@
 package pod
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
-
-	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
-	"github.com/entrypointer/entrypointer/pkg/spelling"
 )
-
-// Defaults are options for pods that don't set them.
-type Defaults struct {
-	// Source names the source of the defaults. In errors, it follows the name of an option:
-	// `of namespace "team-a"`.
-	Source string
-	// Values are the options' values, by the options' names.
-	Values map[string]string
-}
-
-// NamespaceDefaults returns the options among a namespace's annotations.
-func NamespaceDefaults(namespace string, annotations map[string]string) Defaults {
-	d := Defaults{Source: fmt.Sprintf("of namespace %q", namespace), Values: map[string]string{}}
-	for _, o := range options {
-		if value, set := annotations[o.key()]; set && !o.perContainer {
-			d.Values[o.Name] = value
-		}
-	}
-	return d
-}
-
-// Check returns an error if an option is unknown, or its value is invalid.
-func (d Defaults) Check() error {
-	for _, name := range slices.Sorted(maps.Keys(d.Values)) {
-		o := optionNamed(name)
-		if o == nil {
-			names := make([]string, len(options))
-			for i, o := range options {
-				names[i] = o.Name
-			}
-			if meant := spelling.DidYouMean(name, names); meant != "" {
-				return fmt.Errorf("option %q is unknown%s", name, meant)
-			}
-			return fmt.Errorf("option %q is unknown; the options are %s", name, strings.Join(names, ", "))
-		}
-		if o.perContainer {
-			return fmt.Errorf("option %s: the option is for single containers; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
-		}
-		if _, err := o.flags(d.Values[name], optionContext{}); err != nil {
-			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
-		}
-		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {
-			return fmt.Errorf("option %s: it contradicts option %s/mode: %s, which replaces the supervisor by the command; remove one of them", o.key(), annotation.Domain, modeExec)
-		}
-	}
-	return nil
-}
-
-// A setting is an option's value, and its source.
-type setting struct {
-	*Option
-	value    string
-	distance int       // ofContainer, ofPod, or ofDefaults and the index of the Defaults
-	key      string    // of the pod's annotation, if that is the source
-	defaults *Defaults // if they are the source
-}
 
 // source names the source, for errors. It is "" for a value that applies without any
 // setting.
@@ -95,12 +34,6 @@ func (s setting) isPods() bool { return s.distance <= ofPod }
 
 // isModeExec reports whether the command will replace the supervisor.
 func (s setting) isModeExec() bool { return s.Name == "mode" && s.value == modeExec }
-
-// asksForLogs reports whether the output is to be sent.
-func (s setting) asksForLogs() bool { return s.Name == "logs" && s.value != "off" }
-
-// leavesStatus reports whether the status becomes the termination message.
-func (s setting) leavesStatus() bool { return s.Name == "termination-message" && s.value == "true" }
 
 // read returns the containers that are to be wrapped, with their settings. Containers
 // without annotations of their own have the same list: a request has room for ten thousand
@@ -140,6 +73,10 @@ func (w *wrapping) settings(own []*parsedKey) ([]setting, error) {
 		list = append(list, s)
 	}
 	return reconcile(list)
+}
+
+func (p Policy) letsPodsSet(option string) bool {
+	return p.PodOptions == nil || slices.Contains(p.PodOptions, option)
 }
 
 // settingOf returns the setting of an option for a container, from the nearest source.
@@ -189,4 +126,16 @@ func reconcile(list []setting) ([]setting, error) {
 		}
 	}
 	return kept, nil
+}
+
+// forContainer returns the annotations for one container. They name the container, or the
+// step of a TaskRun by the step's own name, unless a container has that name. Those of the
+// container's full name come first, and take precedence.
+func (p *parsedPod) forContainer(container string, kind *Kind) []*parsedKey {
+	named := p.ofContainer[container]
+	step, is := strings.CutPrefix(container, stepPrefix)
+	if !is || !kind.Steps || p.containers[step] || len(p.ofContainer[step]) == 0 {
+		return named
+	}
+	return append(slices.Clip(named), p.ofContainer[step]...)
 }

@@ -14,16 +14,6 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
 )
 
-// A Tool is a program that an operator offers to pods. A container that asks for the tool
-// has it in ToolsMountPath, under its name.
-type Tool struct {
-	Name string
-	// Image is pinned by digest.
-	Image string
-	// Path is the program's path in the image.
-	Path string
-}
-
 // maxToolPath is the longest path of a program, in bytes.
 const maxToolPath = 1024
 
@@ -61,13 +51,6 @@ func ToolNames(d Defaults) ([]string, error) {
 	return toolNames(value)
 }
 
-// A toolbox holds the tools that a container asks for and gets.
-type toolbox struct {
-	tools    []Tool
-	warnings []Warning // of the tools that it lacks
-	warned   bool
-}
-
 // toolbox returns the toolbox of a container with these settings. If the pod's own
 // annotation asks for a tool that isn't available, the pod is refused. If the namespace
 // or the operator asks, the pod's author can't correct the setting: the pod runs without
@@ -102,14 +85,6 @@ func (w *wrapping) toolbox(settings []setting) (*toolbox, error) {
 	return box, nil
 }
 
-// warnOfTools warns, once, of the tools that newly wrapped containers lack.
-func (w *wrapping) warnOfTools(box *toolbox) {
-	if !box.warned {
-		box.warned = true
-		w.warn(box.warnings...)
-	}
-}
-
 // LackingTools warns of the tools that a namespace asks for without effect.
 func (i *Injector) LackingTools(namespace string, d Defaults) (warnings []Warning) {
 	names, _ := ToolNames(d) // Check reports the error
@@ -140,13 +115,4 @@ func (i *Injector) toolNamed(namespace, name string) (Tool, Reason, error) {
 	}
 	slices.Sort(offered)
 	return Tool{}, ReasonToolNotOffered, fmt.Errorf("there is no tool %q; the operator of entrypointer offers %s", name, text.Listed(offered, ", "))
-}
-
-// toolsOf returns the tools that these containers ask for, each once, sorted by name.
-func toolsOf(containers []container) (all []Tool) {
-	for _, c := range containers {
-		all = append(all, c.toolbox.tools...)
-	}
-	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
-	return slices.Compact(all)
 }

@@ -45,11 +45,30 @@ func (w *wrapping) installTools(pod *corev1.Pod, wrapped []container, selected [
 		return err
 	}
 	if len(tools) == 0 {
-		unmountTools(pod)
-	} else if err := mountTools(pod, wrapped, directory); err != nil {
+		removeTools(pod)
+		return nil
+	}
+	volume := toolsVolume(pod, tools, directory)
+	if err := volume.putInto(pod, selected, func(at int) bool { return len(wrapped[at].toolbox.tools) > 0 }); err != nil {
 		return err
 	}
-	return w.installToolsVolume(pod, tools, directory)
+	if mounter := strangeMounter(pod); mounter != "" {
+		return refuse(NameCollision, "adding volume %q: container %q mounts it as well, and only the init containers that copy tools may write to it; use another volume",
+			ToolsVolumeName, mounter)
+	}
+	if volume.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
+		w.warn(tooManyAnnotations(safeToEvictAnnotation))
+	}
+	return nil
+}
+
+// toolsOf returns the tools that these containers ask for, each once, sorted by name.
+func toolsOf(containers []container) (all []Tool) {
+	for _, c := range containers {
+		all = append(all, c.toolbox.tools...)
+	}
+	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Compact(all)
 }
 
 // hasToolsVolume reports whether the pod has a volume that may be ours.
@@ -64,7 +83,7 @@ func mayBeToolsVolume(v corev1.VolumeSource) bool { return v.EmptyDir != nil || 
 // "" if there is none. Container runtimes mount only directories, and one at a path. So
 // the directory has to contain all of the tools, under their names, and little else.
 func (w *wrapping) toolsDirectory(tools []Tool) string {
-	if !meansOf(w.delivery).mounts || len(tools) == 0 {
+	if !w.supply.mounts || len(tools) == 0 {
 		return ""
 	}
 	directory := path.Dir(tools[0].Path)
@@ -98,7 +117,7 @@ func (w *wrapping) toolContainer(pod *corev1.Pod, selected []int, tool Tool) cor
 		WorkingDir:      "/", // the image's user may not be allowed to enter the image's directory
 		Args:            []string{"copy", text.Escape(tool.Path), ToolsMountPath + "/" + tool.Name, tool.Image},
 		Resources:       initResources(pod, selected),
-		VolumeMounts:    append([]corev1.VolumeMount{w.mount(pod), {Name: ToolsVolumeName, MountPath: ToolsMountPath}}, insteadOfToken(pod, ToolsVolumeName)...),
+		VolumeMounts:    append([]corev1.VolumeMount{w.supply.mount, {Name: ToolsVolumeName, MountPath: ToolsMountPath}}, insteadOfToken(pod, ToolsVolumeName)...),
 		SecurityContext: toolSecurityContext(pod, selected),
 		// The API server's defaults, so that a second call finds nothing to change.
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
@@ -135,58 +154,20 @@ func toolSecurityContext(pod *corev1.Pod, selected []int) *corev1.SecurityContex
 	return context
 }
 
-// mountTools mounts the volume in the wrapped containers that ask for tools, and removes
-// it from the other wrapped containers.
-func mountTools(pod *corev1.Pod, wrapped []container, directory string) error {
-	mount := corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true}
-	updateMounts(pod.Spec.InitContainers, isToolsMount, mount)
-	updateMounts(pod.Spec.Containers, isToolsMount, mount)
-	for _, asking := range wrapped {
-		c := &pod.Spec.Containers[asking.index]
-		var ours []corev1.VolumeMount
-		if len(asking.toolbox.tools) > 0 {
-			ours = append(ours, mount)
-		}
-		if err := addMounts(c, ToolsMountPath, isToolsMount, ours...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unmountTools removes the mounts of the volume from all containers.
-func unmountTools(pod *corev1.Pod) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for at := range containers {
-			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, isToolsMount)
-		}
-	}
-}
-
 // isToolsMount reports whether a mount makes the tools executable in a container, and not
 // writable.
 func isToolsMount(m corev1.VolumeMount) bool {
 	return m.Name == ToolsVolumeName && m.MountPath == ToolsMountPath && m.ReadOnly
 }
 
-// installToolsVolume adds the volume, restores it, or removes it.
-func (w *wrapping) installToolsVolume(pod *corev1.Pod, tools []Tool, directory string) error {
-	if len(tools) == 0 {
-		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v.VolumeSource) })
-		return nil
+// removeTools removes the volume, and its mounts from all containers.
+func removeTools(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for at := range containers {
+			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, isToolsMount)
+		}
 	}
-	ours := toolsVolume(pod, tools, directory)
-	if err := putProgramVolume(pod, ours, mayBeToolsVolume); err != nil {
-		return err
-	}
-	if mounter := strangeMounter(pod); mounter != "" {
-		return refuse(NameCollision, "adding volume %q: container %q mounts it as well, and only the init containers that copy tools may write to it; use another volume",
-			ToolsVolumeName, mounter)
-	}
-	if ours.EmptyDir != nil && !markSafeToEvict(pod, ToolsVolumeName) {
-		w.warn(tooManyAnnotations(safeToEvictAnnotation))
-	}
-	return nil
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v.VolumeSource) })
 }
 
 // strangeMounter returns the name of a container that mounts the volume in a way that
@@ -202,15 +183,21 @@ func strangeMounter(pod *corev1.Pod) string {
 	return ""
 }
 
-func toolsVolume(pod *corev1.Pod, tools []Tool, directory string) corev1.Volume {
+// toolsVolume returns the volume of the tools: an image, of which a directory is mounted, or
+// an emptyDir.
+func toolsVolume(pod *corev1.Pod, tools []Tool, directory string) programVolume {
+	v := programVolume{
+		Volume:  corev1.Volume{Name: ToolsVolumeName},
+		mount:   corev1.VolumeMount{Name: ToolsVolumeName, MountPath: ToolsMountPath, SubPath: strings.TrimPrefix(directory, "/"), ReadOnly: true},
+		isOurs:  mayBeToolsVolume,
+		isMount: isToolsMount,
+	}
 	if directory != "" {
-		return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
-			Image: &corev1.ImageVolumeSource{Reference: tools[0].Image, PullPolicy: corev1.PullIfNotPresent},
-		}}
+		v.Image = &corev1.ImageVolumeSource{Reference: tools[0].Image, PullPolicy: corev1.PullIfNotPresent}
+		return v
 	}
 	// One additional tool, while a copy replaces the copy of an earlier try.
 	size := resource.NewQuantity(int64(len(tools)+1)*toolSize, resource.BinarySI)
-	return corev1.Volume{Name: ToolsVolumeName, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: toolsMedium(pod)},
-	}}
+	v.EmptyDir = &corev1.EmptyDirVolumeSource{SizeLimit: size, Medium: toolsMedium(pod)}
+	return v
 }

@@ -3,7 +3,10 @@
 
 package pod
 
-import "github.com/entrypointer/entrypointer/pkg/pod/internal/text"
+import (
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
+	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
+)
 
 // A Warning tells the author of an admitted pod, or of a namespace, about a mistake.
 type Warning struct {
@@ -54,6 +57,11 @@ const maxWarnings = 16
 // warning returns a warning in which quoted text is shortened.
 func warning(reason Reason, format string, args ...any) Warning {
 	return Warning{Reason: reason, Message: text.Sprintf(format, args...)}
+}
+
+// tooManyAnnotations warns of an annotation in our domain for which there is no room.
+func tooManyAnnotations(key string) Warning {
+	return warning(ReasonNoRoomForAnnotation, "annotation %s is left out: with it, the pod's annotations would have more than %d bytes", key, annotation.MaxTotal)
 }
 
 // bounded returns the first maxWarnings warnings, and a warning with the number of those

@@ -13,9 +13,7 @@ import (
 // write puts the supervisor in front of the containers in a copy of the pod, and brings it
 // into the pod. Containers whose lookups failed stay as they are.
 func (w *wrapping) write(containers []container) (Result, error) {
-	w.delivery = w.Policy.deliveryFor(w.pod.Pod, w.ClaimName)
-	result := Result{Pod: w.pod.DeepCopy(), Order: w.plan.String(), Delivery: w.delivery}
-	former := formerStatusOf(w.pod.Pod)
+	result := Result{Pod: w.pod.DeepCopy(), Order: w.plan.String()}
 	var wrapped []container
 	for _, c := range containers {
 		if c.waived != nil {
@@ -27,25 +25,27 @@ func (w *wrapping) write(containers []container) (Result, error) {
 			return Result{}, refuse(LogsNotSent, "sending the output of container %q to the log service: %s; the operator refuses pods whose output isn't sent; to run the pod without the log service, set annotation entrypointer.dev/logs: off", c.Name, c.unsent)
 		}
 		wrapped = append(wrapped, c)
-		w.writeContainer(&result.Pod.Spec.Containers[c.index], c)
+		c.write(&result.Pod.Spec.Containers[c.index])
 		if c.isWrapped {
 			continue
 		}
 		result.Wrapped = append(result.Wrapped, c.Name)
-		w.warn(former.warnIfUnwrapped(c.Name)...)
+		if c.wasUnwrapped { // an API server asks again, and the registry has answered in the meantime
+			w.warn(warning(ReasonLookupRecovered, "container %q runs under its supervisor after all: the second lookup of its image succeeded", c.Name))
+		}
 		if c.unsent != "" {
 			w.warn(warning(ReasonLogsNotSent, "the output of container %q isn't sent to the log service: %s", c.Name, c.unsent))
 		}
 		w.warnOfTools(c.toolbox)
 	}
 	if len(wrapped) == 0 {
-		result.Outcome, result.Delivery = LookupWaived, ""
+		result.Outcome = LookupWaived
 		return result, nil
 	}
 	if err := w.install(result.Pod, wrapped); err != nil {
 		return Result{}, err
 	}
-	result.Additions = w.additions
+	result.Delivery, result.Additions = w.supply.Delivery, w.additions
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
@@ -57,15 +57,65 @@ func (w *wrapping) write(containers []container) (Result, error) {
 	return result, nil
 }
 
-// writeContainer puts the supervisor in front of what a container runs.
-func (w *wrapping) writeContainer(to *corev1.Container, c container) {
+// write puts the supervisor in front of what a container runs.
+func (c *container) write(to *corev1.Container) {
 	to.Args = slices.Concat(c.flags, c.words.flags, []string{"--"}, c.words.argv)
-	if c.isWrapped {
-		return
+	if !c.isWrapped {
+		to.Command, to.Image = []string{EntrypointPath}, cmp.Or(c.image, c.Image)
 	}
-	to.Command = []string{EntrypointPath}
-	to.Image = cmp.Or(c.image, c.Image)
-	if !slices.ContainsFunc(c.VolumeMounts, isMount) {
-		to.VolumeMounts = append(to.VolumeMounts, w.mount(w.pod.Pod))
+}
+
+// warnOfTools warns, once, of the tools that newly wrapped containers lack.
+func (w *wrapping) warnOfTools(box *toolbox) {
+	if !box.warned {
+		box.warned = true
+		w.warn(box.warnings...)
 	}
+}
+
+// install brings the supervisor into the pod: as a volume that an init container fills,
+// or as an image or a claim that already holds the supervisor. It converts the volume of
+// another release, or of another delivery.
+func (w *wrapping) install(pod *corev1.Pod, wrapped []container) error {
+	selected := make([]int, len(wrapped))
+	for at, c := range wrapped {
+		selected[at] = c.index
+	}
+	w.supply = w.supplyFor(pod, w.Logs != nil && anySends(pod))
+	binary := programVolume{Volume: w.supply.volume, mount: w.supply.mount, isOurs: isOurs, isMount: isMount}
+	if err := binary.putInto(pod, selected, nil); err != nil {
+		return err
+	}
+	if err := w.installLogs(pod); err != nil {
+		return err
+	}
+	if err := w.installFamilies(pod, selected); err != nil {
+		return err
+	}
+	if err := checkWriters(pod); err != nil {
+		return err
+	}
+	if err := w.installCopier(pod, selected); err != nil {
+		return err
+	}
+	return w.installTools(pod, wrapped, selected)
+}
+
+// checkWriters refuses a container that could replace the supervisor by another program,
+// or that has the name of the init container that may write.
+func checkWriters(pod *corev1.Pod) error {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == InitContainerName {
+			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == VolumeName && !isMount(m) && c.Name != InitContainerName {
+				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
+					VolumeName, c.Name, m.MountPath, InitContainerName)
+			}
+		}
+	}
+	return nil
 }
