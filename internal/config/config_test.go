@@ -153,7 +153,7 @@ func TestAnInvalidValueIsRefusedWithTheValidValues(t *testing.T) {
 		{"status-version", "yes", `key "status-version": "yes" is neither "omitted" nor "included"`},
 		{"unsent-logs", "forbidden", `key "unsent-logs": "forbidden" is neither "admit" nor "refuse"`},
 		{"pod-opt-out", "", `key "pod-opt-out": "" is neither "allowed" nor "forbidden"`},
-		{"pod-owners", "tekton", `key "pod-owners": "tekton" is none of ["Tekton" "Knative" "Argo" "Annotation"]; did you mean "Tekton"?`},
+		{"pod-owners", "tekton", fmt.Sprintf(`key "pod-owners": "tekton" is none of %q; did you mean "Tekton"?`, pod.Owners())},
 		{"proxy-containers", "istio_proxy", `key "proxy-containers": "istio_proxy" is no name of a container`},
 		{"shared-kernel-classes", "nvidia, Kata_1", `key "shared-kernel-classes": "Kata_1" is no name of a runtime class`},
 		{"allowed-registries", "https://docker.io", `key "allowed-registries": "https://docker.io" is no registry, such as`},

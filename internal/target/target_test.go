@@ -32,8 +32,8 @@ func TestATargetIsNamedByItsTypeAsByKubectl(t *testing.T) {
 func TestAMistakeInATypeIsExplained(t *testing.T) {
 	t.Parallel()
 	for named, says := range map[string]string{
-		"deplyoment/web": "workflow; did you mean deployment/web?",
-		"taskrnu/build":  "workflow; did you mean taskrun/build?",
+		"deplyoment/web": "; did you mean deployment/web?",
+		"taskrnu/build":  "; did you mean taskrun/build?",
 		"deploy":         `reading "deploy": it is a type: use deploy/NAME, or pod/deploy for a pod of this name`,
 	} {
 		_, err := target.Parse(named, target.All())

@@ -134,10 +134,10 @@ func (c *Container) reached(condition string, before time.Time) (at time.Time, c
 		if stopping := l.find(Stopping); stopping != nil {
 			last = stopping
 		}
-		switch conditions.Condition(condition) {
-		case conditions.Started:
+		switch {
+		case condition == string(conditions.Started):
 			at, coarse = running.From, running.coarseFrom
-		case conditions.Completed, conditions.Exited, turn:
+		case condition == turn, conditions.Ends.Has(condition):
 			at, coarse = last.To, last.coarseTo
 		}
 	}

@@ -43,8 +43,14 @@ func (l List) Words() []string {
 }
 
 // String lists the conditions for an error: "started, ready, completed or exited".
-func (l List) String() string {
+func (l List) String() string { return l.listed("") }
+
+// Markdown lists the conditions for a page.
+func (l List) Markdown() string { return l.listed("`") }
+
+// listed lists the conditions with a quote around each.
+func (l List) listed(quote string) string {
 	words := l.Words()
 	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	return quote + strings.Join(words[:last], quote+", "+quote) + quote + " or " + quote + words[last] + quote
 }

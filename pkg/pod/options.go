@@ -6,6 +6,7 @@ package pod
 import (
 	"slices"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/annotation"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/between"
 	"github.com/entrypointer/entrypointer/pkg/pod/internal/text"
@@ -64,7 +65,7 @@ var options = []Option{
 	},
 	{
 		Name: between.DependsOn, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "migrate:completed, db:ready, cache:started?",
-		About: "The containers of the pod that this container waits for, each with a condition: `started`, `ready`, `completed` or `exited`. [How](order.md). Set the option for a single container. Tekton's steps can't have this option: Tekton runs them in their own order.",
+		About: "The containers of the pod that this container waits for, each with a condition: " + conditions.All.Markdown() + ". [How](order.md). Set the option for a single container. Tekton's steps can't have this option: Tekton runs them in their own order.",
 		flags: related(between.DependsOn), perContainer: true,
 	},
 	{
@@ -74,7 +75,7 @@ var options = []Option{
 	},
 	{
 		Name: between.StopWhen, Value: "`CONTAINER:CONDITION`, separated by commas or newlines; a `?` at the end makes a container optional", Default: "none", Example: "test:exited",
-		About: "The containers of the pod that this container helps. When all of them are `completed` or `exited`, or can never be any more, the command is stopped as by `timeout`, and the container exits with 0. [How](order.md#helpers-that-end-with-the-work). Set the option for a single container that isn't restarted after a success. Tekton's pods can't have this option: Tekton stops their sidecars.",
+		About: "The containers of the pod that this container helps. When all of them are " + conditions.Ends.Markdown() + ", or can never be any more, the command is stopped as by `timeout`, and the container exits with 0. [How](order.md#helpers-that-end-with-the-work). Set the option for a single container that isn't restarted after a success. Tekton's pods can't have this option: Tekton stops their sidecars.",
 		flags: related(between.StopWhen), perContainer: true, afterStart: always,
 	},
 	{

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -388,7 +389,7 @@ func TestAHelperWithoutAnEndIsRefused(t *testing.T) {
 	}
 	for _, value := range []string{"", ",", "b", "b:", "b:started", "b:ready", "b:exited, b:completed", "../b:exited"} {
 		requireRefused(t, refusal(t, shells(), stopWhen(abc(), "a", value)), pod.InvalidAnnotation,
-			"reading annotation stop-when.entrypointer.dev/a", fmt.Sprintf("%q is wrong; it can be CONTAINER:CONDITION", value), "a condition is completed or exited")
+			"reading annotation stop-when.entrypointer.dev/a", fmt.Sprintf("%q is wrong; it can be CONTAINER:CONDITION", value), "a condition is "+conditions.Ends.String())
 	}
 }
 

@@ -39,14 +39,12 @@ func creation(p *corev1.Pod, namespace *corev1.Namespace) request {
 // variations of made pods by what decides whose they are, and whether they are wrapped.
 func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
 	marks := map[string]string{}
-	if c.rarely(2) {
-		marks["tekton.dev/taskRun"] = "run"
-	}
-	if c.rarely(3) {
-		marks["serving.knative.dev/revision"] = "hello-00001"
-	}
-	if c.rarely(4) {
-		marks["workflows.argoproj.io/workflow"] = "hello" // by default, Argo's pods are as any others
+	controllers := []string{"", "Job"}
+	for at, kind := range pod.Kinds() { // by default, pods of an optional kind are as any others
+		if c.rarely(2 + at) {
+			marks[kind.Label] = "name"
+		}
+		controllers = append(controllers, kind.Controller)
 	}
 	p.Labels = marks
 	switch annotation := one(c, "", "true", "true", "false", "yes"); annotation {
@@ -61,7 +59,7 @@ func variations(c *chooser, p *corev1.Pod) *corev1.Pod {
 	if c.rarely(8) {
 		p.Annotations = withAnnotation(p.Annotations, corev1.MirrorPodAnnotationKey, "hash")
 	}
-	if kind := one(c, "", "TaskRun", "ReplicaSet", "Job", "Workflow"); kind != "" {
+	if kind := one(c, controllers...); kind != "" {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: "owner", UID: "uid", Controller: one(c, new(true), new(true), nil)}}
 	}
 	if c.rarely(4) {

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/conditions"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 	"github.com/entrypointer/entrypointer/test/framework"
 )
@@ -226,7 +227,7 @@ func TestAnOrderThatCanNotComeTrueIsRefusedInWords(t *testing.T) {
 		"circle":   {map[string]string{"depends-on/web": "db:started", "depends-on/db": "web:started"}, "web -> db -> web"},
 		"nobody":   {map[string]string{"depends-on/web": "dbb:started"}, `the pod has no container "dbb" in spec.containers; it has "web", "db"`},
 		"no-probe": {map[string]string{"depends-on/web": "db:ready"}, "it has no readinessProbe; set annotation ready-when.entrypointer.dev/db"},
-		"wrong":    {map[string]string{"depends-on/web": "db:healthy"}, "a condition is started, ready, completed or exited"},
+		"wrong":    {map[string]string{"depends-on/web": "db:healthy"}, "a condition is " + conditions.All.String()},
 		"replaced": {map[string]string{"depends-on/web": "db:completed", "mode/db": "exec"}, "the container has no supervisor that reports this condition"},
 	} {
 		_, err := wouldBecome(t, namespace, orderedPod(name, test.annotations, busybox(t, "web", "true"), busybox(t, "db", "true")))
