@@ -45,7 +45,7 @@ type verdicts [2]await.State
 
 func judgements(dir string, heartbeats bool) map[conditions.Condition]verdicts {
 	all := map[conditions.Condition]verdicts{}
-	for _, condition := range []conditions.Condition{conditions.Started, conditions.Ready, conditions.Completed, conditions.Exited} {
+	for _, condition := range conditions.All {
 		var v verdicts
 		for n, final := range []FinalEnds{{}, {Codes: exitcodes.Set{{From: 0, To: 255}}}} {
 			v[n], _ = NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, heartbeats).Look()
@@ -83,7 +83,7 @@ func TestOnlyAFinalEndCounts(t *testing.T) {
 			named, final, ok := ParseFinalEnds(test.final + ":" + dir)
 			require.True(t, ok)
 			require.Equal(t, dir, named)
-			for _, condition := range []conditions.Condition{conditions.Started, conditions.Ready, conditions.Completed, conditions.Exited} {
+			for _, condition := range conditions.All {
 				state, err := NewDependencies([]Dependency{{Condition: condition, Dir: dir, Final: final}}, false).Look()
 				require.NoError(t, err)
 				require.Equal(t, test.want[condition], state, condition)
