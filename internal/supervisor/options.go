@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/entrypointer/entrypointer/internal/supervisor/cmdline"
 	"github.com/entrypointer/entrypointer/internal/supervisor/ending"
 	"github.com/entrypointer/entrypointer/internal/supervisor/handoff"
 	"github.com/entrypointer/entrypointer/internal/supervisor/hooks"
@@ -65,6 +66,55 @@ func defaults() *options {
 		mode: modeSupervise, hooks: hooks.Defaults(), ending: ending.Options{Grace: ending.DefaultGrace},
 		presence: presence.Defaults(), stopOrder: stoporder.Defaults(), startup: startup.Defaults(),
 	}
+}
+
+// flags returns all flags but -help and -version, in the order of -help.
+func (o *options) flags() (f cmdline.Flags) {
+	f = make(cmdline.Flags, 0, 80)
+	f.Add("mode", "supervise|exec", `With supervise, the default, the supervisor stays the parent of the command.
+With exec, the command replaces the supervisor: for a command that must be
+PID 1.`, o.setMode)
+	o.platforms.Flags(&f)
+	o.handoff.Flags(&f)
+	o.tekton.PostFlags(&f)
+	o.env.Flags(&f)
+	o.hooks.Flags(&f)
+	o.timeout.Flags(&f)
+	o.ending.Flags(&f)
+	o.tekton.ResultFlags(&f)
+	f.Add("success-exit-codes", "CODE[-CODE][,...]", `Exit with 0 instead of these exit codes of the command.`, o.setSuccesses)
+	o.report.Flags(&f)
+	o.pause.Flags(&f)
+	o.startOrder.Flags(&f)
+	o.presence.Flags(&f)
+	o.startOrder.TargetFlags(&f)
+	o.stopOrder.Flags(&f)
+	o.stopWhen.Flags(&f)
+	o.stopOrder.AliveFlags(&f)
+	o.sidecars.Flags(&f)
+	o.pipe.Flags(&f)
+	o.startup.Flags(&f)
+	if availableOutput != nil {
+		f = append(f, availableOutput.Flags()...)
+	}
+	return f
+}
+
+func (o *options) setMode(value string) string {
+	if value != modeSupervise && value != modeExec {
+		return "unknown mode: use " + modeSupervise + " or " + modeExec
+	}
+	o.mode = value
+	return ""
+}
+
+func (o *options) setSuccesses(value string) string {
+	codes, ok := exitcodes.Parse(value)
+	if !ok {
+		return "use " + exitcodes.Syntax
+	}
+	o.successes = codes
+	return ""
 }
 
 // availableOutput is the Output of this binary, nil if it has none.
