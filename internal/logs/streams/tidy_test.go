@@ -397,6 +397,8 @@ type world struct {
 	id     string
 	oracle oracle
 	sent   map[Range][]byte
+	first  []time.Time // by offset, when its first byte was written
+	others []string    // by offset, all bytes that were written
 	total  int64
 	reader *Reader // one that goes on
 	masks  masksOf // what it masks
@@ -486,6 +488,7 @@ func (w *world) act() {
 		_, exists := w.memory.objects[key]
 		require.NoError(w.t, w.plain.Write(w.t.Context(), w.id, from, data))
 		if !exists {
+			w.noteSent(from, data)
 			w.oracle.write(from, data)
 		}
 	}
@@ -532,6 +535,17 @@ func (w *world) look() {
 		}
 		return true
 	}))
+}
+
+// noteSent notes what was written, before the oracle does.
+func (w *world) noteSent(from int64, data []byte) {
+	for i, b := range data {
+		at := from + int64(i)
+		if !w.oracle.have[at] {
+			w.first[at] = w.memory.now
+		}
+		w.others[at] += string(b)
+	}
 }
 
 // trimmed returns up to where the stream was trimmed.
@@ -604,7 +618,7 @@ func runWorld(t *testing.T, seed uint64, trims, redacts, erases bool) {
 	m, s, id := openMemory(t)
 	random := rand.New(rand.NewPCG(seed, 1))
 	total := 50 + random.Int64N(400)
-	w := &world{t: t, random: random, memory: m, plain: s, id: id, sent: map[Range][]byte{}, total: total, trims: trims, erases: erases}
+	w := &world{t: t, random: random, memory: m, plain: s, id: id, sent: map[Range][]byte{}, first: make([]time.Time, total), others: make([]string, total), total: total, trims: trims, erases: erases}
 	if redacts {
 		w.redacting = &redactions{sure: make([]bool, total), maybe: make([]bool, total)}
 	}
