@@ -146,7 +146,7 @@ func TestAnInvalidValueIsRefusedWithTheValidValues(t *testing.T) {
 		{"lookup-timeout", "99ms", `key "lookup-timeout": "99ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "3001ms", `key "lookup-timeout": "3001ms" is not a duration from 100ms to 3s`},
 		{"lookup-timeout", "1m", `key "lookup-timeout": "1m" is not a duration from 100ms to 3s`},
-		{"delivery", "sidecar", `key "delivery": "sidecar" is none of ["init-container" "image-volume" "auto" "claim"]`},
+		{"delivery", "sidecar", fmt.Sprintf(`key "delivery": "sidecar" is none of %q`, pod.Deliveries())},
 		{"failed-lookup", "admitt", `"admitt" is neither "refuse" nor "admit"; did you mean "admit"?`},
 		{"delivery", "claims", `did you mean "claim"?`},
 		{"failed-lookup", "ignore", `key "failed-lookup": "ignore" is neither "refuse" nor "admit"`},
