@@ -47,9 +47,10 @@ help:
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
 	@echo 'make bench-start       what each delivery adds to the start of a pod, alone'
-	@echo 'make bench-logs        logs alone'
+	@echo 'make bench-logs        logs alone, and bench-bucket'
 	@echo 'make bench-calls       what logs cost in an object store, which needs no cluster'
 	@echo 'make bench-sweep       how long the log service takes to look at a million streams, which needs no cluster'
+	@echo 'make bench-bucket      the same with an S3 server, and Loki beside, in half an hour; needs no cluster'
 	@echo 'make bench-search      how fast logs are searched, which needs no cluster'
 	@echo 'make bench-supervisor  the supervisor alone, which needs no cluster'
 	@echo 'make bench-order       the order of containers beside Argo'\''s and kubexit; as root; ARGS="-argoexec PATH -kubexit PATH" says where they are'
@@ -164,7 +165,7 @@ equality-sample: equality
 
 # Before there is a cluster, if there is none yet: it would be heard.
 .PHONY: bench
-bench: bench-supervisor bench-calls bench-search bench-order deploy
+bench: bench-supervisor bench-calls bench-bucket bench-search bench-order deploy
 	@$(in-cluster) go run ./test/bench -update
 	@$(in-cluster) go run ./test/bench/handoff -update
 	@$(in-cluster) go run ./test/bench/start -update
@@ -181,8 +182,9 @@ bench-handoff: deploy
 bench-start: deploy
 	@$(in-cluster) go run ./test/bench/start -update
 
+# The part without a cluster comes first: a cluster would be heard.
 .PHONY: bench-logs
-bench-logs: deploy
+bench-logs: bench-bucket deploy
 	@$(in-cluster) go run ./test/bench/logs -update
 
 .PHONY: bench-calls
@@ -192,6 +194,12 @@ bench-calls:
 .PHONY: bench-sweep
 bench-sweep: # bench-calls has it as well
 	go test -count=1 ./test/bench/calls -run TheFirstSweep -update
+
+# The first time, it builds Loki, which takes four to nine minutes, unless ARGS has
+# "-loki PATH" or -without-loki.
+.PHONY: bench-bucket
+bench-bucket:
+	go run ./test/bench/bucket -update $(ARGS)
 
 .PHONY: bench-search
 bench-search:
