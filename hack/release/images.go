@@ -62,7 +62,7 @@ func imageName(program string) string {
 
 func (r *release) buildImage(ctx context.Context, i *image) error {
 	sbom := filepath.Join(r.folder, "sbom", i.name)
-	if err := os.MkdirAll(sbom, 0o755); err != nil { //nolint:gosec // G301: a folder to publish
+	if err := os.MkdirAll(sbom, 0o755); err != nil {
 		return err
 	}
 	environment := append(buildEnvironment(), "KO_DOCKER_REPO="+r.repository+"/"+i.name,

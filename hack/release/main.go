@@ -34,8 +34,9 @@ type release struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "making a release:", err)
 		os.Exit(1)
 	}
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if err := os.Chmod(unfinished, 0o755); err != nil { //nolint:gosec // G302: a folder to publish
+	if err := os.Chmod(unfinished, 0o755); err != nil {
 		return err
 	}
 	return os.Rename(unfinished, complete)
@@ -116,8 +117,8 @@ func (r *release) check(rest []string, platforms string) (err error) {
 // write writes a file of the release.
 func (r *release) write(name string, content []byte) error {
 	file := filepath.Join(r.folder, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // G301: a folder to publish
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(file, content, 0o644) //nolint:gosec // G306: a file to publish
+	return os.WriteFile(file, content, 0o644)
 }

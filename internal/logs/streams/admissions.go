@@ -68,7 +68,7 @@ type objectCounts struct {
 }
 
 // admit returns an error if a stream takes no more objects of a kind.
-func (s *Store) admit(ctx context.Context, id string, r Range, what int) error {
+func (s *Store) admit(ctx context.Context, id string, what int) error {
 	if known, refused := s.admissions.tryTake(id, what, time.Now()); known {
 		return refused
 	}

@@ -49,7 +49,7 @@ func (s *Store) WriteMember(ctx context.Context, id string, from int64, data, me
 	if r.Len() > MaxWrite {
 		return fmt.Errorf("writing %d bytes of stream %q: write at most %d at a time", r.Len(), id, MaxWrite)
 	}
-	err := s.admit(ctx, id, r, dataObject)
+	err := s.admit(ctx, id, dataObject)
 	if err == nil {
 		err = s.write(ctx, id, r, data, member, marks)
 	}
@@ -81,7 +81,7 @@ func (s *Store) write(ctx context.Context, id string, r Range, data, member []by
 
 // Drop marks a range as dropped. Bytes in it that are stored stay.
 func (s *Store) Drop(ctx context.Context, id string, r Range) error {
-	err := s.admit(ctx, id, r, markerObject)
+	err := s.admit(ctx, id, markerObject)
 	if err == nil {
 		err = s.create(ctx, directory(id)+"drop/"+rangeName(r), nil)
 	}
@@ -106,7 +106,7 @@ const (
 // isn't idempotent.
 func (s *Store) Append(ctx context.Context, id string, data []byte) (from int64, err error) {
 	rest := data
-	if err := s.admit(ctx, id, Range{0, int64(len(data))}, dataObject); err != nil {
+	if err := s.admit(ctx, id, dataObject); err != nil {
 		return 0, fmt.Errorf("appending to stream %q: %w", id, err)
 	}
 	for range maxAppendTries {
