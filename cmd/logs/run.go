@@ -164,9 +164,9 @@ func run(ctx context.Context, logger *slog.Logger, client clients, s settings) (
 	publishing(ctx, group, logger, client, address, ca.PEM())
 	group.Go(func() error { return front.Watch(ctx, logger, client.CoreV1().ConfigMaps(metav1.NamespaceSystem)) })
 	group.Go(func() error { return maintenance.Follow(ctx, client.CoreV1().ConfigMaps(endpoint.Namespace)) })
-	group.Go(func() error { return maintenance.Run(ctx) })
-	group.Go(func() error { return notifier.Run(ctx) })
-	group.Go(func() error { return exports(ctx) })
+	for _, work := range []func(context.Context) error{maintenance.Run, notifier.Run, exports} {
+		group.Go(func() error { return work(ctx) })
+	}
 	err = group.Wait()
 	maintenance.Leave(ctx)
 	return err

@@ -22,11 +22,10 @@ func TestReplicasThatLiveHaveAsManyPartitionsAsEachOther(t *testing.T) {
 			name := pageName{fmt.Sprintf("replica%02d", i), 7}
 			pages = append(pages, listedPage{name, false, "", now.Add(-time.Minute)})
 		}
-		for _, gone := range []listedPage{
-			{pageName{"crashed", 1}, false, "", now.Add(-time.Hour)}, {pageName{"left", 1}, true, "", now}, {pageName{"future", 1}, false, "", now.Add(time.Hour)},
-		} {
-			pages = append(pages, gone)
-		}
+		pages = append(pages,
+			listedPage{pageName{"crashed", 1}, false, "", now.Add(-time.Hour)},
+			listedPage{pageName{"left", 1}, true, "", now},
+			listedPage{pageName{"future", 1}, false, "", now.Add(time.Hour)})
 		next := 0
 		for i := range count {
 			k := New(nil, nil, slog.New(slog.DiscardHandler), newRegistry())

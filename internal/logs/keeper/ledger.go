@@ -138,7 +138,8 @@ func (w *ledgerWriter) add(id streamID, r record) error {
 	if r.held {
 		held = 1
 	}
-	w.buffer = append(b, held)
+	b = append(b, held)
+	w.buffer = b
 	w.count++
 	_, err := w.zip.Write(w.buffer)
 	return err

@@ -412,24 +412,30 @@ func (p *pass) nextRecord() error {
 	return err
 }
 
-// nextItem returns the next stream of all, or io.EOF.
-func (p *pass) nextItem() (it item, err error) {
-	var listed streamID
+// nextIDs returns the first ID of those of the ledger, of pages and of the listing, and that
+// of the listing. There is none if has is false.
+func (p *pass) nextIDs() (first, listed streamID, has bool) {
 	if p.next != nil {
 		listed, _ = parseID(p.next.ID)
 	}
-	found := false
 	for _, one := range []struct {
 		has bool
 		id  streamID
 	}{{p.hasNext, p.record.id}, {len(p.ids) > 0, idAt(p.ids)}, {p.next != nil, listed}} {
-		if one.has && (!found || one.id.compare(it.id) < 0) {
-			it.id, found = one.id, true
+		if one.has && (!has || one.id.compare(first) < 0) {
+			first, has = one.id, true
 		}
 	}
-	if !found {
+	return first, listed, has
+}
+
+// nextItem returns the next stream of all, or io.EOF.
+func (p *pass) nextItem() (it item, err error) {
+	first, listed, has := p.nextIDs()
+	if !has {
 		return it, io.EOF
 	}
+	it.id = first
 	if p.hasNext && p.record.id == it.id {
 		it = p.record
 		if err := p.nextRecord(); err != nil {

@@ -125,7 +125,7 @@ func (v *view) add(kind string, o storage.Object) {
 }
 
 // trimmed returns up to where the stream was trimmed.
-func (v view) trimmed() (to int64) {
+func (v *view) trimmed() (to int64) {
 	for _, p := range v.trims {
 		to = max(to, p.object.To)
 	}
@@ -133,7 +133,9 @@ func (v view) trimmed() (to int64) {
 }
 
 // stored returns the winning pieces of data and joined objects.
-func (v view) stored() []piece { return mergeDrops(resolveOverlaps(v.joined), resolveOverlaps(v.data)) }
+func (v *view) stored() []piece {
+	return mergeDrops(resolveOverlaps(v.joined), resolveOverlaps(v.data))
+}
 
 // newLayout lists a stream. The hold keeps the memory of the layout.
 //

@@ -155,7 +155,7 @@ func (rs Ranges) mask(offset int64, data []byte) {
 }
 
 // redacted returns what is redacted.
-func (v view) redacted() (redacted Ranges) {
+func (v *view) redacted() (redacted Ranges) {
 	for _, p := range v.redacts {
 		redacted = redacted.With(p.object)
 	}
@@ -163,7 +163,7 @@ func (v view) redacted() (redacted Ranges) {
 }
 
 // unclean returns the objects with redacted bytes.
-func (v view) unclean() (list []piece) {
+func (v *view) unclean() (list []piece) {
 	redacted := v.redacted()
 	for _, p := range slices.Concat(v.data, v.joined) {
 		if !p.isClean(redacted) {
@@ -174,7 +174,7 @@ func (v view) unclean() (list []piece) {
 }
 
 // known returns the bytes that are stored, or were trimmed.
-func (v view) known() (known Ranges) {
+func (v *view) known() (known Ranges) {
 	for _, p := range slices.Concat(v.trims, v.joined, v.data) {
 		known = known.With(p.object)
 	}
@@ -242,7 +242,7 @@ func (s *Store) redact(ctx context.Context, id string, source Source, ranges Ran
 }
 
 // toRedact returns those of some ranges that aren't redacted yet.
-func (v view) toRedact(ranges Ranges) (added Ranges, err error) {
+func (v *view) toRedact(ranges Ranges) (added Ranges, err error) {
 	known, redacted := v.known(), v.redacted()
 	for _, r := range ranges {
 		if !known.contain(r) {

@@ -47,7 +47,7 @@ type Inventory struct {
 // Has reports whether the stream has an object on top: meta, end or erased.
 func (i *Inventory) Has(name string) bool { return i.view.has(name) }
 
-func (v view) has(name string) bool {
+func (v *view) has(name string) bool {
 	for _, o := range v.top {
 		if o.Name == name {
 			return true
