@@ -119,7 +119,7 @@ func (p *pass) inspect(ctx context.Context, r *result) {
 		r.known, r.record.namespace, r.record.index = true, source.Namespace, streams.IndexBytes(source)
 		if r.listed != nil {
 			if found, isAtRest := p.streams.Look(r.listed, p.sweep.limits.Of(source.Namespace).Retention); isAtRest {
-				r.record, r.stays = p.recordOf(r.record, found), true
+				r.record, r.stays, r.listed = p.recordOf(r.record, found), true, nil
 				p.noteIfPostponed(found)
 				return
 			}
@@ -131,6 +131,8 @@ func (p *pass) inspect(ctx context.Context, r *result) {
 // tidy inspects a stream by a listing of its own, and does what it needs.
 func (p *pass) tidy(ctx context.Context, id string, r *result) {
 	r.listed = nil // its memory isn't needed any more
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
 	p.metrics.inspected.Inc()
 	done, err := p.streams.Tidy(ctx, id, p.sweep.limits.Of(r.record.namespace).Retention)
 	p.metrics.joined.Add(float64(done.Joined))
@@ -170,6 +172,8 @@ func (p *pass) expire(ctx context.Context, id string) (isGone bool, err error) {
 // inspects it.
 func (p *pass) inspectOrphan(ctx context.Context, id string, r *result) {
 	r.listed, r.known = nil, false
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	defer cancel()
 	var source *streams.Source
 	if source, r.err = p.removeOrphan(ctx, id); source != nil {
 		r.record = record{namespace: source.Namespace, index: streams.IndexBytes(*source), last: p.now, due: p.now}

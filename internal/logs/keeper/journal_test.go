@@ -23,9 +23,7 @@ func TestReplicasThatLiveHaveAsManyPartitionsAsEachOther(t *testing.T) {
 			pages = append(pages, listedPage{name, false, "", now.Add(-time.Minute)})
 		}
 		pages = append(pages,
-			listedPage{pageName{"crashed", 1}, false, "", now.Add(-time.Hour)},
-			listedPage{pageName{"left", 1}, true, "", now},
-			listedPage{pageName{"future", 1}, false, "", now.Add(time.Hour)})
+			listedPage{pageName{"crashed", 1}, false, "", now.Add(-time.Hour)}, listedPage{pageName{"left", 1}, true, "", now}, listedPage{pageName{"future", 1}, false, "", now.Add(time.Hour)})
 		next := 0
 		for i := range count {
 			k := New(nil, nil, slog.New(slog.DiscardHandler), newRegistry())

@@ -412,30 +412,12 @@ func (p *pass) nextRecord() error {
 	return err
 }
 
-// nextIDs returns the first ID of those of the ledger, of pages and of the listing, and that
-// of the listing. There is none if has is false.
-func (p *pass) nextIDs() (first, listed streamID, has bool) {
-	if p.next != nil {
-		listed, _ = parseID(p.next.ID)
-	}
-	for _, one := range []struct {
-		has bool
-		id  streamID
-	}{{p.hasNext, p.record.id}, {len(p.ids) > 0, idAt(p.ids)}, {p.next != nil, listed}} {
-		if one.has && (!has || one.id.compare(first) < 0) {
-			first, has = one.id, true
-		}
-	}
-	return first, listed, has
-}
-
 // nextItem returns the next stream of all, or io.EOF.
 func (p *pass) nextItem() (it item, err error) {
-	first, listed, has := p.nextIDs()
-	if !has {
+	listed, found := p.firstID(&it.id)
+	if !found {
 		return it, io.EOF
 	}
-	it.id = first
 	if p.hasNext && p.record.id == it.id {
 		it = p.record
 		if err := p.nextRecord(); err != nil {
@@ -457,6 +439,22 @@ func (p *pass) nextItem() (it item, err error) {
 		it.isGone = true
 	}
 	return it, nil
+}
+
+// firstID finds the first ID of all that come next, and the next one of the listing.
+func (p *pass) firstID(first *streamID) (listed streamID, found bool) {
+	if p.next != nil {
+		listed, _ = parseID(p.next.ID)
+	}
+	for _, one := range []struct {
+		has bool
+		id  streamID
+	}{{p.hasNext, p.record.id}, {len(p.ids) > 0, idAt(p.ids)}, {p.next != nil, listed}} {
+		if one.has && (!found || one.id.compare(*first) < 0) {
+			*first, found = one.id, true
+		}
+	}
+	return listed, found
 }
 
 func idAt(ids []streamID) (id streamID) {
@@ -484,9 +482,7 @@ func (p *pass) start(ctx context.Context, it item) error {
 	}
 	go func() {
 		defer func() { <-p.slots; close(r.done) }()
-		limited, cancel := context.WithTimeout(ctx, streamTimeout)
-		defer cancel()
-		p.inspect(limited, r)
+		p.inspect(ctx, r)
 	}()
 	return p.flush(maxWaiting)
 }

