@@ -11,9 +11,7 @@ import (
 	"fmt"
 	"log"
 	"maps"
-	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -384,10 +382,4 @@ func (l *lokiServer) keep(ctx context.Context, before tally, of *life) error {
 }
 
 // machine describes this machine.
-func machine() string {
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return fmt.Sprintf("%d cores", runtime.NumCPU())
-	}
-	return fmt.Sprintf("%d cores of a virtual machine, Linux %s", runtime.NumCPU(), strings.TrimSpace(string(kernel)))
-}
+func machine() string { return fmt.Sprintf("%d cores of a virtual machine", runtime.NumCPU()) }
