@@ -254,7 +254,7 @@ e2e-release: up $(ko)
 
 .PHONY: release-twice
 release-twice: up $(ko)
-	@$(in-cluster) hack/release-twice.sh $(or $(ko),ko)
+	@$(in-cluster) hack/release-twice.sh $(or $(ko),ko) $(ARGS)
 
 .PHONY: up fixtures down status env
 up:
