@@ -67,6 +67,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	// The folder gets its name when it is complete.
+	if err := os.MkdirAll(filepath.Dir(r.folder), 0o755); err != nil {
+		return err
+	}
 	unfinished, err := os.MkdirTemp(filepath.Dir(r.folder), ".release-*")
 	if err != nil {
 		return err
