@@ -358,11 +358,14 @@ func TestTheOutcomeOfAWriterThatIsAlwaysRestartedIsRecorded(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{0: 0, 3: 123} {
 		writer, reader := writerAndReader(t)
-		require.NoError(t, syscall.Mkfifo(reader.dir+"/go", 0o600))
-		a := writer.lives(writer.to(reader), "--", "sh", "-c", fmt.Sprint("read line <", reader.dir, "/go; exit ", code))
+		// Each command has a FIFO of its own: it could open another one's while that is closed.
+		for _, name := range []string{"/end", "/go"} {
+			require.NoError(t, syscall.Mkfifo(reader.dir+name, 0o600))
+		}
+		a := writer.lives(writer.to(reader), "--", "sh", "-c", fmt.Sprint("read line <", reader.dir, "/end; exit ", code))
 		b := reader.lives(reader.from(writer), "--", "sh", "-c", "echo started; cat; read line <"+reader.dir+"/go")
 		b.expect("started")
-		require.NoError(t, os.WriteFile(reader.dir+"/go", []byte("\n"), 0o600))
+		require.NoError(t, os.WriteFile(reader.dir+"/end", []byte("\n"), 0o600))
 		require.Equal(t, code, a.end())
 		time.Sleep(2 * time.Second) // the kubelet takes at least as long; the supervisor looks twice a second
 		a = writer.lives(writer.to(reader), "--", "true")
