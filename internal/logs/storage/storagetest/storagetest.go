@@ -227,8 +227,9 @@ func deleteAll(t *testing.T, place Place) {
 	var group errgroup.Group
 	group.SetLimit(16)
 	for i := range many {
-		keys = append(keys, fmt.Sprintf("a/%04d", i))
-		group.Go(func() error { return bucket.Create(t.Context(), keys[i], nil) })
+		key := fmt.Sprintf("a/%04d", i)
+		keys = append(keys, key)
+		group.Go(func() error { return bucket.Create(t.Context(), key, nil) })
 	}
 	require.NoError(t, group.Wait())
 	create(t, bucket, "a/stays")
