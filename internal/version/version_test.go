@@ -36,8 +36,8 @@ func TestTheVersionIsThatOfTheLinkOrElseOfTheModule(t *testing.T) {
 }
 
 // koBuilds returns the ldflags of each build in .ko.yaml, by its main package. ko fills
-// the template with what it knows of the checkout.
-func koBuilds(t *testing.T, checkout map[string]any) map[string]string {
+// the template with what it knows of the checkout and of the environment.
+func koBuilds(t *testing.T, checkout map[string]any, environment map[string]string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../.ko.yaml")
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func koBuilds(t *testing.T, checkout map[string]any) map[string]string {
 		filled, err := template.New(build.Main).Option("missingkey=error").Parse(strings.Join(build.Ldflags, " "))
 		require.NoError(t, err)
 		var result strings.Builder
-		require.NoError(t, filled.Execute(&result, map[string]any{"Git": checkout}))
+		require.NoError(t, filled.Execute(&result, map[string]any{"Git": checkout, "Env": environment}))
 		flags[build.Main] = strings.TrimSpace(result.String())
 	}
 	return flags
@@ -61,7 +61,7 @@ func koBuilds(t *testing.T, checkout map[string]any) map[string]string {
 
 // The linker says nothing of a variable that doesn't exist.
 func TestAProgramThatKoLinksKnowsItsVersion(t *testing.T) {
-	builds := koBuilds(t, map[string]any{"Tag": "v1.2.3", "ShortCommit": "abcdef0", "IsDirty": true})
+	builds := koBuilds(t, map[string]any{"Tag": "v1.2.3", "ShortCommit": "abcdef0", "IsDirty": true}, nil)
 	mains, err := filepath.Glob("../../cmd/*/main.go")
 	require.NoError(t, err)
 	more, err := filepath.Glob("../../cmd/*/*/main.go")
@@ -92,11 +92,19 @@ func TestAProgramThatKoLinksKnowsItsVersion(t *testing.T) {
 }
 
 func TestWithoutACheckoutNoVersionIsLinked(t *testing.T) {
-	for main, flags := range koBuilds(t, map[string]any{"Tag": "", "ShortCommit": "", "IsDirty": false}) {
+	for main, flags := range koBuilds(t, map[string]any{"Tag": "", "ShortCommit": "", "IsDirty": false}, nil) {
 		require.Equal(t, "-s -w", flags, main)
 	}
-	clean := koBuilds(t, map[string]any{"Tag": "v1.2.3", "ShortCommit": "abcdef0", "IsDirty": false})
+	clean := koBuilds(t, map[string]any{"Tag": "v1.2.3", "ShortCommit": "abcdef0", "IsDirty": false}, nil)
 	require.True(t, strings.HasSuffix(clean["./cmd/injector"], "=v1.2.3-abcdef0"), clean["./cmd/injector"])
+}
+
+func TestAReleaseIsLinkedWithItsOwnVersion(t *testing.T) {
+	checkout := map[string]any{"Tag": "v1.2.2", "ShortCommit": "abcdef0", "IsDirty": false}
+	for main, flags := range koBuilds(t, checkout, map[string]string{"ENTRYPOINTER_VERSION": "v1.2.3"}) {
+		require.True(t, strings.HasSuffix(flags, "=v1.2.3"), "%s: %s", main, flags)
+		require.NotContains(t, flags, "abcdef0", main)
+	}
 }
 
 func TestVersionsOfTheSameCommitAreTheSame(t *testing.T) {
