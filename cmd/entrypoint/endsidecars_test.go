@@ -188,11 +188,18 @@ func hostileSidecar(t *testing.T, answer func(net.Conn)) (url string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
+		var open []net.Conn // the runtime closes a connection that nobody refers to
+		defer func() {
+			for _, c := range open {
+				_ = c.Close()
+			}
+		}()
 		for {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
+			open = append(open, c)
 			go answer(c)
 		}
 	}()
