@@ -43,7 +43,7 @@ func main() {
 }
 
 // home is where the project's releases are, if the flag -url says nothing else.
-const home = "https://github.com/entrypointer/entrypointer/releases/download/"
+const home = repositoryURL + "/releases/download/"
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)

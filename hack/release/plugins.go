@@ -196,7 +196,7 @@ func (r *release) krew() *krewManifest {
 	return &krewManifest{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: map[string]string{"name": "entrypointer"},
 		Spec: krewSpec{
-			Version: r.version, Homepage: "https://github.com/entrypointer/entrypointer",
+			Version: r.version, Homepage: repositoryURL,
 			ShortDescription: "Ask what entrypointer does with pods",
 			Description:      "Says whether pods are wrapped by entrypointer, why not, and what their containers\nwait for; shows where the time went, and reads, searches and deletes their logs.\n",
 		},

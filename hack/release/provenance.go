@@ -46,7 +46,7 @@ type artifact struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// repositoryURL names the source and the builder.
+// repositoryURL names the project: the source, the builder and its releases.
 const repositoryURL = "https://github.com/entrypointer/entrypointer"
 
 // writeProvenance writes of which commit, and how, the images and files were made. It is what

@@ -65,13 +65,8 @@ func (p *pass) isDone(r *result) bool {
 		return r.buried
 	case !r.known:
 		return false
-	case r.listed != nil:
-		if found, isAtRest := p.streams.Look(r.listed, p.sweep.limits.Of(r.record.namespace).Retention); isAtRest {
-			r.record = p.recordOf(r.record, found)
-			p.noteIfPostponed(found)
-			r.listed, r.stays = nil, true
-			return true
-		}
+	case r.listed != nil && p.isAtRest(r):
+		return true
 	}
 	over := p.expired(r.record)
 	if over && p.sweep.inDoubt && r.record.isCurrent(p.now) {
@@ -81,10 +76,18 @@ func (p *pass) isDone(r *result) bool {
 	return r.stays
 }
 
-func (s *sweep) noteIfPostponed(found streams.TidyResult) {
-	if found.Expired {
-		s.postponed.Add(1)
+// isAtRest reports whether a stream needs nothing, by the listing of all streams, and notes
+// what that says.
+func (p *pass) isAtRest(r *result) bool {
+	found, isAtRest := p.streams.Look(r.listed, p.sweep.limits.Of(r.record.namespace).Retention)
+	if !isAtRest {
+		return false
 	}
+	r.record, r.listed, r.stays = p.recordOf(r.record, found), nil, true
+	if found.Expired {
+		p.sweep.postponed.Add(1)
+	}
+	return true
 }
 
 // recordOf returns the record of a stream that was inspected.
@@ -117,12 +120,8 @@ func (p *pass) inspect(ctx context.Context, r *result) {
 			return
 		}
 		r.known, r.record.namespace, r.record.index = true, source.Namespace, streams.IndexBytes(source)
-		if r.listed != nil {
-			if found, isAtRest := p.streams.Look(r.listed, p.sweep.limits.Of(source.Namespace).Retention); isAtRest {
-				r.record, r.stays, r.listed = p.recordOf(r.record, found), true, nil
-				p.noteIfPostponed(found)
-				return
-			}
+		if r.listed != nil && p.isAtRest(r) {
+			return
 		}
 	}
 	p.tidy(ctx, id, r)

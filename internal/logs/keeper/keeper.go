@@ -233,8 +233,8 @@ func (s *sweep) readPage(ctx context.Context, from listedPage) error {
 	case err != nil:
 		return err
 	}
-	s.usage.note(from.pageName, from.at, content)
 	written := content.written()
+	s.usage.note(from.pageName, from.at, content.Totals, written)
 	for _, p := range s.own() {
 		p.note(from, written, content.All)
 	}

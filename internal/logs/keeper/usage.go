@@ -142,17 +142,17 @@ func (u *usage) giveBack(name pageName, written map[streamID]growth, all bool) {
 	u.sum()
 }
 
-// note adds the page of another replica.
-func (u *usage) note(name pageName, at time.Time, p *page) {
+// note adds the page of another replica: the totals of its partitions, and what it has written.
+func (u *usage) note(name pageName, at time.Time, totals map[int]total, written map[streamID]growth) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for partition, t := range p.Totals {
+	for partition, t := range totals {
 		if partition >= 0 && partition < partitions && t.At.After(u.totals[partition].At) {
 			u.totals[partition] = t
 		}
 	}
 	if u.pages[name] == nil {
-		u.notePage(name, at, p.written())
+		u.notePage(name, at, written)
 	}
 }
 

@@ -97,30 +97,36 @@ func (s *Store) listPieces(ctx context.Context, id string) (v view, err error) {
 	return v, err
 }
 
-// listsOf returns the lists of a view by the directories of their objects.
-func listsOf(v *view) map[string]*[]piece {
-	return map[string]*[]piece{"drop": &v.drops, "data": &v.data, "joined": &v.joined, "redact": &v.redacts, "trim": &v.trims}
+// pieces returns the list of a kind, nil for a kind whose objects aren't pieces.
+func (v *view) pieces(kind string) *[]piece {
+	switch kind {
+	case "drop":
+		return &v.drops
+	case "data":
+		return &v.data
+	case "joined":
+		return &v.joined
+	case "redact":
+		return &v.redacts
+	case "trim":
+		return &v.trims
+	default:
+		return nil
+	}
 }
 
 // add adds an object of a kind.
 func (v *view) add(kind string, o storage.Object) {
-	p, ok := pieceOf(o, kind)
-	switch {
-	case kind == "":
+	switch kind {
+	case "":
 		v.top = append(v.top, o)
-	case kind == "claim":
+	case "claim":
 		v.claims = append(v.claims, o)
-	case !ok:
-	case kind == "drop":
-		v.drops = append(v.drops, p)
-	case kind == "data":
-		v.data = append(v.data, p)
-	case kind == "joined":
-		v.joined = append(v.joined, p)
-	case kind == "redact":
-		v.redacts = append(v.redacts, p)
-	case kind == "trim":
-		v.trims = append(v.trims, p)
+	default:
+		list := v.pieces(kind)
+		if p, ok := pieceOf(o, kind); ok && list != nil {
+			*list = append(*list, p)
+		}
 	}
 }
 
@@ -213,13 +219,12 @@ func (s *Store) listLayout(ctx context.Context, id string, h *memoryHold) (*layo
 // listForLayout adds the objects of some kinds to a view.
 func (s *Store) listForLayout(ctx context.Context, id string, h *memoryHold, l *layout, v *view, kinds ...string) error {
 	taken := pieceList{ctx: ctx, hold: h}
-	lists := listsOf(v)
 	err := s.eachObject(ctx, id, func(kind string, o storage.Object) bool {
 		if kind == "" && o.Name == "end" && l.complete {
 			l.ended = o.Written
 		}
 		p, ok := pieceOf(o, kind)
-		return !ok || !slices.Contains(kinds, kind) || taken.add(lists[kind], p)
+		return !ok || !slices.Contains(kinds, kind) || taken.add(v.pieces(kind), p)
 	})
 	return cmp.Or(taken.busy, err)
 }
