@@ -67,7 +67,7 @@ func (w *wrapping) makeFlags(c *container) error {
 				continue // a default that doesn't suit the container has no effect
 			}
 		}
-		flags, err := s.flags(s.value, to)
+		flags, err := s.flagsFor(s.value, to)
 		if err != nil {
 			return refuse(InvalidAnnotation, "reading %s: %q is wrong; %w", s.source(), s.value, err)
 		}

@@ -50,7 +50,7 @@ func (d Defaults) Check() error {
 		if o.perContainer {
 			return fmt.Errorf("option %s: the option is for single containers; set annotation %sCONTAINER on pods", o.key(), o.forContainer())
 		}
-		if _, err := o.flags(d.Values[name], optionContext{}); err != nil {
+		if _, err := o.flagsFor(d.Values[name], optionContext{}); err != nil {
 			return fmt.Errorf("option %s: %q is wrong; %w", o.key(), d.Values[name], err)
 		}
 		if d.Values["mode"] == modeExec && o.needsParent(d.Values[name]) {

@@ -3,14 +3,12 @@
 
 package pod
 
-// The supervisor's flags that the injector sets, up to their values.
+// The supervisor's flags that the injector sets, up to their values. The flag of an option
+// has the option's name, and is here only if something else than the option sets it as well.
 const (
 	// Flags that carry words of the original argv.
 	platformFlag = "-platform="
 	argFlag      = "-arg="
-
-	modeFlag = "-mode="
-	modeExec = "exec" // a value
 
 	waitFileFlag         = "-wait-file="
 	waitContentFlag      = "-wait-content="
@@ -25,25 +23,9 @@ const (
 	postFileFlag         = "-post-file="
 	startFailureFlag     = "-start-failure-file="
 
-	unsetEnvFlag = "-unset-env="
-	envFileFlag  = "-env-file="
-	envFlag      = "-env="
-
-	appendPathFlag = "-append-path="
-
-	hookFlag        = "-before-start="
-	hookArgFlag     = "-before-start-arg="
-	hookTimeoutFlag = "-before-start-timeout="
-
-	dependsOnTimeoutFlag = "-depends-on-timeout="
-
-	timeoutFlag            = "-timeout="
-	gracePeriodFlag        = "-grace-period="
-	timeoutResultFlag      = "-timeout-result="
-	successExitCodesFlag   = "-success-exit-codes="
-	statusFileFlag         = "-status-file="
-	terminationMessageFlag = "-termination-message="
-	pauseFlag              = "-pause="
+	appendPathFlag    = "-append-path="
+	hookArgFlag       = "-before-start-arg="
+	timeoutResultFlag = "-timeout-result="
 
 	logsFlag          = "-logs="
 	logsToFlag        = "-logs-to="
@@ -52,7 +34,6 @@ const (
 	logsTokenFlag     = "-logs-token=" //nolint:gosec // G101: it is no token
 	logsContainerFlag = "-logs-container="
 	logsLabelFlag     = "-logs-label="
-	logsBufferFlag    = "-logs-buffer="
 	logsWhenFullFlag  = "-logs-when-full="
 	logsMessageFlag   = "-logs-message="
 	logsFlushFlag     = "-logs-flush="

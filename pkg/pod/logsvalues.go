@@ -32,7 +32,7 @@ func logsFlags(value string, c optionContext) ([]string, error) {
 	case c.logs == nil:
 		return nil, nil
 	}
-	flags := append([]string{logsFlag + value}, c.logs()...)
+	flags := append([]string{c.flag + value}, c.logs()...)
 	if !c.isSet(logsFlushOption) {
 		flush := shortFlush
 		if value == "stream" && !c.isServer {
@@ -71,7 +71,7 @@ func logsWhenFullFlags(value string, c optionContext) (flags []string, _ error) 
 	case value == "block":
 		flags = []string{blockFlag(c)}
 	case value == "drop", hasBound && err == nil && d > 0:
-		flags = []string{logsWhenFullFlag + value}
+		flags = []string{c.flag + value}
 	default:
 		return nil, text.CanBe(`"drop", "block", or "block:" and a duration above zero with a unit, such as block:30s` + spelling.DidYouMean(value, []string{"drop", "block"}))
 	}
@@ -85,7 +85,8 @@ const (
 )
 
 func logsFlushFlags(value string, c optionContext) ([]string, error) {
-	flags, err := durationFlags(logsFlushFlag)(value, c)
+	c.flag = logsFlushFlag // older than the option's name
+	flags, err := durationFlags(value, c)
 	return c.ifSent(flags), err
 }
 
@@ -94,7 +95,7 @@ func logsBufferFlags(value string, c optionContext) ([]string, error) {
 	if err != nil || size.CmpInt64(leastBuffer) < 0 || size.CmpInt64(mostBuffer) > 0 {
 		return nil, text.CanBe("a quantity of bytes from 256Ki to 64Mi, such as 4Mi")
 	}
-	return c.ifSent([]string{logsBufferFlag + strconv.FormatInt(size.Value(), 10)}), nil
+	return c.ifSent([]string{c.flag + strconv.FormatInt(size.Value(), 10)}), nil
 }
 
 // ifSent returns flags for containers that send: without support for logs, the supervisor
@@ -107,6 +108,6 @@ func (c optionContext) ifSent(flags []string) []string {
 }
 
 func maskFilesFlags(value string, c optionContext) ([]string, error) {
-	flags, err := eachWord(maskFilesFlag, absolutePath)(value, c)
+	flags, err := eachWord(absolutePath)(value, c)
 	return c.ifSent(flags), err
 }

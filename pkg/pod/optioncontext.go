@@ -5,6 +5,7 @@ package pod
 
 // An optionContext is the container that an option is for.
 type optionContext struct {
+	flag            string // the supervisor's flag with the name of the option, up to its value
 	terminationPath string
 	step            *step           // of a TaskRun; nil for another container, and if its argv is unclear
 	exec            bool            // the command will replace the supervisor

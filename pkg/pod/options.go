@@ -28,7 +28,8 @@ type Option struct {
 	// effect.
 	About string
 
-	// flags returns the supervisor's flags for a value. An error describes valid values.
+	// flags returns the supervisor's flags for a value, of which the first kind has the
+	// option's name (optionContext.flag). An error describes valid values.
 	flags func(value string, c optionContext) ([]string, error)
 	// byDefault is the value that applies without any setting.
 	byDefault string
@@ -106,12 +107,12 @@ var options = []Option{
 	{
 		Name: "unset-env", Value: "names of variables, separated by commas or newlines", Default: "none", Example: "HTTP_PROXY,HTTPS_PROXY",
 		About: "Variables to remove from the command's environment.",
-		flags: eachWord(unsetEnvFlag, variableName),
+		flags: eachWord(variableName),
 	},
 	{
 		Name: "env-file", Value: "absolute paths, separated by commas or newlines", Default: "none", Example: "/secrets/env",
 		About: "Files in the container with one `NAME=VALUE` a line. Values are taken literally; empty lines and lines that begin with `#` are skipped. The supervisor reads the files when the command starts; if a file is missing, the container fails.",
-		flags: eachWord(envFileFlag, absolutePath), beforeStart: true,
+		flags: eachWord(absolutePath), beforeStart: true,
 	},
 	{
 		Name: "env", Value: "`NAME=VALUE`, one a line", Default: "none", Example: "LANG=C.UTF-8",
@@ -126,7 +127,7 @@ var options = []Option{
 	{
 		Name: "before-start-timeout", Value: "a duration", Default: "`1m`", Example: "30s",
 		About: "The longest time that each hook of `before-start` may take. When the time is over, the hook gets SIGTERM, after the `grace-period` SIGKILL, and the container fails with 124.",
-		flags: durationFlags(hookTimeoutFlag),
+		flags: durationFlags,
 	},
 	{
 		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
@@ -139,7 +140,7 @@ var options = []Option{
 	{
 		Name: "grace-period", Value: "a duration", Default: "`30s`", Example: "10s",
 		About: "The time between SIGTERM and SIGKILL after a timeout, and between the stop signal and SIGKILL after `stop-when`.",
-		flags: durationFlags(gracePeriodFlag),
+		flags: durationFlags,
 	},
 	{
 		Name: "success-exit-codes", Value: "codes from 1 to 255 and ranges of them, separated by commas", Default: "none", Example: "3,10-12",
@@ -150,7 +151,7 @@ var options = []Option{
 	{
 		Name: "status-file", Value: "an absolute path", Default: "none", Example: "/status/main.json",
 		About: "The file to keep the [status](reference.md#status) in, on a volume that the container's user may write to.",
-		flags: pathFlags(statusFileFlag), afterStart: always,
+		flags: pathFlags, afterStart: always,
 	},
 	{
 		Name: "termination-message", Value: "`true` or `false`", Default: "`false`", Example: "true",
@@ -256,6 +257,12 @@ func (o Option) key() string { return annotation.Domain + "/" + o.Name }
 
 // forContainer returns the beginning of the annotation for one container.
 func (o Option) forContainer() string { return annotation.For(o.Name, "") }
+
+// flagsFor returns the supervisor's flags for a value.
+func (o *Option) flagsFor(value string, c optionContext) ([]string, error) {
+	c.flag = "-" + o.Name + "="
+	return o.flags(value, c)
+}
 
 // needsParent reports whether a value requires that the supervisor stays the command's
 // parent.

@@ -22,12 +22,15 @@ import (
 // Each function here turns an annotation's value into flags. An error describes the valid
 // values. A value is literal, so its $ is doubled for the kubelet.
 
-func modeFlags(value string, _ optionContext) ([]string, error) {
+// modeExec is the value of the option mode by which the command replaces the supervisor.
+const modeExec = "exec"
+
+func modeFlags(value string, c optionContext) ([]string, error) {
 	switch value {
 	case "supervise":
 		return nil, nil // the supervisor's default
 	case modeExec:
-		return []string{modeFlag + value}, nil
+		return []string{c.flag + value}, nil
 	default:
 		return nil, oneOf(value, "supervise", modeExec)
 	}
@@ -40,8 +43,8 @@ func oneOf(value string, words ...string) error {
 	return text.CanBe(list + spelling.DidYouMean(value, words))
 }
 
-func eachWord(flag string, check func(string) error) func(string, optionContext) ([]string, error) {
-	return func(value string, _ optionContext) (flags []string, _ error) {
+func eachWord(check func(string) error) func(string, optionContext) ([]string, error) {
+	return func(value string, c optionContext) (flags []string, _ error) {
 		list := text.SplitList(value)
 		if len(list) == 0 {
 			return nil, check("")
@@ -50,7 +53,7 @@ func eachWord(flag string, check func(string) error) func(string, optionContext)
 			if err := check(word); err != nil {
 				return nil, err
 			}
-			flags = append(flags, flag+text.Escape(word))
+			flags = append(flags, c.flag+text.Escape(word))
 		}
 		return flags, nil
 	}
@@ -72,7 +75,7 @@ func absolutePath(path string) error {
 
 // envFlags leaves $(NAME) in values to the kubelet. In names, $(NAME) is literal, as in
 // the names of a container's env.
-func envFlags(value string, _ optionContext) (flags []string, _ error) {
+func envFlags(value string, c optionContext) (flags []string, _ error) {
 	lines := text.CanBe("lines of the form NAME=VALUE")
 	for line := range strings.SplitSeq(value, "\n") {
 		line = strings.TrimSuffix(line, "\r")
@@ -83,7 +86,7 @@ func envFlags(value string, _ optionContext) (flags []string, _ error) {
 		if !found || name == "" || strings.ContainsFunc(name, unicode.IsSpace) || strings.Contains(line, "\x00") {
 			return nil, lines
 		}
-		flags = append(flags, envFlag+text.Escape(name)+"="+content)
+		flags = append(flags, c.flag+text.Escape(name)+"="+content)
 	}
 	if flags == nil {
 		return nil, lines
@@ -91,7 +94,7 @@ func envFlags(value string, _ optionContext) (flags []string, _ error) {
 	return flags, nil
 }
 
-func hookFlags(value string, _ optionContext) (flags []string, _ error) {
+func hookFlags(value string, c optionContext) (flags []string, _ error) {
 	hook := text.CanBe(`a shell script, or as JSON a command, ["program", "argument"], or a list of commands, [["first"], ["second", "argument"]]`)
 	hooks, ok := parseHooks(value)
 	if !ok {
@@ -101,7 +104,7 @@ func hookFlags(value string, _ optionContext) (flags []string, _ error) {
 		if argv[0] == "" || strings.Contains(strings.Join(argv, ""), "\x00") {
 			return nil, hook
 		}
-		flags = append(flags, hookFlag+text.Escape(argv[0]))
+		flags = append(flags, c.flag+text.Escape(argv[0]))
 		for _, arg := range argv[1:] {
 			flags = append(flags, hookArgFlag+text.Escape(arg))
 		}
@@ -154,13 +157,11 @@ func argvOf(list []any) (argv []string, ok bool) {
 	return argv, len(argv) > 0
 }
 
-func durationFlags(flag string) func(string, optionContext) ([]string, error) {
-	return func(value string, _ optionContext) ([]string, error) {
-		if d, err := time.ParseDuration(value); err != nil || d <= 0 {
-			return nil, text.CanBe("a duration above zero with a unit, such as 90s or 1h30m")
-		}
-		return []string{flag + value}, nil
+func durationFlags(value string, c optionContext) ([]string, error) {
+	if d, err := time.ParseDuration(value); err != nil || d <= 0 {
+		return nil, text.CanBe("a duration above zero with a unit, such as 90s or 1h30m")
 	}
+	return []string{c.flag + value}, nil
 }
 
 // related returns no flags: those of options that relate containers to each other are made
@@ -172,7 +173,7 @@ func related(option string) func(string, optionContext) ([]string, error) {
 
 // dependsOnTimeoutFlags returns flags for containers that wait.
 func dependsOnTimeoutFlags(value string, c optionContext) ([]string, error) {
-	flags, err := durationFlags(dependsOnTimeoutFlag)(value, c)
+	flags, err := durationFlags(value, c)
 	if !c.waits {
 		flags = nil
 	}
@@ -180,24 +181,22 @@ func dependsOnTimeoutFlags(value string, c optionContext) ([]string, error) {
 }
 
 func timeoutFlags(value string, c optionContext) ([]string, error) {
-	flags, err := durationFlags(timeoutFlag)(value, c)
+	flags, err := durationFlags(value, c)
 	if c.step != nil && strings.HasPrefix(c.step.results, "/") {
 		flags = append(flags, timeoutResultFlag+text.Escape(c.step.results))
 	}
 	return flags, err
 }
 
-func exitCodeFlags(value string, _ optionContext) ([]string, error) {
+func exitCodeFlags(value string, c optionContext) ([]string, error) {
 	if _, ok := exitcodes.Parse(value); !ok {
 		return nil, text.CanBe(exitcodes.Syntax)
 	}
-	return []string{successExitCodesFlag + value}, nil
+	return []string{c.flag + value}, nil
 }
 
-func pathFlags(flag string) func(string, optionContext) ([]string, error) {
-	return func(value string, _ optionContext) ([]string, error) {
-		return []string{flag + text.Escape(value)}, absolutePath(value)
-	}
+func pathFlags(value string, c optionContext) ([]string, error) {
+	return []string{c.flag + text.Escape(value)}, absolutePath(value)
 }
 
 func terminationMessageFlags(value string, c optionContext) ([]string, error) {
@@ -205,7 +204,7 @@ func terminationMessageFlags(value string, c optionContext) ([]string, error) {
 	if err != nil || !on {
 		return nil, err
 	}
-	return []string{terminationMessageFlag + text.Escape(terminationFile(c))}, nil
+	return []string{c.flag + text.Escape(terminationFile(c))}, nil
 }
 
 // terminationFile returns the path of a container's termination message.
@@ -220,7 +219,7 @@ func terminationFile(c optionContext) string {
 	return file
 }
 
-func pauseFlags(value string, _ optionContext) ([]string, error) {
+func pauseFlags(value string, c optionContext) ([]string, error) {
 	list, places := text.SplitList(value), []string{"before-start", "after-failure"}
 	syntax := `"before-start", "after-failure", or both with a comma`
 	for _, place := range list {
@@ -231,7 +230,7 @@ func pauseFlags(value string, _ optionContext) ([]string, error) {
 	if len(list) == 0 {
 		return nil, text.CanBe(syntax)
 	}
-	return []string{pauseFlag + strings.Join(list, ",")}, nil
+	return []string{c.flag + strings.Join(list, ",")}, nil
 }
 
 func parseBool(value string) (on bool, _ error) {
