@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/entrypointer/entrypointer/internal/proc"
 )
 
 // Mode is the mode of the copy, whatever the umask is: all users of the pod may execute
@@ -118,13 +120,13 @@ func installFrom(in io.Reader, target string) (int64, error) {
 // concurrent call loses its file, too: its rename fails, and it never installs an
 // incomplete copy.
 func removeLeftovers(dir string) error {
-	entries, err := os.ReadDir(dir)
+	names, err := proc.ReadDirectory(dir)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "reading", Path: dir, Err: err}
 	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tmpPrefix) && strings.HasSuffix(e.Name(), tmpSuffix) {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, name := range names {
+		if strings.HasPrefix(name, tmpPrefix) && strings.HasSuffix(name, tmpSuffix) {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return err
 			}
 		}

@@ -29,7 +29,8 @@ func ReadFile(name string, limit int) ([]byte, error) {
 	return files.ReadAll(fd, limit)
 }
 
-// ReadDirectory returns the names in a directory.
+// ReadDirectory returns the names in a directory. os.ReadDir would make each binary in pods
+// 33 KB larger.
 func ReadDirectory(name string) (names []string, _ error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

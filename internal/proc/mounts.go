@@ -45,7 +45,7 @@ func mountedAround(mountinfo, dir string) bool {
 		if len(fields) < 5 {
 			return true
 		}
-		point := unescape.Replace(fields[4])
+		point := unescape(fields[4])
 		if point != "/" && (isWithin(dir, point) || dir != "/" && isWithin(point, dir)) {
 			return true
 		}
@@ -58,4 +58,19 @@ func isWithin(path, dir string) bool {
 	return below && (rest == "" || rest[0] == '/')
 }
 
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+// unescape replaces the octal escapes of a field, such as \040 for a space. A
+// strings.Replacer would make each binary in pods 20 KB larger.
+func unescape(field string) string {
+	text := make([]byte, 0, len(field))
+	for i := 0; i < len(field); i++ {
+		if digits := field[i+1:]; field[i] == '\\' && len(digits) >= 3 {
+			if code, err := strconv.ParseUint(digits[:3], 8, 8); err == nil {
+				text = append(text, byte(code))
+				i += 3
+				continue
+			}
+		}
+		text = append(text, field[i])
+	}
+	return string(text)
+}

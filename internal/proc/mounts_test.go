@@ -34,3 +34,19 @@ func TestADirectoryIsTheContainersOwnIfNothingIsMountedAroundIt(t *testing.T) {
 	require.True(t, mountedAround("what?\n", "/root"), "what can't be understood may be anything")
 	require.True(t, MayBeShared("relative"))
 }
+
+func TestEscapesOfMountinfoAreOctal(t *testing.T) {
+	for escaped, name := range map[string]string{
+		``:             "",
+		`/plain`:       "/plain",
+		`/a\040b\011c`: "/a b\tc",
+		`/line\012end`: "/line\nend",
+		`/\134040`:     `/\040`, // a backslash, and then 040
+		`/\043`:        "/#",
+		`/end\04`:      `/end\04`,
+		`/\x40\`:       `/\x40\`,
+		`/\777`:        `/\777`, // no byte
+	} {
+		require.Equal(t, name, unescape(escaped), escaped)
+	}
+}
