@@ -51,21 +51,21 @@ func changeList[T any](p *patch, path string, before, after []T, ours func(T) bo
 	}
 	// The list up to i is done; before holds the rest of it.
 	for i := 0; i < len(after) || len(before) > 0; {
-		at := path + "/" + strconv.Itoa(i)
+		at := func() string { return path + "/" + strconv.Itoa(i) }
 		is, was := head(after, i, ours), head(before, 0, ours)
 		switch {
 		case was == anOurs && is != anOurs:
-			p.remove(at)
+			p.remove(at())
 			before = before[1:]
 			continue
 		case is == anOurs && was != anOurs:
-			p.add(at, after[i]) // an index equal to the length appends
+			p.add(at(), after[i]) // an index equal to the length appends
 		default:
 			if is == anOurs && !equality.Semantic.DeepEqual(before[0], after[i]) {
-				*p = append(*p, jsonpatch.NewOperation("replace", at, after[i]))
+				*p = append(*p, jsonpatch.NewOperation("replace", at(), after[i]))
 			}
 			if is == aTheirs && kept != nil {
-				kept(at, before[0], after[i])
+				kept(at(), before[0], after[i])
 			}
 			before = before[1:]
 		}
@@ -174,16 +174,13 @@ func OursAlone(before, after *corev1.Pod) *corev1.Pod {
 	}
 	pod.Spec.Volumes = merged(before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) })
 	pod.Spec.InitContainers = merged(before.Spec.InitContainers, after.Spec.InitContainers, func(c corev1.Container) bool { return isCopier(c) || copiesTool(c) })
-	named := map[string]corev1.Container{}
-	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
+	named := map[string]*corev1.Container{}
+	for c := range allContainers(after) {
 		named[c.Name] = c
 	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for at := range containers {
-			c := &containers[at]
-			if found, present := named[c.Name]; present && !isCopier(*c) && !copiesTool(*c) {
-				takeOurs(c, found)
-			}
+	for c := range allContainers(pod) {
+		if found, present := named[c.Name]; present && !isCopier(*c) && !copiesTool(*c) {
+			takeOurs(c, *found)
 		}
 	}
 	return pod

@@ -162,10 +162,8 @@ func isToolsMount(m corev1.VolumeMount) bool {
 
 // removeTools removes the volume, and its mounts from all containers.
 func removeTools(pod *corev1.Pod) {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for at := range containers {
-			containers[at].VolumeMounts = slices.DeleteFunc(containers[at].VolumeMounts, isToolsMount)
-		}
+	for c := range allContainers(pod) {
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, isToolsMount)
 	}
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v.VolumeSource) })
 }
@@ -173,9 +171,9 @@ func removeTools(pod *corev1.Pod) {
 // strangeMounter returns the name of a container that mounts the volume in a way that
 // isn't ours.
 func strangeMounter(pod *corev1.Pod) string {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
-			if m.Name == ToolsVolumeName && !isToolsMount(m) && !copiesTool(c) {
+			if m.Name == ToolsVolumeName && !isToolsMount(m) && !copiesTool(*c) {
 				return c.Name
 			}
 		}

@@ -178,7 +178,11 @@ func updateMounts(containers []corev1.Container, isOurs func(corev1.VolumeMount)
 // withMounts returns the found mounts with each of ours once, in its place if it is among
 // them. Of the others, those stay that keep accepts.
 func withMounts(found, ours []corev1.VolumeMount, keep func(corev1.VolumeMount) bool) (mounts []corev1.VolumeMount) {
+	if len(ours) == 0 && !slices.ContainsFunc(found, func(m corev1.VolumeMount) bool { return !keep(m) }) {
+		return found
+	}
 	missing := slices.Clone(ours)
+	mounts = make([]corev1.VolumeMount, 0, len(found)+len(ours))
 	for _, m := range found {
 		at := slices.IndexFunc(missing, func(wanted corev1.VolumeMount) bool { return m.Name == wanted.Name && m.MountPath == wanted.MountPath })
 		switch {
@@ -255,7 +259,7 @@ func checkMounters(pod *corev1.Pod, f between.Family, unmounted map[string]bool)
 	for _, name := range f.Volumes {
 		wanted[name] = true
 	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
 			delete(unmounted, m.Name)
 			if wanted[m.Name] && (len(f.Mounts[c.Name]) == 0 || !f.IsMount(m)) {

@@ -49,7 +49,7 @@ func (w *wrapping) write(containers []container) (Result, error) {
 	switch {
 	case len(result.Unwrapped) > 0:
 		result.Outcome = PartlyInjected
-	case len(Patch(w.pod.Pod, result.Pod)) == 0:
+	case len(result.Wrapped) == 0 && len(Patch(w.pod.Pod, result.Pod)) == 0:
 		result.Outcome = AlreadyInjected
 	default:
 		result.Outcome = Injected
@@ -109,7 +109,7 @@ func checkWriters(pod *corev1.Pod) error {
 			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
 		}
 	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
 			if m.Name == VolumeName && !isMount(m) && c.Name != InitContainerName {
 				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
