@@ -13,7 +13,7 @@ import (
 	"github.com/entrypointer/entrypointer/test/framework"
 )
 
-// A ratio is how many times as long as wrapped TaskRuns those take that aren't, and
+// A ratio is how many times as fast wrapped TaskRuns are as those that aren't, and
 // the interval in which that is, see [framework.Interval].
 type ratio struct{ mean, from, to float64 }
 

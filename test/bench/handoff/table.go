@@ -81,7 +81,7 @@ var tellingRows = []struct{ begin, subject string }{
 }
 
 // telling returns the telling rows of a table of three sides as a list for the README,
-// with the direction of each ratio.
+// with each ratio in words: its direction can't be mistaken.
 func telling(table string) string {
 	var b strings.Builder
 	for _, row := range tellingRows {
@@ -89,13 +89,19 @@ func telling(table string) string {
 			if !strings.HasPrefix(line, row.begin) {
 				continue
 			}
-			cells := strings.Split(line, " | ")
+			cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), " |"), " | ")
 			const plain, wrapped, ratio, mounted, mountedRatio = 1, 2, 3, 4, 5
-			fmt.Fprintf(&b, "- %s: **%s**, and %s by Tekton alone, which takes %s as long. With `delivery: image-volume`: %s; Tekton alone takes %s as long.\n",
-				row.subject, cells[wrapped], cells[plain], cells[ratio], cells[mounted], strings.TrimSuffix(strings.TrimSpace(cells[mountedRatio]), " |"))
+			fmt.Fprintf(&b, "- %s: %s by Tekton alone, **%s** with entrypointer, %s. With `delivery: image-volume`: %s, %s.\n",
+				row.subject, cells[plain], cells[wrapped], asFast(cells[ratio]), cells[mounted], asFast(cells[mountedRatio]))
 		}
 	}
 	return b.String()
+}
+
+// asFast says in words what the ratio of a row means, with its interval if it has one.
+func asFast(ratio string) string {
+	mean, interval, _ := strings.Cut(ratio, "×")
+	return mean + " times as fast" + interval
 }
 
 // String is how a shape is told of in the table.
