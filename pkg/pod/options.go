@@ -86,7 +86,7 @@ var options = []Option{
 	},
 	{
 		Name: between.WaitFor, Value: "`http://:PORT/PATH`, `tcp://:PORT`, `file:///PATH`, separated by commas or newlines", Default: "none", Example: "http://127.0.0.1:15021/healthz/ready",
-		About: "URLs of containers without a supervisor that this container waits for, such as another webhook's proxy. Each URL is tried once a second, until the server has answered with a status code from 200 to 399, the port has accepted a connection, or the file exists. `depends-on-timeout` limits this wait, too. [How](order.md#wait-for-what-isnt-wrapped). Set the option for a single container. Tekton's steps can't have this option.",
+		About: "URLs of containers without a supervisor that this container waits for, such as another webhook's proxy. Each URL is tried once a second, until the server has answered with a status code from 200 to 399, the port has accepted a connection, or the file exists. `depends-on-timeout` limits this wait, too. [How](order-reference.md#wait-for-what-isnt-wrapped). Set the option for a single container. Tekton's steps can't have this option.",
 		flags: related(between.WaitFor), perContainer: true,
 	},
 	{
@@ -132,7 +132,7 @@ var options = []Option{
 	{
 		Name: "timeout", Value: "a duration", Default: "none", Example: "1h30m",
 		About: "The longest time that the command may run. When the time is over, the command gets SIGTERM, after the `grace-period` SIGKILL, and the container exits with 124, whatever the command's own exit code is. " +
-			"A command that is being stopped already gets no second stop signal, and a [stop signal that is held back](order.md#how-containers-stop) takes the place of SIGTERM. " +
+			"A command that is being stopped already gets no second stop signal, and a [stop signal that is held back](order-reference.md#how-containers-stop) takes the place of SIGTERM. " +
 			"If Kubernetes restarts the container, as in a Deployment, it waits longer each time (the kubelet's back-off, up to five minutes). A new Knative Revision fails. " +
 			"The TaskRun of a Tekton step reports that the step timed out. A step can't have both `timeout` and `onError: continue`: the pod is refused.",
 		flags: timeoutFlags, afterStart: always,

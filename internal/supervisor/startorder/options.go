@@ -30,7 +30,7 @@ type ContainerEnds struct {
 // Flags adds the flags that set dependencies.
 func (o *Options) Flags(f *cmdline.Flags) {
 	f.Add("depends-on", "CONDITION:DIRECTORY", `Start only when the container with this -order-dir meets the condition,
-such as started; docs/order.md describes all of them. May be repeated to wait
+such as started; docs/order-reference.md describes them. May be repeated to wait
 for all of the containers. This wait precedes everything else, and is
 repeated after hooks and pauses.`, o.addDependency)
 	f.Add("final-exit-codes", "CODE[-CODE][,...]:DIRECTORY", `The exit codes after which the container with this -order-dir isn't

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package between determines what the containers of a pod have to do with each other, as
-// docs/between-containers.md and docs/order.md describe it: who waits for whom, who is
+// docs/between-containers.md and docs/order-reference.md describe it: who waits for whom, who is
 // stopped after whom, whose output another one reads, which directories they share, and
 // how sidecars end.
 //
