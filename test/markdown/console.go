@@ -42,7 +42,7 @@ type Command struct {
 // Pages returns the paths of the pages for readers of the repository, which top is
 // the directory of.
 func Pages(top string) (files []string, _ error) {
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/tasks/*.md", "examples/*.md"} {
 		matches, err := filepath.Glob(filepath.Join(top, filepath.FromSlash(pattern)))
 		if err != nil {
 			return nil, err
