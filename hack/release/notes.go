@@ -23,16 +23,24 @@ func (r *release) writeNotes(context.Context) error {
 	return r.write("NOTES.md", []byte(notes))
 }
 
-// notesOf returns the section of a version in a changelog. A version that isn't released yet,
-// such as v0.1.0-rc.1, may have the section Unreleased.
+const unreleased = "Unreleased"
+
+// notesOf returns the section of a version in a changelog, whose title is the version,
+// mostly with a date: "## v0.1.0 - 2026-12-01". A version that isn't released yet, such as
+// v0.1.0-rc.1, may have the section Unreleased.
 func notesOf(changelog, version string) (string, error) {
-	for _, title := range []string{version, "Unreleased"} {
-		_, section, found := strings.Cut("\n"+changelog, "\n## "+title+"\n")
-		if !found || title == "Unreleased" && !strings.Contains(version, "-") {
-			continue
-		}
-		section, _, _ = strings.Cut(section, "\n## ")
-		return "# entrypointer " + version + "\n\n" + strings.TrimSpace(section) + "\n", nil
+	sections := map[string]string{}
+	for _, section := range strings.Split("\n"+changelog, "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		name, _, _ := strings.Cut(title, " - ")
+		sections[name] = text
 	}
-	return "", fmt.Errorf("CHANGELOG.md has no section %q: give the section Unreleased this name", "## "+version)
+	text, found := sections[version]
+	if !found && strings.Contains(version, "-") {
+		text, found = sections[unreleased]
+	}
+	if !found {
+		return "", fmt.Errorf("CHANGELOG.md has no section %q: give the section %s this name and a date", "## "+version, unreleased)
+	}
+	return "# entrypointer " + version + "\n\n" + strings.TrimSpace(text) + "\n", nil
 }

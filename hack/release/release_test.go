@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -71,9 +72,9 @@ func TestAReleaseIsMadeOnlyOfWhatIsCommitted(t *testing.T) {
 }
 
 func TestTheNotesAreTheSectionOfTheVersion(t *testing.T) {
-	const changelog = "# Changelog\n\n## Unreleased\n\n- later\n\n## v0.2.0\n\n- new\n- mended\n\n## v0.1.0\n\n- old\n"
+	const changelog = "# Changelog\n\n## Unreleased\n\n- later\n\n## v0.2.0 - 2026-12-24\n\n### For operators\n\n- new\n- mended\n\n## v0.1.0\n\n- old\n"
 	for version, want := range map[string]string{
-		"v0.2.0":      "# entrypointer v0.2.0\n\n- new\n- mended\n",
+		"v0.2.0":      "# entrypointer v0.2.0\n\n### For operators\n\n- new\n- mended\n",
 		"v0.1.0":      "# entrypointer v0.1.0\n\n- old\n",
 		"v0.3.0-rc.1": "# entrypointer v0.3.0-rc.1\n\n- later\n",
 	} {
@@ -81,8 +82,21 @@ func TestTheNotesAreTheSectionOfTheVersion(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, err := notesOf(changelog, "v0.3.0")
-	require.ErrorContains(t, err, `no section "## v0.3.0"`)
+	for _, version := range []string{"v0.3.0", "v0.2", "v0.2.0-rc"} {
+		_, err := notesOf(strings.Replace(changelog, unreleased, "Later", 1), version)
+		require.ErrorContains(t, err, `no section "## `+version+`"`)
+	}
+}
+
+func TestTheChangelogHasNotesForTheNextRelease(t *testing.T) {
+	changelog, err := os.ReadFile("../../CHANGELOG.md")
+	require.NoError(t, err)
+	notes, err := notesOf(string(changelog), "v0.0.0-rc.1")
+	require.NoError(t, err)
+	require.NotContains(t, notes, "\n## ")
+	for _, group := range regexp.MustCompile(`(?m)^### .+$`).FindAllString(notes, -1) {
+		require.Regexp(t, regexp.QuoteMeta(group)+`\n\n- `, notes, "a group without a line")
+	}
 }
 
 func TestArchivesAreTheSameEveryTimeAndHaveWhatKrewWants(t *testing.T) {
