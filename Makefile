@@ -14,6 +14,10 @@ CLUSTER ?= source
 # one that runs, or 1.36 if none does.
 KUBERNETES ?=
 
+# The same for Tekton, 1.0 or 1.9, and Knative Serving, 0.47.
+TEKTON ?=
+KNATIVE ?=
+
 .DEFAULT_GOAL := help
 
 include hack/lint.mk
@@ -21,11 +25,11 @@ include hack/go.mk
 
 # A small /tmp doesn't matter.
 $(shell mkdir -p $(CACHE)/tmp)
-cluster-source  := GOTMPDIR=$(CACHE)/tmp go run -C test/cluster . $(addprefix -kubernetes ,$(KUBERNETES))
+cluster-source  := GOTMPDIR=$(CACHE)/tmp go run -C test/cluster . $(addprefix -kubernetes ,$(KUBERNETES)) $(addprefix -tekton ,$(TEKTON)) $(addprefix -knative ,$(KNATIVE))
 cluster-kind    := hack/kind.sh
 cluster-current := hack/current.sh
 cluster         := $(or $(cluster-$(CLUSTER)),$(error CLUSTER=$(CLUSTER) is none of source, kind, current))
-$(if $(KUBERNETES),$(if $(filter-out source,$(CLUSTER)),$(error KUBERNETES=$(KUBERNETES) is for CLUSTER=source: others have a version of their own)))
+$(if $(KUBERNETES)$(TEKTON)$(KNATIVE),$(if $(filter-out source,$(CLUSTER)),$(error KUBERNETES, TEKTON and KNATIVE are for CLUSTER=source: others have versions of their own)))
 
 # In the environment of the cluster: KUBECONFIG, KO_DOCKER_REPO, and so on.
 in-cluster = eval "$$($(cluster) env)" &&
@@ -42,7 +46,7 @@ help:
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
-	@echo 'make e2e-versions  the same on each of VERSIONS="1.34 1.35 1.36 1.37", one cluster after the other; ends the one that runs'
+	@echo 'make e2e-versions  the tests that differ most between versions, on a cluster with each of VERSIONS="1.34 tekton-1.0 ..."; ends the one that runs'
 	@echo 'make e2e-slow  the longest end-to-end tests, half an hour in all'
 	@echo 'make bench   what admission, the hand-off, deliveries, logs, order and the supervisor cost, into the docs'
 	@echo 'make bench-handoff     the hand-off alone'
@@ -62,7 +66,7 @@ help:
 	@echo 'make release VERSION=v0.1.0  images and a Helm chart in REPOSITORY, or the registry of the cluster, and a folder dist/VERSION'
 	@echo 'make e2e-release   installs releases by kubectl and by Helm; afterwards, make deploy installs this checkout'
 	@echo 'make release-twice  that two clones make the same release, which compiles everything once more'
-	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34 is another version, for the other targets, too'
+	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34, TEKTON=1.0 and KNATIVE=0.47 are other versions, for the other targets, too'
 	@echo 'make down    no cluster, and nothing left of it'
 	@echo 'make deploy  entrypointer as it is in this checkout, on the cluster'
 
@@ -143,7 +147,8 @@ e2e-sample: e2e
 e2e-core:
 	@$(MAKE) e2e ARGS="-run '$$(hack/e2e-core.sh)' $(ARGS)"
 
-VERSIONS ?= 1.34 1.35 1.36 1.37
+# Of Kubernetes, and with a name in front of Tekton and Knative Serving.
+VERSIONS ?= 1.34 1.35 1.36 1.37 tekton-1.0 tekton-1.9 knative-0.47
 
 .PHONY: e2e-versions
 e2e-versions:

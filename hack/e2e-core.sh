@@ -5,8 +5,37 @@
 # Prints a regular expression for the end-to-end tests that depend most on the version of
 # Kubernetes: admission and its policies, deliveries, what pods cost and may do, how the
 # kubelet starts, restarts and stops containers, logs through the API server, Tekton,
-# Knative.
+# Knative. With the argument "tekton" or "knative", for those that depend most on the version
+# of one of these.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Prints an expression for the tests of files, and for those named.
+tests_of() {
+  local files=$1
+  shift
+  IFS='|'
+  # shellcheck disable=SC2086 # several files
+  mapfile -t tests < <(IFS=' ' && sed -nE 's/^func (Test[A-Za-z0-9]+)\(t \*testing\.T\).*/\1/p' $files)
+  printf '^(%s)\\b\n' "${tests[*]}|$*" # without a dollar sign, which make would expand
+}
+
+case ${1:-kubernetes} in
+  kubernetes) ;;
+  tekton)
+    tests_of "test/e2e/taskrun_test.go test/e2e/handoff_test.go test/e2e/firststep_test.go test/e2e/pipelinerun_test.go test/e2e/breakpoints_test.go" \
+      TestTheStepsOfATaskRunAreReadAsTheyPrintAndAsTheClusterHasThem
+    exit
+    ;;
+  knative)
+    tests_of test/e2e/knative_test.go TestAKnativeServiceOfTwoContainersStartsInOrder TestAKnativeServicesLogsAreThereWhenItHasScaledToZero
+    exit
+    ;;
+  *)
+    echo "usage: $0 [kubernetes|tekton|knative]" >&2
+    exit 2
+    ;;
+esac
 
 tests=(
   # admission

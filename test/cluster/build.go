@@ -95,11 +95,11 @@ func (b *build) compile(ctx context.Context) error {
 		}
 		close(b.node)
 		for _, r := range images.Releases() {
-			group, err := r.Group(ctx, b.programs)
+			group, err := r.Group(ctx, b.of(r.Project))
 			if err != nil {
 				return err
 			}
-			programs, err := group.Build(ctx, b.layout, b.programs, b.parts[r.Name])
+			programs, err := group.Build(ctx, b.layout, b.of(r.Project), b.parts[r.Name])
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ type group struct {
 func (b *build) groups() []group {
 	groups := []group{{tools.Node, b.programs}}
 	if b.otherKubernetes() {
-		groups = []group{{tools.Kubernetes, b.kubernetes}, {tools.Beside, b.programs}}
+		groups = []group{{tools.Kubernetes, b.of(tools.KubernetesProject)}, {tools.Beside, b.programs}}
 	}
 	groups = append(groups, group{tools.Provisioner, b.programs})
 	if b.kind {
@@ -145,8 +145,8 @@ func (b *build) prepare(ctx context.Context) error {
 	if err := b.programs.Prepare(ctx); err != nil {
 		return err
 	}
-	if b.otherKubernetes() {
-		if err := b.kubernetes.Prepare(ctx); err != nil {
+	for _, other := range b.others {
+		if err := other.Prepare(ctx); err != nil {
 			return err
 		}
 	}
@@ -169,11 +169,11 @@ func (b *build) downloadRest(ctx context.Context) error {
 		}
 	}
 	for _, r := range images.Releases() {
-		group, err := r.Group(ctx, b.programs)
+		group, err := r.Group(ctx, b.of(r.Project))
 		if err != nil {
 			return err
 		}
-		if err := b.programs.Download(ctx, group, b.layout.BuildLogs("modules-"+r.Name+".log"), nil); err != nil {
+		if err := b.of(r.Project).Download(ctx, group, b.layout.BuildLogs("modules-"+r.Name+".log"), nil); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (b *build) start(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case r := <-b.releases:
-			path, err := r.Resolve(ctx, b.layout, b.programs, r.programs)
+			path, err := r.Resolve(ctx, b.layout, b.of(r.Project), r.programs)
 			if err != nil {
 				return err
 			}
@@ -238,6 +238,9 @@ func (b *build) startNode(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.writeVersions(); err != nil {
+		return err
+	}
 	if err := b.cluster.node.Start(ctx); err != nil {
 		return err
 	}
@@ -250,7 +253,7 @@ func (b *build) pushKind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := b.programs.KubernetesRelease()
+	version, err := b.programs.Version(tools.KubernetesProject.Module)
 	if err != nil {
 		return err
 	}

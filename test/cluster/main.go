@@ -20,7 +20,7 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-const usage = `Usage: cluster [-kind] [-kubernetes VERSION] COMMAND
+const usage = `Usage: cluster [-kind] [-kubernetes VERSION] [-tekton VERSION] [-knative VERSION] COMMAND
 
   up        build what isn't built, start what isn't running, wait until ready
   fixtures  add what only the tests need: images of Debian's packages
@@ -30,22 +30,23 @@ const usage = `Usage: cluster [-kind] [-kubernetes VERSION] COMMAND
   logs      tell where the logs are; with a component's name, print its log
   build     build everything, and start nothing
   tools     build ctr and crane, to look into the cluster with
-  pin       write of which modules a release of Kubernetes is built: cluster pin v1.37.2
+  pin       write of which modules a release is built: cluster pin kubernetes v1.37.2
 
 With -kind, the nodes are three containers that kind makes on a Docker daemon of its own.
-With -kubernetes, the cluster has this version of Kubernetes, 1.37 for instance. Without it,
-commands are about the cluster that runs, and "up" and "build" about programs/go.mod.
+With -kubernetes, the cluster has this version of Kubernetes, 1.37 for instance, and with
+-tekton and -knative these versions of Tekton and Knative Serving. Without them, commands are
+about the cluster that runs, and "up" and "build" about programs/go.mod.
 `
 
 // cluster is the cluster of this machine: there is at most one.
 type cluster struct {
 	layout   layout.Layout
 	programs tools.Module
-	// kubernetes is of which modules Kubernetes is built: programs, unless it has another
-	// version.
-	kubernetes tools.Module
-	kind       bool
-	node       nodes
+	// others are of which modules those projects are built that have another version than
+	// that of programs, by their names.
+	others map[string]tools.Module
+	kind   bool
+	node   nodes
 }
 
 // nodes are what runs pods: one, whose components are processes of this machine, or
@@ -75,9 +76,11 @@ var commands = map[string]func(*cluster, context.Context, []string) error{
 
 func main() {
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	var o options
+	o := options{versions: map[string]string{}}
 	flag.BoolVar(&o.kind, "kind", false, "")
-	flag.StringVar(&o.kubernetes, "kubernetes", "", "")
+	for _, p := range tools.Projects() {
+		flag.Func(p.Name, "", func(version string) error { o.versions[p.Name] = version; return nil })
+	}
 	flag.Parse()
 	o.command = flag.Arg(0)
 	command, ok := commands[o.command]

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/images"
@@ -19,14 +18,22 @@ import (
 	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
-// kubernetes is what is of one version of Kubernetes, by its modules, and software what else runs.
-var (
-	kubernetes = []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"}
-	software   = []string{
-		"github.com/containerd/containerd/v2", "github.com/coredns/coredns", "github.com/tektoncd/pipeline", "knative.dev/serving",
-		"github.com/traefik/traefik/v3", "github.com/rancher/local-path-provisioner", "github.com/google/ko",
-	}
-)
+// software is what runs, by its modules, and the project whose release has it, if one has.
+var software = []struct {
+	module string
+	of     tools.Project
+}{
+	{tools.KubernetesProject.Module, tools.KubernetesProject},
+	{"go.etcd.io/etcd/server/v3", tools.KubernetesProject},
+	{module: "github.com/containerd/containerd/v2"},
+	{module: "github.com/coredns/coredns"},
+	{tools.TektonProject.Module, tools.TektonProject},
+	{tools.KnativeProject.Module, tools.KnativeProject},
+	{module: "github.com/traefik/traefik/v3"},
+	{module: "github.com/rancher/local-path-provisioner"},
+	{module: "github.com/google/ko"},
+	{module: tools.KindModule},
+}
 
 // status prints what runs and which versions, and fails unless all is ready.
 func (c *cluster) status(ctx context.Context, _ []string) error {
@@ -41,20 +48,15 @@ func (c *cluster) status(ctx context.Context, _ []string) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", component.Name, process, component.Log)
 	}
 	fmt.Fprintln(table, "\nSOFTWARE\tVERSION\t")
-	modules := slices.Concat(kubernetes, software)
-	if c.kind {
-		modules = append(modules, tools.KindModule)
-	}
-	for _, module := range modules {
-		of := c.programs
-		if slices.Contains(kubernetes, module) {
-			of = c.kubernetes
+	for _, s := range software {
+		if s.module == tools.KindModule && !c.kind {
+			continue
 		}
-		version, err := of.Version(module)
+		version, err := c.of(s.of).Version(s.module)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(table, "%s\t%s\t\n", module, version)
+		fmt.Fprintf(table, "%s\t%s\t\n", s.module, version)
 	}
 	if err := table.Flush(); err != nil {
 		return err

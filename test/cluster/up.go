@@ -44,8 +44,8 @@ func (c *cluster) up(ctx context.Context, _ []string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	progress.Printf("the cluster is up, with Kubernetes %s, after %s; it is at KUBECONFIG=%s",
-		c.kubernetes.Kubernetes(), time.Since(start).Round(time.Second), c.layout.Kubeconfig())
+	progress.Printf("the cluster is up, with %s, after %s; it is at KUBECONFIG=%s",
+		c.describeVersions(), time.Since(start).Round(time.Second), c.layout.Kubeconfig())
 	return nil
 }
 
@@ -98,12 +98,23 @@ func (c *cluster) tools(ctx context.Context, _ []string) error {
 	return err
 }
 
-// pin writes the files of a release of Kubernetes into the directory of the programs.
-func (c *cluster) pin(ctx context.Context, releases []string) error {
-	if len(releases) != 1 {
-		return errors.New("name one release of Kubernetes: cluster pin v1.37.2")
+// pin writes the files of a release into the directory of the programs.
+func (c *cluster) pin(ctx context.Context, args []string) error {
+	packages := map[string]func(context.Context, tools.Module) ([]string, error){
+		tools.KubernetesProject.Name: func(context.Context, tools.Module) ([]string, error) { return tools.Kubernetes.Packages(), nil },
 	}
-	return tools.Pin(ctx, c.layout, programsDir(), releases[0])
+	for _, r := range images.Releases() {
+		packages[r.Name] = func(ctx context.Context, m tools.Module) ([]string, error) {
+			group, err := r.Group(ctx, m)
+			return group.Packages(), err
+		}
+	}
+	for _, p := range tools.Projects() {
+		if len(args) == 2 && args[0] == p.Name {
+			return tools.Pin(ctx, c.layout, programsDir(), p, args[1], packages[p.Name])
+		}
+	}
+	return errors.New("name a project, kubernetes, tekton or knative, and a release: cluster pin kubernetes v1.37.2")
 }
 
 func (c *cluster) begin(ctx context.Context) (unlock func(), err error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/entrypointer/entrypointer/test/cluster/internal/layout"
+	"github.com/entrypointer/entrypointer/test/cluster/internal/tools"
 )
 
 func TestAClusterKeepsTheVersionThatItWasStartedWith(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAClusterKeepsTheVersionThatItWasStartedWith(t *testing.T) {
 		"what is built is ours":                   {"build", "", "1.34", "1.36"},
 		"what runs is ended":                      {"down", "1.37", "1.34", "1.36"},
 	} {
-		got, err := choose(options{command: c.command, kubernetes: c.asked}, c.running, "1.36")
+		got, err := choose(c.command, tools.KubernetesProject, c.asked, c.running, "1.36")
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 		}
@@ -39,20 +40,20 @@ func TestAClusterKeepsTheVersionThatItWasStartedWith(t *testing.T) {
 func TestAVersionThatThereIsNoFileForIsRefused(t *testing.T) {
 	t.Setenv("ENTRYPOINTER_CACHE", t.TempDir())
 	c := &cluster{}
-	err := c.openKubernetes("1.12")
+	err := c.openVersion(tools.KubernetesProject, "1.12")
 	if err == nil || !strings.Contains(err.Error(), "1.34, 1.35") || !strings.Contains(err.Error(), "cluster pin") {
 		t.Errorf("opening 1.12: %v", err)
 	}
 	for _, version := range []string{"1.37", "1.34"} {
-		c := &cluster{layout: layout.Layout{Cache: t.TempDir()}}
-		if err := c.openKubernetes(version); err != nil || c.kubernetes.Kubernetes() != version {
-			t.Errorf("opening %s: got %s, %v", version, c.kubernetes.Kubernetes(), err)
+		c := &cluster{layout: layout.Layout{Cache: t.TempDir()}, others: map[string]tools.Module{}}
+		if err := c.openVersion(tools.KubernetesProject, version); err != nil || c.of(tools.KubernetesProject).VersionOf(tools.KubernetesProject) != version {
+			t.Errorf("opening %s: got %s, %v", version, c.describeVersions(), err)
 		}
 		if got := c.layout.Bin("kubelet"); !strings.HasSuffix(got, "bin-"+version+"/kubelet") {
 			t.Errorf("its programs are at %s", got)
 		}
 	}
-	if _, err := open(options{command: "up", kind: true, kubernetes: "1.34"}); err == nil || !strings.Contains(err.Error(), "leave out -kind") {
+	if _, err := open(options{command: "up", kind: true, versions: map[string]string{"kubernetes": "1.34"}}); err == nil || !strings.Contains(err.Error(), "leave out -kind") {
 		t.Errorf("nodes of kind with another version: %v", err)
 	}
 }

@@ -21,8 +21,7 @@ import (
 // Release is a project that publishes YAML for ko: where an image belongs, it
 // has "ko://" and the import path of the program in it.
 type Release struct {
-	Name   string
-	Module string
+	tools.Project
 	Config string // directory of its YAML in the module
 	// Without are files and directories of it to leave out.
 	Without []string
@@ -36,19 +35,17 @@ type CRDs struct {
 	Glob   string
 }
 
-// The releases, in the versions of go.mod of the programs.
+// The releases.
 var (
 	Tekton = Release{
-		Name:   "tekton",
-		Module: "github.com/tektoncd/pipeline",
-		Config: "config",
+		Project: tools.TektonProject,
+		Config:  "config",
 		// Resolvers need an image with git and tini; nobody gets events.
 		Without: []string{"resolvers", "events.yaml"},
 	}
 	Knative = Release{
-		Name:   "knative",
-		Module: "knative.dev/serving",
-		Config: "config/core",
+		Project: tools.KnativeProject,
+		Config:  "config/core",
 		CRDs: []CRDs{
 			{"knative.dev/networking", "config/*.yaml"},
 			{"knative.dev/caching", "config/image.yaml"},

@@ -125,8 +125,9 @@ func (l Layout) BuildLogs(name ...string) string { return l.cache("logs", name..
 // Kubeconfig is the administrator's.
 func (l Layout) Kubeconfig() string { return filepath.Join(l.State, "kubeconfig") }
 
-// Version says which version of Kubernetes the cluster has.
-func (l Layout) Version() string { return filepath.Join(l.State, "version") }
+// Versions holds a file for each project that clusters have in several versions, Kubernetes
+// for instance, that says which one the cluster has.
+func (l Layout) Versions(project ...string) string { return l.state("versions", project...) }
 
 // Logs holds one log for each component.
 func (l Layout) Logs(name ...string) string { return l.state("logs", name...) }

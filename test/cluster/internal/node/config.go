@@ -80,9 +80,6 @@ func writeHosts(l layout.Layout) error {
 // writeConfig writes the components' configuration and kubeconfigs, for a version of
 // Kubernetes.
 func writeConfig(l layout.Layout, pause, kubernetes string) error {
-	if err := write(l.Version(), kubernetes+"\n"); err != nil {
-		return err
-	}
 	s := newSettings(l, pause)
 	s.FeatureGates = gates(kubernetes)
 	for name, path := range map[string]string{

@@ -154,7 +154,7 @@ func (m machine) tidy(ctx context.Context, cidr string) error {
 	if err := host.RemoveAddress(ctx, layout.NodeIP); err != nil {
 		return err
 	}
-	for _, dir := range []string{m.layout.Data(), m.layout.Run(), m.layout.Config(), m.layout.PKI(), m.layout.PIDs(), m.layout.Kubeconfig(), m.layout.Installed(), m.layout.Version()} {
+	for _, dir := range []string{m.layout.Data(), m.layout.Run(), m.layout.Config(), m.layout.PKI(), m.layout.PIDs(), m.layout.Kubeconfig(), m.layout.Installed(), m.layout.Versions()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("removing the cluster's state: %w", err)
 		}

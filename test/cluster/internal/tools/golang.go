@@ -183,7 +183,7 @@ func (m Module) Download(ctx context.Context, g Group, log string, part *progres
 func (m Module) outdated(ctx context.Context, g Group, log io.Writer, part *progress.Part) (count int, _ error) {
 	err := again(ctx, func() error {
 		args := []string{"list", m.modfile(), "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}
-		cmd := m.command(ctx, append(args, g.packages()...)...)
+		cmd := m.command(ctx, append(args, g.Packages()...)...)
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=16") // Downloading waits more than it works.
 		out, err := lines(cmd, log, func(line string) {
 			if module, ok := strings.CutPrefix(line, "go: downloading "); ok {
@@ -204,7 +204,7 @@ func (m Module) compile(ctx context.Context, g Group, into string, log io.Writer
 	}
 	part.Begin(count)
 	args := []string{"build", m.modfile(), "-v", "-o", into + "/", "-ldflags", m.ldflags()}
-	_, err = lines(m.command(ctx, append(args, g.packages()...)...), log, func(line string) {
+	_, err = lines(m.command(ctx, append(args, g.Packages()...)...), log, func(line string) {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, " ") { // else it isn't a package
 			part.Advance("compiling " + line)
 		}

@@ -21,7 +21,7 @@ import (
 // Module is test/cluster/programs. Its go.mod says in which version everything
 // runs, and its packages are programs of which a release has no main that
 // leaves out what we don't need. Other files beside go.mod say of which modules
-// other versions of Kubernetes are built.
+// other versions of a [Project] are built.
 type Module struct {
 	layout   layout.Layout
 	dir      string
@@ -36,8 +36,8 @@ func Open(l layout.Layout, dir string) (Module, error) {
 }
 
 // open reads the files NAME.mod and NAME.sum of a directory, and the programs.
-func open(l layout.Layout, dir, name, programs string) (Module, error) {
-	texts, err := sources(dir, name+".mod", name+".sum", programs)
+func open(l layout.Layout, dir, name string, programs ...string) (Module, error) {
+	texts, err := sources(dir, append([]string{name + ".mod", name + ".sum"}, programs...)...)
 	if err != nil {
 		return Module{}, fmt.Errorf("looking for what to build: %w; run this in the directory test/cluster", err)
 	}
@@ -100,7 +100,7 @@ func (m Module) Version(path string) (string, error) {
 // ldflags drop symbol tables, and tell programs which versions they are, in the
 // variables in which their own builds do. What has no such variable ignores it.
 func (m Module) ldflags() string {
-	kubernetes := m.versions[kubernetesModule]
+	kubernetes := m.versions[KubernetesProject.Module]
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(kubernetes), "v"), ".")
 	flags := "-s -w"
 	for _, set := range [][2]string{

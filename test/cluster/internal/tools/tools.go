@@ -81,8 +81,8 @@ var (
 	}
 )
 
-// packages are the import paths of the group's programs.
-func (g Group) packages() []string {
+// Packages are the import paths of the group's programs.
+func (g Group) Packages() []string {
 	paths := make([]string, len(g.Programs))
 	for i, p := range g.Programs {
 		paths[i] = p.Package
@@ -93,7 +93,7 @@ func (g Group) packages() []string {
 // dir is where the group's binaries are: a new one when anything changes that
 // they are made of.
 func (g Group) dir(l layout.Layout, m Module) string {
-	return l.Tools(g.Name + "-" + hash(m.key, strings.Join(g.packages(), " ")))
+	return l.Tools(g.Name + "-" + hash(m.key, strings.Join(g.Packages(), " ")))
 }
 
 // Built tells whether the group was built before.
