@@ -47,7 +47,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(checkCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), continueCommand(), signalCommand(), logsCommand(), deleteLogsCommand(), holdLogsCommand(), releaseLogsCommand())
+	root.AddCommand(checkCommand(), versionCommand(), whyCommand(), injectCommand(), statusCommand(), graphCommand(), timelineCommand(), continueCommand(), signalCommand(), logsCommand(), deleteLogsCommand(), holdLogsCommand(), releaseLogsCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	return root
 }

@@ -35,7 +35,7 @@ const (
 
 // documents are what the commands print, by their names. The types of a document are of one
 // package.
-var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}, "check": check.Report{}, "timeline": timeline.Timeline{}, "logs": logreader.Pods{}}
+var documents = map[string]any{"why": why.Answers{}, "status": podstatus.Answers{}, "check": check.Report{}, "version": check.Versions{}, "timeline": timeline.Timeline{}, "logs": logreader.Pods{}}
 
 // TestTheSchemaIsThatOfTheTypes writes docs/cli.schema.json from the types of the documents
 // and the comments on them.

@@ -20,6 +20,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 const (
@@ -104,7 +105,7 @@ func publishCA(ctx context.Context, services dynamic.ResourceInterface, ca []byt
 		return fmt.Errorf("encoding a CA: %w", err)
 	}
 	if _, err := services.Patch(ctx, apiServiceName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "entrypointer"}); err != nil {
-		return fmt.Errorf("setting the CA of APIService %q: %w; without it, kubectl entrypointer logs reads nothing: ko apply -f config/logs", apiServiceName, err)
+		return fmt.Errorf("setting the CA of APIService %q: %w; without it, kubectl entrypointer logs reads nothing: %s", apiServiceName, err, version.Applies(version.Own(), "logs"))
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // A release is what the flags and the checkout say of it.
@@ -98,6 +100,8 @@ func (r *release) check(rest []string, platforms string) (err error) {
 		return fmt.Errorf("the argument %q isn't a flag", rest[0])
 	case !semver.MatchString(r.version):
 		return fmt.Errorf("the version is %q: set -version to one such as v0.1.0 or v0.1.0-rc.1", r.version)
+	case len(r.version) > validation.LabelValueMaxLength:
+		return fmt.Errorf("the version %s has %d characters, and labels have at most %d", r.version, len(r.version), validation.LabelValueMaxLength)
 	case r.repository == "":
 		return errors.New("there is no registry for the images: set -repository or KO_DOCKER_REPO")
 	case r.folder == "":

@@ -19,7 +19,7 @@ var parts = []string{"logs", "webhook", "auto", "claims", "network-policy"}
 // stores.
 var installed = []string{"webhook", "auto"}
 
-// writeManifests writes the manifest of each part, with the images' digests.
+// writeManifests writes the manifest of each part, with the images' digests and the version.
 func (r *release) writeManifests(context.Context) error {
 	manifests := map[string]string{}
 	for _, part := range parts {
@@ -27,9 +27,11 @@ func (r *release) writeManifests(context.Context) error {
 		if err != nil {
 			return err
 		}
-		if manifests[part], err = r.resolve(text); err != nil {
+		resolved, err := r.resolve(text)
+		if err != nil {
 			return err
 		}
+		manifests[part] = config.WithVersion(resolved, r.version)
 		if err := r.write(part+".yaml", []byte(r.title(part)+manifests[part])); err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ func TestFlagsThatMakeNoReleaseAreRefused(t *testing.T) {
 		"half a version":       {[]string{"-version", "v1.2"}, `the version is "v1.2"`},
 		"a leading zero":       {[]string{"-version", "v1.02.3"}, `the version is "v1.02.3"`},
 		"build metadata":       {[]string{"-version", "v1.2.3+a"}, `the version is "v1.2.3+a"`}, // no tag of an image
+		"no value of a label":  {[]string{"-version", "v1.2.3-" + strings.Repeat("a", 57)}, "has 64 characters, and labels have at most 63"},
 		"no repository":        {[]string{"-version", "v1.2.3", "-folder", "f"}, "no registry"},
 		"no folder":            {[]string{"-version", "v1.2.3", "-repository", "r"}, "no folder"},
 		"an existing folder":   {[]string{"-version", "v1.2.3", "-repository", "r", "-folder", existing}, "exists: remove it"},
@@ -161,7 +162,8 @@ func TestTheChecksumsAreThoseThatSha256sumComputes(t *testing.T) {
 	require.Equal(t, "a.yaml: OK\nsbom/b.json: OK\n", string(out))
 }
 
-// The manifests of a release differ from those of config/ only in the images.
+// The manifests of a release differ from those of config/ only in the images, and by the label
+// of the version.
 func TestManifestsAreThoseOfTheCheckoutWithTheImagesOfTheRelease(t *testing.T) {
 	r := &release{version: "v0.1.0", folder: t.TempDir()}
 	for _, name := range []string{"injector", "logs", "copier", "entrypoint", "withlogs/copier", "withlogs/entrypoint"} {
@@ -177,7 +179,9 @@ func TestManifestsAreThoseOfTheCheckoutWithTheImagesOfTheRelease(t *testing.T) {
 		for _, i := range r.images {
 			want = strings.ReplaceAll(want, "ko://"+i.program+"\n", i.reference+"\n")
 		}
-		require.Equal(t, "# entrypointer v0.1.0: "+part+"\n"+want, string(text))
+		label := regexp.MustCompile(`(?m)^ +app\.kubernetes\.io/version: v0\.1\.0\n`)
+		require.Len(t, label.FindAll(text, -1), strings.Count(want, "\n  labels:\n")+strings.Count(want, "\nkind: Deployment\n"))
+		require.Equal(t, "# entrypointer v0.1.0: "+part+"\n"+want, label.ReplaceAllString(string(text), ""))
 	}
 	text, err := os.ReadFile(filepath.Join(r.folder, "install.yaml"))
 	require.NoError(t, err)

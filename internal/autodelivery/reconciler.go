@@ -23,6 +23,7 @@ import (
 	"knative.dev/pkg/reconciler"
 
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // fieldManager is the field manager of canaries.
@@ -125,7 +126,7 @@ func (c *canaries) run(ctx context.Context) error {
 	}
 	memory, err := c.client.CoreV1().ConfigMaps(c.own).Get(ctx, ProofsName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading ConfigMap %q: %w; if it doesn't exist: ko apply -f config/auto", ProofsName, err)
+		return fmt.Errorf("reading ConfigMap %q: %w; if it doesn't exist: %s", ProofsName, err, version.Applies(version.Own(), "auto"))
 	}
 	known := readProofs(memory.Data).until(c.now().Add(longestPause))
 	r := &round{canaries: c, asked: asked, images: images, memory: memory, known: known, busy: map[string]bool{}}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // Reason names why pods get image volumes under delivery "auto", or why they don't. The
@@ -115,7 +117,7 @@ func (e *evidence) judge() Verdict {
 	case !e.wanted():
 		return Verdict{NotConfigured, "neither the operator nor a namespace asks for auto"}
 	case !e.permitted:
-		return Verdict{NotPermitted, "the injector may not look at nodes: ko apply -f config/auto"}
+		return Verdict{NotPermitted, "the injector may not look at nodes: " + version.Applies(version.Own(), "auto")}
 	case !e.synced:
 		return Verdict{NodesUnknown, "the API server hasn't listed the nodes yet"}
 	case e.server == "":

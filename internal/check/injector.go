@@ -6,8 +6,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/config"
 	"github.com/entrypointer/entrypointer/internal/objects"
-	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // showInjector is the command that shows the pods of the injector.
@@ -27,7 +24,7 @@ func checkNamespace(ctx context.Context, q *inquiry) answer {
 	err := q.get(ctx, "/api/v1/namespaces/"+objects.InjectorNamespace, &ns)
 	switch {
 	case apierrors.IsNotFound(err):
-		return found(Failed, "namespace "+objects.InjectorNamespace+" doesn't exist, and the webhook does: pods of namespaces that opted in are refused", "ko apply -f config/webhook")
+		return found(Failed, "namespace "+objects.InjectorNamespace+" doesn't exist, and the webhook does: pods of namespaces that opted in are refused", q.applies(ctx, "webhook"))
 	case err != nil:
 		return hinderedAnswer(err, "namespace "+objects.InjectorNamespace, "get namespaces")
 	case ns.DeletionTimestamp != nil:
@@ -72,41 +69,6 @@ func noReplica() answer { return skipped("no replica runs") }
 // injectorMetrics reads the metrics of the injector's replicas.
 func (q *inquiry) injectorMetrics(ctx context.Context) ([]metrics, error) {
 	return q.injectors.read(ctx, q, objects.InjectorNamespace, "injector", "9090")
-}
-
-// checkVersions compares the versions of the injector and of the log service with this
-// program's.
-func checkVersions(ctx context.Context, q *inquiry) (a answer) {
-	versions := map[string]bool{}
-	injectors, err := q.injectorMetrics(ctx)
-	if err != nil {
-		a.findings = append(a.findings, hindered(err, "the version of a replica", rightToScrape+objects.InjectorNamespace))
-	}
-	logs, err := q.logMetrics(ctx)
-	if err != nil && !apierrors.IsNotFound(err) {
-		a.findings = append(a.findings, hindered(err, "the version of the log service", rightToScrape+logsNamespace))
-	}
-	for name, replicas := range map[string][]metrics{"entrypointer_build_info": injectors, "entrypointer_logs_build_info": logs} {
-		for _, m := range replicas {
-			for _, info := range a.gauge(m, name) {
-				versions[info.labels["version"]] = true
-			}
-		}
-	}
-	all := slices.Sorted(maps.Keys(versions))
-	if len(all)+len(a.findings) == 0 {
-		return noReplica()
-	}
-	a.note = strings.Join(all, ", ")
-	if len(all) > 1 {
-		a.add(Warning, "there are replicas of "+a.note+": an update is under way, or a part was left out of it", "ko apply -f config/webhook")
-	}
-	for _, v := range all {
-		if !version.Same(v, q.own) {
-			a.add(Warning, "the cluster has "+v+", and this plugin is "+q.own+": what it says of objects and answers may be another release's", "")
-		}
-	}
-	return a
 }
 
 // checkConfiguration reads the ConfigMap as the injector does, and asks the replicas

@@ -26,6 +26,7 @@ type inquiry struct {
 
 	injectors, logs scrape
 	opted           optedIn
+	chart           helmRelease
 }
 
 // isInstalled reports whether the cluster has the injector, nil if the user may not know.

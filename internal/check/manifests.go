@@ -143,7 +143,7 @@ func checkPart(part string) func(context.Context, *inquiry) answer {
 		if err != nil {
 			return found(Unknown, err.Error(), "")
 		}
-		apply := "ko apply -f config/" + part
+		apply := q.applies(ctx, part)
 		exist, forbidden := 0, map[string]bool{}
 		for _, m := range manifests {
 			var live map[string]any

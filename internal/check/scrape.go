@@ -85,8 +85,8 @@ func (q *inquiry) metricsOf(ctx context.Context, namespace, pod, port string) (m
 
 // asked are the metrics that the checks look at.
 var asked = []string{
-	"entrypointer_build_info", "entrypointer_config_faulty_keys", "entrypointer_delivery_image_volumes",
-	"entrypointer_logs_build_info", "entrypointer_logs_config_faulty", "entrypointer_logs_keeper_postponed_streams",
+	injectorInfo, "entrypointer_config_faulty_keys", "entrypointer_delivery_image_volumes",
+	logsInfo, "entrypointer_logs_config_faulty", "entrypointer_logs_keeper_postponed_streams",
 	"entrypointer_logs_storage_free_bytes", "entrypointer_logs_storage_free_inodes",
 }
 

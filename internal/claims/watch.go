@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/entrypointer/entrypointer/internal/optionalpart"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // lookPatience limits the time of a check, and of the first lists of a watch.
@@ -70,7 +71,7 @@ func (w *watch) look(ctx context.Context) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		if w.current.Load() != nil {
-			w.logger.Infow("config/claims isn't installed any more. Pods whose delivery is claim get an init container. To have them mount claims, run: ko apply -f config/claims", zap.Error(err))
+			w.logger.Infow("config/claims isn't installed any more. Pods whose delivery is claim get an init container. To have them mount claims, run: "+version.Applies(version.Own(), "claims"), zap.Error(err))
 			w.stop()
 		}
 		if !w.absent.Swap(true) {

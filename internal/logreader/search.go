@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/internal/version"
 	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
@@ -115,7 +116,7 @@ func (s *searching) run(ctx context.Context, request *rest.Request) error {
 	body, err := request.Stream(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s: the cluster has no log service that searches: the operator installs or upgrades it with ko apply -f config/logs", s.what())
+		return fmt.Errorf("%s: the cluster has no log service that searches: the operator installs or upgrades it with %s", s.what(), version.Applies(version.Own(), "logs"))
 	case err != nil:
 		return s.explainList(err, s.what(), s.Target.Name == target.Pod)
 	}

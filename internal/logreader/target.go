@@ -13,6 +13,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/endpoint"
 	"github.com/entrypointer/entrypointer/internal/objects"
 	"github.com/entrypointer/entrypointer/internal/target"
+	"github.com/entrypointer/entrypointer/internal/version"
 )
 
 // whose names whose logs are asked for.
@@ -68,7 +69,7 @@ func (c *Client) explain(err error, o Options) error {
 func (c *Client) explainList(err error, what string, onePod bool) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s: the cluster has no log service (no API %s/%s): the operator installs it with ko apply -f config/logs", what, endpoint.Group, endpoint.Version)
+		return fmt.Errorf("%s: the cluster has no log service (no API %s/%s): the operator installs it with %s", what, endpoint.Group, endpoint.Version, version.Applies(version.Own(), "logs"))
 	case apierrors.IsServiceUnavailable(err):
 		return fmt.Errorf("%s: %w: the log service doesn't respond; see kubectl get apiservice %s.%s", what, err, endpoint.Version, endpoint.Group)
 	case apierrors.IsForbidden(err) && onePod:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/entrypointer/entrypointer/internal/admission"
 	"github.com/entrypointer/entrypointer/internal/config"
+	"github.com/entrypointer/entrypointer/internal/version"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -128,8 +129,8 @@ func (l *labelAdmission) lackingPart(namespace *corev1.Namespace) []string {
 	if err != nil || !needed || !part.Absent() {
 		return nil
 	}
-	return []string{fmt.Sprintf("entrypointer: annotation %s: %s has no effect on namespace %q until %s is installed: its pods get an init container; have the operator of entrypointer run: ko apply -f %s",
-		pod.DeliveryAnnotation, asked, namespace.Name, part.Folder, part.Folder)}
+	return []string{fmt.Sprintf("entrypointer: annotation %s: %s has no effect on namespace %q until %s is installed: its pods get an init container; have the operator of entrypointer run: %s",
+		pod.DeliveryAnnotation, asked, namespace.Name, part.Folder, version.Applies(version.Own(), strings.TrimPrefix(part.Folder, "config/")))}
 }
 
 func checkOptions(namespace *corev1.Namespace, options pod.Defaults) error {

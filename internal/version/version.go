@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+
+	semantic "k8s.io/apimachinery/pkg/util/version"
 )
 
 // linked is set when ko links the program (.ko.yaml):
@@ -50,6 +52,36 @@ func Same(a, b string) bool {
 		return strings.HasPrefix(commitA, commitB) || strings.HasPrefix(commitB, commitA)
 	}
 	return tagA == tagB
+}
+
+// IsRelease reports whether a version is that of a release: a commit has none of its files.
+func IsRelease(version string) bool {
+	_, commit := cut(version)
+	_, err := semantic.ParseSemantic(version)
+	return err == nil && commit == "" && !strings.Contains(version, "+")
+}
+
+// Applies returns the command by which an operator installs a part, a folder of config, in a
+// version: from the folder of a release, or else from a checkout.
+func Applies(version, part string) string {
+	if IsRelease(version) {
+		return "kubectl apply -f " + part + ".yaml"
+	}
+	return "ko apply -f config/" + part
+}
+
+// Older reports whether a version is older than another one, if that is known: of commits
+// after the same tag, it isn't, and of a commit without a tag, which has v0.0.0.
+func Older(a, b string) (older, known bool) {
+	var parsed [2]*semantic.Version
+	for at, v := range []string{a, b} {
+		tag, commit := cut(v)
+		var err error
+		if parsed[at], err = semantic.ParseSemantic(tag); err != nil || commit != "" && tag == "v0.0.0" {
+			return false, false
+		}
+	}
+	return parsed[0].LessThan(parsed[1]), !parsed[0].EqualTo(parsed[1])
 }
 
 // cut cuts a version into its tag and its commit, which may be unknown.

@@ -107,6 +107,41 @@ func TestAReleaseIsLinkedWithItsOwnVersion(t *testing.T) {
 	}
 }
 
+func TestTheOlderOfTwoVersionsIsKnownByTheirTags(t *testing.T) {
+	for _, test := range []struct {
+		a, b         string
+		older, known bool
+	}{
+		{"v1.2.3", "v1.10.0", true, true},
+		{"v1.2.3-rc.1", "v1.2.3", true, true},
+		{"v1.2.3-rc.2", "v1.2.3-rc.10", true, true},
+		{"v1.2.3-abcdef0", "v1.2.4-1234567+dirty", true, true},
+		{"v1.2.4-0.20261122101112-abcdef012345", "v1.2.4", true, true},
+		{"v1.2.3", "v1.2.3", false, false},
+		{"v1.2.3-abcdef0", "v1.2.3-1234567", false, false},
+		{"v1.2.3-abcdef0", "v1.2.3", false, false},
+		{"v0.0.0-20261122101112-abcdef012345", "v1.2.3", false, false},
+		{"v0.0.0-abcdef0", "v1.2.3", false, false},
+		{"v0.0.0-rc.1", "v0.0.0-rc.2", true, true},
+		{"devel", "v1.2.3", false, false},
+	} {
+		older, known := Older(test.a, test.b)
+		require.Equal(t, [2]bool{test.older, test.known}, [2]bool{older, known}, "%s %s", test.a, test.b)
+		older, known = Older(test.b, test.a)
+		require.Equal(t, [2]bool{test.known && !test.older, test.known}, [2]bool{older, known}, "%s %s", test.b, test.a)
+	}
+}
+
+func TestACommitIsNoRelease(t *testing.T) {
+	for version, want := range map[string]bool{
+		"v1.2.3": true, "v1.2.3-rc.1": true,
+		"devel": false, "v1.2.3-abcdef0": false, "v1.2.3+dirty": false, "v1.2.3-abcdef0+dirty": false, "v0.0.0-20261122101112-abcdef012345": false,
+	} {
+		require.Equal(t, want, IsRelease(version), version)
+		require.Equal(t, map[bool]string{true: "kubectl apply -f logs.yaml", false: "ko apply -f config/logs"}[want], Applies(version, "logs"), version)
+	}
+}
+
 func TestVersionsOfTheSameCommitAreTheSame(t *testing.T) {
 	for _, test := range []struct {
 		a, b string

@@ -103,7 +103,10 @@ func render(t *testing.T, values string) (string, error) {
 	t.Helper()
 	var set map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(values), &set))
-	loaded := load(t)
+	return renderOf(load(t), set)
+}
+
+func renderOf(loaded *chartv2.Chart, set map[string]any) (string, error) {
 	all, err := util.ToRenderValues(loaded, set, common.ReleaseOptions{Name: "entrypointer", Namespace: "default"}, nil)
 	if err != nil {
 		return "", err
@@ -139,7 +142,7 @@ func manifests(t *testing.T, parts ...string) map[string]object {
 		for _, name := range names {
 			text, err := config.Manifests.ReadFile(name)
 			require.NoError(t, err)
-			maps.Copy(all, parse(t, released(string(text))))
+			maps.Copy(all, parse(t, config.WithVersion(released(string(text)), "v0.1.0")))
 		}
 	}
 	return all
@@ -218,7 +221,7 @@ func TestEachValueHasAnEffect(t *testing.T) {
 		"logs.extraEnv":                               {"parts: {logs: true}\nlogs: {extraEnv: [{name: A, value: b}]}", logs, in("containers", "env"), "[{name: GOMEMLIMIT, value: 400MiB}, {name: A, value: b}]"},
 		"commonLabels":                                {"commonLabels: {team: a}", pods, []string{"metadata", "labels", "team"}, "a"},
 		"commonAnnotations":                           {"commonAnnotations: {a: b}", "ConfigMap entrypointer-system/config-entrypointer", []string{"metadata", "annotations", "a"}, "b"},
-		"commonLabels leave ours alone":               {"commonLabels: {app.kubernetes.io/part-of: a}", pods, []string{"metadata", "labels"}, "{app.kubernetes.io/part-of: entrypointer}"},
+		"commonLabels leave ours alone":               {"commonLabels: {app.kubernetes.io/part-of: a}", pods, []string{"metadata", "labels"}, "{app.kubernetes.io/part-of: entrypointer, app.kubernetes.io/version: v0.1.0}"},
 		"networkPolicy.podRanges":                     {"parts: {network-policy: true}\nnetworkPolicy: {podRanges: [10.1.0.0/16, \"fd00::/64\"]}", "NetworkPolicy entrypointer-system/injector", []string{"spec", "ingress", "from", "ipBlock", "except"}, "[10.1.0.0/16]"},
 		"monitoring.podMonitors":                      {"monitoring: {podMonitors: true}", "PodMonitor entrypointer-system/injector", []string{"spec", "podMetricsEndpoints"}, "[{port: metrics}]"},
 		"monitoring.rules":                            {"monitoring: {rules: true}", "PrometheusRule entrypointer-system/entrypointer", []string{"spec", "groups", "name"}, "entrypointer-injector"},
@@ -297,4 +300,19 @@ func TestTheChartNamesItsVersion(t *testing.T) {
 	require.Equal(t, "0.1.0", about.Version)
 	require.Equal(t, "v0.1.0", about.AppVersion)
 	require.Equal(t, repository, about.Annotations["entrypointer.dev/images"])
+	for key, o := range objects(t, "parts: {claims: true, logs: true, network-policy: true}\nlogs: {bucket: \"s3://a\"}\nmonitoring: {rules: true, podMonitors: true, dashboard: true}") {
+		require.Equal(t, "v0.1.0", o.at("metadata", "labels", config.VersionLabel), key)
+		selector, _ := o.at("spec", "selector").(map[string]any)
+		matched, _ := selector["matchLabels"].(map[string]any)
+		require.NotContains(t, selector, config.VersionLabel, key)
+		require.NotContains(t, matched, config.VersionLabel, "an upgrade would lose the pods of "+key)
+	}
+}
+
+func TestTheChartOfACheckoutNamesNoVersion(t *testing.T) {
+	loaded := load(t)
+	loaded.Metadata.AppVersion = "devel"
+	rendered, err := renderOf(loaded, nil)
+	require.NoError(t, err)
+	require.NotContains(t, rendered, config.VersionLabel)
 }

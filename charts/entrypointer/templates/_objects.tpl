@@ -24,6 +24,15 @@ SPDX-License-Identifier: Apache-2.0
 {{- $values := .root.Values }}
 {{- $object := .object }}
 {{- $name := $object.metadata.name }}
+{{- /* A checkout has no version. */}}
+{{- if ne .root.Chart.AppVersion "devel" }}
+{{- $version := dict "app.kubernetes.io/version" .root.Chart.AppVersion }}
+{{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) $version) }}
+{{- if eq $object.kind "Deployment" }}
+{{- $pods := $object.spec.template.metadata }}
+{{- $_ := set $pods "labels" (merge (dict) $pods.labels $version) }}
+{{- end }}
+{{- end }}
 {{- with $values.commonLabels }}
 {{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) .) }}
 {{- end }}
