@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string) error {
 	defer func() { _ = os.RemoveAll(unfinished) }()
 	complete := r.folder
 	r.folder = unfinished
-	for _, step := range []func(context.Context) error{r.writeNotes, r.buildImages, r.writeManifests, r.writeChart, r.writePlugins, r.writeProvenance, r.writeChecksums} {
+	for _, step := range []func(context.Context) error{r.checkAPI, r.writeNotes, r.buildImages, r.writeManifests, r.writeChart, r.writePlugins, r.writeProvenance, r.writeChecksums} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -4,10 +4,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/entrypointer/entrypointer/test/api"
 )
 
 // writeNotes writes what the changelog says of the version.
@@ -43,4 +46,24 @@ func notesOf(changelog, version string) (string, error) {
 		return "", fmt.Errorf("CHANGELOG.md has no section %q: give the section %s this name and a date", "## "+version, unreleased)
 	}
 	return "# entrypointer " + version + "\n\n" + strings.TrimSpace(text) + "\n", nil
+}
+
+// checkAPI returns an error unless test/api/released has what the packages for other operators
+// export in this commit: the next changes are compared with it. A version such as v0.1.0-rc.1
+// is no release to be compared with.
+func (r *release) checkAPI(context.Context) error {
+	if strings.Contains(r.version, "-") {
+		return nil
+	}
+	for _, pkg := range api.Packages {
+		exported, err := os.ReadFile("test/api/" + pkg + ".txt")
+		if err != nil {
+			return err
+		}
+		released, err := os.ReadFile("test/api/released/" + pkg + ".txt")
+		if err != nil || !bytes.Equal(exported, released) {
+			return fmt.Errorf("test/api/released/%s.txt isn't what this commit exports: run mkdir -p test/api/released && cp test/api/*.txt test/api/released, and commit that", pkg)
+		}
+	}
+	return nil
 }

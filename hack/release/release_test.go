@@ -27,6 +27,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/entrypointer/entrypointer/test/api"
 )
 
 func TestFlagsThatMakeNoReleaseAreRefused(t *testing.T) {
@@ -98,6 +100,23 @@ func TestTheChangelogHasNotesForTheNextRelease(t *testing.T) {
 	for _, group := range regexp.MustCompile(`(?m)^### .+$`).FindAllString(notes, -1) {
 		require.Regexp(t, regexp.QuoteMeta(group)+`\n\n- `, notes, "a group without a line")
 	}
+}
+
+func TestAReleaseLeavesItsAPIForTheNextOneToBeComparedWith(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("test/api/released", 0o700))
+	write := func(name, text string) { require.NoError(t, os.WriteFile("test/api/"+name, []byte(text), 0o600)) }
+	for _, pkg := range api.Packages {
+		write(pkg+".txt", "func New()\n")
+		write("released/"+pkg+".txt", "func New()\n")
+	}
+	final, candidate := &release{version: "v0.2.0"}, &release{version: "v0.2.0-rc.1"}
+	require.NoError(t, final.checkAPI(t.Context()))
+	write("pod.txt", "func New()\nfunc Newer()\n")
+	require.ErrorContains(t, final.checkAPI(t.Context()), "test/api/released/pod.txt isn't what this commit exports: run")
+	require.NoError(t, candidate.checkAPI(t.Context()))
+	write("released/pod.txt", "func New()\nfunc Newer()\n")
+	require.NoError(t, final.checkAPI(t.Context()))
 }
 
 func TestArchivesAreTheSameEveryTimeAndHaveWhatKrewWants(t *testing.T) {
