@@ -44,6 +44,9 @@ var webhooks = admission.Webhooks{
 	Validating: []string{configWebhook, workloads.WebhookName},
 }
 
+// servedSecret is the Secret whose certificate is served.
+const servedSecret = "entrypointer-webhook-certs"
+
 const (
 	port = 8443
 	// An API server opens a connection for each request under way, by default for 600 at
@@ -66,10 +69,11 @@ func main() {
 	flag.StringVar(&images.Entrypoint, "entrypoint-image", "", "image that is mounted as a volume if so configured, with its digest (required)")
 	flag.StringVar(&images.CopierWithLogs, "copier-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
 	flag.StringVar(&images.EntrypointWithLogs, "entrypoint-with-logs-image", "", "the same for pods whose output goes to the log service (required)")
+	given := flag.String("certificate-secret", "", "Secret of the injector's namespace with the certificate to serve, in the keys tls.crt, tls.key and ca.crt; without, the injector makes and renews its own")
 	version.AddFlag("injector")
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: "entrypointer-webhook",
-		SecretName:  "entrypointer-webhook-certs",
+		SecretName:  servedSecret,
 	})
 	ctx = sharedmain.WithOTelViews(ctx, webhookMetrics())
 	// ParseAndGetRESTConfigOrDie parses the flags, so it comes before they are used.
@@ -79,13 +83,19 @@ func main() {
 			log.Fatalf("starting the injector: %q is no image with a digest, but each of the flags that end with -image needs one; install them with ko apply -f config/webhook, which fills them in", image)
 		}
 	}
+	certificateControllers := []injection.ControllerConstructor{certificates.NewController, knativecertificates.NewController}
+	switch *given {
+	case "":
+	case servedSecret:
+		log.Fatalf("starting the injector: -certificate-secret names %s, into which the certificate is copied: name another Secret", servedSecret)
+	default:
+		certificateControllers = []injection.ControllerConstructor{certificates.NewGiven(*given)}
+	}
 	settings := &config.Store{}
 	auto := autodelivery.New(autodelivery.Images{Entrypoint: images.Entrypoint, WithLogs: images.EntrypointWithLogs})
 	settings.Follow(auto.Configure)
 	volumes := claims.New()
-	err := run(ctx, kubeconfig, settings,
-		certificates.NewController,
-		knativecertificates.NewController,
+	err := run(ctx, kubeconfig, settings, append(certificateControllers,
 		podwebhook.NewAdmissionController(images, settings, auto, volumes.Ready),
 		auto.NewController,
 		namespaces.NewAdmissionController(settings, map[pod.Delivery]namespaces.Part{
@@ -97,7 +107,7 @@ func main() {
 		volumes.NewReconciler(claims.Images{Copier: images.Copier, CopierWithLogs: images.CopierWithLogs}, settings),
 		newConfigValidation,
 		uninstall.NewController(webhooks),
-	)
+	)...)
 	if err != nil {
 		log.Fatalf("running the injector: %v", err)
 	}

@@ -35,7 +35,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 	if err != nil {
 		return found(Unknown, err.Error(), "")
 	}
-	served, err := q.certificate(ctx)
+	served, between, err := q.certificate(ctx)
 	switch {
 	case err != nil:
 		a.findings = append(a.findings, hindered(err, "the certificate", "get secrets -n "+objects.InjectorNamespace))
@@ -63,7 +63,7 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 		}
 		looked++
 		for _, w := range live.Webhooks {
-			if problem := trusts(w.ClientConfig.CABundle, served); problem != "" {
+			if problem := trusts(w.ClientConfig.CABundle, served, between); problem != "" {
 				a.add(Failed, "webhook "+w.Name+" of "+m.String()+" "+problem, showInjector)
 			}
 		}
@@ -74,22 +74,26 @@ func checkCertificates(ctx context.Context, q *inquiry) (a answer) {
 	return a
 }
 
-// certificate reads the certificate that the injector serves.
-func (q *inquiry) certificate(ctx context.Context) (*x509.Certificate, error) {
+// certificate reads the certificate that the injector serves, and those of authorities that
+// it serves with it.
+func (q *inquiry) certificate(ctx context.Context) (served *x509.Certificate, between *x509.CertPool, err error) {
 	var secret corev1.Secret
 	if err := q.get(ctx, "/api/v1/namespaces/"+objects.InjectorNamespace+"/secrets/"+certificateSecret, &secret); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	block, _ := pem.Decode(secret.Data[certificateKey])
+	block, rest := pem.Decode(secret.Data[certificateKey])
 	if block == nil {
-		return nil, fmt.Errorf("reading Secret %q: it has no certificate in %q", certificateSecret, certificateKey)
+		return nil, nil, fmt.Errorf("reading Secret %q: it has no certificate in %q", certificateSecret, certificateKey)
 	}
-	return x509.ParseCertificate(block.Bytes)
+	between = x509.NewCertPool()
+	between.AppendCertsFromPEM(rest)
+	served, err = x509.ParseCertificate(block.Bytes)
+	return served, between, err
 }
 
 // trusts says why a CA bundle doesn't verify a certificate, "" if it does. Of an unknown
 // certificate, only the bundle is judged.
-func trusts(bundle []byte, served *x509.Certificate) string {
+func trusts(bundle []byte, served *x509.Certificate, between *x509.CertPool) string {
 	roots := x509.NewCertPool()
 	switch {
 	case len(bundle) == 0:
@@ -101,7 +105,7 @@ func trusts(bundle []byte, served *x509.Certificate) string {
 	}
 	// That it has ended is said once, and not of each webhook.
 	begin := served.NotBefore.Add(time.Second)
-	if _, err := served.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName, CurrentTime: begin}); err != nil {
+	if _, err := served.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: serverName, CurrentTime: begin}); err != nil {
 		return "doesn't trust the certificate: " + err.Error()
 	}
 	return ""

@@ -206,6 +206,7 @@ func TestEachValueHasAnEffect(t *testing.T) {
 		"injector.podDisruptionBudget.minAvailable":   {"injector: {podDisruptionBudget: {minAvailable: 2}}", "PodDisruptionBudget entrypointer-system/injector", []string{"spec", "minAvailable"}, "2"},
 		"webhook.failurePolicy":                       {"webhook: {failurePolicy: Ignore}", pods, []string{"webhooks", "failurePolicy"}, "Ignore"},
 		"webhook.timeoutSeconds":                      {"webhook: {timeoutSeconds: 5}", pods, []string{"webhooks", "timeoutSeconds"}, "5"},
+		"webhook.certificateSecret":                   {"webhook: {certificateSecret: mine}\ninjector: {extraArgs: [-a]}", injector, in("containers", "args"), withCertificate(t)},
 		"logs.replicas":                               {"parts: {logs: true}\nlogs: {replicas: 0}", logs, []string{"spec", "replicas"}, "0"},
 		"logs.resources":                              {"parts: {logs: true}\nlogs: {resources: {limits: {memory: 1Gi}}}", logs, in("containers", "resources"), "{limits: {memory: 1Gi}}"},
 		"logs.extraArgs":                              {"parts: {logs: true}\nlogs: {extraArgs: [-export-otlp, URL]}", logs, in("containers", "args"), "[-directory, /var/lib/logs, -export-otlp, URL]"},
@@ -255,6 +256,15 @@ func TestEachValueHasAnEffect(t *testing.T) {
 	}
 }
 
+// withCertificate returns the injector's arguments with those of a Secret.
+func withCertificate(t *testing.T) string {
+	t.Helper()
+	args, _ := objects(t, "")[injector].at("spec", "template", "spec", "containers", "args").([]any)
+	text, err := yaml.Marshal(append(args, "-a", "-certificate-secret", "mine"))
+	require.NoError(t, err)
+	return string(text)
+}
+
 func TestPartsOfTheChartAreLeftOut(t *testing.T) {
 	const budget = "PodDisruptionBudget entrypointer-system/injector"
 	require.Contains(t, objects(t, ""), budget)
@@ -274,6 +284,7 @@ func TestValuesThatDoNothingAreRefused(t *testing.T) {
 		"an unknown failure policy":       {"webhook: {failurePolicy: Retry}", "/webhook/failurePolicy"},
 		"a timeout beyond the API's":      {"webhook: {timeoutSeconds: 60}", "/webhook/timeoutSeconds"},
 		"a configuration that isn't text": {"config: {lookup-timeout: 3}", "/config/lookup-timeout"},
+		"a Secret's name that is none":    {"webhook: {certificateSecret: My Secret}", "/webhook/certificateSecret"},
 		"a range that is none":            {"networkPolicy: {podRanges: [pods]}", "/networkPolicy/podRanges/0"},
 		"replicas with one volume":        {"parts: {logs: true}\nlogs: {replicas: 2}", "several replicas need logs.bucket"},
 		"credentials of no bucket":        {"parts: {logs: true}\nlogs: {bucketSecret: a}", "set logs.bucket as well"},

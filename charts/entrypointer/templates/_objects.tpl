@@ -42,6 +42,10 @@ SPDX-License-Identifier: Apache-2.0
 {{- if eq $object.kind "Deployment" }}
 {{- include "entrypointer.deployment" (dict "object" $object "values" (index $values $name) "root" .root) }}
 {{- end }}
+{{- if and (eq $object.kind "Deployment") (eq $name "injector") $values.webhook.certificateSecret }}
+{{- $container := first $object.spec.template.spec.containers }}
+{{- $_ := set $container "args" (concat $container.args (list "-certificate-secret" $values.webhook.certificateSecret)) }}
+{{- end }}
 {{- if and (eq $object.kind "Deployment") (eq $name "logs") }}
 {{- include "entrypointer.storage" . }}
 {{- end }}
