@@ -63,7 +63,7 @@ help:
 	@echo 'make timeline          docs/order.svg, from a pod that starts and stops in order'
 	@echo 'make equality  Tekton'\''s own examples without, and with, by each delivery and with logs; ARGS=-update writes the paragraph in README.md and docs/equality.md'
 	@echo 'make mutants  what changes of the code no unit test notices; PACKAGES=./pkg/pod picks some'
-	@echo 'make release VERSION=v0.1.0  images and a Helm chart in REPOSITORY, or the registry of the cluster, and a folder dist/VERSION'
+	@echo 'make release VERSION=v0.1.0  images and a Helm chart in REPOSITORY, or the registry of the cluster, and a folder dist/VERSION; KEY=FILE signs them'
 	@echo 'make e2e-release   installs releases by kubectl and by Helm; afterwards, make deploy installs this checkout'
 	@echo 'make release-twice  that two clones make the same release, which compiles everything once more'
 	@echo 'make up      the cluster; eval "$$(make env)" lets kubectl find it; KUBERNETES=1.34, TEKTON=1.0 and KNATIVE=0.47 are other versions, for the other targets, too'
@@ -240,21 +240,23 @@ ko := $(if $(filter source,$(CLUSTER)),,$(KO))
 deploy: up $(ko)
 	@$(in-cluster) hack/deploy.sh $(or $(ko),ko)
 
-# A registry of one's own needs no cluster, but ko.
+# A registry of one's own needs no cluster, but ko. KEY is a file of cosign generate-key-pair,
+# whose password is COSIGN_PASSWORD.
 .PHONY: release
-release: $(if $(REPOSITORY),$(KO),up $(ko))
+release: $(if $(REPOSITORY),$(KO),up $(ko)) $(if $(KEY),$(COSIGN))
 	$(if $(VERSION),,$(error VERSION is missing: make release VERSION=v0.1.0))
 	@$(if $(REPOSITORY),KO_DOCKER_REPO=$(REPOSITORY),$(in-cluster)) go run ./hack/release -version $(VERSION) \
-		-folder $(or $(FOLDER),dist/$(VERSION)) -ko $(if $(REPOSITORY),$(KO),$(or $(ko),ko)) $(ARGS)
+		-folder $(or $(FOLDER),dist/$(VERSION)) -ko $(if $(REPOSITORY),$(KO),$(or $(ko),ko)) $(if $(KEY),-key $(KEY) -cosign $(COSIGN)) $(ARGS)
 
-# Two releases of this commit, and the tests that install them in place of what is installed.
-# Afterwards, the injector isn't installed.
+# Two signed releases of this commit, and the tests that install them in place of what is
+# installed. Afterwards, the injector isn't installed. The key is made for it.
 .PHONY: e2e-release
-e2e-release: up $(ko)
+e2e-release: up $(ko) $(COSIGN)
 	go build -C test/chart -o $(CACHE)/tools/helm helm.sh/helm/v4/cmd/helm
-	@$(in-cluster) export RELEASES=$$(mktemp -d) HELM=$(CACHE)/tools/helm && trap 'rm -r "$$RELEASES"' EXIT && \
+	@$(in-cluster) export RELEASES=$$(mktemp -d) HELM=$(CACHE)/tools/helm COSIGN=$(COSIGN) COSIGN_PASSWORD=e2e && trap 'rm -r "$$RELEASES"' EXIT && \
+		$(COSIGN) generate-key-pair --output-key-prefix $$RELEASES/cosign && \
 		for version in v0.0.0-rc.1 v0.0.0-rc.2; do \
-			go run ./hack/release -version $$version -folder $$RELEASES/$$version -ko $(or $(ko),ko) -image-platforms linux/$$(go env GOARCH) -plugin-platforms linux/$$(go env GOARCH) || exit 1; \
+			go run ./hack/release -version $$version -folder $$RELEASES/$$version -ko $(or $(ko),ko) -key $$RELEASES/cosign.key -cosign $(COSIGN) -image-platforms linux/$$(go env GOARCH) -plugin-platforms linux/$$(go env GOARCH) || exit 1; \
 		done && go test -vet=off -tags e2e -count 1 -timeout 40m ./test/release $(ARGS)
 
 .PHONY: release-twice

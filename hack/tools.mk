@@ -12,12 +12,14 @@ GOLANGCI_LINT := $(CACHE)/tools/golangci-lint@v2.15.0/golangci-lint
 ACTIONLINT    := $(CACHE)/tools/actionlint@v1.7.12/actionlint
 KO            := $(CACHE)/tools/ko@v0.19.1/ko
 GREMLINS      := $(CACHE)/tools/gremlins@v0.6.0/gremlins
+COSIGN        := $(CACHE)/tools/cosign@v3.1.3/cosign
 
 $(GOLANGCI_LINT): package := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(ACTIONLINT):    package := github.com/rhysd/actionlint/cmd/actionlint
 $(KO):            package := github.com/google/ko
 $(GREMLINS):      package := github.com/go-gremlins/gremlins/cmd/gremlins
+$(COSIGN):        package := github.com/sigstore/cosign/v3/cmd/cosign
 
 # The version is what the directory's name says after the @.
-$(GOLANGCI_LINT) $(ACTIONLINT) $(KO) $(GREMLINS):
+$(GOLANGCI_LINT) $(ACTIONLINT) $(KO) $(GREMLINS) $(COSIGN):
 	@hack/go-tool.sh $(package)@$(lastword $(subst @, ,$(@D))) >/dev/null

@@ -3,7 +3,8 @@
 
 // Program release makes a release of the checked-out commit: images in a registry, and a
 // folder with manifests, the Helm chart, archives of the kubectl plugin, software bills of materials,
-// provenance and checksums. Two runs for the same commit write the same bytes.
+// provenance and checksums. Two runs for the same commit write the same bytes, but for the
+// signatures, which it makes if it gets a key.
 package main
 
 import (
@@ -16,18 +17,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // A release is what the flags and the checkout say of it.
 type release struct {
-	version    string     // with the v
-	repository string     // the prefix of the images' names
-	url        string     // where the files of the folder will be downloaded
-	ko         string     // the path of ko
-	platforms  []platform // of the plugin
-	imagesFor  []string   // the platforms of the images
+	version    string        // with the v
+	repository string        // the prefix of the images' names
+	url        string        // where the files of the folder will be downloaded
+	ko, cosign string        // the paths of the programs
+	key        string        // as cosign reads it, "" for no signatures
+	publicKey  string        // in PEM
+	patience   time.Duration // with each run of cosign
+	platforms  []platform    // of the plugin
+	imagesFor  []string      // the platforms of the images
 	folder     string
 	images     []image
 	chart      string // its name in the registry, with the digest
@@ -49,12 +54,14 @@ const home = repositoryURL + "/releases/download/"
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	r := release{}
+	r := release{patience: 3 * time.Minute}
 	flags.StringVar(&r.version, "version", "", "the version, such as v0.1.0")
 	flags.StringVar(&r.repository, "repository", os.Getenv("KO_DOCKER_REPO"), "the prefix of the images' names, a registry and a path in it")
 	flags.StringVar(&r.folder, "folder", "", "the folder to make, which mustn't exist")
 	flags.StringVar(&r.url, "url", "", "where the files of the folder will be downloaded; the default is "+home+"VERSION")
 	flags.StringVar(&r.ko, "ko", "ko", "the path of ko")
+	flags.StringVar(&r.cosign, "cosign", "cosign", "the path of cosign, version 3, which signs")
+	flags.StringVar(&r.key, "key", "", "the private key to sign with, a file of cosign generate-key-pair whose password is COSIGN_PASSWORD, or a URI of a key service that cosign knows; without it, the release is unsigned")
 	imagePlatforms := flags.String("image-platforms", "linux/amd64,linux/arm64", "the platforms of the images")
 	platforms := flags.String("plugin-platforms", strings.Join(pluginPlatforms, ","), "the platforms of the kubectl plugin")
 	if err := flags.Parse(args); err != nil {
@@ -79,7 +86,10 @@ func run(ctx context.Context, args []string) error {
 	defer func() { _ = os.RemoveAll(unfinished) }()
 	complete := r.folder
 	r.folder = unfinished
-	for _, step := range []func(context.Context) error{r.checkAPI, r.writeNotes, r.buildImages, r.writeManifests, r.writeChart, r.writePlugins, r.writeProvenance, r.writeChecksums} {
+	steps := []func(context.Context) error{
+		r.checkAPI, r.readKey, r.writeNotes, r.buildImages, r.writeManifests, r.writeChart, r.writePlugins, r.writeProvenance, r.writeChecksums, r.sign,
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -16,8 +16,11 @@ import (
 	"strings"
 )
 
-// checksums is the name of the file with the checksums of all others.
+// checksums is the name of the file with the checksums of all others, but for the signatures.
 const checksums = "SHA256SUMS"
+
+// provenance is the name of the file that says of what the release was made.
+const provenance = "provenance.json"
 
 // A statement is an in-toto statement (https://in-toto.io/Statement/v1) with the provenance
 // of SLSA (https://slsa.dev/spec/v1.0/provenance).
@@ -77,7 +80,7 @@ func (r *release) writeProvenance(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.write("provenance.json", append(text, '\n'))
+	return r.write(provenance, append(text, '\n'))
 }
 
 // A file is one of the release.

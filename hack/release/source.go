@@ -47,6 +47,7 @@ func output(ctx context.Context, environment []string, program string, args ...s
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), environment...)
 	command.Stderr = os.Stderr
+	command.WaitDelay = 10 * time.Second // for a child that outlives it
 	var printed bytes.Buffer
 	command.Stdout = &printed
 	if err := command.Run(); err != nil {
