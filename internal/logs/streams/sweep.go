@@ -26,6 +26,7 @@ const (
 // A Sweep looks at many streams, at a time of the storage's clock.
 type Sweep struct {
 	store   *Store
+	looking *Store // on an untouchable bucket
 	now     time.Time
 	inDoubt bool // about the time: nothing is deleted because of its age
 	holds   *sharedHolds
@@ -33,7 +34,7 @@ type Sweep struct {
 
 // NewSweep returns a sweep.
 func (s *Store) NewSweep(now time.Time, inDoubt bool) *Sweep {
-	return &Sweep{store: s, now: now, inDoubt: inDoubt, holds: &sharedHolds{known: map[string]*holdsAt{}}}
+	return &Sweep{store: s, looking: newStore(untouchable{}, nil), now: now, inDoubt: inDoubt, holds: &sharedHolds{known: map[string]*holdsAt{}}}
 }
 
 // An Inventory is what a listing of many streams has of one. It decides only that nothing is
@@ -135,7 +136,7 @@ func (untouchable) DeleteAll(context.Context, []string) error { return errUntouc
 
 // Look says what Tidy would find. It reports whether Tidy has nothing to do.
 func (w *Sweep) Look(of *Inventory, keep time.Duration) (found TidyResult, isAtRest bool) {
-	t := tidier{store: &Store{bucket: untouchable{}, redacters: 1}, id: of.ID, now: w.now, keep: keep, inDoubt: w.inDoubt, sweep: w, view: of.view}
+	t := tidier{store: w.looking, id: of.ID, now: w.now, keep: keep, inDoubt: w.inDoubt, sweep: w, view: of.view}
 	t.countAll()
 	if w.inDoubt && keep > 0 && w.now.Sub(t.Last) > keep {
 		t.Expired = true
