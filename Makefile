@@ -43,6 +43,7 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
+	@echo 'make neighbours  that a proxy of another project ends when the work has, which takes minutes to compile'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
@@ -81,7 +82,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample equality-sample
-test-all: lint unit stress e2e e2e-slow equality e2e-release
+test-all: lint unit neighbours stress e2e e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -112,6 +113,11 @@ unit:
 .PHONY: destinations
 destinations:
 	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki .
+
+# The first time, it builds the proxies of other projects, which takes minutes.
+.PHONY: neighbours
+neighbours:
+	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(ARGS)
 
 # The tests with random moments, at full extent.
 .PHONY: stress
