@@ -44,6 +44,7 @@ help:
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
 	@echo 'make neighbours  that a proxy of another project ends when the work has, which takes minutes to compile'
+	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
 	@echo 'make e2e-core  those of them that differ most between versions of Kubernetes'
@@ -82,7 +83,7 @@ examples: deploy
 
 .PHONY: test test-all
 test: lint unit e2e-sample equality-sample
-test-all: lint unit neighbours stress e2e e2e-slow equality e2e-release
+test-all: lint unit grounds-arm64 neighbours stress e2e e2e-slow equality e2e-release
 
 # Vetting a test reads all that it is compiled of, which takes as long as
 # compiling it. The linters vet. On a busy machine, Go's ten minutes for a package
@@ -118,6 +119,12 @@ destinations:
 .PHONY: neighbours
 neighbours:
 	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(ARGS)
+
+# Unlike the rest of "make unit", it doesn't see races: qemu has no memory model but that of
+# this machine.
+.PHONY: grounds-arm64
+grounds-arm64:
+	@hack/emulated.sh arm64 $(ARGS)
 
 # The tests with random moments, at full extent.
 .PHONY: stress

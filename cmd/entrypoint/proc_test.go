@@ -8,6 +8,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,10 +29,17 @@ func statusField(t testing.TB, pid int, name string) string {
 	return ""
 }
 
-// executable returns the file that pid executes, or "" if pid has ended.
+// executable returns the file that pid executes, or "" if pid has ended. Of an emulated
+// program (hack/emulated.sh), the kernel names the emulator, whose first argument is the
+// program.
 func executable(pid int) string {
 	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	return name
+	if !strings.HasPrefix(filepath.Base(name), "qemu-") {
+		return name
+	}
+	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	program := strings.Split(string(args), "\x00")
+	return program[min(1, len(program)-1)]
 }
 
 // silence returns a descriptor on which a read blocks forever.

@@ -29,7 +29,11 @@ func TestEveryTestThatRunsOnEachVersionOfKubernetesIsThere(t *testing.T) {
 }
 
 func TestEveryTestThatIsInAllPartsOrInNoneIsThere(t *testing.T) {
-	requireDefined(t, "hack/e2e-part.sh", regexp.MustCompile("(?m)(?:^ +|')("+testName.String()+")'?$"))
+	requireDefined(t, "hack/e2e-part.sh", regexp.MustCompile("(?m)^ +("+testName.String()+")$"))
+}
+
+func TestEveryTestThatAnEmulatorLeavesOutIsThere(t *testing.T) {
+	requireDefined(t, "hack/emulated.sh", regexp.MustCompile("(?m)^ +("+testName.String()+")(?:/.*)?$"))
 }
 
 // requireDefined requires that a file names tests, and only such as there are.
