@@ -20,7 +20,7 @@ func signing(t *testing.T, program string) (r *release, runs func() []string) {
 	t.Helper()
 	folder := t.TempDir()
 	cosign, log := filepath.Join(folder, "cosign"), filepath.Join(folder, "log")
-	require.NoError(t, os.WriteFile(cosign, []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"+program), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(cosign, []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"+program), 0o700))
 	r = &release{
 		version: "v0.1.0", repository: "example.org/e", folder: t.TempDir(), cosign: cosign, key: "cosign.key", patience: time.Minute,
 		images: []image{{reference: "example.org/e/injector:v0.1.0@sha256:0a"}, {reference: "example.org/e/logs:v0.1.0@sha256:0b"}},
