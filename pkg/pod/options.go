@@ -259,7 +259,7 @@ func (o Option) key() string { return annotation.Domain + "/" + o.Name }
 func (o Option) forContainer() string { return annotation.For(o.Name, "") }
 
 // flagsFor returns the supervisor's flags for a value.
-func (o *Option) flagsFor(value string, c optionContext) ([]string, error) {
+func (o Option) flagsFor(value string, c optionContext) ([]string, error) {
 	c.flag = "-" + o.Name + "="
 	return o.flags(value, c)
 }

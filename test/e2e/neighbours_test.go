@@ -23,6 +23,7 @@ func TestAJobCompletesBesideNeighboursOfOtherProjects(t *testing.T) {
 	t.Parallel()
 	for _, n := range neighbours.All() {
 		t.Run(n.Name, func(t *testing.T) {
+			t.Parallel()
 			image := moduleImage(t, path.Join("test/neighbours", n.Module), n.Program)
 			namespace := optedInNamespace(t)
 			p := n.Pod(busybox(t, "main", "wget", "-q", "-O", "/dev/null", n.Ready), corev1.Container{Image: image, Args: n.Args})
