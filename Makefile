@@ -44,6 +44,7 @@ help:
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
 	@echo 'make neighbours  that a proxy of another project ends when the work has, which takes minutes to compile'
+	@echo 'make grounds  grounds-arm64, neighbours, and e2e-versions: hours'
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
 	@echo 'make stress  those of them that try random moments, eight times as long'
 	@echo 'make e2e     end-to-end tests on the cluster; ARGS="-run TaskRun" picks some'
@@ -125,6 +126,10 @@ neighbours:
 .PHONY: grounds-arm64
 grounds-arm64:
 	@hack/emulated.sh arm64 $(ARGS)
+
+# What docs/compatibility.md says was run, but for what other targets run.
+.PHONY: grounds
+grounds: grounds-arm64 neighbours e2e-versions
 
 # The tests with random moments, at full extent.
 .PHONY: stress
