@@ -27,7 +27,7 @@ touch /data/file; stat -c '%n %u %g %a' /data /data/file
 touch /file && echo wrote to /
 grep -e Cap -e NoNewPrivs -e Seccomp: /proc/self/status
 cat /proc/self/uid_map
-test $(ls /proc 2>/dev/null | grep -c "^[0-9]") -gt 30 && echo sees others
+cat /proc/[0-9]*/comm 2>/dev/null | grep -qx kubelet && echo sees others
 echo PID 1 is $(cat /proc/1/comm)
 true`
 

@@ -35,7 +35,7 @@ type renamedFlag struct{ file, now, next string }
 const thisFlag, nextFlag = "-grace-period=", "-stopping-time="
 
 var renamedFlags = []renamedFlag{
-	{"pkg/pod/flags.go", `"` + thisFlag + `"`, `"` + nextFlag + `"`},
+	{"pkg/pod/options.go", `c.flag = "-" + o.Name + "="`, `if c.flag = "-" + o.Name + "="; c.flag == "` + thisFlag + `" { c.flag = "` + nextFlag + `" }`},
 	{"internal/supervisor/ending/ending.go", `"grace-period", "DURATION"`, `"stopping-time", "DURATION"`},
 }
 
