@@ -175,10 +175,10 @@ func OursAlone(before, after *corev1.Pod) *corev1.Pod {
 	pod.Spec.Volumes = merged(before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) bool { return isOurVolume(v.Name) })
 	pod.Spec.InitContainers = merged(before.Spec.InitContainers, after.Spec.InitContainers, func(c corev1.Container) bool { return isCopier(c) || copiesTool(c) })
 	named := map[string]*corev1.Container{}
-	for c := range allContainers(after) {
+	for _, c := range allContainers(after) {
 		named[c.Name] = c
 	}
-	for c := range allContainers(pod) {
+	for _, c := range allContainers(pod) {
 		if found, present := named[c.Name]; present && !isCopier(*c) && !copiesTool(*c) {
 			takeOurs(c, *found)
 		}

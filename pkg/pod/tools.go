@@ -162,7 +162,7 @@ func isToolsMount(m corev1.VolumeMount) bool {
 
 // removeTools removes the volume, and its mounts from all containers.
 func removeTools(pod *corev1.Pod) {
-	for c := range allContainers(pod) {
+	for _, c := range allContainers(pod) {
 		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, isToolsMount)
 	}
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == ToolsVolumeName && mayBeToolsVolume(v.VolumeSource) })
@@ -171,7 +171,7 @@ func removeTools(pod *corev1.Pod) {
 // strangeMounter returns the name of a container that mounts the volume in a way that
 // isn't ours.
 func strangeMounter(pod *corev1.Pod) string {
-	for c := range allContainers(pod) {
+	for _, c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
 			if m.Name == ToolsVolumeName && !isToolsMount(m) && !copiesTool(*c) {
 				return c.Name

@@ -251,6 +251,19 @@ func (w *wrapping) installFamily(pod *corev1.Pod, wrapped []int, f between.Famil
 	return w.addEmptyDirs(pod, f)
 }
 
+// allContainers are the init containers of a pod, and then its containers. A Container has
+// more than a kilobyte, so none is copied.
+func allContainers(pod *corev1.Pod) []*corev1.Container {
+	list := make([]*corev1.Container, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	for at := range pod.Spec.InitContainers {
+		list = append(list, &pod.Spec.InitContainers[at])
+	}
+	for at := range pod.Spec.Containers {
+		list = append(list, &pod.Spec.Containers[at])
+	}
+	return list
+}
+
 // checkMounters refuses a container that mounts a volume of the family without being one
 // of those that have it in common: it could publish states of its own. checkMounters notes
 // which volumes still have mounts.
@@ -259,7 +272,7 @@ func checkMounters(pod *corev1.Pod, f between.Family, unmounted map[string]bool)
 	for _, name := range f.Volumes {
 		wanted[name] = true
 	}
-	for c := range allContainers(pod) {
+	for _, c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
 			delete(unmounted, m.Name)
 			if wanted[m.Name] && (len(f.Mounts[c.Name]) == 0 || !f.IsMount(m)) {

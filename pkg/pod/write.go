@@ -109,7 +109,7 @@ func checkWriters(pod *corev1.Pod) error {
 			return refuse(NameCollision, "adding init container %q: the pod has a container of this name, image %q; rename it", c.Name, c.Image)
 		}
 	}
-	for c := range allContainers(pod) {
+	for _, c := range allContainers(pod) {
 		for _, m := range c.VolumeMounts {
 			if m.Name == VolumeName && !isMount(m) && c.Name != InitContainerName {
 				return refuse(NameCollision, "adding volume %q: container %q mounts it at %q, and only %q may write to it; use another volume",
