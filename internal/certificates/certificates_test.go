@@ -27,7 +27,7 @@ func reconcile(t *testing.T, leader bool, there ...*corev1.Secret) (*fake.Client
 		require.NoError(t, client.Tracker().Add(secret))
 		require.NoError(t, known.Add(secret))
 	}
-	k := &keeper{client: client, secrets: corelisters.NewSecretLister(known), key: key}
+	k := &keeper{servedSecret{client: client, secrets: corelisters.NewSecretLister(known), key: key}}
 	if leader {
 		require.NoError(t, k.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}))
 	}

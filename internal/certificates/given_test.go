@@ -76,7 +76,7 @@ func copied(t *testing.T, leader bool, mine map[string][]byte, served map[string
 		require.NoError(t, client.Tracker().Add(secret))
 		require.NoError(t, known.Add(secret))
 	}
-	g := &given{client: client, secrets: corelisters.NewSecretLister(known), from: "mine", key: key, server: server}
+	g := &given{servedSecret: servedSecret{client: client, secrets: corelisters.NewSecretLister(known), key: key}, from: "mine", server: server}
 	if leader {
 		require.NoError(t, g.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}))
 	}
