@@ -230,7 +230,8 @@ func TestASidecarThatDoesNotListenIsLeftAlone(t *testing.T) {
 	}{
 		"no server":             {nil, "connection refused"},
 		"never answers":         {func(net.Conn) {}, "it took longer than 2s"},
-		"closes":                {afterReading(func(c net.Conn) { _ = c.Close() }), "not HTTP"},
+		"closes":                {afterReading(func(c net.Conn) { _ = c.Close() }), "the connection was closed without an answer"},
+		"says half":             {saying("HTTP/1.1 "), "not HTTP"},
 		"resets":                {func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); _ = c.Close() }, "connection reset"},
 		"has no such path":      {saying("HTTP/1.1 404 Not Found\r\n\r\n"), `the answer was "HTTP/1.1 404 Not Found\r"`},
 		"sends elsewhere":       {saying("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"), `"HTTP/1.1 302 Found\r"`},

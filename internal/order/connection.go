@@ -143,6 +143,8 @@ func (c *connection) receive() (over bool, err error) {
 			return false, &badAnswer{code, "the answer was " + strconv.Quote(line[:min(len(line), quoted)])}
 		}
 		return true, nil
+	case n == 0 && len(c.in) == 0:
+		return false, &badAnswer{text: "the connection was closed without an answer"}
 	case n == 0, len(c.in) > maxFileSize:
 		return false, &badAnswer{text: "the answer is not HTTP"}
 	}
