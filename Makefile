@@ -43,7 +43,7 @@ help:
 	@echo 'make lint    formatting, vet, linters'
 	@echo 'make unit    tests that need no cluster'
 	@echo 'make destinations  that logs arrive at a collector and at Loki, which takes minutes to compile'
-	@echo 'make neighbours  that a proxy of another project ends when the work has, which takes minutes to compile'
+	@echo 'make neighbours  that proxies and agents of other projects end when the work has, which takes minutes to compile'
 	@echo 'make grounds  grounds-arm64, neighbours, and e2e-versions: hours'
 	@echo 'make grounds-arm64  the tests of what runs in pods, for arm64 in an emulator; as root'
 	@echo 'make stress  those of them that try random moments, eight times as long'
@@ -116,7 +116,7 @@ unit:
 destinations:
 	cd test/destinations && go test -vet=off -count 1 -timeout 40m -tags loki .
 
-# The first time, it builds the proxies of other projects, which takes minutes.
+# The first time, it builds the proxies and agents of other projects, which takes minutes.
 .PHONY: neighbours
 neighbours:
 	go test -vet=off -count 1 -timeout 40m -tags neighbours ./test/neighbours $(ARGS)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/entrypointer/entrypointer/test/neighbours"
@@ -24,9 +23,14 @@ func TestAJobCompletesBesideNeighboursOfOtherProjects(t *testing.T) {
 	for _, n := range neighbours.All() {
 		t.Run(n.Name, func(t *testing.T) {
 			t.Parallel()
-			image := moduleImage(t, path.Join("test/neighbours", n.Module), n.Program)
+			image, helper := moduleImage(t, path.Join("test/neighbours", n.Module), n.Program), ""
+			if n.Helper != "" {
+				helper = moduleImage(t, ".", "./"+path.Join("test/neighbours", n.Helper))
+			}
 			namespace := optedInNamespace(t)
-			p := n.Pod(busybox(t, "main", "wget", "-q", "-O", "/dev/null", n.Ready), corev1.Container{Image: image, Args: n.Args})
+			_, err := cluster.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), n.ConfigMap(), metav1.CreateOptions{})
+			require.NoError(t, err)
+			p := n.Pod(busybox(t, "main", "wget", "-q", "-O", "/dev/null", n.Ready), image, helper)
 			ended := completes(t, namespace, &batchv1.Job{
 				ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: template(p)},
 			})
