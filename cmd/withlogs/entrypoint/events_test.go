@@ -67,7 +67,7 @@ func documented(t *testing.T) map[string][]string {
 	return kinds
 }
 
-// noneHere is an event that can't be caused in these tests. Package capture tests it.
+// noneHere is an event that takes a cgroup: the tests of memory cause it.
 const noneHere = "oomKilled"
 
 //nolint:tparallel // the subtests share what they have seen
