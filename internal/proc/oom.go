@@ -35,3 +35,37 @@ func parseOOMKills(data string) int {
 	}
 	return 0
 }
+
+// OOMKillsOne reports whether the kernel, when it kills a process of this container for lack
+// of memory, leaves the others alone. With cgroup v2, a kubelet has it kill all of them
+// (memory.oom.group), unless it is configured with singleProcessOOMKill. The answer is false if
+// that can't be read.
+func OOMKillsOne() bool {
+	data, err := ReadFile("/proc/self/cgroup", 64<<10)
+	if err != nil {
+		return false
+	}
+	v1, path := memoryCgroup(string(data))
+	if v1 {
+		return true
+	}
+	group, err := ReadFile("/sys/fs/cgroup"+path+"/memory.oom.group", 4)
+	return err == nil && string(group) == "0\n"
+}
+
+// memoryCgroup parses cgroups(7) of a process: whether memory belongs to cgroup v1, and the
+// path of the process in v2. In a cgroup namespace, which privileged containers may lack,
+// the path is that from the container's own cgroup.
+func memoryCgroup(data string) (v1 bool, path string) {
+	for line := range strings.Lines(data) {
+		_, line, _ = strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, name, _ := strings.Cut(line, ":")
+		switch {
+		case strings.Contains(","+controllers+",", ",memory,"):
+			return true, ""
+		case controllers == "":
+			path = name
+		}
+	}
+	return false, path
+}

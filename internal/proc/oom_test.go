@@ -22,3 +22,22 @@ func TestOOMKillsOfBothVersionsOfCgroups(t *testing.T) {
 		require.Equal(t, want, parseOOMKills(data), "%q", data)
 	}
 }
+
+func TestTheMemoryOfAContainerBelongsToOneVersionOfCgroups(t *testing.T) {
+	for data, want := range map[string]struct {
+		v1   bool
+		path string
+	}{
+		"0::/\n":                          {path: "/"},
+		"0::/kubepods/pod1/container:1\n": {path: "/kubepods/pod1/container:1"},
+		"9:memory:/kubepods/pod1\n2:cpu,cpuacct:/\n0::/\n": {v1: true},
+		"0::/unified\n4:cpuset,memory:/\n":                 {v1: true},
+		"1:name=memory:/\n0::/x\n":                         {path: "/x"},
+		"":                                                 {},
+		"memory":                                           {},
+	} {
+		v1, path := memoryCgroup(data)
+		require.Equal(t, want.v1, v1, "%q", data)
+		require.Equal(t, want.path, path, "%q", data)
+	}
+}

@@ -30,6 +30,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/entrypointer/entrypointer/internal/proc"
 	"github.com/entrypointer/entrypointer/internal/ring"
 )
 
@@ -113,9 +114,13 @@ func Main(args []string) int {
 }
 
 // volunteerForOOMKill has the kernel kill the shipper rather than the command when the
-// container is out of memory. It also keeps the shipper's heap small.
+// container is out of memory. Where the kernel would kill the whole container with it, the
+// shipper must not be preferred: the pod or the node may be out of memory because of another
+// container. It also keeps the shipper's heap small.
 func volunteerForOOMKill() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // fails where /proc is read-only
+	if proc.OOMKillsOne() {
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // fails where /proc is read-only
+	}
 	debug.SetGCPercent(25)
 }
 

@@ -95,3 +95,31 @@ func TestWhatWasSentBeforeAContainerIsKilledTogetherStays(t *testing.T) {
 	require.Equal(t, "before\n", string(out.data))
 	require.False(t, out.complete)
 }
+
+// TestALackOfMemoryOfAnotherContainerKillsThatOne has a container use up the memory of its
+// pod, and not a container that sends its logs and uses little. On a node with cgroup v2, a
+// sending process that the kernel preferred would be the end of its whole container. It is
+// the same with the memory of a node.
+func TestALackOfMemoryOfAnotherContainerKillsThatOne(t *testing.T) {
+	t.Parallel()
+	pod := proctest.NewCgroup(t, limit)
+	sending, greedy := pod.NewChild(t), pod.NewChild(t)
+	if pod.V2 {
+		sending.KillTogether(t)
+		greedy.KillTogether(t)
+	}
+	s := serve(t)
+	turn := filepath.Join(t.TempDir(), "turn")
+	cmd := s.command("--", "sh", "-c", "echo before; "+waitingUntil(turn)+"echo after")
+	sending.Within(cmd)
+	wait := s.start(cmd)
+	s.waitFor("stdout", "before\n")
+	other := exec.CommandContext(t.Context(), "tail", "/dev/zero")
+	greedy.Within(other)
+	var exit *exec.ExitError
+	require.ErrorAs(t, other.Run(), &exit)
+	require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
+	letGoOn(t, turn)
+	require.Zero(t, wait().code)
+	require.Equal(t, stream{data: []byte("before\nafter\n"), complete: true}, s.stream("stdout"))
+}

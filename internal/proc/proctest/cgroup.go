@@ -65,10 +65,7 @@ func NewCgroup(t *testing.T, limit int64) *Cgroup {
 		t.Skip("no memory cgroup can be made here: ", err)
 	}
 	c.dir = dir
-	t.Cleanup(func() {
-		// The last process may have ended a moment ago.
-		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, removal, tick)
-	})
+	c.removeAtEnd(t)
 	if c.V2 {
 		c.set(t, "memory.max", limit)
 		c.set(t, "memory.swap.max", 0)
@@ -79,6 +76,27 @@ func NewCgroup(t *testing.T, limit int64) *Cgroup {
 		c.set(t, "memory.memsw.limit_in_bytes", limit)
 	}
 	return c
+}
+
+// NewChild makes a cgroup within another, as those of containers are within their pod's.
+// Afterwards, the other can have no process of its own.
+func (c *Cgroup) NewChild(t *testing.T) *Cgroup {
+	t.Helper()
+	if c.V2 {
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, "cgroup.subtree_control"), []byte("+memory"), 0))
+	}
+	dir, err := os.MkdirTemp(c.dir, "child-")
+	require.NoError(t, err)
+	child := &Cgroup{V2: c.V2, dir: dir, mount: c.mount}
+	child.removeAtEnd(t)
+	return child
+}
+
+func (c *Cgroup) removeAtEnd(t *testing.T) {
+	t.Cleanup(func() {
+		// The last process may have ended a moment ago.
+		require.Eventually(t, func() bool { return os.Remove(c.dir) == nil }, removal, tick)
+	})
 }
 
 func (c *Cgroup) set(t *testing.T, file string, value int64) {
@@ -96,10 +114,10 @@ func (c *Cgroup) KillTogether(t *testing.T) {
 	c.set(t, "memory.oom.group", 1)
 }
 
-// Within has a command that isn't started yet run in the cgroup, with a view of this cgroup
-// only. It replaces the command's Path and Args.
+// Within has a command that isn't started yet run in the cgroup, and in namespaces in which
+// it sees this cgroup only. It replaces the command's Path and Args.
 func (c *Cgroup) Within(cmd *exec.Cmd) {
-	const script = `echo 0 >"$1/cgroup.procs" && mount --bind "$1" "$2" && shift 2 && exec "$@"`
+	const script = `echo 0 >"$1/cgroup.procs" && mount --bind "$1" "$2" && shift 2 && exec unshare --cgroup -- "$@"`
 	argv := slices.Concat([]string{"sh", "-c", script, "sh", c.dir, c.mount, cmd.Path}, cmd.Args[1:])
 	cmd.Path, cmd.Args = "/bin/sh", argv
 	if cmd.SysProcAttr == nil {
