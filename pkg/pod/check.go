@@ -21,10 +21,12 @@ func (w *wrapping) check(containers []container) error {
 		if err := checkMounts(c.Container); err != nil {
 			return err
 		}
-		if !c.isWrapped {
-			c.words.argv = ownArgv(c.Container)
-		}
 		var err error
+		if !c.isWrapped {
+			if c.words.argv, err = unwrappedArgv(c.Container); err != nil {
+				return err
+			}
+		}
 		if c.toolbox, err = w.toolbox(c.settings); err != nil {
 			return err
 		}

@@ -29,7 +29,16 @@ func recognise(pod *corev1.Pod, containers []container) {
 // original argv stay: the other flags may be another release's, and are set anew. A
 // structure that no release of ours writes counts as the author's command.
 func wrappedWords(c *corev1.Container) (words, bool) {
-	if !slices.Equal(c.Command, []string{EntrypointPath}) || !slices.ContainsFunc(c.VolumeMounts, isMount) {
+	if !slices.Equal(c.Command, []string{EntrypointPath}) {
+		return words{}, false
+	}
+	return formerWords(c)
+}
+
+// formerWords returns the words in the arguments of a supervisor, and whether an earlier call
+// has left such arguments, whatever the command is now.
+func formerWords(c *corev1.Container) (words, bool) {
+	if !isPrepared(c) {
 		return words{}, false
 	}
 	var kept []string
@@ -44,6 +53,34 @@ func wrappedWords(c *corev1.Container) (words, bool) {
 		}
 	}
 	return words{}, false
+}
+
+// isPrepared reports whether an earlier call has mounted the supervisor in a container.
+func isPrepared(c *corev1.Container) bool { return slices.ContainsFunc(c.VolumeMounts, isMount) }
+
+// unwrappedArgv returns the argv of a container that isn't wrapped, nil if only its image
+// determines what it runs. A webhook that API servers call again may have put back the command
+// of a container that was wrapped: then the argv is among the arguments of the supervisor. If it
+// has set another command, or other args behind the supervisor, nobody knows the other half of
+// the original argv any more.
+func unwrappedArgv(c *corev1.Container) ([]string, error) {
+	former, was := formerWords(c)
+	switch {
+	case was && len(former.flags) == 0 && len(c.Command) > 0 && startsWith(former.argv, c.Command):
+		return former.argv, nil
+	case was && len(c.Command) > 0:
+		return nil, refuse(NoCommand, "wrapping container %q: another webhook has set the command %q in the place of the supervisor, and the args are the supervisor's; have that webhook set args: as well, or only what is missing",
+			c.Name, c.Command)
+	case isPrepared(c) && slices.Equal(c.Command, []string{EntrypointPath}) && !slices.Contains(c.Args, "--"):
+		return nil, refuse(NoCommand, "wrapping container %q: another webhook has set the args %q in the place of the supervisor's; have that webhook set command: as well, or only what is missing",
+			c.Name, c.Args)
+	default:
+		return ownArgv(c), nil
+	}
+}
+
+func startsWith(argv, command []string) bool {
+	return len(argv) >= len(command) && slices.Equal(argv[:len(command)], command)
 }
 
 // ourFlag matches a flag as all releases write it, in one word with its value, so that

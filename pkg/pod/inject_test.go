@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/entrypointer/entrypointer/pkg/lookup"
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
@@ -206,6 +207,58 @@ func TestAContainerThatCameLaterIsWrappedOnReinvocation(t *testing.T) {
 	require.Equal(t, []string{"z"}, twice.Pod.Spec.Containers[2].Command)
 }
 
+// Kyverno applies a patch with a container's command again to a pod that has been wrapped.
+func TestACommandThatAnotherWebhookPutsBackIsWrappedOnce(t *testing.T) {
+	for name, c := range map[string]corev1.Container{
+		"a command":              running("a", "sh", "-c", "echo $$1"),
+		"a command and args":     {Name: "a", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"exit 0"}},
+		"two dashes in the argv": running("a", "env", "--", "x"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := asking(c)
+			p.Annotations["timeout.entrypointer.dev/a"] = "1h"
+			once := inject(t, newInjector(nil), p).Pod
+			requireRepaired(t, newInjector(nil), once, func(changed *corev1.Pod) { changed.Spec.Containers[0].Command = c.Command })
+		})
+	}
+}
+
+// What the rest of the original argv was is no longer known.
+func TestAnotherCommandInTheSupervisorsPlaceIsRefused(t *testing.T) {
+	unknown := images{"busybox": {Configs: []lookup.Config{
+		{Platform: "linux/amd64", Entrypoint: []string{"sh"}}, {Platform: "linux/arm64", Entrypoint: []string{"ash"}},
+	}}}
+	for name, c := range map[string]corev1.Container{
+		"a command":                  running("a", "sh", "-c", "exit 0"),
+		"the words of each platform": {Name: "a", Image: "busybox", Args: []string{"env"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := inject(t, newInjector(unknown), asking(c)).Pod
+			changed.Spec.Containers[0].Command = []string{"env"}
+			_, err := newInjector(unknown).Inject(t.Context(), "tenant", changed)
+			requireRefused(t, err, pod.NoCommand, `wrapping container "a": `, `the command ["env"] in the place of the supervisor`)
+		})
+	}
+}
+
+func TestOtherArgsBehindTheSupervisorAreRefused(t *testing.T) {
+	known := images{"busybox": image([]string{"sh"}, nil)}
+	for _, args := range [][]string{{"-version"}, {"-arg=--"}, {"-c", "exit 0"}} {
+		changed := inject(t, newInjector(known), asking(corev1.Container{Name: "a", Image: "busybox", Args: []string{"-c", "exit 0"}})).Pod
+		changed.Spec.Containers[0].Args = args
+		_, err := newInjector(known).Inject(t.Context(), "tenant", changed)
+		requireRefused(t, err, pod.NoCommand, `wrapping container "a": `, "in the place of the supervisor's", "set command: as well")
+	}
+}
+
+func TestACommandAndArgsThatAnotherWebhookPutsBackAreWrappedAgain(t *testing.T) {
+	c := corev1.Container{Name: "a", Image: "busybox", Command: []string{"sh", "-c"}, Args: []string{"exit 0"}}
+	once := inject(t, newInjector(nil), asking(c)).Pod
+	requireRepaired(t, newInjector(nil), once, func(changed *corev1.Pod) {
+		changed.Spec.Containers[0].Command, changed.Spec.Containers[0].Args = c.Command, c.Args
+	})
+}
+
 func TestAForgedStatusAnnotationChangesNothing(t *testing.T) {
 	forged := asking(running("a", "x"))
 	forged.Annotations[pod.StatusAnnotation] = string(pod.Injected)
@@ -244,8 +297,6 @@ func TestAForgedWrappingIsWrapped(t *testing.T) {
 		"a value in a word apart": func(c *corev1.Container) { c.Args = []string{"-platform", "linux/amd64", "-arg", "x", "--", "y"} },
 		"two dashes":              func(c *corev1.Container) { c.Args = []string{"--platform=linux/amd64", "--arg=x", "--", "y"} },
 		"a word among the flags":  func(c *corev1.Container) { c.Args = []string{"status", "--", "x"} },
-		"no command":              func(c *corev1.Container) { c.Args = []string{"-version"} },
-		"no dashes":               func(c *corev1.Container) { c.Args = []string{"-arg=--"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forged := inject(t, newInjector(nil), asking(running("a", "x"))).Pod

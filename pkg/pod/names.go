@@ -111,7 +111,7 @@ const (
 const (
 	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation in our domain has an invalid key or value
 	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container has the name or the path of ours
-	NoCommand         Outcome = "NoCommand"         // neither the container nor its image has a command line
+	NoCommand         Outcome = "NoCommand"         // neither the container nor its image has a command line that is known
 	NoExec            Outcome = "NoExec"            // a mount of ours has the option noexec
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up
 	LogsNotSent       Outcome = "LogsNotSent"       // a container's output can't be sent, and the operator refuses such pods
