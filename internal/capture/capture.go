@@ -206,6 +206,17 @@ func captureError(err error) error {
 	return errors.New("sending logs: " + err.Error() + ": what the command prints goes where it went before")
 }
 
+// traceLabel is the label of a stream with its trace (pkg/loglabels). Of several values of a
+// label, the last counts.
+const traceLabel = "entrypointer.dev/traceparent"
+
+// SetTrace implements output.Output. All streams have the span as their label, in place of
+// the one above it.
+func (c *Capture) SetTrace(traceparent, parent string) {
+	c.options = append(c.options, "-logs-label="+traceLabel+"="+traceparent)
+	c.events.traceparent, c.events.parentSpan = traceparent, parent
+}
+
 // Files implements output.Output.
 func (c *Capture) Files() (stdout, stderr uintptr) {
 	return uintptr(c.pipes[ring.Stdout].write), uintptr(c.pipes[ring.Stderr].write)

@@ -25,6 +25,9 @@ type events struct {
 	pid        int // of the command, 0 if it doesn't run
 	signals    int // the number of signals so far
 	ended      bool
+
+	traceparent, parentSpan string // of the command, "" without a trace
+	toldTrace               bool
 }
 
 // maxSignals bounds the events about signals, so that a storm of signals doesn't push
@@ -34,6 +37,7 @@ const maxSignals = 100
 // Event implements output.Output.
 func (c *Capture) Event(e output.Event, text string, number int) {
 	line := c.events.describe(e, text, number)
+	c.events.addTrace(e, &line)
 	if e != output.EventFinished {
 		c.writeEvent(line)
 		return
@@ -91,6 +95,18 @@ func (ev *events) describe(e output.Event, text string, number int) (l eventLine
 		l.begin("finished").text("reason", text).number("exitCode", number)
 	}
 	return l
+}
+
+// addTrace adds the span of this run to its first event, because the command may never be
+// started, and to the one of the command's start.
+func (ev *events) addTrace(e output.Event, l *eventLine) {
+	if ev.traceparent == "" || *l == nil || ev.toldTrace && e != output.EventStarted {
+		return
+	}
+	ev.toldTrace = true
+	if l.text("traceparent", ev.traceparent); ev.parentSpan != "" {
+		l.text("parentSpanId", ev.parentSpan)
+	}
 }
 
 // stop describes an event of the order in which containers stop.

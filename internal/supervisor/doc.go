@@ -28,8 +28,8 @@
 //   - publish this container's phase (package presence), wait for other containers
 //     (package startorder), or connect the command to them by pipes (package pipe);
 //   - wait for files before the start (package handoff);
-//   - edit the environment (package launch), run hooks (package hooks), pause (package
-//     pause);
+//   - edit the environment (package launch), give the command a span of a trace (package
+//     trace), run hooks (package hooks), pause (package pause);
 //   - hold back the stop signal until dependents have ended (package stoporder);
 //   - end a command that takes too long (package timeout), that is not needed any more
 //     (package stopwhen), or whose startupProbe fails (package startup); package ending has

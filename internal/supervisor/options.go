@@ -27,6 +27,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/supervisor/stopwhen"
 	"github.com/entrypointer/entrypointer/internal/supervisor/tekton"
 	"github.com/entrypointer/entrypointer/internal/supervisor/timeout"
+	"github.com/entrypointer/entrypointer/internal/supervisor/trace"
 	"github.com/entrypointer/entrypointer/pkg/exitcodes"
 )
 
@@ -59,6 +60,7 @@ type options struct {
 	stopWhen   stopwhen.Options
 	sidecars   sidecars.Options
 	startup    startup.Options
+	trace      trace.Options
 }
 
 func defaults() *options {
@@ -94,6 +96,7 @@ PID 1.`, o.setMode)
 	o.sidecars.Flags(&f)
 	o.pipe.Flags(&f)
 	o.startup.Flags(&f)
+	o.trace.Flags(&f)
 	if availableOutput != nil {
 		f = append(f, availableOutput.Flags()...)
 	}

@@ -37,6 +37,7 @@ func (s *supervision) failBeforeStart(err error) (code int) {
 // run runs the command, and returns the exit code.
 func (s *supervision) run(argv []string) int {
 	l := s.life
+	s.beginTrace()
 	l.OpenOutput()
 	s.presence.Announce()
 	s.opts.tekton.Start()
@@ -64,6 +65,16 @@ func (s *supervision) run(argv []string) int {
 	s.sidecars.End()
 	s.presence.CompleteLastWord()
 	return l.ExitCode
+}
+
+// beginTrace begins the span of this run. The Output and the edits of the environment have
+// to know it before they are used.
+func (s *supervision) beginTrace() {
+	span := s.opts.trace.Begin(launch.Environ())
+	s.opts.trace.Edit(&s.opts.env, span)
+	if span != nil && s.life.Output != nil {
+		s.life.Output.SetTrace(span.String(), span.Above())
+	}
 }
 
 // prepare does everything before the command's start, and returns the command's argv and

@@ -33,6 +33,9 @@ func (w *wrapping) check(containers []container) error {
 		if err := w.makeFlags(c); err != nil {
 			return err
 		}
+		if err := c.checkVariables(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -91,6 +94,7 @@ func (w *wrapping) optionContext(c *container) optionContext {
 		downward:        slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tektonDownward }),
 		tools:           len(c.toolbox.tools) > 0,
 		waits:           w.plan.Waits(c.Name),
+		trace:           w.traceFlags,
 	}
 	w.addLogsContext(c, &to)
 	if step, certain := parseStep(c.words.argv); certain {

@@ -26,6 +26,8 @@ const (
 	appendPathFlag    = "-append-path="
 	hookArgFlag       = "-before-start-arg="
 	timeoutResultFlag = "-timeout-result="
+	traceFlag         = "-trace="
+	traceStateFlag    = "-trace-state="
 
 	logsFlag          = "-logs="
 	logsToFlag        = "-logs-to="

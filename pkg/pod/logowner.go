@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,8 +23,8 @@ func logLabels(pod *corev1.Pod) (list []string) {
 			list = append(list, key+"="+value)
 		}
 	}
-	if parent := traceParent(pod); parent != "" {
-		list = append(list, loglabels.TraceParent+"="+parent)
+	if parent, _, found := spanContext(pod, taskRunContext); found {
+		list = append(list, loglabels.TraceParent+"="+parent.String())
 	}
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil {
@@ -51,21 +50,6 @@ func logLabels(pod *corev1.Pod) (list []string) {
 		add(loglabels.CronJob, cronJobOf(controller.Name))
 	}
 	return list
-}
-
-// spanContext is the annotation in which Tekton passes the trace context of a TaskRun to its
-// pod: a map of the headers of W3C Trace Context, as JSON.
-const spanContext = "tekton.dev/taskrunSpanContext"
-
-var validParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
-// traceParent returns the trace to which a pod's work belongs, "" without one.
-func traceParent(pod *corev1.Pod) string {
-	var headers map[string]string
-	if err := json.Unmarshal([]byte(pod.Annotations[spanContext]), &headers); err != nil || !validParent.MatchString(headers["traceparent"]) {
-		return ""
-	}
-	return headers["traceparent"]
 }
 
 // podTemplateHash is the label by which a Deployment tells the pods of its ReplicaSets apart.

@@ -53,6 +53,7 @@ const (
 	exitCodesOption        = "success-exit-codes"
 	dependsOnTimeoutOption = "depends-on-timeout"
 	toolsOption            = "tools"
+	traceOption            = "trace"
 	logsWhenFullOption     = "logs-when-full"     // its default depends on the value of logs
 	logsFlushOption        = "logs-flush-timeout" // likewise
 )
@@ -84,6 +85,10 @@ const (
 	// its name.
 	SharedMountPath = between.SharedMountPath
 
+	// podUIDVariable is a variable of the containers whose trace begins with their pod. Their
+	// supervisors read it, and don't pass it on.
+	podUIDVariable = "ENTRYPOINTER_POD_UID"
+
 	// toolContainerPrefix begins the names of the init containers that copy tools.
 	toolContainerPrefix = "entrypointer-tool-"
 )
@@ -110,7 +115,7 @@ const (
 // The outcomes that refuse a pod.
 const (
 	InvalidAnnotation Outcome = "InvalidAnnotation" // an annotation in our domain has an invalid key or value
-	NameCollision     Outcome = "NameCollision"     // the author's volume, mount or init container has the name or the path of ours
+	NameCollision     Outcome = "NameCollision"     // the author's volume, mount, init container or variable has the name or the path of ours
 	NoCommand         Outcome = "NoCommand"         // neither the container nor its image has a command line that is known
 	NoExec            Outcome = "NoExec"            // a mount of ours has the option noexec
 	LookupFailed      Outcome = "LookupFailed"      // the image can't be looked up

@@ -17,6 +17,7 @@ type optionContext struct {
 	fallsBack       bool            // the end of the output becomes the termination message of a failed container
 	isServer        bool            // the container is restarted whenever it has ended
 	isSet           func(option string) bool
-	tools           bool // the container gets tools
-	waits           bool // for other containers
+	trace           func() []string // makes the flags of a container whose command gets a trace; nil without a pod
+	tools           bool            // the container gets tools
+	waits           bool            // for other containers
 }

@@ -120,6 +120,13 @@ var options = []Option{
 		flags: envFlags,
 	},
 	{
+		Name: traceOption, Value: "`true` or `false`", Default: "`false`", Example: "true",
+		About: "Whether the command and its hooks get `TRACEPARENT`, and `TRACESTATE` if there is one, by which a program that traces continues a [trace](tasks/continue-a-trace-in-a-build.md): " +
+			"Tekton's own, or one that begins with the PipelineRun, the TaskRun, the Job, the Workflow or the pod. Each run of a container is a span. " +
+			"They are set after `unset-env`, `env-file` and `env`, unless the environment has a `TRACEPARENT` already, by the container, its image or one of these options.",
+		flags: traceFlags,
+	},
+	{
 		Name: "before-start", Value: "a shell script, or JSON: a command (`[\"program\", \"argument\"]`) or a list of commands", Default: "none", Example: `["/hooks/migrate", "--wait"]`,
 		About: "Hooks: commands to run in the container before its own command, with the same environment, user and output. `/bin/sh -ec` runs a script; a value that begins like JSON, with `[\"` or `{\"`, is no script. The first hook that fails makes the container fail with the hook's exit code.",
 		flags: hookFlags, beforeStart: true,

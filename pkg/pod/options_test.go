@@ -107,6 +107,7 @@ func TestOptionsBecomeFlags(t *testing.T) {
 func TestAnInvalidValueRefusesThePodWithTheKeyAndTheValidValues(t *testing.T) {
 	for _, test := range []struct{ option, value, right string }{
 		{"hand-off", "yes", `"true" or "false"`},
+		{"trace", "yes", `"true" or "false"`},
 		{"unset-env", "", "names of variables"},
 		{"unset-env", "A=1", "names of variables"},
 		{"env-file", "secrets/env", "an absolute path"},

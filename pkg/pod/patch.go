@@ -151,6 +151,7 @@ func (p *patch) container(i int, before, after *corev1.Container) {
 	default:
 		p.add(at+"/startupProbe", after.StartupProbe)
 	}
+	changeList(p, at+"/env", before.Env, after.Env, isPodUID, nil)
 	p.mounts(at, before.VolumeMounts, after.VolumeMounts)
 }
 
@@ -190,6 +191,7 @@ func OursAlone(before, after *corev1.Pod) *corev1.Pod {
 func takeOurs(c *corev1.Container, after corev1.Container) {
 	if IsWrapped(after) {
 		c.Command, c.Args, c.Image, c.StartupProbe = after.Command, after.Args, after.Image, after.StartupProbe
+		c.Env = merged(c.Env, after.Env, isPodUID)
 	}
 	c.VolumeMounts = merged(c.VolumeMounts, after.VolumeMounts, func(m corev1.VolumeMount) bool { return isOurVolume(m.Name) })
 }

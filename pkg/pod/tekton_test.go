@@ -22,9 +22,14 @@ import (
 	"github.com/entrypointer/entrypointer/pkg/pod"
 )
 
+func tektonPod(t testing.TB, spec pipelinev1.TaskSpec) *corev1.Pod {
+	t.Helper()
+	return tektonPodOf(t, metav1.ObjectMeta{Name: "run", Namespace: "tenant"}, spec)
+}
+
 // The pod is made by Tekton's own builder; the client is fake, because the
 // builder only reads a service account from it.
-func tektonPod(t testing.TB, spec pipelinev1.TaskSpec) *corev1.Pod {
+func tektonPodOf(t testing.TB, run metav1.ObjectMeta, spec pipelinev1.TaskSpec) *corev1.Pod {
 	t.Helper()
 	names.TestingSeed() // scripts and volumes get the same names each time
 	client := fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: "tenant"}})
@@ -36,7 +41,7 @@ func tektonPod(t testing.TB, spec pipelinev1.TaskSpec) *corev1.Pod {
 		EntrypointCache: cache,
 	}
 	taskRun := &pipelinev1.TaskRun{
-		ObjectMeta: metav1.ObjectMeta{Name: "run", Namespace: "tenant"},
+		ObjectMeta: run,
 		Spec:       pipelinev1.TaskRunSpec{ServiceAccountName: "default", TaskSpec: &spec},
 	}
 	built, err := builder.Build(logtesting.TestContextWithLogger(t), taskRun, spec)

@@ -28,6 +28,7 @@ type wrapping struct {
 	warnings    []Warning
 	toolboxes   map[string]*toolbox // by the sources of the settings
 	stepDirs    *[]string           // see startFlags; nil before the first look
+	trace       []string            // see traceFlags; nil before the first look
 }
 
 // warn adds warnings.

@@ -60,6 +60,7 @@ func (w *wrapping) write(containers []container) (Result, error) {
 // write puts the supervisor in front of what a container runs.
 func (c *container) write(to *corev1.Container) {
 	to.Args = slices.Concat(c.flags, c.words.flags, []string{"--"}, c.words.argv)
+	c.putPodUID(to)
 	if !c.isWrapped {
 		to.Command, to.Image = []string{EntrypointPath}, cmp.Or(c.image, c.Image)
 	}

@@ -60,6 +60,9 @@ func (c *chooser) pod() *corev1.Pod {
 	if c.rarely(6) {
 		p.Annotations = withAnnotation(p.Annotations, "entrypointer.dev/mode", one(c, "exec", "supervise"))
 	}
+	if c.rarely(4) {
+		p.Annotations = withAnnotation(p.Annotations, "entrypointer.dev/trace", one(c, "true", "false"))
+	}
 	p.Spec = corev1.PodSpec{
 		RestartPolicy:         one(c, corev1.RestartPolicyAlways, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure),
 		SecurityContext:       c.podSecurityContext(),

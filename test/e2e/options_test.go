@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	pipelinev1 "github.com/tektoncd/pipeline/pkg/apis/pipeline/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/exec"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -120,6 +122,53 @@ func TestTheEnvironmentIsWhatTheAnnotationsSay(t *testing.T) {
 	require.Equal(t, "hello, step; unwanted: no; from a file: yes\n", ran.Steps[1].Log)
 	said, _ := framework.SplitProcesses(waitForAnswer(t, readyService(t, namespace, "environment")))
 	require.Equal(t, "hello, annotations\n", said)
+}
+
+func TestCommandsContinueTheTraceOfTheirRun(t *testing.T) {
+	t.Parallel()
+	namespace := optionExample(t, "trace")
+	id := func(uid types.UID) string { return strings.ReplaceAll(string(uid), "-", "") }
+	ran := ranTask(t, namespace, "trace")
+	require.Equal(t, corev1.ConditionTrue, ran.Succeeded, ran.Message)
+	run, err := cluster.Tekton.TektonV1().TaskRuns(namespace).Get(t.Context(), "trace", metav1.GetOptions{})
+	require.NoError(t, err)
+	said := regexp.MustCompile(`^hook (\S+)\nstep (\S+)\n$`).FindStringSubmatch(ran.Steps[0].Log)
+	require.NotNil(t, said, ran.Steps[0].Log)
+	require.Regexp(t, "^00-"+id(run.UID)+"-[0-9a-f]{16}-01$", said[2])
+	require.Equal(t, said[2], said[1], "the hook and the command are one run")
+	require.Equal(t, "step 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n", ran.Steps[1].Log)
+	require.Equal(t, "step without a trace\n", ran.Steps[2].Log)
+
+	var p *corev1.Pod
+	eventually(t, patience, "the job's pod", func() (err error) {
+		p, err = cluster.PodOf(t.Context(), namespace, "job-name=trace")
+		return err
+	})
+	require.Zero(t, ended(t, p, "main").ExitCode)
+	job, err := cluster.Kube.BatchV1().Jobs(namespace).Get(t.Context(), "trace", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Regexp(t, "^job 00-"+id(job.UID)+"-[0-9a-f]{16}-01\n$", logs(t, namespace, p.Name, "main"))
+}
+
+// TestTheTraceOfAPodOfNobodysBeginsWithThePod, whose UID admission doesn't know. A restart is
+// another span.
+func TestTheTraceOfAPodOfNobodysBeginsWithThePod(t *testing.T) {
+	t.Parallel()
+	namespace := optedInNamespace(t)
+	twice := busybox(t, "twice", "sh", "-c", `echo "$TRACEPARENT ${ENTRYPOINTER_POD_UID-removed}" >>/entrypointer/shared/spans/twice; test "$(wc -l </entrypointer/shared/spans/twice)" = 2 && exec cat /entrypointer/shared/spans/twice`)
+	p := askingPod("traced", twice, busybox(t, "other", "sh", "-c", `echo "$TRACEPARENT"`))
+	p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	p.Annotations["entrypointer.dev/trace"] = "true"
+	p.Annotations["shared-directory.entrypointer.dev/twice"] = "spans"
+	createPod(t, namespace, p)
+	done := waitUntilDone(t, namespace, "traced")
+	require.Equal(t, corev1.PodSucceeded, done.Status.Phase)
+	span := "00-" + strings.ReplaceAll(string(done.UID), "-", "") + "-([0-9a-f]{16})-01"
+	both := regexp.MustCompile("^" + span + " removed\n" + span + " removed\n$").FindStringSubmatch(logs(t, namespace, "traced", "twice"))
+	require.NotNil(t, both)
+	other := regexp.MustCompile("^" + span + "\n$").FindStringSubmatch(logs(t, namespace, "traced", "other"))
+	require.NotNil(t, other)
+	require.Len(t, map[string]bool{both[1]: true, both[2]: true, other[1]: true}, 3, "each run is a span")
 }
 
 func TestHooksRunBeforeTheCommand(t *testing.T) {

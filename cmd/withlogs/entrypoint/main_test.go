@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -38,6 +39,7 @@ import (
 	"github.com/entrypointer/entrypointer/internal/logs/streams"
 	"github.com/entrypointer/entrypointer/internal/logs/streams/streamstest"
 	"github.com/entrypointer/entrypointer/internal/logs/times"
+	"github.com/entrypointer/entrypointer/pkg/loglabels"
 )
 
 // The tests start the supervisor as a process, with a log service in this process, and
@@ -322,7 +324,9 @@ func (s *service) idOf(container, name string) (found string) {
 		}
 		require.NoError(s.t, err)
 		require.NotEmpty(s.t, source.Start)
-		require.Equal(s.t, map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a"}, source.Labels)
+		given := maps.Clone(source.Labels)
+		delete(given, loglabels.TraceParent) // trace_test.go
+		require.Equal(s.t, map[string]string{"tekton.dev/taskRun": "build", "tekton.dev/pipelineRun": "a"}, given)
 		if source.Container == container && source.Name == name {
 			require.Empty(s.t, found, "there are two streams %s", name)
 			found = id

@@ -27,6 +27,9 @@ type Edits struct {
 	Files []string // paths
 	Set   []string // NAME=VALUE
 	Path  []string // directories, for the end of PATH
+	// Trace are variables as in Set, without effect if the environment, with the edits
+	// before, has the first of them.
+	Trace []string
 }
 
 // Flags adds the flags that set e.
@@ -89,7 +92,7 @@ func (e *Edits) Apply(env []string) ([]string, error) {
 		}
 		variables = append(variables, read...)
 	}
-	return appendPath(setVariables(env, append(variables, e.Set...)), e.Path), nil
+	return addTrace(appendPath(setVariables(env, append(variables, e.Set...)), e.Path), e.Trace), nil
 }
 
 // appendPath adds directories to the end of PATH. If PATH is unset, it starts from the
@@ -106,6 +109,19 @@ func appendPath(env, directories []string) []string {
 		return env
 	}
 	return setVariables(env, []string{"PATH=" + list})
+}
+
+// addTrace sets variables, unless the first of them is set. Another one that is set keeps
+// its value.
+func addTrace(env, variables []string) []string {
+	for i, variable := range variables {
+		if _, set := Getenv(env, nameOf(variable)); !set {
+			env = setVariables(env, []string{variable})
+		} else if i == 0 {
+			return env
+		}
+	}
+	return env
 }
 
 func isVariable(kv, name string) bool {

@@ -36,6 +36,9 @@ type Output interface {
 	Advance() (pause time.Duration)
 	// WriteLine prints a line of the supervisor, in place of stderr.
 	WriteLine(line []byte)
+	// SetTrace is called before Open, if the command gets a span: traceparent names it, and
+	// parent is the span above, "" if there is none.
+	SetTrace(traceparent, parent string)
 	// Event records an event.
 	Event(e Event, text string, number int)
 	// End is called when the command has ended. Later output isn't taken.
